@@ -16,11 +16,12 @@ from admission.engine.snapshot import Snapshot
 from admission.facts import Change
 from admission.turn_report import Decided, QueueAmounts, TurnReport
 from admission.volcano_jobs.state import JobTransition
+from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.reason_changes import ReasonChanges, StoredReasons, counts
 from admission.world.world import World
 from queues.admissions import LastPreemption
 from queues.errors import DatabaseError, DataRefused
-from queues.plan import Plan
+from queues.plan import Plan, setbacks_of
 from queues.reason_codes import ReasonCode
 from queues.slices import SLICE, slices
 from queues.sql.database import Database
@@ -46,17 +47,18 @@ class Cycle:
         term: Term,
         world: World,
         *,
-        creating: Callable[[], AbstractSet[WorkloadKey]],
+        awaited: AwaitedSeatsOf,
         transitions: Callable[[World, Sequence[WorkloadKey], int], tuple[JobTransition, ...]],
         clock: Callable[[], float],
         decider: Decider,
         failpoint: Callable[[str], None],
     ) -> None:
-        """``clock`` gives seconds since the epoch; ``failpoint`` is called at each named point of the turn."""
+        """``awaited``: seats of a workload for which a pod may still come. ``clock`` gives seconds since the epoch;
+        ``failpoint`` is called at each named point of the turn."""
         self._database = database
         self._term = term
         self.world = world
-        self._creating = creating
+        self._awaited = awaited
         self._transitions = transitions
         self._clock = clock
         self._decider = decider
@@ -190,7 +192,7 @@ class Cycle:
             return False
 
     async def _refresh(self, now: int) -> None:
-        for dirty in self.world.refresh_in_slices(now, self._creating(), SLICE):
+        for dirty in self.world.refresh_in_slices(now, self._awaited, SLICE):
             self._dirty_workloads.update(dirty)
             await asyncio.sleep(0)
 
@@ -251,15 +253,9 @@ class Cycle:
                 if (by := evict.facts.get("for")) is not None
             },
         )
-        displaced = {}
-        for evict in applied.evicted:
-            key = world.admissions[evict.admission].workload
-            if evict.not_before > 0:
-                world.put_rollback(key, evict.not_before)
-            if evict.beneficiary is not None:
-                displaced[key] = plan.now
-        for key, now in displaced.items():
-            world.put_eviction(key, now)
+        lost = ((world.admissions[evict.admission].workload, evict) for evict in applied.evicted)
+        for key, setback in setbacks_of(lost).items():
+            world.put_setback(key, setback, plan.now)
         for job in applied.jobs:
             world.put_job(job.key, job.new)
         changed = {**reasons.changed, **applied.dropped}

@@ -274,6 +274,11 @@ class PodFact:
     seat: tuple[str, int] | None = None
     #: Its namespace lets Muster adopt pods that run until then (seconds); 0: it does not.
     adopt_until: int = 0
+    #: For a pod without a controller that kube-scheduler preempts, and that Muster released: its successor, gated, as
+    #: JSON (``admission.reconcile.pod_manifest``). "": it is not preempted.
+    successor: str = ""
+    #: Which of ``/spec/affinity`` and ``/spec/affinity/nodeAffinity`` its document has: a JSON patch has to know.
+    affinity: frozenset[str] = frozenset()
     #: Made again by Muster: uid of the pod that was taken back.
     recreated_from: str | None = None
     #: volcano.sh/job-version; a pod of an older version is stale.

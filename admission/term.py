@@ -164,6 +164,7 @@ class LeaderTerm:
         )
         jobs = VolcanoJobWriter(
             dependencies.client,
+            world,
             check_lease,
             requeue=self._requeue,
             report=lambda report: self._requeue(report.workload),
@@ -186,7 +187,7 @@ class LeaderTerm:
             dependencies.database,
             self._lease.term,
             world,
-            creating=jobs.creating,
+            awaited=lambda key: {**release.awaited.of(key), **jobs.awaited.of(key)},
             transitions=job_controller.transitions,
             clock=self._lease.now,
             decider=Decider(dependencies.decision_thread, dependencies.keep_failed_turn),
@@ -301,9 +302,11 @@ class LeaderTerm:
             for key in dirty:
                 if key not in world.states:
                     jobs.forget(key)
+                elif key not in world.facts:
+                    jobs.abandon(key)
             release.reconcile(dirty)
             jobs.reconcile(job_controller.work(world, dirty, report.now))
-        if jobs.creating() or release.queue.is_busy():
+        if jobs.queue.is_busy() or release.queue.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY
 
     async def _store_rest(self, cycle: Cycle) -> bool:

@@ -87,6 +87,28 @@ class Evict:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """What the evictions of one plan mean for one workload, however many admissions it loses."""
+
+    #: Not tried before this second (since the epoch); 0: it was not rolled back.
+    not_before: int = 0
+    #: It was evicted for another workload.
+    displaced: bool = False
+
+
+def setbacks_of(evicts: Iterable[tuple[WorkloadKey, Evict]]) -> dict[WorkloadKey, Setback]:
+    """At most one rollback and one eviction per workload, of what was evicted of it."""
+    found: dict[WorkloadKey, Setback] = {}
+    for key, evict in evicts:
+        before = found.get(key, Setback())
+        found[key] = Setback(
+            not_before=max(before.not_before, evict.not_before),
+            displaced=before.displaced or evict.beneficiary is not None,
+        )
+    return {key: each for key, each in found.items() if each != Setback()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Changes of the ledger. Every pending workload of the snapshot is in ``admits`` or has a reason.

@@ -13,7 +13,15 @@ from admission.decode.fields import condition, defect, explained, is_true, one, 
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodController, PodFact, PodPhase, PodShape
-from admission.wire import WireCondition, WireContainer, WireMetadata, WirePod, WirePodSpec, WirePodStatus
+from admission.wire import (
+    WireAffinity,
+    WireCondition,
+    WireContainer,
+    WireMetadata,
+    WirePod,
+    WirePodSpec,
+    WirePodStatus,
+)
 from queues.api import names
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import (
@@ -43,6 +51,13 @@ _OF_ONE_POD = frozenset(
         "apps.kubernetes.io/pod-index",
         "statefulset.kubernetes.io/pod-name",
     )
+)
+
+#: JSON pointers of the parts of an affinity: none, one that says nothing of nodes, one that does.
+_AFFINITIES = (
+    frozenset[str](),
+    frozenset(("/spec/affinity",)),
+    frozenset(("/spec/affinity", "/spec/affinity/nodeAffinity")),
 )
 
 
@@ -100,6 +115,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         ),
         admission=None if admission is None else AdmissionId(admission),
         seat=_seat(annotations.get(names.SEAT)) if released else None,
+        affinity=_affinity(spec.affinity),
         recreated_from=_short(annotations.get(names.RECREATED_FROM)),
         version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
         refused=_refused(status.conditions),
@@ -197,6 +213,12 @@ def _part(raw: bytes | msgspec.Raw | None, kind: Any) -> Any:
 
 def _short(text: str | None) -> str | None:
     return None if text is None else shortened(text)
+
+
+def _affinity(affinity: WireAffinity | None) -> frozenset[str]:
+    if affinity is None:
+        return _AFFINITIES[0]
+    return _AFFINITIES[1] if affinity.node_affinity is None else _AFFINITIES[2]
 
 
 def _phase(phase: str) -> PodPhase:

@@ -5,8 +5,13 @@ What the API server and Muster added to the pod is removed, to be added again; w
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from admission.decode.fields import condition
+from admission.facts import PodFact
+from admission.wire import WirePodStatus
+from admission.workloads.seats import is_live
 from queues.api import names
 from queues.api.node_affinity import REQUIRED, unpinned
 
@@ -17,6 +22,20 @@ _WORKED_OUT: Final = ("nodeName", "priority", "preemptionPolicy", "overhead", "e
 _DIRECTIVES: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.RECREATED_FROM)
 
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def with_successor(pod: PodFact, status: WirePodStatus, raw: bytes) -> PodFact:
+    """The fact of a pod, with its successor if it is preempted and nobody else would make it again.
+
+    kube-scheduler deletes the pods that it preempts, and says so in a condition first (KEP-3329). ``raw``: the pod as
+    the API server has it.
+    """
+    if pod.controlled or pod.admission is None or not is_live(pod):
+        return pod
+    disrupted = condition(status.conditions, "DisruptionTarget")
+    if disrupted is None or disrupted.status != "True" or disrupted.reason != "PreemptionByScheduler":
+        return pod
+    return replace(pod, successor=manifest_of(json.loads(raw)))
 
 
 def manifest_of(pod: Mapping[str, Any]) -> str:

@@ -6,8 +6,8 @@ Muster itself creates the pods of Volcano Jobs: they are not here but in ``admis
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.request_changes import pod_set_named
-from admission.workloads.seats import SeatMap, may_be_seated, may_take
+from admission.workloads.seats import may_be_seated, may_take
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState
@@ -27,6 +27,16 @@ from queues.workload import AdmissionId, NodeName
 
 #: Intent of the order that removes a pod that counts as gone though no kubelet confirmed its end.
 LOST: Final = "lost"
+
+
+#: Objects in the document of a pod that a policy has gated, and the gates, by JSON pointer.
+_GATED_POD: Final = frozenset(
+    ("/metadata", "/metadata/labels", "/metadata/annotations", "/spec", "/spec/schedulingGates")
+)
+#: Objects in the document of every Job.
+_JOB: Final = frozenset(("/spec", "/spec/template", "/spec/template/spec"))
+#: Parts of a pod's metadata that a release writes.
+_WRITTEN: Final = ("labels", "annotations")
 
 
 class Verb(StrEnum):
@@ -63,6 +73,10 @@ class Order:
     grace: int | None = None
     #: The seat that the pod is assigned.
     seat: Promised | None = None
+    #: JSON pointers of what its document is known to have (see ``json_patch``).
+    existing: frozenset[str] = frozenset()
+    #: Seats (indices) that pods may take once it is carried out. It is sent only while these are held.
+    seats: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
 
 
 def orders_for(
@@ -73,8 +87,8 @@ def orders_for(
 ) -> list[Order]:
     """All that is to be written for one workload now.
 
-    ``promised``: seats that pods (by uid) were assigned before; they are assigned the same again, and no other
-    pod gets one of these.
+    ``promised``: seats that pods (by uid) were assigned before; they are assigned the same again or none, and no
+    other pod gets one of these.
     """
     # These pods are deleted once it is stored how to make them again: see ``admission.kube.writers.recreate``.
     to_recreate = {pod.uid for pod in state.to_recreate}
@@ -156,7 +170,8 @@ def _resume(
         }
         # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
         spec = {"suspend": False, "parallelism": fact.parallelism, "template": template}
-        return _resumption(fact, f"resume {admission.id}", spec)
+        order = _resumption(fact, f"resume {admission.id}", spec)
+        return replace(order, seats={admission.id: frozenset(_held(admission))})
     template = {
         "metadata": {
             "labels": {names.QUEUE_LABEL: state.workload.queue, names.RELEASED: "false"},
@@ -168,7 +183,14 @@ def _resume(
 
 
 def _resumption(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Order:
-    return replace(_patch_job(fact, intent, spec), revision=fact.revision)
+    order = replace(_patch_job(fact, intent, spec), revision=fact.revision)
+    if fact.revision is None:
+        return order
+    return replace(order, existing=_JOB.union(f"/spec/template{path}" for path in fact.revision.existing))
+
+
+def _held(admission: Admission) -> list[int]:
+    return [index for index in range(len(admission.seats)) if index not in admission.ended]
 
 
 def _ranks_matter(fact: WorkloadFact, admission: Admission) -> bool:
@@ -219,14 +241,18 @@ def _releases(
     waiting.sort(key=_rank)
     by_index = support_of(state.key).is_by_ordinal(fact)
     places = [place for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
-    vacant = _vacant_seats(places, by_index, frozenset(promised.values()))
-    told = {
-        Promised(place.admission.id, index): place.admission for place in places for index in place.vacant()
+    free = {
+        Promised(place.admission.id, index): place.admission
+        for place in places
+        for index in place.vacant()
+        if index not in state.ended.get(place.admission.id, ())
     }
+    vacant = _by_place(free, by_index, frozenset(promised.values()))
     for pod in waiting:
         seat = promised.get(pod.uid)
-        if seat is not None and seat in told:
-            yield _let_go(pod, told[seat], seat.position)
+        if seat is not None:
+            if seat in free:
+                yield _let_go(pod, free[seat], seat.position)
         elif seats := vacant.get(_seat_wanted(state, fact, pod, by_index)):
             fits = (
                 position
@@ -246,17 +272,16 @@ def _rank(pod: PodFact) -> tuple[int, list[str | int]]:
 Place = tuple[str, int | None]
 
 
-def _vacant_seats(
-    places: list[SeatMap], by_index: bool, promised: Set[Promised]
+def _by_place(
+    free: Mapping[Promised, Admission], by_index: bool, promised: Set[Promised]
 ) -> dict[Place, list[tuple[Admission, int]]]:
+    """Seats that no pod was promised, by the pods that may take them."""
     vacant: dict[Place, list[tuple[Admission, int]]] = {}
-    for place in places:
-        for index in place.vacant():
-            if Promised(place.admission.id, index) in promised:
-                continue
-            seat = place.admission.seats[index]
+    for promise, admission in free.items():
+        if promise not in promised:
+            seat = admission.seats[promise.position]
             key = (seat.pod_set, seat.ordinal if by_index else None)
-            vacant.setdefault(key, []).append((place.admission, index))
+            vacant.setdefault(key, []).append((admission, promise.position))
     return vacant
 
 
@@ -274,6 +299,8 @@ def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
         uid=pod.uid,
         intent=f"release {admission.id}/{index}",
         seat=Promised(admission.id, index),
+        seats={admission.id: frozenset({index})},
+        existing=_GATED_POD | pod.affinity,
         body={
             "metadata": {
                 "uid": pod.uid,
@@ -289,19 +316,36 @@ def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
     )
 
 
-def json_patch(order: Order) -> list[Step] | None:
+def paths_of(pod: Mapping[str, Any]) -> frozenset[str]:
+    """What ``json_patch`` has to know of the document of a gated pod."""
+    affinity = pod["spec"].get("affinity")
+    has_nodes = affinity is not None and affinity.get("nodeAffinity") is not None
+    return frozenset(
+        (
+            *("/metadata", "/spec", "/spec/schedulingGates"),
+            *(f"/metadata/{part}" for part in _WRITTEN if pod["metadata"].get(part) is not None),
+            *(("/spec/affinity",) if affinity is not None else ()),
+            *(("/spec/affinity/nodeAffinity",) if has_nodes else ()),
+        )
+    )
+
+
+def json_patch(order: Order, existing: Collection[str] | None = None) -> list[Step] | None:
     """The write of an order with conditions that a merge patch cannot state; None: a merge patch does.
 
-    A test of ``metadata.generation`` is exact, since the API server raises it with every change of the spec, and cheap:
-    statuses, which several controllers write around a resume, leave it as it is, unlike ``resourceVersion``.
+    A test of a Job's ``metadata.generation`` is exact, since the API server raises it with every change of the spec,
+    and cheap: statuses, which several controllers write around a resume, leave it as it is, unlike ``resourceVersion``.
+    A pod is tested for its gate, so that a release which arrives late or twice changes nothing.
+
+    ``existing``: JSON pointers of the objects in the document; None: of those that are known to be there.
     """
-    if order.revision is None or order.body is None:
+    if order.body is None or (order.revision is None and order.seat is None):
         return None
-    existing = {"/spec", "/spec/template", "/spec/template/spec"}
-    existing |= {f"/spec/template{path}" for path in order.revision.existing}
-    spec = {"spec": order.body["spec"]}
-    return [
-        expect("/metadata/uid", order.uid),
-        expect("/metadata/generation", order.revision.generation),
-        *steps_of(spec, existing),
-    ]
+    changes = {part: value for part, value in order.body.items() if part != "metadata"}
+    tests = [expect("/metadata/uid", order.uid)]
+    if order.revision is not None:
+        tests.append(expect("/metadata/generation", order.revision.generation))
+    else:
+        tests.append(expect("/spec/schedulingGates", [{"name": names.GATE}]))
+        changes = {"metadata": {part: order.body["metadata"][part] for part in _WRITTEN}, **changes}
+    return [*tests, *steps_of(changes, order.existing if existing is None else existing)]

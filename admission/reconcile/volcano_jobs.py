@@ -50,10 +50,12 @@ class VolcanoJobController:
         spec = self.spec(world, key)
         if spec is None:
             return None
+        state = world.states.get(key)
         return JobView(
             spec=spec,
             pods=tuple(world.pod_index.of(key)),
             admissions=tuple(world.admission_index.of(key)),
+            ended=state.ended if state is not None else {},
             outcomes=world.outcomes.get(key, {}),
             deleting=world.facts[key].deleting,
             outgrown=state.outgrown if (state := world.states.get(key)) is not None else {},

@@ -52,6 +52,8 @@ class JobView:
     pods: tuple[PodFact, ...] = ()
     #: Admissions of the Job that are not closed.
     admissions: tuple[Admission, ...] = ()
+    #: Seats (indices) by admission that the next plan gives back.
+    ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     #: How seats (task, index) of the Job's present version ended; their pods may be gone.
     outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
     #: The object is being deleted.

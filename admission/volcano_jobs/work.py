@@ -28,6 +28,8 @@ class PodWanted:
     index: int
     node: NodeName
     admission: AdmissionId
+    #: Its seat, as an index into those of the admission.
+    seat: int
     #: Numbers of the devices of which the pod gets a part; "": none.
     devices: str = ""
 
@@ -117,9 +119,10 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted,
     taken = {pod.name for pod in view.pods if pod.admission is not None or pod.uid in adopted}
     wanted: list[PodWanted] = []
     for admission in admissions:
-        outgrown = view.outgrown.get(admission.id, frozenset())
+        over = admission.ended | view.ended.get(admission.id, frozenset())
+        over |= view.outgrown.get(admission.id, frozenset())
         for index, seat in enumerate(admission.seats):
-            if index in admission.ended or index in outgrown:
+            if index in over:
                 continue
             name = spec.pod_name(seat.pod_set, seat.ordinal)
             task = spec.task(seat.pod_set)
@@ -133,6 +136,7 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted,
                     index=seat.ordinal,
                     node=seat.node,
                     admission=admission.id,
+                    seat=index,
                     devices=devices_text(seat.takes),
                 )
             )

@@ -20,13 +20,26 @@ def seats_over(
     successors: Successors,
     dead: frozenset[NodeName],
     outgrown: frozenset[int] = frozenset(),
+    awaited: frozenset[int] = frozenset(),
 ) -> frozenset[int]:
-    """Seats of an admission to give back. A seat with a live pod is never over.
+    """Seats of an admission to give back. A seat with a live pod is never over, nor one that a pod may still take.
 
     ``dead``: nodes that cannot take a pod any more; ``outgrown``: seats that are too small for the pods to come. Once
     the gang has started, such seats are over when they are vacant.
+    ``awaited``: seats for which a pod may still come although none is seen.
     """
-    vacant = place.vacant()
+    # Pods that come take the awaited seats first.
+    vacant = sorted(place.vacant(), key=lambda index: (index not in awaited, index))
+    return _over(place, vacant, successors, dead, outgrown) - awaited
+
+
+def _over(
+    place: SeatMap,
+    vacant: Sequence[int],
+    successors: Successors,
+    dead: frozenset[NodeName],
+    outgrown: frozenset[int],
+) -> frozenset[int]:
     seats = place.admission.seats
     if successors is None or place.admission.state is AdmissionState.EVICTING:
         return frozenset(vacant[len(place.unseated) :])

@@ -1,6 +1,6 @@
 """All that is known about one workload: from the cluster, from the ledger, and from the last minutes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
@@ -10,6 +10,12 @@ from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 #: Where Volcano puts what names no queue.
 DEFAULT_QUEUE = QueueName("default")
+
+
+#: Indices of seats by admission.
+SeatIndices = Mapping[AdmissionId, frozenset[int]]
+#: Seats of a workload for which a pod may still come although none is seen: what the writers know.
+AwaitedSeatsOf = Callable[[WorkloadKey], SeatIndices]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +67,9 @@ class WorkloadInputs:
     silent_nodes: Mapping[NodeName, int | None] = field(default_factory=dict)
     #: Nodes that refused its pods a moment ago: it is not to be seated there.
     refusing_nodes: frozenset[NodeName] = frozenset()
-    #: Pods are being created right now: a missing pod means nothing yet.
-    busy: bool = False
+    #: Seats (indices) by admission for which a pod may still come although none is seen: a write that brings one is
+    #: queued, under way, or was sent and its effect is not seen yet.
+    awaited: SeatIndices = field(default_factory=dict)
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
     #: What its pods asked beyond its template when they came up, by pod set: something adds to them.

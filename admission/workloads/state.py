@@ -122,7 +122,8 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
             # A Job that is suspended goes back whole as well.
             kept = support.holding is not Holding.NO_PODS
             outgrown = frozenset() if kept else changes.outgrown.get(place.admission.id, frozenset())
-            seats = seats_over(place, successors=successors, dead=dead, outgrown=outgrown)
+            awaited = inputs.awaited.get(place.admission.id, frozenset())
+            seats = seats_over(place, successors=successors, dead=dead, outgrown=outgrown, awaited=awaited)
             if seats or not place.admission.holding():
                 ended[place.admission.id] = seats
     left = _left(seat_maps, ended)
@@ -228,8 +229,6 @@ def _left(seat_maps: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[in
 
 def _may_end(inputs: WorkloadInputs, support: KindSupport, admission: Admission, over: bool) -> bool:
     """True if a missing pod proves that no pod will come for its seat."""
-    if inputs.busy:
-        return False
     fact, leaving = inputs.fact, over or admission.state is AdmissionState.EVICTING
     if leaving and support.holding is Holding.SUSPENDED and fact is not None:
         return fact.finished or fact.deleting or (fact.suspended and fact.active == 0)

@@ -35,11 +35,7 @@ def workload_of(
     arrival = inputs.arrival or 0
     if fact is None:
         return _workload_of_pod(inputs, pod_sets, arrival)
-    draining = any(place.admission.state is AdmissionState.EVICTING for place in seat_maps)
-    obstacle = fact.obstacle or too_many_pod_sets(pod_sets)
-    if obstacle is None and draining:
-        ending = "its pods of an earlier admission are still ending" + _because(delay)
-        obstacle = Obstacle(ReasonCode.EVICTING, ending)
+    obstacle = fact.obstacle or too_many_pod_sets(pod_sets) or _evicting(inputs, seat_maps, delay)
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _too_few_pods(inputs, fact, pod_sets)
     return Workload(
@@ -62,6 +58,21 @@ def workload_of(
 
 def _because(delay: Reason | None) -> str:
     return f": {delay.message}" if delay is not None else ""
+
+
+def _evicting(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], delay: Reason | None) -> Obstacle | None:
+    """What an eviction waits for: pods that end, or pods that may still come."""
+    evicting = [place for place in seat_maps if place.admission.state is AdmissionState.EVICTING]
+    if not evicting:
+        return None
+    message = "its pods of an earlier admission are still ending" + _because(delay)
+    if any(place.admission.id in inputs.awaited for place in evicting):
+        pods = any(place.seated or place.unseated for place in evicting)
+        beside = f"{message}, and " if pods else ""
+        message = (
+            f"{beside}pods of its earlier admission may still come: they were released before it was evicted"
+        )
+    return Obstacle(ReasonCode.EVICTING, message)
 
 
 def too_many_pod_sets(pod_sets: Sequence[PodSet]) -> Obstacle | None:

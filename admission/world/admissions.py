@@ -140,6 +140,13 @@ class AdmissionIndex:
         """Whether a workload has an admission that is not closed."""
         return key in self._of
 
+    def holds_seats(self, id_: AdmissionId, seats: AbstractSet[int]) -> bool:
+        """Whether an admission is open and has not given back any of these seats (indices)."""
+        admission = self.admissions.get(id_)
+        if admission is None or admission.state is not AdmissionState.OPEN:
+            return False
+        return not admission.ended & seats
+
     def seated_on(self, node: NodeName) -> set[WorkloadKey]:
         """Workloads with seats there."""
         return {self.admissions[id_].workload for id_ in self._on_node.of(node)}
@@ -148,6 +155,13 @@ class AdmissionIndex:
         """The open admission that has adopted the pod, else the one that is written on it."""
         id_ = self._adopted_by.get(pod.uid, pod.admission)
         return None if id_ is None else self.admissions.get(id_)
+
+    def workload_named(self, pod: PodFact) -> WorkloadKey | None:
+        """The workload of the admission that a pod has; None: no admission that is known."""
+        admission = self.admission_of(pod)
+        if admission is not None:
+            return admission.workload
+        return None if pod.admission is None else self.closed.get(pod.admission)
 
     def covers(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
         """Whether all of the pod's use is covered by a seat of an open admission of this workload."""

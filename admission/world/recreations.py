@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from admission.facts import PodFact
-from admission.workloads.kinds import support_of
+from admission.workloads.kinds import Holding, support_of
 from queues.admissions import Recreation
-from queues.workload import WorkloadKey
+from queues.workload import QueueName, WorkloadKey
 
 
 class Recreations:
@@ -18,6 +18,8 @@ class Recreations:
         self.unsaved: dict[str, Recreation | None] = {}
         #: Bare pods that were recreated and have no arrival number yet → the workload that they replace.
         self.successions: dict[WorkloadKey, WorkloadKey] = {}
+        #: Pods with an intent that the stock scheduler deletes, not a user.
+        self.preempted: set[str] = set()
         self._of: dict[WorkloadKey, dict[str, None]] = {}
         for each in self.stored.values():
             self._of.setdefault(each.workload, {})[each.pod_uid] = None
@@ -34,6 +36,22 @@ class Recreations:
         """A pod is about to be deleted: store how to make it again. None: it was made again, or is not to be."""
         self.unsaved[pod_uid] = intent
 
+    def put_preempted(self, pod: PodFact, workload: WorkloadKey, queue: QueueName) -> None:
+        """The stock scheduler is about to delete a pod that nobody else makes again: it is lost to its gang."""
+        if support_of(workload).holding is not Holding.GATED:
+            return
+        intent = Recreation(
+            pod_uid=pod.uid,
+            workload=workload,
+            namespace=pod.namespace,
+            name=pod.name,
+            queue=queue,
+            manifest=pod.successor,
+        )
+        self.preempted.add(pod.uid)
+        if self.stored.get(pod.uid) != intent:
+            self.put(pod.uid, intent)
+
     def update(self, pod: PodFact) -> None:
         """A pod that says which one it replaces: the intent is fulfilled. Other pods' claims are passed over."""
         intent = self.stored.get(pod.recreated_from or "")
@@ -48,6 +66,8 @@ class Recreations:
         changed = set()
         for uid, entry in entries.items():
             before = self.stored.pop(uid, None)
+            if entry is None:
+                self.preempted.discard(uid)
             if before is not None:
                 changed.add(before.workload)
                 of = self._of[before.workload]

@@ -28,7 +28,7 @@ from admission.facts import (
     WorkloadFact,
 )
 from admission.volcano_jobs.state import JobState
-from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
+from admission.workloads.inputs import DEFAULT_QUEUE, AwaitedSeatsOf, SeatIndices, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.seats import is_live
 from admission.workloads.set_aside import SetAside
@@ -45,7 +45,7 @@ from admission.world.queue_totals import QueueTotals
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastPreemption, Recreation
-from queues.plan import Reason
+from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import ROOT, WAS_REMOVED, Queue
 from queues.quota.tree import QueueTree
@@ -169,6 +169,14 @@ class World:
         self.pod_index.put_pod(uid, fact)
         self.pod_outcomes.update(uid, fact)
         self._settle(uid)
+        if (
+            fact is not None
+            and fact.successor
+            and (key := self.admission_index.workload_named(fact)) is not None
+        ):
+            state = self.states.get(key)
+            queue = state.workload.queue if state is not None else fact.queue or DEFAULT_QUEUE
+            self.recreations.put_preempted(fact, key, queue)
 
     def _settle(self, uid: str) -> None:
         """Assign a pod to its workload; what it takes is charged to its node if no seat covers it."""
@@ -283,16 +291,14 @@ class World:
         self.jobs[key.uid] = state
         self._dirty.add(key)
 
-    def put_rollback(self, key: WorkloadKey, not_before: int) -> None:
-        """A workload was rolled back, and is not tried before that second."""
-        self.setbacks[key] = self.setbacks.get(key, NO_SETBACKS).rolled_back(not_before)
-        self._avoid_nodes(key, not_before)
-        self._note_larger_pods(key)
-        self._dirty.add(key)
-
-    def put_eviction(self, key: WorkloadKey, now: int) -> None:
-        """A workload was evicted for another one."""
-        self.setbacks[key] = self.setbacks.get(key, NO_SETBACKS).evicted(now)
+    def put_setback(self, key: WorkloadKey, setback: Setback, now: int) -> None:
+        """A workload was rolled back, or evicted for another one."""
+        known = self.setbacks.get(key, NO_SETBACKS)
+        if setback.not_before:
+            known = known.rolled_back(setback.not_before)
+            self._avoid_nodes(key, setback.not_before)
+            self._note_larger_pods(key)
+        self.setbacks[key] = known.evicted(now) if setback.displaced else known
         self._dirty.add(key)
 
     def _note_larger_pods(self, key: WorkloadKey) -> None:
@@ -386,15 +392,15 @@ class World:
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
-    def refresh(self, now: int, creating: AbstractSet[WorkloadKey] = frozenset()) -> AbstractSet[WorkloadKey]:
+    def refresh(self, now: int, awaited: AwaitedSeatsOf = lambda key: {}) -> AbstractSet[WorkloadKey]:
         """Bring the state of every dirty workload up to date, note what must be saved, and return these workloads.
 
-        ``creating``: workloads of which pods are being created right now: a missing pod means nothing yet.
+        ``awaited``: seats of a workload for which a pod may still come although none is seen.
         """
-        return {key for part in self.refresh_in_slices(now, creating) for key in part}
+        return {key for part in self.refresh_in_slices(now, awaited) for key in part}
 
     def refresh_in_slices(
-        self, now: int, creating: AbstractSet[WorkloadKey] = frozenset(), size: int | None = None
+        self, now: int, awaited: AwaitedSeatsOf = lambda key: {}, size: int | None = None
     ) -> Iterator[Sequence[WorkloadKey]]:
         """The same, at most ``size`` workloads (None: all) in each step. Workloads that become dirty meanwhile stay so.
 
@@ -409,13 +415,13 @@ class World:
         while part := sorted(islice(dirty, size), key=attrgetter("kind", "uid")):
             self._dirty.difference_update(part)
             for key in part:
-                self._refresh(key, now, key in creating)
+                self._refresh(key, now, awaited(key))
             yield part
 
-    def _refresh(self, key: WorkloadKey, now: int, creating: bool) -> None:
+    def _refresh(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> None:
         if key not in self.states and (fact := self.facts.get(key)) is not None:
             key = self._share_key(fact.key)
-        before, state = self.states.get(key), self._derive(key, now, creating)
+        before, state = self.states.get(key), self._derive(key, now, awaited)
         if state is not None and state.unschedulable:
             self.avoided_nodes.note(key, state.refusing_nodes, now + self.timeouts.detour)
         if before is not None and state is not None and before.workload == state.workload:
@@ -473,8 +479,8 @@ class World:
             if state.pods or state.seat_maps:
                 yield QueueUser(key, state.workload.namespace, state.workload.queue)
 
-    def _derive(self, key: WorkloadKey, now: int, creating: bool) -> WorkloadState | None:
-        inputs = self._inputs(key, creating)
+    def _derive(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadState | None:
+        inputs = self._inputs(key, awaited)
         try:
             state = derive_state(inputs, now, self.timeouts)
         except Exception as error:
@@ -485,7 +491,7 @@ class World:
             return state
         return underivable_state(inputs, known)
 
-    def _inputs(self, key: WorkloadKey, creating: bool) -> WorkloadInputs:
+    def _inputs(self, key: WorkloadKey, awaited: SeatIndices) -> WorkloadInputs:
         job = self.jobs.get(key.uid)
         admissions = self.admission_index.of(key)
         pods = self.pod_index.of(key)
@@ -505,7 +511,7 @@ class World:
             larger=self._known_larger(key),
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
-            busy=creating,
+            awaited=awaited,
             recreations=self.recreations.of(key),
             may_use_queue=self._may_use_queue(key, pods, admissions),
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from admission.reconcile.release import Order, Verb
 from queues.api import names
 from queues.errors import ApiRefused, Conflict, NotFound
 from tests.fakes.fake_objects import (
@@ -19,6 +18,7 @@ from tests.fakes.fake_objects import (
     Document,
     gpus_of,
     is_up,
+    json_patched,
     merged,
     pod_spec,
     time_text,
@@ -40,6 +40,8 @@ class FakeCluster:
     wanted: set[str] = field(default_factory=set)
     #: Names of those that a user deleted, and that no leader had begun to take back.
     unwanted: set[str] = field(default_factory=set)
+    #: Pods that the scheduler has preempted, uid → name.
+    preempted: dict[str, str] = field(default_factory=dict)
     versions: int = 0
     _uids: int = 0
 
@@ -60,10 +62,14 @@ class FakeCluster:
 
     def change(self, kind: str, key: str, patch: Document) -> Document:
         """Merge patch, RFC 7386."""
+        return self.replace(kind, key, merged(self.objects[kind][key], patch))
+
+    def replace(self, kind: str, key: str, after: Document) -> Document:
+        """Another version of an object, unless it is the same."""
         before = self.objects[kind][key]
-        after = merged(before, patch)
         if kind in ("vcjobs", "queues", "jobs") and after.get("spec") != before.get("spec"):
-            after["metadata"]["generation"] = after["metadata"].get("generation", 1) + 1
+            generation = before["metadata"].get("generation", 1) + 1
+            after = {**after, "metadata": {**after["metadata"], "generation": generation}}
         return self.put(kind, key, after) if after != before else before
 
     def remove(self, kind: str, key: str) -> None:
@@ -212,31 +218,41 @@ class FakeCluster:
         else:
             self.change("pods", uid, {"metadata": {"deletionTimestamp": time_text(self.now)}})
 
-    # ── what Muster orders ──────────────────────────────────────────────────────────────────────────────────
+    # ── what Muster writes ──────────────────────────────────────────────────────────────────────────────────────
 
-    def carry_out(self, order: Order) -> None:
-        """As the API server would. Raises Conflict, NotFound, Refused."""
-        kind = "jobs" if order.verb is Verb.PATCH_JOB else "pods"
-        document = self.objects[kind].get(order.uid)
-        if document is None:
-            raise NotFound(method=order.verb, path=order.name, status=404, reason="gone")
-        if order.verb is Verb.DELETE_POD:
-            self.delete_pod(order.uid, grace=order.grace)
-            return
-        if order.revision is not None and order.revision.generation != document["metadata"]["generation"]:
-            raise Conflict(method="PATCH", path=order.name, status=422, reason="its spec has changed")
-        after = merged(document, dict(order.body or {}))
+    def named(self, kind: str, name: str) -> Document:
+        """Raises NotFound."""
+        for document in self.objects[kind].values():
+            if document["metadata"]["name"] == name:
+                return document
+        raise NotFound(method="GET", path=name, status=404, reason="not found")
+
+    def patch(self, kind: str, name: str, body: Document | list[Document]) -> None:
+        """A merge patch or JSON patch, as the API server takes it. Raises Conflict, NotFound, Refused."""
+        document = self.named(kind, name)
+        if isinstance(body, list):
+            try:
+                after = json_patched(document, body)
+            except (KeyError, AssertionError) as error:
+                raise self._refusal(
+                    name, "the server rejected our request due to an error in our request"
+                ) from error
+        else:
+            after = merged(document, body)
+        uid = document["metadata"]["uid"]
+        if after["metadata"]["uid"] != uid:
+            raise Conflict(method="PATCH", path=name, status=409, reason="precondition", code="Conflict")
         if kind == "pods" and "schedulingGates" not in document["spec"] and after["spec"] != document["spec"]:
-            raise ApiRefused(
-                method="PATCH", path=order.name, status=422, reason="the pod is not gated", field=""
-            )
+            raise self._refusal(name, "the pod is not gated")
         if kind == "jobs" and after["spec"]["template"] != document["spec"]["template"]:
             idle = document["spec"]["suspend"] and not document["status"].get("active")
             if not idle:
-                raise ApiRefused(
-                    method="PATCH", path=order.name, status=422, reason="template is immutable", field=""
-                )
-        self.change(kind, order.uid, dict(order.body or {}))
+                raise self._refusal(name, "template is immutable")
+        self.replace(kind, uid, after)
+
+    @staticmethod
+    def _refusal(name: str, reason: str) -> ApiRefused:
+        return ApiRefused(method="PATCH", path=name, status=422, reason=reason)
 
     # ── what runs ───────────────────────────────────────────────────────────────────────────────────────────
 

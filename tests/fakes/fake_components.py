@@ -101,6 +101,14 @@ def schedule(cluster: FakeCluster) -> None:
             cluster.change("pods", uid, {"status": {"conditions": [refusal]}})
 
 
+def preempt(cluster: FakeCluster, uid: str) -> None:
+    """The scheduler takes a bound pod away for another one: it says so first."""
+    why = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    cluster.change("pods", uid, {"status": {"conditions": [why]}})
+    cluster.preempted[uid] = cluster.objects["pods"][uid]["metadata"]["name"]
+    cluster.delete_pod(uid)
+
+
 def _allowed(cluster: FakeCluster, spec: Document) -> list[str]:
     pins = pinned_nodes(spec)
     return [

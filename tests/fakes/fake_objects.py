@@ -39,6 +39,28 @@ def time_text(now: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 
 
+def json_patched(document: Document, operations: list[dict[str, Any]]) -> Document:
+    """RFC 6902, as far as objects go: test, add, remove. Raises KeyError or AssertionError where it does not fit."""
+    result = copy.deepcopy(document)
+    for operation in operations:
+        *path, last = [
+            part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]
+        ]
+        at = result
+        for part in path:
+            at = at[part]
+        match operation["op"]:
+            case "test":
+                assert at[last] == operation["value"], operation
+            case "add":
+                at[last] = copy.deepcopy(operation["value"])
+            case "remove":
+                del at[last]
+            case other:
+                raise NotImplementedError(other)
+    return result
+
+
 def merged(document: Any, patch: Any) -> Any:
     """RFC 7386."""
     if not isinstance(patch, dict):

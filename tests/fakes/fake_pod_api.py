@@ -1,4 +1,4 @@
-"""The few requests about pods that making them again needs, answered by the fake cluster without ever waiting."""
+"""The few requests about pods and Jobs that the writers make, answered by the fake cluster without ever waiting."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from queues.api.api_resources import PODS
-from queues.errors import Conflict, NotFound
+from queues.errors import Conflict
 from tests.fakes.fake_cluster import FakeCluster
-from tests.fakes.fake_objects import NAMESPACE
+from tests.fakes.fake_objects import NAMESPACE, Document
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class FakePodApi:
 
     async def get(self, path: str) -> bytes:
         self._ask("GET")
-        return json.dumps(self._pod(path)).encode()
+        return json.dumps(self.cluster.named(*_named(path))).encode()
 
     async def create(
         self, path: str, body: bytes, *, brief: bool = False, check_lease: Callable[[], None] | None = None
@@ -38,12 +38,26 @@ class FakePodApi:
         self._lose("POST")
         return b"{}"
 
+    async def patch(
+        self,
+        path: str,
+        body: Document | list[Document],
+        *,
+        kind: str = "merge",
+        check_lease: Callable[[], None] | None = None,
+    ) -> bytes:
+        self._ask("PATCH", check_lease)
+        assert kind == ("json" if isinstance(body, list) else "merge")
+        self.cluster.patch(*_named(path), body)
+        self._lose("PATCH")
+        return b"{}"
+
     async def delete(
         self,
         path: str,
         *,
         uid: str,
-        resource_version: str,
+        resource_version: str | None = None,
         grace: int | None = None,
         check_lease: Callable[[], None] | None = None,
     ) -> bytes:
@@ -51,18 +65,12 @@ class FakePodApi:
         if (change := self.meanwhile) is not None:
             self.meanwhile = None
             change()
-        meta = self._pod(path)["metadata"]
-        if (meta["uid"], meta["resourceVersion"]) != (uid, resource_version):
+        meta = self.cluster.named(*_named(path))["metadata"]
+        if meta["uid"] != uid or resource_version not in (None, meta["resourceVersion"]):
             raise Conflict(method="DELETE", path=path, status=409, reason="precondition", code="Conflict")
         self.cluster.delete_pod(uid, grace=grace)
         self._lose("DELETE")
         return b"{}"
-
-    def _pod(self, path: str) -> dict[str, Any]:
-        pod = self.cluster.pod_named(path.rpartition("/")[2])
-        if pod is None:
-            raise NotFound(method="GET", path=path, status=404, reason="not found")
-        return pod
 
     def _ask(self, method: str, check_lease: Callable[[], None] | None = None) -> None:
         if check_lease is not None:
@@ -76,10 +84,16 @@ class FakePodApi:
             raise failure
 
 
-def done(step: Coroutine[Any, Any, None]) -> None:
-    """Carry out a step that never waits, from wherever."""
+def _named(path: str) -> tuple[str, str]:
+    """Kind and name of an object's path."""
+    kind, name = path.split("/")[-2:]
+    return kind, name
+
+
+def done(step: Coroutine[Any, Any, Any]) -> Any:
+    """Carry out a step that never waits, from wherever; what it returns."""
     try:
         step.send(None)
-    except StopIteration:
-        return
+    except StopIteration as end:
+        return end.value
     raise AssertionError("a step waits for something else than the fake API")

@@ -10,6 +10,7 @@ from admission import wire
 from admission.decode.admin_documents import queue_fact, topology_fact
 from admission.decode.nodes import node_fact
 from admission.facts import Change, Fact, FactKind
+from admission.reconcile.pod_manifest import with_successor
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import BATCH_JOB, POD_GROUP, VOLCANO_JOB, KindSupport, read_pod
 from queues.workload import WorkloadKind
@@ -33,6 +34,11 @@ def _workloads(support: KindSupport) -> _Kind:
     )
 
 
+def _pod(raw: bytes) -> Fact:
+    pod = msgspec.json.decode(raw, type=wire.WirePod)
+    return with_successor(read_pod(pod), pod.status, raw)
+
+
 KINDS = {
     "nodes": _Kind(FactKind.NODE, lambda raw: node_fact(msgspec.json.decode(raw, type=wire.WireNode))),
     "queues": _Kind(FactKind.QUEUE, queue_fact),
@@ -40,7 +46,7 @@ KINDS = {
     "jobs": _workloads(BATCH_JOB),
     "vcjobs": _workloads(VOLCANO_JOB),
     "groups": _workloads(POD_GROUP),
-    "pods": _Kind(FactKind.POD, lambda raw: read_pod(msgspec.json.decode(raw, type=wire.WirePod))),
+    "pods": _Kind(FactKind.POD, _pod),
 }
 
 

@@ -25,7 +25,7 @@ def laws_in(module: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("module", ["decision", "fairness", "preemption", "starvation"])
+@pytest.mark.parametrize("module", ["decision", "fairness", "preemption", "release", "starvation"])
 def test_every_law_is_listed(module: str) -> None:
     assert laws_in(module) - LISTED == set()
 

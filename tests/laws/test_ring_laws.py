@@ -14,11 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from sqlalchemy import text
 
 from queues.admissions import AdmissionState
+from queues.api import names
 from queues.errors import DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
 from tests.fakes.fake_cluster import FakeCluster
-from tests.fakes.fake_components import control_jobs, run_pods, schedule
-from tests.fakes.fake_objects import ENDED
+from tests.fakes.fake_components import control_jobs, preempt, run_pods, schedule
+from tests.fakes.fake_objects import ENDED, owner_of
 from tests.laws.laws.ring import balances_equal_seats, equals_reloaded, no_pod_beyond_its_seat
 from tests.laws.worlds.ring import Killed, Ring
 from tests.node_affinity import pinned_nodes
@@ -186,6 +187,21 @@ class RingUnderFaults(RuleBasedStateMachine):
     @rule()
     def scheduler(self) -> None:
         schedule(self.cluster)
+
+    @rule(number=which)
+    def scheduler_preempts(self, number: int) -> None:
+        """A bound pod that Muster released, and that has no owner."""
+        found = [
+            uid
+            for uid, pod in self.cluster.objects["pods"].items()
+            if names.ADMISSION_ID in pod["metadata"]["annotations"]
+            and pod["spec"].get("nodeName") in self.cluster.objects["nodes"]
+            and "deletionTimestamp" not in pod["metadata"]
+            and pod["status"]["phase"] not in ENDED
+            and owner_of(pod) is None
+        ]
+        if found:
+            preempt(self.cluster, found[number % len(found)])
 
     @rule()
     def kubelets(self) -> None:

@@ -25,11 +25,21 @@ from admission.decode.fields import defect
 from admission.decode.nodes import node_fact
 from admission.decode.pods import minimal_pod_fact
 from admission.decode.workload_facts import unreadable_fact
-from admission.facts import Change, Fact, FactKind, HyperNodeFact, NamespaceFact, TopologyFact, asks
+from admission.facts import (
+    Change,
+    Fact,
+    FactKind,
+    HyperNodeFact,
+    NamespaceFact,
+    PodFact,
+    TopologyFact,
+    asks,
+)
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
+from admission.reconcile.pod_manifest import with_successor
 from admission.wire import Bare, WireNamespace, WireNode, WirePod, WirePodDisruptionBudget, WirePriorityClass
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, controller_of, read_pod
@@ -90,6 +100,10 @@ def _unreadable_queue(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
     return broken_queue_fact(bare, error)
 
 
+def _pod(pod: WirePod, raw: bytes) -> PodFact:
+    return with_successor(read_pod(pod), pod.status, raw)
+
+
 _FACTS: Final = (
     _Facts(FactKind.NAMESPACE, _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found))),
     _Facts(FactKind.NODE, _kind(NODES, WireNode, lambda node, raw: node_fact(node))),
@@ -99,7 +113,7 @@ _FACTS: Final = (
     _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
     _Facts(FactKind.BUDGET, _kind(BUDGETS, WirePodDisruptionBudget, lambda budget, raw: budget_fact(budget))),
-    _Facts(FactKind.POD, _kind(PODS, WirePod, lambda pod, raw: read_pod(pod), _unreadable_pod)),
+    _Facts(FactKind.POD, _kind(PODS, WirePod, lambda pod, raw: _pod(pod, bytes(raw)), _unreadable_pod)),
 )
 
 

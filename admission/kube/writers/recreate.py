@@ -11,7 +11,8 @@ next leader goes on from the intent and from what the cluster shows:
     yes     gone           make it again; a pod that has its name already wins
     yes     made again     forget the intent
 
-A pod that a user deletes is not made again. That is certain as long as this process has not yet asked for the
+A pod that kube-scheduler preempts is lost to its gang too: the world makes the intent, before the pod is gone. A pod
+that a user deletes is not made again. That is certain as long as this process has not yet asked for the
 deletion of a pod if it stored the intent itself; of intents that an earlier leader left it is assumed that it had.
 """
 
@@ -23,6 +24,7 @@ from typing import Final, NamedTuple
 
 from admission.facts import Change, FactKind, PodFact
 from admission.kube.client.client import Client
+from admission.kube.writers.awaited_seats import UnwantedWrite
 from admission.kube.writers.work_queue import Step, WorkQueue, pause_after
 from admission.reconcile.pod_manifest import manifest_of
 from admission.workloads.kinds import support_of
@@ -161,7 +163,8 @@ class RecreationWriter:
     def _void(self, intent: Recreation, pod: PodFact | None) -> str:
         """Why a pod is not to be made again after all; "" if it is, perhaps later."""
         uid = intent.pod_uid
-        if uid in self._not_deleted and (pod is None or pod.deleting):
+        by_user = uid in self._not_deleted and uid not in self.world.recreations.preempted
+        if by_user and (pod is None or pod.deleting):
             return "a user deleted it"
         if pod is not None:
             return "" if pod.deleting or is_live(pod) else "it has ended by itself"
@@ -213,6 +216,13 @@ class RecreationWriter:
         if known != intent:
             self._keep(pod.uid, intent)
             return
+
+        def check() -> None:
+            self._check_lease()
+            now = self.world.states.get(state.key)
+            if now is None or all(each.uid != pod.uid for each in now.to_recreate):
+                raise UnwantedWrite
+
         self._failpoint("recreation-stored")
         node_is_gone = pod.node is not None and pod.node not in self.world.node_inventory.nodes
         try:
@@ -222,7 +232,7 @@ class RecreationWriter:
                 resource_version=meta["resourceVersion"],
                 # No kubelet will confirm that the pod has ended.
                 grace=0 if node_is_gone else None,
-                check_lease=self._check_lease,
+                check_lease=check,
             )
         except ApiUnavailable:
             self._not_deleted.discard(pod.uid)  # the deletion may well have been carried out
@@ -232,12 +242,18 @@ class RecreationWriter:
         self._failpoint("pod-removed")
 
     async def _make_again(self, intent: Recreation) -> None:
+        def check() -> None:
+            self._check_lease()
+            known = self.world.recreations.stored.get(intent.pod_uid)
+            if known != intent or self._void(intent, self.world.pods.get(intent.pod_uid)):
+                raise UnwantedWrite
+
         try:
             await self._client.create(
                 PODS.path(intent.namespace),
                 intent.manifest.encode(),
                 brief=True,
-                check_lease=self._check_lease,
+                check_lease=check,
             )
         except Conflict:
             if await self._has_its_name(intent):
@@ -272,7 +288,7 @@ class RecreationWriter:
     async def _attempt(self, pod: GoingPod, step: Step) -> None:
         try:
             await step()
-        except (NotFound, Conflict):
+        except (NotFound, Conflict, UnwantedWrite):
             # The pod changed or is gone: the next step is worked out from what the informer shows.
             self.queue.defer(pod, pause_after(0))
         except ApiError as error:

@@ -1,26 +1,36 @@
 """Ledger → cluster: carries out the orders for Jobs, groups and bare pods, each once at a time.
 
 The writer remembers only orders that are under way or not shown by the informer yet: an order that
-failed is worked out again when its workload is reconciled next, after a pause that grows.
+failed is worked out again when its workload is reconciled next, after a pause that grows. Orders that are no longer
+wanted are cancelled in the queue; the last look at the admission is right before a request is sent.
 """
 
+import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any, Final
 
-from admission.kube.client.client import Client
+from admission.kube.client.client import Client, PatchKind
 from admission.kube.client.errors import does_not_apply
-from admission.kube.writers.work_queue import WorkQueue, pause_after
-from admission.reconcile.release import LOST, Order, Promised, Verb, json_patch, orders_for
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
+from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue, pause_after
+from admission.reconcile.release import LOST, Order, Promised, Verb, json_patch, orders_for, paths_of
+from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
+from queues.api import names
 from queues.api.api_resources import JOBS, PODS
+from queues.api.json_patch import Step
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
+
+#: What is brought about when an object is asked for: nothing.
+_LOOK: Final = "look"
 
 
 class ReleaseWriter:
@@ -35,7 +45,7 @@ class ReleaseWriter:
         requeue: Callable[[WorkloadKey], None],
         failpoint: Callable[[str], None],
     ) -> None:
-        """``requeue`` is called when the status of a workload has to be worked out again."""
+        """``requeue`` is called when the state or the status of a workload has to be worked out again."""
         self._client = client
         self.world = world
         self._check_lease = check_lease
@@ -43,72 +53,160 @@ class ReleaseWriter:
         self._failpoint = failpoint
         #: By workload; an item is an object's uid and what is brought about on it.
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(lambda key: self.reconcile((key,)), self._finished)
-        #: Seats assigned to pods until the informer shows them there: no other pod is assigned them.
-        self._promised: dict[WorkloadKey, dict[str, Promised]] = {}
+        #: Seats that pods (by uid) were assigned, and seats of Jobs (by uid) that are resumed.
+        self.awaited = AwaitedSeats(self._shown)
         #: What the API server refuses, for the status of the workload.
         self.problems: dict[WorkloadKey, Reason] = {}
 
     def reconcile(self, keys: Iterable[WorkloadKey]) -> None:
-        """Start what these workloads need; returns at once."""
+        """Start what these workloads need, and cancel what they no longer need; returns at once."""
         for key in keys:
             state = self.world.states.get(key)
             if state is None:
                 self._forget(key)
-            elif not self.queue.is_backing_off(key):
+            else:
                 self._order(key, state)
 
     def _order(self, key: WorkloadKey, state: WorkloadState) -> None:
-        gated = {pod.uid for pod in state.pods if pod.gated}
-        promised = {uid: seat for uid, seat in self._promised.pop(key, {}).items() if uid in gated}
         try:
-            orders = orders_for(state, self.world.facts.get(key), self.world.node_inventory, promised)
+            fact, promised = self.world.facts.get(key), self._promised(key)
+            orders = orders_for(state, fact, self.world.node_inventory, promised)
         except Exception:
             # A defect that one workload brings to light must not keep the others waiting.
             _log.exception("workload cannot be released", extra={"workload": str(key)})
             return
         self.queue.keep_expectations(key.uid, {order.intent for order in orders if order.uid == key.uid})
-        promised |= {order.uid: order.seat for order in orders if order.seat is not None}
-        if promised:
-            self._promised[key] = promised
+        self._cancel_unwanted(key, orders)
+        if self.queue.is_backing_off(key):
+            return
         for order in orders:
             item = (order.uid, order.intent)
             if self.queue.is_under_way(item) or self.queue.is_expected(key, order.uid, order.intent):
                 continue
+            if order.seats:
+                self.awaited.put(key, order.uid, _path(order), order.seats)
+                # What the state says of these seats is outdated.
+                self.world.mark_dirty(key)
             step = partial(self._carry_out, key, order)
             self.queue.start(key, item, step, f"{order.verb} {order.name}")
 
+    # ── seats for which a pod may still come ────────────────────────────────────────────────────────────────────
+
+    def _shown(self, key: WorkloadKey, writes: Iterable[str]) -> set[str]:
+        return {uid for uid in writes if self._is_shown(key, uid)}
+
+    def _is_shown(self, key: WorkloadKey, uid: str) -> bool:
+        if _is_of_pod(key, uid):
+            pod = self.world.pods.get(uid)
+            return pod is None or not pod.gated or pod.deleting
+        fact = self.world.facts.get(key)
+        return fact is None or not fact.suspended or fact.finished or fact.deleting
+
+    def _promised(self, key: WorkloadKey) -> dict[str, Promised]:
+        """Seats that pods were assigned. What was not sent, and is outdated, does not bind."""
+        return {
+            uid: promised
+            for uid, write in self.awaited.writes(key).items()
+            if _is_of_pod(key, uid)
+            for promised in _promises(write)
+            if not write.is_undone() or self._holds(write.seats)
+        }
+
+    def _holds(self, seats: Mapping[Any, frozenset[int]]) -> bool:
+        return all(self.world.admission_index.holds_seats(id_, indices) for id_, indices in seats.items())
+
+    def _cancel_unwanted(self, key: WorkloadKey, orders: Iterable[Order]) -> None:
+        """Orders that are not wanted any more leave the queue; of those that may have been carried out the object
+        itself is asked for once that is certain."""
+        wanted = {(order.uid, order.intent) for order in orders}
+        for item in self.queue.items_of(key):
+            uid, intent = item
+            write = self.awaited.get(key, uid)
+            if item not in wanted and intent != _LOOK and (write is None or not write.in_flight):
+                self.queue.cancel(key, item)
+        releasing = {order.uid for order in orders if order.seats}
+        if self.awaited.drop_undone(key, releasing):
+            self._requeue(key)
+        for uid, write, when in self.awaited.unresolved(key, releasing):
+            if when > self.queue.now():
+                self.queue.requeue_after(key, when - self.queue.now())
+            elif not self.queue.is_under_way((uid, _LOOK)):
+                self.queue.start(
+                    key, (uid, _LOOK), partial(self._look, key, uid, write), f"look {write.path}"
+                )
+
+    async def _look(self, key: WorkloadKey, uid: str, write: AwaitedWrite) -> None:
+        """Ask for an object whether a write to it was carried out. If not, that is how it stays."""
+        try:
+            document = json.loads(await self._client.get(write.path))
+        except NotFound:
+            document = None
+        except ApiError as error:
+            _log.warning("object cannot be read", extra={"path": write.path, "why": str(error)})
+            self.queue.requeue_after(key, LONGEST_PAUSE)
+            return
+        if document is not None and document["metadata"]["uid"] == uid and not _is_held_back(document):
+            write.since = self.queue.now()  # the informer is behind
+        else:
+            self.awaited.drop(key, uid)
+        self._requeue(key)
+
+    # ── orders ──────────────────────────────────────────────────────────────────────────────────────────────────
+
     async def _carry_out(self, key: WorkloadKey, order: Order) -> None:
         try:
-            await self._send(order)
-        except (NotFound, Conflict):
-            # The object changed or is gone: the informer shows it, and the next orders are the right ones.
-            self._promised.get(key, {}).pop(order.uid, None)
+            await self._send(key, order)
+        except (NotFound, Conflict, UnwantedWrite):
+            # The object or its admission changed or is gone: what the informer shows then gives the right orders.
+            self.awaited.drop_if_undone(key, order.uid)
+            self._requeue(key)
             self.queue.requeue_after(key, pause_after(0))
         except ApiError as error:
             self._failed(key, order, error)
         else:
             self._succeeded(key, order)
 
-    async def _send(self, order: Order) -> None:
-        resource = JOBS if order.verb is Verb.PATCH_JOB else PODS
-        path = resource.path(order.namespace, order.name)
+    async def _send(self, key: WorkloadKey, order: Order) -> None:
+        path = _path(order)
+        write = self.awaited.get(key, order.uid) if order.seats else None
         if order.verb is Verb.DELETE_POD:
             await self._client.delete(path, uid=order.uid, grace=order.grace, check_lease=self._check_lease)
-        else:
-            await self._patch(path, order)
-
-    async def _patch(self, path: str, order: Order) -> None:
-        """Raises Conflict if the object is another version by now than the order was made for."""
+            return
         steps = json_patch(order)
         if steps is None:
-            await self._client.patch(path, order.body or {}, check_lease=self._check_lease)
+            await self._patch(key, order, write, order.body or {})
             return
         try:
-            await self._client.patch(path, steps, kind="json", check_lease=self._check_lease)
+            await self._patch(key, order, write, steps)
         except ApiRefused as error:
             if not does_not_apply(error):
                 raise
-            raise Conflict(**{**error.facts, "reason": "its spec has changed"}) from error
+            await self._patch_as_it_is(key, order, write, error)
+
+    async def _patch(
+        self, key: WorkloadKey, order: Order, write: AwaitedWrite | None, body: Mapping[str, Any] | list[Step]
+    ) -> None:
+        def check() -> None:
+            self._check_lease()
+            if write is not None:
+                if not self._holds(order.seats) or self._is_shown(key, order.uid):
+                    raise UnwantedWrite
+                write.in_flight = True
+
+        kind: PatchKind = "json" if isinstance(body, list) else "merge"
+        request = self._client.patch(_path(order), body, kind=kind, check_lease=check)
+        await (request if write is None else write.tracked(request, self.queue.now))
+
+    async def _patch_as_it_is(
+        self, key: WorkloadKey, order: Order, write: AwaitedWrite | None, error: ApiRefused
+    ) -> None:
+        """A JSON patch did not apply. Raises Conflict: the object has changed. A pod may only lack what is usual."""
+        if order.seat is not None:
+            pod = json.loads(await self._client.get(_path(order)))
+            if pod["metadata"]["uid"] == order.uid and _is_held_back(pod):
+                await self._patch(key, order, write, json_patch(order, paths_of(pod)) or [])
+                return
+        raise Conflict(**{**error.facts, "reason": "it has changed"}) from error
 
     def _succeeded(self, key: WorkloadKey, order: Order) -> None:
         self.queue.forget_expectations(order.uid)  # of earlier orders: only the last one holds
@@ -119,7 +217,7 @@ class ReleaseWriter:
                 "pod counts as gone, its node does not answer",
                 extra={"workload": str(key), "pod": f"{order.namespace}/{order.name}"},
             )
-        if self.problems.pop(key, None) is not None:
+        if self.problems.pop(key, None) is not None or not self._holds(order.seats):
             self._requeue(key)
         self._failpoint("one-released")
 
@@ -127,20 +225,42 @@ class ReleaseWriter:
         _log.warning("release failed", extra={"workload": str(key), "order": order.intent, "why": str(error)})
         if not self.queue.is_backing_off(key):  # of orders that failed together the first counts
             self.queue.back_off(key)
-        if isinstance(error, ApiRefused):
-            self._promised.get(key, {}).pop(order.uid, None)
-            if key not in self.problems:
-                reason = str(error.facts.get("reason", error))
-                self.problems[key] = Reason(
-                    code=ReasonCode.RELEASE_REFUSED, message=f"{order.name}: {reason}"
-                )
-                self._requeue(key)
+        changed = self.awaited.drop_if_undone(key, order.uid)
+        if isinstance(error, ApiRefused) and key not in self.problems:
+            reason = str(error.facts.get("reason", error))
+            self.problems[key] = Reason(code=ReasonCode.RELEASE_REFUSED, message=f"{order.name}: {reason}")
+            changed = True
+        if changed:
+            self._requeue(key)
 
     def _finished(self, key: WorkloadKey) -> None:
         if not self.queue.is_busy_with(key):
             self._failpoint("released")
 
     def _forget(self, key: WorkloadKey) -> None:
+        for item in self.queue.items_of(key):
+            self.queue.cancel(key, item)
         self.queue.forget(key)
-        self._promised.pop(key, None)
+        self.awaited.forget(key)
         self.problems.pop(key, None)
+
+
+def _path(order: Order) -> str:
+    resource = JOBS if order.verb is Verb.PATCH_JOB else PODS
+    return resource.path(order.namespace, order.name)
+
+
+def _is_of_pod(key: WorkloadKey, uid: str) -> bool:
+    """Whether this is the uid of a pod; else it is that of the Job itself."""
+    return uid != key.uid or support_of(key).is_pod
+
+
+def _promises(write: AwaitedWrite) -> Iterable[Promised]:
+    return (Promised(id_, index) for id_, indices in write.seats.items() for index in indices)
+
+
+def _is_held_back(document: Mapping[str, Any]) -> bool:
+    """Whether a Job is suspended, or a pod gated."""
+    spec = document["spec"]
+    gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
+    return bool(spec.get("suspend")) or names.GATE in gates

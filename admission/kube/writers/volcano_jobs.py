@@ -7,7 +7,7 @@ Level-triggered: ``JobWork`` says what is missing now, and what fails is worked 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
@@ -15,11 +15,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from admission.kube.client.client import Client
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
 from admission.kube.writers.companion_objects import Companions, NameTaken
-from admission.kube.writers.work_queue import WorkQueue
+from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue
 from admission.volcano_jobs.pods import PodTemplateRenderer
 from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from admission.wire import Bare
+from admission.world.world import World
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS
 from queues.api.reading.user_values import number
@@ -51,7 +53,10 @@ class JobReport:
 
 
 class JobPods:
-    """Writes of one term. ``expect`` gets what was carried out: the name of a pod made, the uid of one removed."""
+    """Writes of one term. ``expect`` gets what was carried out: the name of a pod made, the uid of one removed.
+
+    ``creations``: pods that are to be made; ``is_wanted``: whether a pod still is.
+    """
 
     def __init__(
         self,
@@ -59,14 +64,22 @@ class JobPods:
         check_lease: Callable[[], None],
         companions: Companions,
         *,
+        creations: AwaitedSeats,
+        is_wanted: Callable[[JobWork, PodWanted], bool],
         expect: Callable[[JobWork, str], None],
         failpoint: Callable[[str], None],
     ) -> None:
         self._client = client
         self._check_lease = check_lease
         self._companions = companions
+        self._creations = creations
+        self._is_wanted = is_wanted
         self._expect = expect
         self._failpoint = failpoint
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
 
     # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,10 +117,24 @@ class JobPods:
         refused_tasks: set[str],
     ) -> None:
         path = PODS.path(work.spec.namespace)
+        name = pod_name(work, wanted)
+        creation = self._creations.get(work.key, name)
+        if creation is None:
+            return  # it is not wanted any more
+
+        def check() -> None:
+            self._check_lease()
+            if self._creations.get(work.key, name) is not creation or not self._is_wanted(work, wanted):
+                raise UnwantedWrite
+            creation.in_flight = True
+
         try:
             body = renderer.render(wanted.index, wanted.node, wanted.devices)
-            await self._client.create(path, body, brief=True, check_lease=self._check_lease)
+            request = self._client.create(path, body, brief=True, check_lease=check)
+            await creation.tracked(request, self._now)
             report.created += 1
+        except UnwantedWrite:
+            return
         except ApiError as error:
             if error.facts.get("code") != "AlreadyExists":
                 if isinstance(error, ApiRefused | NotFound):
@@ -116,8 +143,9 @@ class JobPods:
                 return
             if not await self._is_ours(work, wanted, report):
                 return
+            creation.since = self._now()
             report.found += 1
-        self._expect(work, pod_name(work, wanted))
+        self._expect(work, name)
         self._failpoint("one-released")
 
     async def _is_ours(self, work: JobWork, wanted: PodWanted, report: JobReport) -> bool:
@@ -228,24 +256,41 @@ class _Due:
 class VolcanoJobWriter:
     """Writes of one term. ``check_lease`` raises Fenced once the leader's lease is no longer certain.
 
-    ``requeue`` is called when a Job's work has to be computed again, ``report`` when work on a Job has ended;
-    ``failpoint`` at every point where a test may stop the process.
+    ``requeue`` is called when a Job's state and work have to be computed again, ``report`` when work on a Job has
+    ended; ``failpoint`` at every point where a test may stop the process.
     """
 
     def __init__(
         self,
         client: Client,
+        world: World,
         check_lease: Callable[[], None],
         *,
         requeue: Callable[[WorkloadKey], None],
         report: Callable[[JobReport], None],
         failpoint: Callable[[str], None],
     ) -> None:
+        self._client = client
+        self.world = world
+        self._requeue = requeue
         self._report = report
         self._failpoint = failpoint
+        #: Pods, by name, that are being made.
+        self.awaited = AwaitedSeats(self._shown)
         self._companions = Companions(client, check_lease)
-        self._pods = JobPods(client, check_lease, self._companions, expect=self._expect, failpoint=failpoint)
-        self._queue: WorkQueue[WorkloadKey] = WorkQueue(requeue, lambda _: None)
+        self._pods = JobPods(
+            client,
+            check_lease,
+            self._companions,
+            creations=self.awaited,
+            is_wanted=self._is_wanted,
+            expect=self._expect,
+            failpoint=failpoint,
+        )
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue(requeue, lambda _: None)
+        #: Pods that are to be made, of Jobs that are worked on now: all, and those not begun with.
+        self._wanted: dict[WorkloadKey, frozenset[PodWanted]] = {}
+        self._queued: dict[WorkloadKey, deque[PodWanted]] = {}
         #: Generation of a Job with pods that could not be made: a new generation need not back off.
         self._failed_generations: dict[WorkloadKey, int] = {}
         #: What keeps a Job's pods from being made, for its status.
@@ -254,41 +299,115 @@ class VolcanoJobWriter:
     def reconcile(self, works: Iterable[JobWork]) -> None:
         """Start what these Jobs need; returns at once. One Job is worked on once at a time.
 
-        What was just done, or failed lately, is left out; the Job is requeued when its time has come.
+        What was just done, or failed lately, is left out; the Job is requeued when its time has come. Pods that are no
+        longer wanted are not made.
         """
         for work in works:
-            self._queue.keep_expectations(work.key.uid, _missing(work))
-            if self._queue.is_busy_with(work.key):
-                self._queue.requeue_when_finished(work.key)
+            self.queue.keep_expectations(work.key.uid, _missing(work))
+            if self.queue.is_busy_with(work.key):
+                self._keep_only(work.key, work, work.creates)
+                self.queue.requeue_when_finished(work.key)
                 continue
+            self._resolve(work.key, {pod_name(work, each) for each in work.creates})
             if work.lacks_group:
                 self._companions.make_later(work.spec)
             due = self._due(work)
             if due.creates or due.deletes or due.remove:
-                step = partial(self._carry_out, work, due)
-                self._queue.start(work.key, work.key, step, f"job {work.spec.name}")
+                self._start(work, due)
 
-    def creating(self) -> frozenset[WorkloadKey]:
-        """Jobs that are being worked on now."""
-        return self._queue.busy_keys()
+    def _start(self, work: JobWork, due: "_Due") -> None:
+        key = work.key
+        for each in due.creates:
+            name = pod_name(work, each)
+            path = PODS.path(work.spec.namespace, name)
+            self.awaited.put(key, name, path, {each.admission: frozenset({each.seat})})
+        if due.creates:
+            self._wanted[key], self._queued[key] = frozenset(due.creates), due.creates
+            # What the state says of these seats is outdated.
+            self.world.mark_dirty(key)
+        self.queue.start(key, key, partial(self._carry_out, work, due), f"job {work.spec.name}")
+
+    # ── seats for which a pod may still come ────────────────────────────────────────────────────────────────────
+
+    def _shown(self, key: WorkloadKey, writes: Mapping[str, AwaitedWrite]) -> set[str]:
+        return {
+            pod.name
+            for pod in self.world.pod_index.of(key)
+            if pod.name in writes and pod.admission in writes[pod.name].seats
+        }
+
+    def _is_wanted(self, work: JobWork, wanted: PodWanted) -> bool:
+        still = wanted in self._wanted.get(work.key, ())
+        return still and self.world.admission_index.holds_seats(wanted.admission, {wanted.seat})
+
+    def abandon(self, key: WorkloadKey) -> None:
+        """The Job's object is gone: none of its pods is made any more."""
+        if key in self._queued:
+            self._queued[key].clear()
+            self._wanted[key] = frozenset()
+        if self.awaited.drop_undone(key):
+            self._requeue(key)
+        self._resolve(key, ())
+
+    def _keep_only(self, key: WorkloadKey, work: JobWork, wanted: Sequence[PodWanted]) -> None:
+        """While a Job is worked on: pods that are not wanted any more leave the queue."""
+        if key not in self._wanted or self._wanted[key].issubset(wanted):
+            return
+        kept = self._wanted[key] = self._wanted[key].intersection(wanted)
+        queued = self._queued[key]
+        left = [each for each in queued if each in kept]
+        queued.clear()
+        queued.extend(left)
+        if self.awaited.drop_undone(key, {pod_name(work, each) for each in kept}):
+            self._requeue(key)
+
+    def _resolve(self, key: WorkloadKey, repeated: Container[str]) -> None:
+        """Ask for pods that may have been made, but are not shown: long after the request, the answer holds."""
+        for name, write, when in self.awaited.unresolved(key, repeated):
+            if when > self.queue.now():
+                self.queue.requeue_after(key, when - self.queue.now())
+            elif not self.queue.is_under_way((key, name)):
+                self.queue.start(
+                    key, (key, name), partial(self._look, key, name, write), f"look {write.path}"
+                )
+
+    async def _look(self, key: WorkloadKey, name: str, write: AwaitedWrite) -> None:
+        try:
+            pod = msgspec.json.decode(await self._client.get(write.path), type=Bare).metadata
+        except NotFound:
+            pod = None
+        except ApiError as error:
+            _log.warning("pod cannot be read", extra={"path": write.path, "why": str(error)})
+            self.queue.requeue_after(key, LONGEST_PAUSE)
+            return
+        written = None if pod is None else number((pod.annotations or {}).get(names.ADMISSION_ID))
+        if written in write.seats:
+            write.since = self.queue.now()  # the informer is behind
+        else:
+            self.awaited.drop(key, name)
+        self._requeue(key)
+
+    # ── what is done now ────────────────────────────────────────────────────────────────────────────────────────
 
     def forget(self, key: WorkloadKey) -> None:
-        """The Job is gone."""
-        self._queue.forget(key)
-        self._queue.forget_expectations(key.uid)
+        """The Job is gone and holds nothing."""
+        self.abandon(key)
+        self.awaited.forget(key)
+        self.queue.forget(key)
+        self.queue.forget_expectations(key.uid)
         self._failed_generations.pop(key, None)
         self.problems.pop(key, None)
         self._companions.forget(key.uid)
 
     async def stop(self) -> None:
         """Cancel what is under way."""
-        await self._queue.stop()
+        await self.queue.stop()
         await self._companions.stop()
 
     def _due(self, work: JobWork) -> _Due:
         """What of the work is to be done now: not what was just done, and no pods while the Job backs off."""
         same = self._failed_generations.get(work.key, work.spec.generation) == work.spec.generation
-        paused = bool(work.creates) and same and self._queue.is_backing_off(work.key)
+        paused = bool(work.creates) and same and self.queue.is_backing_off(work.key)
         creates = () if paused else work.creates
         return _Due(
             creates=deque(each for each in creates if not self._is_expected(work, pod_name(work, each))),
@@ -298,10 +417,10 @@ class VolcanoJobWriter:
         )
 
     def _is_expected(self, work: JobWork, write: str) -> bool:
-        return self._queue.is_expected(work.key, work.key.uid, write)
+        return self.queue.is_expected(work.key, work.key.uid, write)
 
     def _expect(self, work: JobWork, write: str) -> None:
-        self._queue.expect(work.key.uid, write)
+        self.queue.expect(work.key.uid, write)
 
     async def _carry_out(self, work: JobWork, due: _Due) -> None:
         report = JobReport(workload=work.key)
@@ -313,6 +432,10 @@ class VolcanoJobWriter:
             # A defect in one Job's work must not keep the others waiting.
             _log.exception("job's work failed", extra={"workload": str(work.key), "job": work.spec.name})
             report.unfinished = True
+        finally:
+            self._wanted.pop(work.key, None)
+            self._queued.pop(work.key, None)
+            self.awaited.drop_undone(work.key)
         self._settle(work, due, report)
         self._report(report)
 
@@ -336,10 +459,10 @@ class VolcanoJobWriter:
             self.problems.pop(key, None)
         if report.unfinished:
             self._failed_generations[key] = work.spec.generation
-            self._queue.back_off(key)
+            self.queue.back_off(key)
         elif not due.paused:
             self._failed_generations.pop(key, None)
-            self._queue.reset(key)
+            self.queue.reset(key)
 
 
 def _missing(work: JobWork) -> set[str]:

@@ -11,7 +11,6 @@ Nothing here outlives the process: the next leader reconciles from what Postgres
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -56,9 +55,9 @@ class WorkQueue(Generic[Key]):
         """``requeue`` gets a key when its time has come; ``finished`` when a step for it has ended."""
         self._requeue = requeue
         self._finished = finished
-        self._steps: dict[Hashable, asyncio.Task[None]] = {}
-        #: Steps under way by key.
-        self._busy: Counter[Key] = Counter()
+        self._steps: dict[Hashable, asyncio.Task[bool]] = {}
+        #: Items under way by key.
+        self._items: dict[Key, set[Hashable]] = {}
         #: Keys to be requeued as soon as their step has ended.
         self._dirty: set[Key] = set()
         #: Subject → write → time of the loop at which the expectation lapses.
@@ -76,30 +75,49 @@ class WorkQueue(Generic[Key]):
 
     def start(self, key: Key, item: Hashable, step: Step, name: str) -> None:
         """Carry out a step for a key; ``name`` is the task's. The item must not be under way."""
-        self._busy[key] += 1
-        self._steps[item] = asyncio.create_task(self._run(key, item, step, name), name=name)
+        task = asyncio.create_task(self._run(key, step, name), name=name)
+        self._began(key, item, task)
+        task.add_done_callback(partial(self._ended, key, item))
 
-    async def _run(self, key: Key, item: Hashable, step: Step, name: str) -> None:
+    def _began(self, key: Key, item: Hashable, task: "asyncio.Task[bool]") -> None:
+        self._steps[item] = task
+        self._items.setdefault(key, set()).add(item)
+
+    async def _run(self, key: Key, step: Step, name: str) -> bool:
+        """False: the term is over, and nothing is to be tried again."""
         fenced = False
         try:
             await step()
         except* Fenced:
-            fenced = True  # the term is over: nothing is to be tried again
+            fenced = True
         except* Exception:
             # A defect that one key brings to light must not keep the others waiting.
             _log.exception("write failed unexpectedly", extra={"key": str(key), "step": name})
             self.defer(key, LONGEST_PAUSE)
-        finally:
-            self._steps.pop(item, None)
-            self._busy[key] -= 1
-            if not self._busy[key]:
-                del self._busy[key]
-        if fenced:
+        return not fenced
+
+    def _ended(self, key: Key, item: Hashable, task: "asyncio.Task[bool]") -> None:
+        if self._steps.get(item) is task:
+            self._drop(key, item)
+        if task.cancelled() or not task.result():
             return
         if key in self._dirty:
             self._dirty.discard(key)
             self.requeue_after(key, 0.0)
         self._finished(key)
+
+    def _drop(self, key: Key, item: Hashable) -> None:
+        del self._steps[item]
+        items = self._items[key]
+        items.discard(item)
+        if not items:
+            del self._items[key]
+
+    def cancel(self, key: Key, item: Hashable) -> None:
+        """Stop a step that is under way: what it was to bring about is not wanted any more."""
+        task = self._steps[item]
+        self._drop(key, item)
+        task.cancel()
 
     def is_under_way(self, item: Hashable) -> bool:
         """Whether a step for this item has not ended yet."""
@@ -113,13 +131,13 @@ class WorkQueue(Generic[Key]):
         """Whether any step has not ended yet."""
         return bool(self._steps)
 
-    def busy_keys(self) -> frozenset[Key]:
-        """Keys with a step that has not ended yet."""
-        return frozenset(self._busy)
+    def items_of(self, key: Key) -> list[Any]:
+        """Items of this key that are under way."""
+        return list(self._items.get(key, ()))
 
     def is_busy_with(self, key: Key) -> bool:
         """Whether a step for this key has not ended yet."""
-        return key in self._busy
+        return key in self._items
 
     def requeue_when_finished(self, key: Key) -> None:
         """Requeue a busy key as soon as its step has ended: what it was based on is outdated."""

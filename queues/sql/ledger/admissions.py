@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
-from queues.plan import NO_USERS, Admit, Adopt, Evict, Free
+from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_of
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
 from queues.sql.ledger.balances import open_books, store_books
@@ -231,9 +231,7 @@ _STORE_ENDED = (
 )
 
 
-_EVICTIONS = UnnestRows(
-    id=NUMBER, code=TEXT, message=TEXT, not_before=NUMBER, beneficiary_kind=TEXT, beneficiary_uid=TEXT
-)
+_EVICTIONS = UnnestRows(id=NUMBER, code=TEXT, message=TEXT, beneficiary_kind=TEXT, beneficiary_uid=TEXT)
 
 _EVICT = (
     update(admissions)
@@ -246,7 +244,7 @@ _EVICT = (
         beneficiary_kind=_EVICTIONS.c.beneficiary_kind,
         beneficiary_uid=_EVICTIONS.c.beneficiary_uid,
     )
-    .returning(*admissions.c["id", "kind", "uid"], *_EVICTIONS.c["not_before", "beneficiary_uid"])
+    .returning(*admissions.c["id", "kind", "uid"])
 )
 
 
@@ -256,7 +254,8 @@ async def evict(
     """Begin to evict admissions; returns the ids that were open until now.
 
     Their seats stay held until they are freed. A workload that must wait before its next try counts one rollback
-    more; a victim counts one eviction more, however many admissions it loses, and its waiting time starts again.
+    more; a victim counts one eviction more, and its waiting time starts again: once each, however many admissions it
+    loses.
     """
     if not rows:
         return frozenset()
@@ -265,18 +264,16 @@ async def evict(
             row.admission,
             row.code,
             row.message,
-            row.not_before,
             row.beneficiary.kind if row.beneficiary else None,
             row.beneficiary.uid if row.beneficiary else None,
         )
         for row in {row.admission: row for row in rows}.values()
     ]
     result = await tx.execute(_EVICT, _EVICTIONS.rows(leaving) | {"now": moment(transaction.now)})
-    evicted = result.all()
-    await _back_off(
-        tx, transaction, {(row.kind, row.uid): (row.not_before, row.beneficiary_uid) for row in evicted}
-    )
-    return frozenset(AdmissionId(row.id) for row in evicted)
+    owners = {AdmissionId(id_): WorkloadKey(WorkloadKind(kind), uid) for id_, kind, uid in result}
+    lost = ((owners[row.admission], row) for row in rows if row.admission in owners)
+    await _back_off(tx, transaction, setbacks_of(lost))
+    return frozenset(owners)
 
 
 _SETBACKS = UnnestRows(*backoffs.c["kind", "uid", "not_before", "rollbacks", "evictions", "waiting_since"])
@@ -297,12 +294,18 @@ _ADD_SETBACKS = _new_backoffs.on_conflict_do_update(
 async def _back_off(
     tx: AsyncConnection,
     transaction: LedgerTransaction,
-    evicted: Mapping[tuple[str, str], tuple[int, str | None]],
+    setbacks: Mapping[WorkloadKey, Setback],
 ) -> None:
     rows = [
-        (*key, time, int(time > 0), int(beneficiary is not None), transaction.now if beneficiary else 0)
-        for key, (time, beneficiary) in sorted(evicted.items())
-        if time > 0 or beneficiary is not None
+        (
+            key.kind,
+            key.uid,
+            each.not_before,
+            int(each.not_before > 0),
+            int(each.displaced),
+            transaction.now if each.displaced else 0,
+        )
+        for key, each in sorted(setbacks.items())
     ]
     if rows:
         await tx.execute(_ADD_SETBACKS, _SETBACKS.rows(rows))

@@ -11,7 +11,7 @@ from tests.e2e.preemption.test_preemption import (
 )
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.manifests import bare_pod, grouped, pod_group, volcano_job
+from tests.e2e.support.manifests import bare_pod, grouped, pod, pod_group, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
 __all__ = ["urgent"]
@@ -132,3 +132,25 @@ def test_pods_without_an_owner_that_do_not_say_so_stay(sandbox: Sandbox, urgent:
     sandbox.wait_running("urgent-", 1, seconds=60)
     wait_made_again(sandbox, "silent", before)
     assert [code for code, _ in evicted(sandbox, "silent")] == ["Preempted"]
+
+
+def test_a_member_that_the_stock_scheduler_preempts_is_made_again(sandbox: Sandbox, urgent: str) -> None:
+    """By a pod that is in no queue: Muster neither decided nor expected it."""
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(*as_group(sandbox, "calm"))
+    sandbox.wait_running("calm-", 2)
+    before = uids(sandbox, "calm-")
+    (taken,) = (name for name, node in sandbox.nodes_of("calm-").items() if node == sandbox.nodes[0])
+
+    beside = {"kubernetes.io/hostname": sandbox.nodes[0]}
+    foreign = pod(sandbox, "foreign", 8, priorityClassName=urgent)
+    foreign["spec"]["nodeSelector"] |= beside
+    sandbox.add(foreign)
+    sandbox.wait_running("foreign", 1, seconds=60)
+    wait_made_again(sandbox, taken, {taken: before[taken]})
+    finish_all(sandbox, "foreign")
+    sandbox.wait_running("calm-", 2, seconds=60)
+    check_made_once(sandbox, {taken: before[taken]})
+    finish_all(sandbox, "calm-")
+    sandbox.wait_free()

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
 
 import msgspec
 
@@ -18,6 +19,7 @@ from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.work import JobWork, work_for
 from admission.wire import WirePod
 from admission.workloads.kinds import read_pod
+from admission.world.world import World
 from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound
 from queues.resources import Resources
@@ -119,6 +121,17 @@ async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = 20.0) 
             await asyncio.sleep(0.05)
 
 
+#: A world in which every seat is held and no pod is shown: the work of these tests is made by hand.
+_SHOWS_NOTHING = cast(
+    World,
+    SimpleNamespace(
+        admission_index=SimpleNamespace(holds_seats=lambda id_, seats: True),
+        pod_index=SimpleNamespace(of=lambda key: []),
+        mark_dirty=lambda key: None,
+    ),
+)
+
+
 class ReportingWriter(VolcanoJobWriter):
     """A writer that can be waited for, with what became of each Job's work."""
 
@@ -131,7 +144,9 @@ class ReportingWriter(VolcanoJobWriter):
         failpoint: Callable[[str], None] = lambda point: None,
     ) -> None:
         self.reports: dict[WorkloadKey, JobReport] = {}
-        super().__init__(api, check_lease, requeue=requeue, report=self._keep, failpoint=failpoint)
+        super().__init__(
+            api, _SHOWS_NOTHING, check_lease, requeue=requeue, report=self._keep, failpoint=failpoint
+        )
 
     def _keep(self, report: JobReport) -> None:
         self.reports[report.workload] = report
@@ -141,7 +156,7 @@ class ReportingWriter(VolcanoJobWriter):
         self.reports.clear()
         self.reconcile(works)
         keys = {work.key for work in works}
-        await waiting.eventually(lambda: keys.isdisjoint(self.creating()), "all Jobs", seconds=60)
+        await waiting.eventually(lambda: not any(map(self.queue.is_busy_with, keys)), "all Jobs", seconds=60)
         return [self.reports.get(work.key, JobReport(workload=work.key)) for work in works]
 
 

@@ -1,26 +1,32 @@
 """Orders carried out: each once, what failed again after a pause, and nothing once the lease is lost."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import pytest_asyncio
+from aiohttp import web
 
 from admission.facts import WorkloadFact
 from admission.kube.client.client import Client
+from admission.kube.writers import awaited_seats, work_queue
 from admission.kube.writers import release as release_module
-from admission.kube.writers import work_queue
 from admission.kube.writers.release import ReleaseWriter
 from admission.reconcile.release import Order, Promised, orders_for
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from admission.world.world import World
+from queues.admissions import AdmissionState
 from queues.errors import Fenced
 from queues.workload import AdmissionId, WorkloadKey
 from tests.builders.facts import (
     GROUP,
     JOB,
+    NOW,
     admission,
     evicting,
     gated,
@@ -41,6 +47,14 @@ MEMBER = shape_name(gated("any"))
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
+
+
+@pytest_asyncio.fixture
+async def client_of_one(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]:
+    """It sends one request at a time."""
+    made = await Client.connect(server.kubeconfig(tmp_path), concurrency=1, request_timeout=5.0)
+    yield made
+    await made.close()
 
 
 def gang(*names: str) -> World:
@@ -75,7 +89,12 @@ async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, client:
     release.reconcile([GROUP])
     await quiet(release)
     assert sorted(request.path.rpartition("/")[2] for request in server.seen("PATCH")) == ["a", "b", "c"]
-    seats = {request.body["metadata"]["annotations"]["muster.dev/seat"] for request in server.seen("PATCH")}
+    seats = {
+        operation["value"]
+        for request in server.seen("PATCH")
+        for operation in request.body
+        if operation["path"].endswith("muster.dev~1seat")
+    }
     assert len(seats) == 3
     await release.queue.stop()
 
@@ -248,4 +267,132 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
     release.reconcile([JOB, GROUP])
     await quiet(release)
     assert len(server.seen("PATCH")) == 1
+    await release.queue.stop()
+
+
+# ── seats for which a pod may still come ────────────────────────────────────────────────────────────────────────────
+
+
+def evict_now(known: World, **changes: Any) -> None:
+    """The gang is evicted, as an applied plan has it."""
+    (taken,) = known.admission_index.of(GROUP)
+    known.put_admissions([replace(taken, state=AdmissionState.EVICTING, **changes)])
+
+
+async def held(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+    """Does what it is asked once ``go_on`` is set."""
+    await go_on.wait()
+    return web.json_response({})
+
+
+go_on = asyncio.Event()
+
+
+@pytest.fixture
+def slow(server: FakeApiServer) -> Iterator[asyncio.Event]:
+    """Patches that are answered when it is set."""
+    server.once("PATCH", held, times=100)
+    go_on.clear()
+    yield go_on
+    go_on.set()
+
+
+async def test_seats_of_pods_that_are_being_released_are_not_given_back(
+    server: FakeApiServer, client: Client, slow: asyncio.Event
+) -> None:
+    known = gang("a", "b")
+    release = release_writer(client, known, allowed, known.mark_dirty)
+    release.reconcile([GROUP])
+    await eventually(lambda: len(server.seen("PATCH")) == 2, "both releases")
+    evict_now(known)
+    known.refresh(NOW, release.awaited.of)
+    release.reconcile([GROUP])
+    assert known.states[GROUP].ended == {}, "the requests are under way"
+    slow.set()
+    await quiet(release)
+    known.refresh(NOW, release.awaited.of)
+    assert known.states[GROUP].ended == {}, "the informer does not show the pods"
+    known.observe([seen(replace(known.pods["a"], gated=False, deleting=True)), gone(known.pods["b"])])
+    known.refresh(NOW, release.awaited.of)
+    assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0, 1})}
+    await release.queue.stop()
+
+
+async def test_releases_that_are_not_wanted_any_more_are_not_sent(
+    server: FakeApiServer, client_of_one: Client, slow: asyncio.Event
+) -> None:
+    known = gang("a", "b", "c")
+    release = release_writer(client_of_one, known, allowed, known.mark_dirty)
+    release.reconcile([GROUP])
+    await eventually(lambda: len(server.seen("PATCH")) == 1, "the first release")
+    evict_now(known)
+    known.refresh(NOW, release.awaited.of)
+    release.reconcile([GROUP])
+    known.refresh(NOW, release.awaited.of)
+    assert known.states[GROUP].ended == {AdmissionId(1): frozenset({1, 2})}
+    slow.set()
+    await quiet(release)
+    assert len(server.seen("PATCH")) == 1
+    await release.queue.stop()
+
+
+async def test_the_admission_is_looked_at_right_before_a_release_is_sent(
+    server: FakeApiServer, client_of_one: Client, slow: asyncio.Event
+) -> None:
+    known = gang("a", "b", "c")
+    release = release_writer(client_of_one, known, allowed, known.mark_dirty)
+    release.reconcile([GROUP])
+    await eventually(lambda: len(server.seen("PATCH")) == 1, "the first release")
+    evict_now(known)
+    slow.set()
+    await quiet(release)
+    assert len(server.seen("PATCH")) == 1
+    await release.queue.stop()
+
+
+async def test_a_release_without_an_answer_is_asked_for_before_its_seat_is_given_back(
+    server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited_seats, "ASKED_AFTER", 0.05)
+    server.once("PATCH", breaks_before_answering)
+    server.once("LIST", says_it_is_not_there)
+    known = gang("a")
+    release = release_writer(client, known, allowed, known.mark_dirty)
+    release.reconcile([GROUP])
+    await eventually(lambda: not release.queue.is_busy(), "the end of the request")
+    evict_now(known)
+    known.refresh(NOW, release.awaited.of)
+    release.reconcile([GROUP])
+    assert known.states[GROUP].ended == {}, "it may have been carried out"
+    await eventually(lambda: not release.awaited.of(GROUP), "the answer")
+    known.refresh(NOW, release.awaited.of)
+    assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
+    await release.queue.stop()
+
+
+async def says_it_is_not_there(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+    return await answers(404, "not found", "NotFound")(server, request)
+
+
+async def test_a_pod_without_labels_or_annotations_is_let_go_too(
+    server: FakeApiServer, client: Client
+) -> None:
+    bare = {
+        "metadata": {"uid": "a", "labels": {}},
+        "spec": {"schedulingGates": [{"name": "muster.dev/admission"}]},
+    }
+
+    async def shows(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+        return web.json_response(bare)
+
+    server.once("PATCH", answers(422, "the server rejected our request due to an error in our request"))
+    server.once("LIST", shows)
+    release = release_writer(client, gang("a"), allowed)
+    release.reconcile([GROUP])
+    await eventually(lambda: len(server.seen("PATCH")) == 2, "a second patch")
+    await quiet(release)
+    paths = [operation["path"] for operation in server.seen("PATCH")[1].body]
+    assert "/metadata/annotations" in paths
+    assert "/metadata/labels" not in paths
+    assert release.problems == {}
     await release.queue.stop()

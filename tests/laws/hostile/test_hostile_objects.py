@@ -144,7 +144,7 @@ async def leads(database: Database, objects: Sequence[Hostile]) -> None:
         term,
         world,
         drain=list,
-        creating=frozenset,
+        awaited=lambda key: {},
         transitions=jobs.transitions,
         clock=lambda: now[0],
         failpoint=lambda point: None,

@@ -14,24 +14,24 @@ from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
-from admission.reconcile.release import Order, orders_for
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite
+from admission.kube.writers.work_queue import Step
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules, PodTemplateRenderer
 from admission.volcano_jobs.work import JobWork
-from admission.workloads.inputs import Timeouts
+from admission.workloads.inputs import SeatIndices, Timeouts
 from admission.workloads.seats import is_live
 from admission.world.world import World
-from queues.errors import ApiRefused, Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown
+from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.fakes.fake_cluster import FakeCluster
-from tests.fakes.fake_recreate import SteppedRecreate
+from tests.fakes.fake_pod_api import done
+from tests.fakes.stepped_writers import SteppedRecreate, SteppedRelease
 
 PATIENCE = Timeouts(refusal_grace=10, backoff=10, backoff_limit=40)
-#: Seconds; longer than any order that was carried out is not repeated.
-ECHO = 10
 #: Seconds; a decision on these clusters that takes longer never ends.
 DECISION_LIMIT = 60.0
 
@@ -50,21 +50,21 @@ class Ring:
     world: World = field(init=False)
     cycle: Cycle = field(init=False)
     recreate: SteppedRecreate = field(init=False)
+    release: SteppedRelease = field(init=False)
     terms: int = 0
     #: Leaders that were deposed and do not know.
     deposed: list[Cycle] = field(default_factory=list)
-    #: Orders under way: (uid, intent) → whose, and what.
-    under_way: dict[tuple[str, str], tuple[WorkloadKey, Order]] = field(default_factory=dict)
     works: dict[WorkloadKey, JobWork] = field(default_factory=dict)
     #: What deposed leaders had sent, or were about to send: it may still arrive.
-    late: list[Order | JobWork] = field(default_factory=list)
+    late: list[tuple[str, Step] | JobWork] = field(default_factory=list)
     #: Objects (uid) that such a write has touched.
     came_late: set[str] = field(default_factory=set)
     #: Pods of Volcano Jobs that succeeded, as far as Postgres knows: (Job's uid, name).
     succeeded: set[tuple[str, str]] = field(default_factory=set)
-    _echo: dict[tuple[str, str], int] = field(default_factory=dict)
-    #: Workloads with an order that is not repeated yet: somebody looks again when that is over.
+    #: Workloads to look at again with the next turn.
     _held_back: set[WorkloadKey] = field(default_factory=set)
+    #: Pods of Volcano Jobs that are being made.
+    _creations: AwaitedSeats = field(init=False)
     _fault: tuple[str, type[BaseException] | None] = ("", None)
 
     @classmethod
@@ -90,21 +90,35 @@ class Ring:
             await tx.execute(text("UPDATE leases SET expires = clock_timestamp()"))
             term = await leadership.elect(tx, f"leader-{self.terms}", 600.0)
         assert term is not None
-        self.late += [*(order for _, order in self.under_way.values()), *self.works.values()]
-        self.under_way, self.works, self._echo = {}, {}, {}
+        if self.terms > 1:
+            steps = self.release.queue.steps.items()
+            self.late += [(item[0], step) for item, (_, step, _) in steps]
+        self.late += self.works.values()
+        self.works = {}
         self.job_controller = VolcanoJobController(PodRules())
         self.world = await self.loaded(self.cluster.watch.list_anew(self.cluster.objects))
+        self._count_lost()
         self.recreate = SteppedRecreate(self.cluster, self.world)
+        self.release = SteppedRelease(self.cluster, self.world)
+        self._creations = AwaitedSeats(self._shown)
         self.cycle = Cycle(
             self.database,
             term,
             self.world,
-            creating=self.works.keys,
+            awaited=self.awaited,
             transitions=self.job_controller.transitions,
             clock=lambda: self.cluster.now,
             decider=Decider(DecisionThread(DECISION_LIMIT), keep=lambda snapshot: None),
             failpoint=self._pass,
         )
+
+    def _count_lost(self) -> None:
+        """Pods that were preempted, and were gone before a leader had stored how to make them again."""
+        for uid, name in self.cluster.preempted.items():
+            if uid not in self.cluster.objects["pods"] and uid not in self.world.recreations.stored:
+                successor = self.cluster.pod_named(name)
+                if successor is None:
+                    self.cluster.wanted.discard(name)
 
     async def loaded(self, facts: list[Change]) -> World:
         """The world as a new leader would build it from Postgres and these facts."""
@@ -118,7 +132,15 @@ class Ring:
 
     def refresh_world(self) -> None:
         """Bring the world up to date between two turns; the next turn carries out what follows."""
-        self._held_back |= self.world.refresh(self.cluster.now)
+        self._held_back |= self.world.refresh(self.cluster.now, self.awaited)
+
+    def awaited(self, key: WorkloadKey) -> SeatIndices:
+        """Seats of a workload for which a pod may still come."""
+        return {**self.release.awaited.of(key), **self._creations.of(key)}
+
+    def _shown(self, key: WorkloadKey, writes: Mapping[str, AwaitedWrite]) -> set[str]:
+        pods = {pod.name: pod for pod in self.world.pod_index.of(key)}
+        return {name for name in writes if name in pods and pods[name].admission in writes[name].seats}
 
     def _pass(self, point: str) -> None:
         where, error = self._fault
@@ -135,6 +157,8 @@ class Ring:
         seen = self.cluster.watch.deliver(None if delivered is None else dict(delivered))
         self.world.observe([*seen, *self.recreate.drain()])
         self.recreate.queue.ring()
+        self.release.queue.ring()
+        self._resolve_creations()
         open_before = set(self.world.admissions)
         self._fault = fault
         try:
@@ -152,6 +176,15 @@ class Ring:
         held_back, self._held_back = self._held_back, set()
         self.reconcile(report.dirty_workloads | held_back)
 
+    def _resolve_creations(self) -> None:
+        """Pods that came and went unseen are asked for."""
+        for key in self.world.states:
+            for name, _, when in self._creations.unresolved(key):
+                pod = self.cluster.pod_named(name)
+                if when <= self.cluster.now and (pod is None or pod["metadata"]["uid"] in self.world.pods):
+                    self._creations.drop(key, name)
+                    self.world.mark_dirty(key)
+
     def _none_freed_too_early(self, closed: set[AdmissionId]) -> None:
         """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
         for pod in self.world.pods.values():
@@ -162,37 +195,25 @@ class Ring:
     def reconcile(self, keys: set[WorkloadKey]) -> None:
         """What has to be written for these workloads is under way from now on."""
         self.recreate.reconcile(keys)
-        for key in sorted(keys):
-            state = self.world.states.get(key)
-            if state is None:
-                continue
-            for order in orders_for(state, self.world.facts.get(key), self.world.node_inventory):
-                mark = (order.uid, order.intent)
-                if self._echo.get(mark, 0) <= self.cluster.now:
-                    self.under_way.setdefault(mark, (key, order))
-                else:
-                    self._held_back.add(key)
+        self.release.reconcile(keys)
         for work in self.job_controller.work(self.world, sorted(keys), self.cluster.now):
-            if work.creates or work.deletes:
-                self.works.setdefault(work.key, work)
+            if (work.creates or work.deletes) and work.key not in self.works:
+                self.works[work.key] = work
+                for wanted in work.creates:
+                    seats = {wanted.admission: frozenset({wanted.seat})}
+                    self._creations.put(work.key, work.spec.pod_name(wanted.task, wanted.index), "", seats)
+                self.world.mark_dirty(work.key)
 
     def carry_out(self, most: int = 1_000_000) -> int:
         """Do up to so many writes; how many were done."""
-        done = 0
-        for mark, (key, order) in list(self.under_way.items())[:most]:
-            del self.under_way[mark]
-            done += 1
-            try:
-                self.cluster.carry_out(order)
-                self._echo[mark] = self.cluster.now + ECHO
-            except (Conflict, NotFound, ApiRefused):
-                self._held_back.add(key)
+        done = self.release.queue.carry_out(most)
         done += self.recreate.queue.carry_out(most - done)
         for key, work in list(self.works.items()):
             steps = most - done
             done += self._do(work, steps)
             if steps >= len(work.creates) + len(work.deletes):
                 del self.works[key]
+                self._creations.drop_undone(key)
                 self.world.mark_dirty(key)
             else:
                 self.works[key] = work
@@ -214,8 +235,11 @@ class Ring:
             name = work.spec.pod_name(wanted.task, wanted.index)
             again = (work.key.uid, name) in self.succeeded and work.key.uid not in self.came_late
             assert not again, f"{name} has succeeded and would run again"
+            creation = self._creations.get(work.key, name)
             try:
                 self.cluster.create_pod(renderer.render(wanted.index, wanted.node))
+                if creation is not None:
+                    creation.since = self.cluster.now
             except Conflict:
                 pod = self.cluster.pod_named(name)
                 assert pod is not None
@@ -249,7 +273,7 @@ class Ring:
             self.recreate.handed_in,
             self.recreate.queue.steps,
         )
-        going = any(uid in known for known in intents)
+        going = uid in self.cluster.preempted or any(uid in known for known in intents)
         if name in self.cluster.wanted and not going:
             self.cluster.unwanted.add(name)
         self.cluster.wanted.discard(name)
@@ -270,9 +294,9 @@ class Ring:
                 self.came_late.add(late.key.uid)
                 self._do(late, 2)
                 return
-            self.came_late.add(late.uid)
-            with suppress(Conflict, NotFound, ApiRefused):
-                self.cluster.carry_out(late)
+            uid, step = late
+            self.came_late.add(uid)
+            done(step())
 
     async def crash(self) -> None:
         """Everything in memory is lost; somebody else leads."""

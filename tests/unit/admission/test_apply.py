@@ -70,7 +70,7 @@ class Ring:
             self.database,
             self.term,
             world,
-            creating=frozenset,
+            awaited=lambda key: {},
             transitions=lambda world, keys, now: (),
             clock=lambda: self.now,
             decider=Decider(DecisionThread(60.0), keep=lambda snapshot: None),

@@ -36,7 +36,7 @@ def cycle_over(known: World, database: Any) -> Cycle:
         database,
         Term(holder="me", number=1),
         known,
-        creating=frozenset,
+        awaited=lambda key: {},
         transitions=lambda world, keys, now: (),
         clock=lambda: NOW,
         decider=Decider(DecisionThread(60.0), keep=lambda snapshot: None),

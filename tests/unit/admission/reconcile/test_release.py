@@ -31,6 +31,7 @@ from tests.builders.facts import (
     state_of,
     volcano_job,
 )
+from tests.fakes.fake_objects import json_patched, merged
 
 MEMBER = shape_name(gated("any"))
 ONE = AdmissionId(1)
@@ -53,6 +54,15 @@ def told(found: list[Order]) -> dict[str, str]:
     return {order.name: order.intent for order in found}
 
 
+def patched(order: Order, more: dict[str, Any]) -> dict[str, Any]:
+    """A gated pod, with more of it, as it is after the order. Raises where the order does not fit."""
+    pod = {
+        "metadata": {"uid": "a", "annotations": {}, "labels": {}},
+        "spec": {"schedulingGates": [{"name": names.GATE}]},
+    }
+    return json_patched(merged(pod, more), json_patch(order) or [])
+
+
 def body(order: Order) -> dict[str, Any]:
     assert order.body is not None
     return dict(order.body)
@@ -68,20 +78,28 @@ def pins(affinity: Any) -> list[str]:
 
 def test_a_gated_member_is_let_go_to_its_node_in_one_write() -> None:
     (order,) = orders(state_of(group(1), [gated("a")], [admission(GROUP, "n2", pod_set=MEMBER)]), group(1))
-    written = body(order)
-    assert (order.verb, order.uid, written["metadata"]["uid"]) == (Verb.PATCH_POD, "a", "a")
-    assert written["spec"]["schedulingGates"] is None
+    assert (order.verb, order.uid, order.seats) == (Verb.PATCH_POD, "a", {ONE: frozenset({0})})
+    written = patched(order, {"metadata": {"labels": {names.RELEASED: "false"}}})
+    assert "schedulingGates" not in written["spec"]
     assert pins(written["spec"]["affinity"]) == ["n2"]
     assert written["metadata"]["labels"] == {names.RELEASED: "true"}
     assert written["metadata"]["annotations"] == {names.ADMISSION_ID: "1", names.SEAT: f"{MEMBER}/0"}
 
 
+@pytest.mark.parametrize("changed", [{"metadata": {"uid": "b"}}, {"spec": {"schedulingGates": None}}])
+def test_a_release_that_comes_late_or_twice_changes_nothing(changed: dict[str, Any]) -> None:
+    (order,) = orders(state_of(group(1), [gated("a")], [admission(GROUP, "n2", pod_set=MEMBER)]), group(1))
+    with pytest.raises((AssertionError, KeyError)):
+        patched(order, changed)
+
+
 def test_terms_of_its_own_keep_their_places() -> None:
     own = NodeFilter(affinity=((Requirement("zone", "In", ("a",)),), (Requirement("zone", "In", ("b",)),)))
-    member = gated("a", nodes=own)
+    member = gated("a", nodes=own, affinity=frozenset(("/spec/affinity", "/spec/affinity/nodeAffinity")))
     taken = admission(GROUP, "n2", pod_set=shape_name(member))
     (order,) = orders(state_of(group(1), [member], [taken]), group(1))
-    terms = body(order)["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    written = patched(order, {"spec": {"affinity": {"nodeAffinity": {}}}})
+    terms = written["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert [term["matchExpressions"][0]["values"] for term in terms["nodeSelectorTerms"]] == [["a"], ["b"]]
 
 
@@ -122,10 +140,26 @@ def test_a_seat_that_was_promised_is_given_to_nobody_else() -> None:
     assert {order.name: order.seat for order in found} == promised
 
 
-def test_a_seat_that_went_away_is_replaced_by_another() -> None:
+def test_a_pod_that_may_have_got_another_seat_gets_none() -> None:
+    """It waits until it is certain what became of the first write."""
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER, ended=frozenset({0}))
     found = orders(state_of(group(1), [gated("a")], [taken]), group(1), promised={"a": Promised(ONE, 0)})
-    assert [order.seat for order in found] == [Promised(ONE, 1)]
+    assert found == []
+
+
+def test_a_seat_that_is_about_to_be_given_back_is_given_to_nobody() -> None:
+    taken = admission(GROUP, "n1 n2", pod_set=MEMBER, started=True)
+    state = state_of(group(1), [gated("a")], [taken], dead_nodes=frozenset({NodeName("n1")}))
+    assert state.ended == {ONE: frozenset({0})}
+    assert [order.seat for order in orders(state, group(1))] == [Promised(ONE, 1)]
+
+
+def test_other_parts_of_a_pods_affinity_stay_as_they_are() -> None:
+    member = gated("a", affinity=frozenset(("/spec/affinity",)))
+    (order,) = orders(state_of(group(1), [member], [admission(GROUP, "n2", pod_set=MEMBER)]), group(1))
+    written = patched(order, {"spec": {"affinity": {"podAntiAffinity": {"of": "mine"}}}})
+    assert pins(written["spec"]["affinity"]) == ["n2"]
+    assert written["spec"]["affinity"]["podAntiAffinity"] == {"of": "mine"}
 
 
 # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,6 +170,7 @@ def test_a_job_on_one_node_is_resumed_with_its_nodes_in_the_template() -> None:
     (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1")]), fact)
     spec = body(order)["spec"]
     assert (order.verb, spec["suspend"], spec["parallelism"]) == (Verb.PATCH_JOB, False, 2)
+    assert order.seats == {ONE: frozenset({0, 1})}, "its pods come by themselves"
     assert pins(spec["template"]["spec"]["affinity"]) == ["n1"]
     assert spec["template"]["metadata"]["annotations"] == {names.ADMISSION_ID: "1"}
 

@@ -197,7 +197,8 @@ def test_after_the_start_an_empty_seat_on_a_dead_node_is_over() -> None:
     assert found.evictable == {}
 
 
-def test_while_pods_are_being_made_a_missing_one_means_nothing() -> None:
+def test_a_seat_for_which_a_pod_may_still_come_is_not_over() -> None:
     taken = admission(VOLCANO, "n1 n2")
-    assert state_of(None, [], [taken], busy=True).ended == {}
+    awaited = {AdmissionId(1): frozenset({0})}
+    assert state_of(None, [], [taken], awaited=awaited).ended == {AdmissionId(1): frozenset({1})}
     assert {AdmissionId(1): frozenset({0, 1})} == state_of(None, [], [taken]).ended

@@ -9,6 +9,7 @@ from admission.workloads.seats import seat_maps_of
 from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.world import World
 from queues.admissions import AdmissionState
+from queues.plan import Setback
 from queues.workload import EVERYWHERE, NodeFilter, NodeName, PodSet, Requirement
 from tests.builders.facts import (
     GRACE,
@@ -90,7 +91,7 @@ def test_a_gang_that_goes_back_is_not_seated_where_it_was_refused() -> None:
     taken = admission(VOLCANO, "n1")
     known = world([node("n1"), node("n2"), volcano_job(1), stuck("a", "worker/0")], [taken])
     assert wants(known) == EVERYWHERE
-    known.put_rollback(VOLCANO, NOW + 10)
+    known.put_setback(VOLCANO, Setback(NOW + 10), NOW)
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
     known.refresh(NOW)
     assert wants(known).affinity == ((OFF_N1,),)

@@ -13,6 +13,7 @@ from admission.workloads.state import WorkloadState, derive_state
 from admission.world.persistence import Unsaved
 from admission.world.world import World
 from queues.admissions import AdmissionState, Seat, Setbacks
+from queues.plan import Setback
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
@@ -261,8 +262,8 @@ def test_pods_that_are_deleted_are_let_go_first() -> None:
 
 def test_a_later_rollback_never_shortens_the_wait() -> None:
     known = world([job(1)])
-    known.put_rollback(JOB_KEY, NOW + 100)
-    known.put_rollback(JOB_KEY, NOW)
+    known.put_setback(JOB_KEY, Setback(NOW + 100), NOW)
+    known.put_setback(JOB_KEY, Setback(NOW), NOW)
     assert known.setbacks[JOB_KEY] == Setbacks(not_before=NOW + 100, rollbacks=2)
 
 
@@ -394,7 +395,7 @@ def test_a_gang_with_pods_that_came_up_larger_asks_for_as_much_the_next_time() -
     taken = admission(VOLCANO, "n1 n1")
     known = world([node("n1"), fact, larger], [taken], {VOLCANO: 1})
     assert [each.code for each in known.states[VOLCANO].evictable.values()] == ["SeatMismatch"]
-    known.put_rollback(VOLCANO, NOW + 10)
+    known.put_setback(VOLCANO, Setback(NOW + 10), NOW)
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
     known.observe([gone(larger)])
     known.refresh(NOW)

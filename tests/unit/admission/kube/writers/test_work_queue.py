@@ -118,7 +118,7 @@ async def test_an_item_is_under_way_until_its_step_has_ended(recorded: Recorded)
     await eventually(lambda: recorded.finished == ["gang"], "the second step")
     assert (queue.is_under_way("pod-1"), queue.is_under_way("pod-2")) == (True, False)
     assert queue.is_busy_with("gang")
-    assert queue.busy_keys() == {"gang"}
+    assert queue.items_of("gang") == ["pod-1"]
     gate.set()
     await eventually(lambda: recorded.finished == ["gang", "gang"], "the first step")
     assert not queue.is_busy()

@@ -1,0 +1,142 @@
+"""Seats for which a pod may still come although the informer shows none: what one writer knows in one term.
+
+A write that brings a pod to a seat (a pod is created or released, a Job is resumed) counts from the moment at which it
+is queued until the informer shows its effect. It counts no longer if it was cancelled before it was sent, or if the
+API server refused it. A write without an answer may have been carried out, and may still be: the API server works on a
+request for up to a minute (``--request-timeout``). When that time is over the writer asks for the object itself.
+"""
+
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Final
+
+from admission.workloads.inputs import SeatIndices
+from queues.errors import ApiError, ApiUnavailable
+from queues.workload import AdmissionId, WorkloadKey
+
+#: Seconds after its last request in which an object may still change by it; then the object itself is asked for.
+ASKED_AFTER: Final = 60.0
+
+
+class UnwantedWrite(Exception):  # noqa: N818: not an error, the write is left out
+    """What a write was to bring about is not wanted any more: it is not sent."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AwaitedWrite:
+    """A write after which pods may come for these seats."""
+
+    #: The object that is written.
+    path: str
+    seats: SeatIndices
+    #: A request was sent and has no answer yet.
+    in_flight: bool = False
+    #: Time of the loop at which the last request ended that may have been carried out; None: there was none.
+    since: float | None = None
+
+    def is_undone(self) -> bool:
+        """Whether no request was sent, or every one was refused."""
+        return self.since is None and not self.in_flight
+
+    async def tracked(self, request: Awaitable[bytes], now: Callable[[], float]) -> bytes:
+        """The answer of a request that says when it is sent (``in_flight``). Raises what it raises."""
+        try:
+            answer = await request
+        except ApiError as error:
+            if may_have_happened(error):
+                self.since = now()
+            raise
+        else:
+            self.since = now()
+            return answer
+        finally:
+            self.in_flight = False
+
+
+class AwaitedSeats:
+    """Writes by workload and subject: what is written, by a name or uid that is unique in the workload."""
+
+    def __init__(self, shown: Callable[[WorkloadKey, Mapping[str, AwaitedWrite]], Set[str]]) -> None:
+        """``shown``: of which of these writes the informer shows what became of them, or that nothing can."""
+        self._shown = shown
+        self._writes: dict[WorkloadKey, dict[str, AwaitedWrite]] = {}
+
+    def put(self, key: WorkloadKey, subject: str, path: str, seats: SeatIndices) -> AwaitedWrite:
+        """A write is queued. What was written to the same subject before still counts."""
+        writes = self._writes.setdefault(key, {})
+        write = writes.get(subject)
+        if write is None or write.is_undone():
+            write = writes[subject] = AwaitedWrite(path=path, seats=seats)
+        else:
+            write.seats = _union(write.seats, seats)
+        return write
+
+    def get(self, key: WorkloadKey, subject: str) -> AwaitedWrite | None:
+        """The write to a subject; None: none is awaited."""
+        return self._writes.get(key, {}).get(subject)
+
+    def writes(self, key: WorkloadKey) -> dict[str, AwaitedWrite]:
+        """Writes with an effect that is not shown, by subject."""
+        writes = self._writes.get(key)
+        if not writes:
+            return {}
+        for subject in self._shown(key, writes):
+            del writes[subject]
+        if not writes:
+            del self._writes[key]
+        return dict(writes)
+
+    def of(self, key: WorkloadKey) -> SeatIndices:
+        """Seats of a workload for which a pod may still come."""
+        found: dict[AdmissionId, set[int]] = {}
+        for write in self.writes(key).values():
+            for id_, seats in write.seats.items():
+                found.setdefault(id_, set()).update(seats)
+        return {id_: frozenset(seats) for id_, seats in found.items()}
+
+    def drop(self, key: WorkloadKey, subject: str) -> None:
+        """Nothing can come of the write to this subject any more."""
+        writes = self._writes.get(key, {})
+        writes.pop(subject, None)
+        if not writes:
+            self._writes.pop(key, None)
+
+    def drop_if_undone(self, key: WorkloadKey, subject: str) -> bool:
+        """Drop a write that certainly was not carried out; whether it was so."""
+        write = self.get(key, subject)
+        if write is None or not write.is_undone():
+            return False
+        self.drop(key, subject)
+        return True
+
+    def drop_undone(self, key: WorkloadKey, wanted: Container[str] = ()) -> bool:
+        """Drop the writes that certainly were not carried out and are not wanted any more; whether there were any."""
+        undone = [
+            subject
+            for subject, write in self._writes.get(key, {}).items()
+            if subject not in wanted and write.is_undone()
+        ]
+        for subject in undone:
+            self.drop(key, subject)
+        return bool(undone)
+
+    def unresolved(
+        self, key: WorkloadKey, wanted: Container[str] = ()
+    ) -> Iterator[tuple[str, AwaitedWrite, float]]:
+        """Writes that may have been carried out, are not shown and are not to be repeated, and when to ask for each."""
+        for subject, write in self.writes(key).items():
+            if subject not in wanted and not write.in_flight and write.since is not None:
+                yield subject, write, write.since + ASKED_AFTER
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The workload is gone and holds nothing."""
+        self._writes.pop(key, None)
+
+
+def may_have_happened(error: ApiError) -> bool:
+    """Whether a write that failed so may have been carried out, now or later."""
+    return isinstance(error, ApiUnavailable) and not error.facts.get("unsent")
+
+
+def _union(one: SeatIndices, other: SeatIndices) -> SeatIndices:
+    return {id_: one.get(id_, frozenset()) | other.get(id_, frozenset()) for id_ in {**one, **other}}
