@@ -8,7 +8,7 @@ import pytest
 from deploy.local.client import LocalClient
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, path
-from tests.e2e.support.gang_kinds import finish
+from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_volcano_job, finish
 from tests.e2e.support.manifests import batch_job, container, pod_spec
 from tests.e2e.support.sandbox import GPU, Sandbox
 
@@ -105,3 +105,24 @@ def test_a_pod_gets_no_seat_of_a_job_in_another_namespace_whose_uid_it_names(
     found = sandbox.api.get(path("Pod", elsewhere, "a-intruder"))
     assert found["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
     assert [state for _, state in sandbox.ledger.admissions(sandbox.name, "victim")] == ["open"]
+
+
+@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job])
+def test_a_gang_whose_pods_are_enlarged_on_their_way_starts_with_what_they_ask(
+    sandbox: Sandbox, gang: GangMaker
+) -> None:
+    """It goes back once: what a LimitRange adds is known from the first pods that came up larger than their seats."""
+    defaults = {"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "500m"}}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "defaults"}}
+    sandbox.api.create(
+        f"/api/v1/namespaces/{sandbox.name}/limitranges", {**limits, "spec": {"limits": [defaults]}}
+    )
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(*gang(sandbox, "train", 2, 5))
+    cpu = f"queue {sandbox.name} cpu"
+    sandbox.wait(lambda: sandbox.held().get(cpu) == 1_000, "the gang to have seats for what its pods ask")
+    sandbox.wait_running("train-", 2)
+    evictions = [code for kind, code, _ in sandbox.ledger.decisions(sandbox.name, "train") if kind == "evict"]
+    assert evictions == ["SeatMismatch"]
+    assert sandbox.held()[cpu] == 1_000
