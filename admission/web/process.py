@@ -52,8 +52,8 @@ _KEEP: Final = 1.0
 _PAUSE: Final = 1.0
 #: Seconds between two looks at how the API server's proxy identifies itself.
 _PROXY_EVERY: Final = 60.0
-#: Seconds after the order to end after which the process ends anyhow.
-_GRACE: Final = 2.0
+#: Seconds after the order to end after which the webhook ends anyhow. Answers to users are not waited for.
+_GRACE: Final = 0.5
 
 
 class ProxyChanged(Exception):
@@ -169,21 +169,22 @@ def _say_open() -> None:
     os.write(sys.stdout.fileno(), OPEN)
 
 
-def _end_with_input(stop: Callable[[], object]) -> None:
-    """In a thread of its own: wait for the end of the input, then for the process to end."""
+def _end_with_input(stop: Callable[[], object], grace: float) -> None:
+    """In a thread of its own: wait for the end of the input, then end the process, at the latest after ``grace``."""
     sys.stdin.buffer.read()
-    stop()
-    threading.Event().wait(_GRACE)
+    if grace:
+        stop()
+        threading.Event().wait(grace)
     os._exit(0)
 
 
 async def _main(order: ServingOrder) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    waiting = threading.Thread(
-        target=_end_with_input, args=(lambda: loop.call_soon_threadsafe(stop.set),), daemon=True
-    )
-    waiting.start()
+    grace = _GRACE if order.role == "webhook" else 0.0
+    arguments = (lambda: loop.call_soon_threadsafe(stop.set), grace)
+    threading.Thread(target=_end_with_input, args=arguments, daemon=True).start()
     await run(order, stop)
+    os._exit(0)  # nothing is left to be done: taking the interpreter down would take longer than the rest
 
 
 def main() -> int:

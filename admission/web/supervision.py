@@ -25,7 +25,7 @@ _LONGEST_PAUSE: Final = 10.0
 #: A process that ran for so many seconds did not fail at once.
 _LONG: Final = 30.0
 #: Seconds for a process to end in order.
-_GRACE: Final = 3.0
+_GRACE: Final = 1.0
 #: What a process writes to its standard output when it serves.
 OPEN: Final = b"open\n"
 
