@@ -120,3 +120,7 @@ class TooManyRequests(ApiError):
 
 class ApiUnavailable(ApiError):
     """{method} {path}: the API server cannot be reached or failed ({status}): {reason}"""
+
+
+class WatchSilent(ApiUnavailable):
+    """{method} {path}: the API server sent nothing for a while ({status}): {reason}"""

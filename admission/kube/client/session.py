@@ -16,7 +16,7 @@ import aiohttp
 
 from admission.kube.client.credentials import Credentials
 from admission.kube.client.errors import message_of, pause_before_retry, refuse, unavailable
-from queues.errors import ApiError
+from queues.errors import ApiError, WatchSilent
 
 Query = Mapping[str, str | int | bool | None]
 
@@ -125,9 +125,10 @@ class Session:
         No line comes first: then the watch is open.
 
         A last line that was cut off is dropped. ``silence``: seconds without a byte after which the
-        connection counts as dead. Raises ApiError: Gone for 410, ApiUnavailable for a broken or silent
+        connection counts as dead. Raises ApiError: Gone for 410, WatchSilent, ApiUnavailable for a broken
         connection.
         """
+        is_open = False
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=silence)
         path, resource = request.path, resource_of(request.path)
         try:
@@ -138,6 +139,7 @@ class Session:
                 if answer.status >= 400:
                     refuse("WATCH", path, answer, await answer.read())
                 try:
+                    is_open = True
                     yield []
                     rest = bytearray()
                     async for chunk in answer.content.iter_any():
@@ -152,7 +154,10 @@ class Session:
                         answer.connection.transport.abort()
         except TimeoutError as error:
             self.counts["WATCH", resource, 0] += 1
-            raise unavailable("WATCH", path, f"nothing heard for {silence:g} s") from error
+            if is_open:
+                reason = f"nothing heard for {silence:g} s"
+                raise WatchSilent(method="WATCH", path=path, status=0, reason=reason) from error
+            raise unavailable("WATCH", path, "no answer in time") from error
         except (aiohttp.ClientError, OSError) as error:
             self.counts["WATCH", resource, 0] += 1
             raise unavailable("WATCH", path, message_of(error)) from error

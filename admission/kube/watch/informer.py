@@ -25,7 +25,7 @@ from admission.kube.watch.store import (
     without_depths,
 )
 from admission.wire import Page, WatchEvent, WireMetadata
-from queues.errors import ApiError, ApiUnavailable, Gone
+from queues.errors import ApiError, ApiUnavailable, Gone, WatchSilent
 from queues.slices import slices
 
 _log = logging.getLogger(__name__)
@@ -107,6 +107,12 @@ class Informer(Generic[S, V]):
                 _log.info("listing anew", extra={"kind": self.kind.name, "why": str(error)})
                 self.resource_version = ""
                 failed = True
+            except WatchSilent as error:
+                # The API server sends no bookmarks for a kind of which nothing has changed since it started: only the
+                # next attempt shows whether this connection was dead.
+                self.problem = str(error)
+                _log.debug("watch opened again", extra={"kind": self.kind.name, "why": self.problem})
+                failed = False
             except ApiError as error:
                 self.problem = str(error)
                 _log.warning("informer interrupted", extra={"kind": self.kind.name, "why": self.problem})

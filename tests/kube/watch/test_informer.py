@@ -1,11 +1,13 @@
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
@@ -189,7 +191,9 @@ async def test_a_cut_line_at_the_end_of_a_stream_is_not_lost(server: FakeApiServ
         await watched.knows("a")
 
 
-async def test_a_silent_connection_is_given_up_and_resumed(server: FakeApiServer, tmp_path: Path) -> None:
+async def test_a_silent_connection_is_given_up_and_resumed_without_a_warning(
+    server: FakeApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server.once("WATCH", hangs)
     timing = Timing(silence=0.1, first_pause=0.01, longest_pause=0.02)
     async with watching(server, tmp_path, timing) as watched:
@@ -197,6 +201,7 @@ async def test_a_silent_connection_is_given_up_and_resumed(server: FakeApiServer
         await server.put(PATH, node("a"))
         await watched.knows("a")
         assert watched.informer.lists == 1
+    assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 async def test_one_object_that_cannot_be_read_does_not_stop_the_others(
