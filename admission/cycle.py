@@ -14,7 +14,7 @@ from admission.containment.culprits import find_culprits
 from admission.containment.decider import Decider
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
-from admission.turn_report import Decided, QueueAmounts, TurnReport
+from admission.turn_report import Decided, QueueAmounts, TurnReport, log_applied, log_queue_changes
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.reason_changes import ReasonChanges, StoredReasons, counts
@@ -87,6 +87,7 @@ class Cycle:
         now = int(self._clock())
         world = self.world
         async for part in slices(changes):
+            log_queue_changes(part, world.queues)
             world.observe(part)
         if world.admission_index.unknown:
             await recall(self._database, world)
@@ -131,6 +132,7 @@ class Cycle:
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
             self._failpoint("applied")
+            log_applied(applied, snapshot.admissions)
             await self._update_world(applied, plan, turn.reasons)
         if applied is not None or decision.culprits:
             await self._refresh(now)
@@ -235,7 +237,7 @@ class Cycle:
         return tuple(clock - at for at in created if at), tuple(bound)
 
     async def _update_world(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
-        """Bring the world to the state after the commit, and log it."""
+        """Bring the world to the state after the commit."""
         world = self.world
         opened = [admit for _, admit in applied.admitted]
         world.ledger_seq = applied.ledger_seq
@@ -261,19 +263,6 @@ class Cycle:
         changed = {**reasons.changed, **applied.dropped}
         world.put_reasons(changed, reasons.gone)
         self._dirty_workloads.update(changed, reasons.gone)
-        for admit in opened:
-            _log.info(
-                "admitted",
-                extra={
-                    "workload": f"{admit.namespace}/{admit.name}",
-                    "queue": admit.queue,
-                    "seats": len(admit.seats),
-                },
-            )
-        for evict in applied.evicted:
-            _log.info(
-                "evicting", extra={"admission": evict.admission, "code": evict.code, "why": evict.message}
-            )
 
     def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> ReasonChanges:
         """Reasons with another code, now and then also with other numbers, and workloads that wait no more."""

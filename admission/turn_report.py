@@ -1,5 +1,6 @@
 """The outcome of one turn, for metrics, logs and statuses, and the decision behind it."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -7,13 +8,17 @@ from dataclasses import dataclass, field
 from admission.apply import Applied
 from admission.engine.decide import Memo
 from admission.engine.snapshot import Snapshot
-from queues.plan import Plan
+from admission.facts import Change, FactKind, QueueFact
+from queues.admissions import Admission, AdmissionState
+from queues.plan import Admit, Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName, WorkloadKey
+from queues.workload import AdmissionId, QueueName, WorkloadKey
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +92,45 @@ class QueueAmounts:
             for account, units in past.averages().items()
         }
         return QueueAmounts(usage=usage, tree=tree, used=used, deserved=deserved, past_use=past_use)
+
+
+def log_applied(applied: Applied, admissions: Mapping[AdmissionId, Admission]) -> None:
+    """One line for each admission that was opened, adopted, evicted or closed, and for each gang that was dropped.
+
+    ``admissions``: the ones that the plan was decided on.
+    """
+    for id_, admit in applied.admitted:
+        _log.info("admitted", extra=_about(id_, admit) | {"seats": len(admit.seats)})
+    for id_, adopt in applied.adopted:
+        _log.info("adopted", extra=_about(id_, adopt.admit) | {"seats": len(adopt.admit.seats)})
+    for evict in applied.evicted:
+        cause = {"code": evict.code, "why": evict.message}
+        _log.info("evicting", extra=_about(evict.admission, admissions[evict.admission]) | cause)
+    for admission in applied.admissions:
+        if admission.state is AdmissionState.CLOSED:
+            _log.info("freed", extra=_about(admission.id, admission) | {"seats": len(admission.seats)})
+    for key, reason in applied.dropped.items():
+        _log.info(
+            "not admitted by the ledger",
+            extra={"workload": str(key), "code": reason.code, "why": reason.message},
+        )
+
+
+def _about(id_: AdmissionId, of: Admit | Admission) -> dict[str, object]:
+    return {"workload": f"{of.namespace}/{of.name}", "queue": of.queue, "admission": id_}
+
+
+def log_queue_changes(changes: Sequence[Change], queues: Mapping[QueueName, QueueFact]) -> None:
+    """One line for each queue whose spec changed, or that is new or gone. ``queues``: as they were before."""
+    for change in changes:
+        if change.kind is not FactKind.QUEUE:
+            continue
+        before = queues.get(QueueName(change.key))
+        match change.fact:
+            case QueueFact() as fact:
+                if before is None or before.queue.generation != fact.queue.generation:
+                    what = "queue changed" if before is not None else "queue created"
+                    extra = {"by": fact.changed_by or "unknown", "generation": fact.queue.generation}
+                    _log.info(what, extra={"queue": change.key, **extra})
+            case None if before is not None:
+                _log.info("queue deleted", extra={"queue": change.key})

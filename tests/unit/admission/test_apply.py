@@ -1,5 +1,6 @@
 """The plan applier and the turn around it, on a real Postgres."""
 
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
@@ -125,6 +126,24 @@ async def test_everything_is_given_back_when_the_job_is_gone(ring: Ring) -> None
     assert await ring.one("SELECT coalesce(sum(used), 0) FROM queue_balances") == 0
     assert await ring.one("SELECT coalesce(sum(used), 0) FROM node_balances") == 0
     assert await ring.one("SELECT count(*) FROM workloads") == 0
+
+
+async def test_what_happens_is_one_line_each_in_the_log(ring: Ring, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "admission.turn_report")
+    await ring.begin(*QUEUES, node("n1"), volcano_job(4))
+    await ring.turn()
+    await ring.turn(queue("team", parent=QueueName(ROOT), generation=2), queue("new", parent=QueueName(ROOT)))
+    await ring.turn(gone(volcano_job(4)), gone(queue("new")))
+    await ring.turn()
+
+    lines = [(each.message, vars(each).get("workload"), vars(each)["queue"]) for each in caplog.records]
+    assert lines == [
+        ("admitted", "ns/train", "team"),
+        ("queue changed", None, "team"),
+        ("queue created", None, "new"),
+        ("queue deleted", None, "new"),
+        ("freed", "ns/train", "team"),
+    ]
 
 
 async def test_a_gang_the_ledger_refuses_stays_pending_with_the_ledgers_reason(ring: Ring) -> None:
