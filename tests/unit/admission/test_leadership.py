@@ -1,11 +1,13 @@
 """Who leads goes on as long as it may, stops at once when it may not, and leaves the lease to the next."""
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import Any
+from weakref import ReferenceType, ref
 
 import pytest
 import pytest_asyncio
@@ -305,3 +307,31 @@ def test_the_ledgers_time_follows_steps_and_not_the_jitter_of_answers() -> None:
     assert 1000.0 <= lease.now() < 1060
     lease.extend(trust, 5000.0)
     assert 5000.0 <= lease.now() < 5060
+
+
+async def test_nothing_of_an_ended_term_is_kept_in_memory(postgres: Flaky) -> None:
+    class Known:
+        """What a term knows of the cluster."""
+
+    kept: list[ReferenceType[Known]] = []
+    left: list[int] = []
+
+    async def lead(lease: LeaderLease) -> None:
+        known = Known()
+        kept.append(ref(known))
+        raise DatabaseError(reason=f"{lease.term.number} of {type(known).__name__} fails")
+
+    def collect() -> None:
+        gc.collect()
+        left.append(sum(each() is not None for each in kept))
+
+    database: Any = postgres
+    leadership = Leadership(database, "me", QUICK, after_term=collect)
+    task = asyncio.create_task(leadership.run(lead))
+    try:
+        await eventually(lambda: len(left) >= 2, "two terms that ended")
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert set(left) == {0}
