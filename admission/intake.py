@@ -10,9 +10,8 @@ stored.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from admission.world.world import World
 from queues.admissions import PodOutcome
 from queues.errors import DataRefused
 from queues.order.policies import devices
+from queues.slices import slices
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
@@ -42,7 +42,7 @@ async def save(database: Database, term: Term, world: World, *, rows: int = ROWS
 
     Raises Fenced when the term is over, DatabaseError when Postgres cannot be reached.
     """
-    waiting = list(_to_be_tried(world, BEFORE_DECISION))
+    waiting = [row async for row in _in_order(world)]
     batches = _Batches(database, term, world)
     for start in range(0, len(waiting), rows):
         await batches.store(waiting[start : start + rows])
@@ -60,17 +60,32 @@ async def save_rest(database: Database, term: Term, world: World, *, rows: int =
     return any(True for _ in _to_be_tried(world, AFTER_DECISION))
 
 
+async def _in_order(world: World) -> AsyncIterator[UnsavedRow]:
+    """What is to be stored before a decision; arrivals by creation and name, however many, without a long step."""
+    created: dict[int, list[tuple[str, UnsavedRow]]] = {}
+    async for part in slices(_to_be_tried(world, BEFORE_DECISION)):
+        for row in part:
+            if row.kind == "arrivals":
+                workload = world.states[row.key].workload
+                created.setdefault(workload.created, []).append((workload.name, row))
+            else:
+                yield row
+    for second in sorted(created):
+        for _, row in sorted(created[second]):
+            yield row
+
+
 def has_urgent(world: World) -> bool:
     """Whether something waits to be stored that a decision depends on."""
     return any(True for _ in _to_be_tried(world, BEFORE_DECISION))
 
 
 def _to_be_tried(world: World, kinds: Iterable[str]) -> Iterator[UnsavedRow]:
-    """Unsaved rows of these kinds without those that were refused as they are. Arrivals come in their order."""
+    """Unsaved rows of these kinds without those that were refused as they are."""
     unsaved, refused = world.unsaved, world.refused_rows
     for kind in kinds:
         keys: Iterable[Any] = getattr(unsaved, kind)
-        for key in sorted(keys, key=partial(_order, world)) if kind == "arrivals" else keys:
+        for key in keys:
             row = UnsavedRow(kind, key)
             if not refused.holds(row) or refused.has_changed(row, _content(world, row)):
                 yield row
@@ -167,11 +182,6 @@ def _about(world: World, row: UnsavedRow) -> WorkloadKey | None:
             return None if intent is None else intent.workload
         case _:
             return None
-
-
-def _order(world: World, key: WorkloadKey) -> tuple[int, str]:
-    workload = world.states[key].workload
-    return (workload.created, workload.name)
 
 
 def _node_limits(world: World, changed: Iterable[NodeName]) -> dict[NodeName, workloads.NodeLimit]:

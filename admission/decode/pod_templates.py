@@ -34,8 +34,14 @@ def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodS
 
     Nodes that Muster has written into the template are left out: they are not what its owner asks for.
     """
-    read = _template_set if len(template) <= _CACHED_TEMPLATE else _template_set.__wrapped__
-    pods, priority_class, obstacle = read(name, template, where)
+    read = _counted_set if len(template) <= _CACHED_TEMPLATE else _counted_set.__wrapped__
+    return read(name, template, where, count)
+
+
+@lru_cache(maxsize=1024)
+def _counted_set(name: str, raw: bytes, where: str, count: int) -> tuple[PodSet, str, Obstacle | None]:
+    read = _template_set if len(raw) <= _CACHED_TEMPLATE else _template_set.__wrapped__
+    pods, priority_class, obstacle = read(name, raw, where)
     return (pods if pods.count == count else replace(pods, count=count)), priority_class, obstacle
 
 
@@ -117,6 +123,11 @@ def existing_paths(template: bytes) -> frozenset[str]:
 
     A JSON patch adds and removes only where it knows what there is.
     """
+    return (_existing_paths if len(template) <= _CACHED_TEMPLATE else _existing_paths.__wrapped__)(template)
+
+
+@lru_cache(maxsize=1024)
+def _existing_paths(template: bytes) -> frozenset[str]:
     try:
         read = _TEMPLATE_PATHS.decode(template)
     except msgspec.DecodeError:

@@ -113,7 +113,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         obstacle=values.obstacle or problem or _own_selector(spec),
         indexed=indexed,
         directed=directed_by(bytes(spec.template)),
-        revision=JobRevision(meta.generation, existing_paths(bytes(spec.template))),
+        revision=one(JobRevision(meta.generation, existing_paths(bytes(spec.template)))),
         conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds),
     )
     return of_possible_size(fact, "spec.parallelism")
