@@ -22,7 +22,7 @@ from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust
-from tests.fakes.fake_api_server import FakeApiServer
+from tests.fakes.fake_api_server import FakeApiServer, says
 from tests.waiting import eventually
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -94,9 +94,18 @@ class Leader:
         return first_error(error)
 
 
+def no_failures() -> RepeatedFailures:
+    return RepeatedFailures("terms", first=1.0, longest=60.0)
+
+
 @asynccontextmanager
 async def leading(
-    postgres: Failing, server: FakeApiServer, folder: Path, *, cut_off_after: float = 60.0
+    postgres: Failing,
+    server: FakeApiServer,
+    folder: Path,
+    *,
+    cut_off_after: float = 60.0,
+    failed_terms: RepeatedFailures | None = None,
 ) -> AsyncIterator[Leader]:
     async with postgres._database.transaction() as tx:
         elected = await leadership.elect(tx, "me", 600.0)
@@ -117,7 +126,7 @@ async def leading(
             decision_thread=DecisionThread(60.0),
             keep_failed_turn=lambda snapshot: None,
             contact=ApiServerContact(client, cut_off_after),
-            failed_terms=RepeatedFailures("terms", first=1.0, longest=60.0),
+            failed_terms=failed_terms or no_failures(),
             failpoint=lambda point: None,
         )
         leader = Leader(LeaderTerm(dependencies, lease), lease, counted)
@@ -201,3 +210,30 @@ async def test_a_leader_that_never_saw_the_api_server_resigns_too(
     async with leading(postgres, server, tmp_path, cut_off_after=0.5) as leader:
         assert isinstance(await leader.ended_by(), ApiServerUnseen)
     await server.start()
+
+
+async def test_a_term_after_five_that_failed_says_so_on_root_before_anything_else(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    failed_terms = no_failures()
+    for _ in range(TELL_AFTER):
+        failed_terms.note(DatabaseError(reason="relation does not exist"))
+    server.once("LIST", says(b'{"metadata": {"name": "root", "uid": "u-root"}}'))
+    postgres.error = DatabaseError(reason="relation does not exist")
+    async with leading(postgres, server, tmp_path, failed_terms=failed_terms) as leader:
+        await leader.ended_by()
+        first, second, *_ = server.requests
+        assert (first.path, second.verb, second.path) == (f"{QUEUES}/root", "PATCH", f"{QUEUES}/root/status")
+        (condition,) = second.body["status"]["conditions"]
+        assert (condition["type"], condition["reason"]) == ("Deciding", "TurnsFail")
+        assert "relation does not exist" in condition["message"]
+
+
+async def test_a_term_that_makes_turns_for_a_while_ends_the_row_of_failures(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terms, "PROVEN_SECONDS", 0.01)
+    failed_terms = no_failures()
+    failed_terms.note(ZeroDivisionError())
+    async with leading(postgres, server, tmp_path, failed_terms=failed_terms):
+        await eventually(lambda: failed_terms.count == 0, "proof")
