@@ -5,9 +5,15 @@ Attribute names are the snake_case forms of the API's, so what queues.api tells 
 administrators (Queue, ResourceFlavor, Topology) are few and go through queues.api instead.
 """
 
+from typing import Annotated
+
 import msgspec
 
 Quantity = str | int | float
+
+#: Numbers as the API server has them. In documents without a schema they may have any length.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class WireStruct(msgspec.Struct, rename="camel", gc=False):
@@ -31,10 +37,10 @@ class WireMetadata(WireStruct):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
+    generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: tuple[WireOwnerReference, ...] | None = None
@@ -61,7 +67,7 @@ class WireNetworkTopology(WireStruct):
     """How far apart pods may lie, in tiers."""
 
     mode: str | None = None
-    highest_tier_allowed: int | None = None
+    highest_tier_allowed: Int32 | None = None
     highest_tier_name: str | None = None
 
 
@@ -86,8 +92,8 @@ class WireAmounts(WireStruct):
 class WireContainerPort(WireStruct):
     """A port of a container, perhaps of the node."""
 
-    container_port: int = 0
-    host_port: int | None = None
+    container_port: Int32 = 0
+    host_port: Int32 | None = None
     protocol: str | None = None
     host_ip: str | None = msgspec.field(default=None, name="hostIP")
 
@@ -116,7 +122,7 @@ class WireNodeSelector(WireStruct):
 class WirePreferredTerm(WireStruct):
     """A term that nodes should meet."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: WireNodeSelectorTerm = msgspec.field(default_factory=WireNodeSelectorTerm)
 
 
@@ -160,17 +166,17 @@ class WirePodSpec(WireStruct):
     node_selector: dict[str, str] | None = None
     affinity: WireAffinity | None = None
     tolerations: tuple[WireToleration, ...] | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
-    active_deadline_seconds: int | None = None
+    active_deadline_seconds: Int64 | None = None
     scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
 
 
 class WireTerminated(WireStruct):
     """How a container ended."""
 
-    exit_code: int = 0
+    exit_code: Int32 = 0
     finished_at: str | None = None
 
 
@@ -183,7 +189,7 @@ class WireContainerState(WireStruct):
 class WireContainerStatus(WireStruct):
     """A container's state and restarts."""
 
-    restart_count: int = 0
+    restart_count: Int32 = 0
     state: WireContainerState | None = None
 
 
@@ -260,7 +266,7 @@ class WireBudgetSpec(WireStruct):
 class WireBudgetStatus(WireStruct):
     """What the disruption controller worked out."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
 
 
 class WirePodDisruptionBudget(WireStruct):
@@ -281,7 +287,7 @@ class WirePriorityClass(WireStruct):
     """A priority class."""
 
     metadata: WireMetadata
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
 

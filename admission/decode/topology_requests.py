@@ -13,7 +13,7 @@ import msgspec
 from admission.decode.fields import requirements_of
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import PodShape, SubGroup, WorkloadFact
-from admission.wire import WireLabelSelector, WireNetworkTopology, WireStruct
+from admission.wire import Int32, WireLabelSelector, WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.node_affinity import without_pin
 from queues.api.reading.device_shares import share_of
@@ -174,8 +174,8 @@ def _in_tiers(pods: PodSet, fact: WorkloadFact, whole: tuple[bool, str] | None, 
 
 class _SubGroupPolicy(WireStruct):
     name: str = ""
-    sub_group_size: int | None = None
-    min_sub_groups: int | None = None
+    sub_group_size: Int32 | None = None
+    min_sub_groups: Int32 | None = None
     label_selector: WireLabelSelector | None = None
     match_label_keys: tuple[str, ...] | None = None
     network_topology: WireNetworkTopology | None = None

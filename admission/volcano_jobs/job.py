@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.wire import WireMetadata, WireNetworkTopology, WireStruct
+from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.validation.defaults import MAX_RETRY
 from queues.api.validation.unsupported import unsupported_fields
@@ -147,15 +147,15 @@ class _Job(WireStruct):
 
 
 class _Partition(WireStruct):
-    partition_size: int = 0
-    min_partitions: int = 0
+    partition_size: Int32 = 0
+    min_partitions: Int32 = 0
     network_topology: WireNetworkTopology | None = None
 
 
 class _Task(WireStruct):
     name: str = ""
-    replicas: int = 1
-    min_available: int | None = None
+    replicas: Int32 = 1
+    min_available: Int32 | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
     partition_policy: _Partition | None = None
     policies: tuple[msgspec.Raw, ...] = ()
@@ -167,13 +167,13 @@ class _Spec(WireStruct):
     queue: str = ""
     scheduler_name: str = ""
     priority_class_name: str = ""
-    min_available: int = 0
+    min_available: Int32 = 0
     tasks: tuple[_Task, ...] = ()
     plugins: dict[str, list[str] | None] = msgspec.field(default_factory=dict)
     volumes: tuple[VolumeSpec, ...] = ()
-    max_retry: int = 3
-    min_success: int | None = None
-    ttl_seconds_after_finished: int | None = None
+    max_retry: Int32 = 3
+    min_success: Int32 | None = None
+    ttl_seconds_after_finished: Int32 | None = None
     network_topology: dict[str, Any] | None = None
     policies: tuple[msgspec.Raw, ...] = ()
     running_estimate: Any = None

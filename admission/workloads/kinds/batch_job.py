@@ -15,7 +15,7 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
 from admission.facts import JobRevision, WorkloadFact
-from admission.wire import WireCondition, WireMetadata, WireOwnerReference, WireStruct
+from admission.wire import Int32, Int64, WireCondition, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import (
     Holding,
@@ -39,11 +39,11 @@ from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
 class WireJobSpec(WireStruct):
     """The spec of a batch/v1 Job; the template is decoded where it is needed."""
 
-    parallelism: int | None = None
-    completions: int | None = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
     completion_mode: str | None = None
     suspend: bool | None = None
-    active_deadline_seconds: int | None = None
+    active_deadline_seconds: Int64 | None = None
     manual_selector: bool | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -51,9 +51,9 @@ class WireJobSpec(WireStruct):
 class WireJobStatus(WireStruct):
     """The status of a Job of batch/v1."""
 
-    active: int | None = None
-    succeeded: int | None = None
-    failed: int | None = None
+    active: Int32 | None = None
+    succeeded: Int32 | None = None
+    failed: Int32 | None = None
     completed_indexes: str | None = None
     failed_indexes: str | None = None
     conditions: tuple[WireCondition, ...] | None = None

@@ -15,7 +15,7 @@ from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said
 from admission.facts import PodFact, SubGroup, WorkloadFact
-from admission.wire import WireMetadata, WireNetworkTopology, WireStruct
+from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.pod_sets import numbered
@@ -31,8 +31,8 @@ from queues.workload import PodSet, WorkloadKey, WorkloadKind
 class WirePodGroupSpec(WireStruct):
     """The spec of a PodGroup."""
 
-    min_member: int | None = None
-    min_task_member: dict[str, int] | None = None
+    min_member: Int32 | None = None
+    min_task_member: dict[str, Int32] | None = None
     queue: str | None = None
     priority_class_name: str | None = None
     network_topology: WireNetworkTopology | None = None

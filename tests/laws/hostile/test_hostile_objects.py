@@ -3,13 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import text
 
+from admission.containment.decider import Decider
+from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
 from admission.engine.decide import Memo, decide
+from admission.facts import QueueFact
 from admission.reconcile.events import waiting_event
 from admission.reconcile.release import orders_for
 from admission.reconcile.status import merge_patch, settled
@@ -31,7 +35,7 @@ from tests.laws.worlds.hostile import OTHERS, THEIR_PODS, told
 OBJECTS = hostile_objects()
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 #: Characters of what is kept of one object, its document aside.
-MOST_KEPT = 500_000
+MOST_KEPT = 300_000
 
 
 class _World:
@@ -47,7 +51,7 @@ class _World:
     def turn(self, now: int) -> None:
         """Look, decide, take the plan in, and say what must be written."""
         dirty = self.refresh(now)
-        self.jobs.transitions(self.world, dirty, now)
+        self.jobs.transitions(self.world, sorted(dirty, key=str), now)
         plan, _ = decide(self.world.freeze(now), Memo())
         self.take(plan)
         self.refresh(now)
@@ -100,7 +104,9 @@ def check(objects: Sequence[Hostile], logged: pytest.LogCaptureFixture) -> None:
     assert not [record for record in logged.records if record.levelno >= logging.ERROR]
     for informer in lived.informers.by_name.values():
         for kept in informer.collection.kept.values():
-            assert len(repr(kept.value)) < MOST_KEPT
+            # Queues are documents of administrators, and stored as they are.
+            kept_of = replace(kept.value, document={}) if isinstance(kept.value, QueueFact) else kept.value
+            assert len(repr(kept_of)) < MOST_KEPT
 
 
 @settings(
@@ -143,10 +149,10 @@ async def leads(database: Database, objects: Sequence[Hostile]) -> None:
         database,
         term,
         world,
-        drain=list,
         awaited=lambda key: {},
         transitions=jobs.transitions,
         clock=lambda: now[0],
+        decider=Decider(DecisionThread(60.0), keep=lambda snapshot: None),
         failpoint=lambda point: None,
     )
     for _ in range(3):
@@ -154,6 +160,8 @@ async def leads(database: Database, objects: Sequence[Hostile]) -> None:
         now[0] += 100
         for key in world.states:
             world.mark_dirty(key)
+    # What Postgres refuses, or the engine fails for, would be set aside.
+    assert not world.set_aside_count()
     theirs = [each for each in world.admissions.values() if each.namespace == "theirs"]
     assert sum(len(each.holding()) for each in theirs) == THEIR_PODS
 
