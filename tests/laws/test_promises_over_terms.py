@@ -96,7 +96,7 @@ async def test_a_job_that_is_changed_before_it_is_resumed_runs_with_what_it_asks
         uid = cluster.add_job("train", "a", pods, pods, indexed=False, gpus=2)
         control_jobs(cluster)
         await ring.turn()
-        assert [order.intent.partition(" ")[0] for _, order in ring.under_way.values()] == ["resume"]
+        assert [intent.partition(" ")[0] for _, intent in ring.release.queue.steps] == ["resume"]
 
         cluster.suspend_or_resize(uid, 4)
         if deposed:
