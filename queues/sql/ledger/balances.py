@@ -40,13 +40,27 @@ async def open_books(tx: AsyncConnection, postings: Sequence[Posting]) -> Books:
         for flavor, resource in posting.accounts
     }
     books.queues |= await _lock_queues(tx, accounts)
-    root = await _root_ceilings(tx)
-    for account, balance in books.queues.items():
-        if account.queue == ROOT:
-            ceiling = root.get(Account(account.flavor, account.resource), 0)
-            balance.ceiling = ceiling if balance.ceiling is None else min(ceiling, balance.ceiling)
+    await _bound_root(tx, books, postings)
     books.nodes |= await _lock_nodes(tx, {node for posting in postings for node in posting.nodes})
     return books
+
+
+async def _bound_root(tx: AsyncConnection, books: Books, postings: Sequence[Posting]) -> None:
+    """Bound root by what the nodes offer. A node on which more is held than it offers now takes from no other node."""
+    ceilings = await _root_ceilings(tx)
+    growth: Counter[Account] = Counter()
+    for posting in postings:
+        growth.update(posting.accounts)
+    balances = {
+        Account(account.flavor, account.resource): balance
+        for account, balance in books.queues.items()
+        if account.queue == ROOT
+    }
+    # To look for such nodes takes as long as there are nodes, so it is done only if it may matter.
+    if any(balance.counted + growth[of] > ceilings[of] for of, balance in balances.items()):
+        ceilings += await _held_beyond_limits(tx)
+    for of, balance in balances.items():
+        balance.ceiling = ceilings[of] if balance.ceiling is None else min(ceilings[of], balance.ceiling)
 
 
 async def store_books(tx: AsyncConnection, books: Books, *, checked: bool) -> None:
@@ -142,7 +156,7 @@ _SELECT_ROOT_CEILINGS = union_all(
 )
 
 
-async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
+async def _root_ceilings(tx: AsyncConnection) -> Counter[Account]:
     """Ceilings of root: what usable nodes offer, and what is still held on unusable nodes."""
     ceilings: Counter[Account] = Counter()
     for flavor, resource, amount, is_held in await tx.execute(_SELECT_ROOT_CEILINGS):
@@ -150,6 +164,26 @@ async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
         for each in {NO_FLAVOR, flavor} if is_held else {flavor}:
             ceilings[Account(FlavorName(each), resource)] += amount
     return ceilings
+
+
+_offered = func.greatest(func.coalesce(node_limits.c.amount, 0), 0)
+
+_SELECT_BEYOND = (
+    select(nodes.c.flavor, node_balances.c.resource, func.sum(node_balances.c.used - _offered))
+    .join(nodes, and_(nodes.c.name == node_balances.c.node, nodes.c.usable))
+    .outerjoin(node_limits, same(node_limits, node_balances, "node", "resource"))
+    .where(node_balances.c.used > _offered)
+    .group_by(nodes.c.flavor, node_balances.c.resource)
+)
+
+
+async def _held_beyond_limits(tx: AsyncConnection) -> Counter[Account]:
+    """What is held on usable nodes beyond what they offer: other pods have come there since, or a node has shrunk."""
+    beyond: Counter[Account] = Counter()
+    for flavor, resource, units in await tx.execute(_SELECT_BEYOND):
+        for each in {NO_FLAVOR, flavor}:
+            beyond[Account(FlavorName(each), resource)] += int(units)
+    return beyond
 
 
 _NODE_ACCOUNTS = UnnestRows(*node_balances.c["node", "resource"])

@@ -218,3 +218,12 @@ async def test_who_does_not_know_the_last_write_is_fenced(muster: Database) -> N
     with pytest.raises(Fenced, match="the ledger is at 1, this was decided at 0"):
         await harness.admit(gang("j2", "a", "n1"))
     assert await harness.balances() == {"a": (1, 1, 1), "root": (0, 1, 1)}
+
+
+async def test_a_node_that_offers_less_than_is_held_there_takes_from_no_other_node(muster: Database) -> None:
+    """Pods of others have come to it, and its seats are still to be given back."""
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4, "n2": 4}, ["j1", "j2"])
+    assert not (await harness.admit(gang("j1", "a", "n1 n1 n1 n1"))).rejected
+    await harness.nodes(n1=0)
+    assert (await harness.admit(gang("j2", "a", "n2 n2 n2 n2 n2"))).rejected
+    assert not (await harness.admit(gang("j2", "a", "n2 n2 n2 n2"))).rejected
