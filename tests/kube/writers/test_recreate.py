@@ -21,7 +21,7 @@ from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 from tests.builders.facts import admission, evicting
 from tests.fakes.fake_cluster import FakeCluster
-from tests.fakes.fake_components import run_pods
+from tests.fakes.fake_components import preempt, run_pods
 from tests.fakes.fake_objects import NAMESPACE
 from tests.fakes.fake_pod_api import FakePodApi
 from tests.waiting import eventually
@@ -164,6 +164,18 @@ async def test_whom_a_user_deletes_himself_is_not_made_again(recreations: Recrea
         lambda: recreations.again("b") and not recreations.stored, "the other pod to be there again"
     )
     assert recreations.pod("a") is None
+    await recreations.recreate.queue.stop()
+
+
+@pytest.mark.parametrize("stored_before", [False, True])
+async def test_whom_the_stock_scheduler_preempts_is_made_again(
+    recreations: Recreations, stored_before: bool
+) -> None:
+    if stored_before:
+        recreations.turn()
+        await recreations.quiet()
+    preempt(recreations.cluster, recreations.old[0])
+    await recreations.turns(recreations.all_again, "both pods to be there again")
     await recreations.recreate.queue.stop()
 
 
