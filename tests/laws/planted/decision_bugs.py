@@ -121,8 +121,6 @@ MUTATIONS = (
     Bug("broken queues go on", tree.QueueTree, "usable", lambda *_: True, decision.stopped_queues_admit_nothing),
     Bug("every namespace may use every queue", tree.QueueTree, "access_refusal", lambda *_: None,
         decision.stopped_queues_admit_nothing),
-    Bug("only the queue's own selector counts", tree, "access_refusal",
-        lambda path, labels: _refusal(path[:1], labels), decision.stopped_queues_admit_nothing),
     Bug("backoff is ignored", pending, "obstacle",
         lambda workload, now: _obstacle(workload, now + 3600), decision.stopped_queues_admit_nothing),
     Bug("ties go by chance", pending, "rank", _rank_by_chance, decision.independent_of_order),
@@ -138,5 +136,4 @@ MUTATIONS = (
 
 _with_parts, _seated = pod_set._with_parts, pod_set._seated
 _obstacle = pending.obstacle
-_refusal = tree.access_refusal
 _post = memo.EngineState._post
