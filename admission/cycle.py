@@ -184,6 +184,10 @@ class Cycle:
         """Whether the next turn has something to do though nothing else changes."""
         return self.world.snapshot_is_stale or intake.has_urgent(self.world)
 
+    def has_stopped(self) -> bool:
+        """Whether the last plan was as large as one may be, so that the next turn goes on with it at once."""
+        return self.last is not None and self.last.plan.stopped
+
     async def store_rest(self) -> bool:
         """Store some of what no decision waits for. Whether more is left. Raises Fenced."""
         try:
@@ -283,7 +287,7 @@ class Cycle:
         waits = []
         if (until := self._decider.memo.until) is not None:
             waits.append(max(until, now + 1))
-        if self.last is not None and self.last.plan.stopped:
+        if self.has_stopped():
             waits.append(now)
         if self._postponed is not None:
             waits.append(now + math.ceil(self._postponed))

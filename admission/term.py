@@ -225,7 +225,8 @@ class LeaderTerm:
                 left = await self._store_rest(cycle)
                 if not (left or cycle.is_due() or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - self._lease.now())
-                await self._rest(rested)
+                if not cycle.has_stopped():
+                    await self._rest(rested)
         finally:
             await release.queue.stop()
             await recreate.queue.stop()

@@ -14,7 +14,7 @@ from queues.plan import Admit
 T = TypeVar("T")
 
 #: Seats that one plan gives, frees or evicts; an admission without seats counts as one.
-SEATS_PER_PLAN: Final = 2500
+SEATS_PER_PLAN: Final = 1000
 #: For plans that no ledger has to take.
 NO_LIMIT: Final = sys.maxsize
 
