@@ -6,6 +6,7 @@ it was.
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ class Timing:
 _FAILURES_BEFORE_LIST: Final = 4
 #: Seconds; a watch that ends sooner without news counts as a failure.
 _SHORT: Final = 1.0
+#: Seconds for a silent watch to be opened again; until then it counts as open.
+_REOPENED: Final = 2.0
 _EVENT: Final = msgspec.json.Decoder(WatchEvent)
 _PAGE: Final = msgspec.json.Decoder(Page)
 
@@ -85,6 +88,8 @@ class Informer(Generic[S, V]):
         self.heard = 0.0
         #: When the store was last known to be current, on the loop's clock.
         self.current_at = 0.0
+        #: When a silent watch was last given up, to be opened again at once.
+        self._silent_at = -math.inf
         self._client = client
         self._deliver = deliver
         self._timing = timing
@@ -111,6 +116,7 @@ class Informer(Generic[S, V]):
                 # The API server sends no bookmarks for a kind of which nothing has changed since it started: only the
                 # next attempt shows whether this connection was dead.
                 self.problem = str(error)
+                self._silent_at = loop.time()
                 _log.debug("watch opened again", extra={"kind": self.kind.name, "why": self.problem})
                 failed = False
             except ApiError as error:
@@ -133,8 +139,8 @@ class Informer(Generic[S, V]):
         The store is current while the watch is open, also without events. A connection that is dead without a sign
         counts as open until it has been silent for ``Timing.silence``.
         """
-        is_open = self.problem is None and self.resource_version != ""
-        return 0.0 if is_open else max(0.0, now - self.current_at)
+        is_open = self.problem is None or now - self._silent_at < _REOPENED
+        return 0.0 if is_open and self.resource_version else max(0.0, now - self.current_at)
 
     async def _list(self) -> None:
         """Bring everything up to date, deletions included. Raises ApiError."""

@@ -204,6 +204,40 @@ async def test_a_silent_connection_is_given_up_and_resumed_without_a_warning(
     assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
+async def test_a_store_is_current_while_its_watch_is_open_though_nothing_happens(
+    server: FakeApiServer, tmp_path: Path
+) -> None:
+    await server.put(PATH, node("a"))
+    async with watching(server, tmp_path) as watched:
+        await eventually(lambda: bool(server.seen("WATCH")), "a watch")
+        await watched.knows("a")
+
+        assert watched.informer.behind(asyncio.get_running_loop().time() + 80.0) == 0.0
+
+
+async def test_a_store_grows_old_while_its_watch_is_refused(server: FakeApiServer, tmp_path: Path) -> None:
+    await server.put(PATH, node("a"))
+    server.once("WATCH", answers(403, "not any more"), times=1_000_000)
+    async with watching(server, tmp_path) as watched:
+        await watched.knows("a")
+        await eventually(lambda: watched.informer.problem is not None, "the refusal")
+
+        assert watched.informer.behind(asyncio.get_running_loop().time() + 50.0) > 49.0
+
+
+async def test_a_silent_watch_that_is_being_opened_again_does_not_count_as_behind(
+    server: FakeApiServer, tmp_path: Path
+) -> None:
+    server.once("WATCH", hangs, times=1_000_000)
+    timing = Timing(silence=0.05, first_pause=0.01, longest_pause=0.02)
+    async with watching(server, tmp_path, timing) as watched:
+        await eventually(lambda: watched.informer.problem is not None, "silence")
+        now = asyncio.get_running_loop().time()
+
+        assert watched.informer.behind(now) == 0.0
+        assert watched.informer.behind(now + 60.0) > 59.0
+
+
 async def test_one_object_that_cannot_be_read_does_not_stop_the_others(
     server: FakeApiServer, tmp_path: Path
 ) -> None:
