@@ -13,7 +13,7 @@ from admission.kube.install.install import Installation, ServerTooOld
 from admission.kube.install.queues import UnknownQueue, set_paused
 from admission.kube.install.uninstall import Removal
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import QUEUES, path_of
+from queues.api.api_resources import NAMESPACES, QUEUES, path_of
 from queues.api.crd import crds
 from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import pod
@@ -149,3 +149,17 @@ async def test_the_requester_of_a_gang_is_noted_and_stays(
 
 async def _queue(admin: Client, name: str) -> Any:
     return msgspec.json.decode(await admin.get(QUEUES.path(name=name)))
+
+
+async def test_a_namespace_that_named_a_queue_before_muster_came_is_gated_from_then_on(bare: Client) -> None:
+    path = NAMESPACES.path(name="named-before")
+    annotations = {"muster.dev/queue-name": "default"}
+    await bare.create(NAMESPACES.path(), {"metadata": {"name": "named-before", "annotations": annotations}})
+    lines = await installed(bare)
+    assert [
+        line for line in lines if line.startswith("namespace/named-before labelled muster.dev/gated=true")
+    ]
+    labels = msgspec.json.decode(await bare.get(path))["metadata"]["labels"]
+    assert labels["muster.dev/gated"] == "true"
+    assert not [line for line in await installed(bare) if "named-before" in line]
+    await bare.delete(path)
