@@ -71,6 +71,8 @@ class Order:
     body: Mapping[str, Any] | None = None
     #: Grace period of a deletion, in seconds; None: the pod's own.
     grace: int | None = None
+    #: A node of which the API server must say that it does not exist before this is sent.
+    missing_node: NodeName | None = None
     #: The seat that the pod is assigned.
     seat: Promised | None = None
     #: JSON pointers of what its document is known to have (see ``json_patch``).
@@ -118,7 +120,7 @@ def _remove(pod: PodFact, intent: str, grace: int | None = None) -> Order:
 def _buried(state: WorkloadState, inventory: NodeInventory) -> list[Order]:
     """Pods on nodes that no longer exist: no kubelet ends them."""
     return [
-        _remove(pod, "buried", grace=0)
+        replace(_remove(pod, "buried", grace=0), missing_node=pod.node)
         for place in state.seat_maps
         for pod in (*place.seated.values(), *place.unseated)
         if pod.node is not None and pod.node not in inventory.nodes

@@ -25,8 +25,15 @@ class FakePodApi:
     #: Called before the next DELETE is carried out.
     meanwhile: Callable[[], None] | None = None
 
-    async def get(self, path: str) -> bytes:
+    async def get(self, path: str, **query: str) -> bytes:
         self._ask("GET")
+        if (selector := query.get("fieldSelector")) is not None:
+            named = selector.removeprefix("metadata.name=")
+            kind = path.rpartition("/")[2]
+            found = [
+                each for each in self.cluster.objects[kind].values() if each["metadata"]["name"] == named
+            ]
+            return json.dumps({"items": found}).encode()
         return json.dumps(self.cluster.named(*_named(path))).encode()
 
     async def create(

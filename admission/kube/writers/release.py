@@ -20,12 +20,12 @@ from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.api import names
-from queues.api.api_resources import JOBS, PODS
+from queues.api.api_resources import JOBS, NODES, PODS
 from queues.api.json_patch import Step
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import WorkloadKey
+from queues.workload import NodeName, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -170,6 +170,9 @@ class ReleaseWriter:
         path = _path(order)
         write = self.awaited.get(key, order.uid) if order.seats else None
         if order.verb is Verb.DELETE_POD:
+            if order.missing_node is not None and await self._exists(order.missing_node):
+                why = f"node {order.missing_node} is there again, so its pods may run"
+                raise Conflict(method="DELETE", path=path, status=409, reason=why)
             await self._client.delete(path, uid=order.uid, grace=order.grace, check_lease=self._check_lease)
             return
         steps = json_patch(order)
@@ -182,6 +185,10 @@ class ReleaseWriter:
             if not does_not_apply(error):
                 raise
             await self._patch_as_it_is(key, order, write, error)
+
+    async def _exists(self, node: NodeName) -> bool:
+        found = await self._client.get(NODES.path(), fieldSelector=f"metadata.name={node}")
+        return bool(json.loads(found)["items"])
 
     async def _patch(
         self, key: WorkloadKey, order: Order, write: AwaitedWrite | None, body: Mapping[str, Any] | list[Step]

@@ -396,3 +396,21 @@ async def test_a_pod_without_labels_or_annotations_is_let_go_too(
     assert "/metadata/labels" not in paths
     assert release.problems == {}
     await release.queue.stop()
+
+
+async def test_pods_are_not_removed_for_a_node_that_is_there_again(
+    server: FakeApiServer, client: Client
+) -> None:
+    """The watch of nodes is behind, and a removal without grace is for ever."""
+    nodes = "/api/v1/nodes"
+    await server.put(nodes, {"metadata": {"name": "n9"}})
+    member = released("a", f"{MEMBER}/0", "n9", group="gang")
+    known = world([group(1), member], [admission(GROUP, "n9", pod_set=MEMBER, started=True)])
+    release = release_writer(client, known, allowed)
+    release.reconcile([GROUP])
+    await eventually(lambda: bool(server.seen("LIST")), "the question")
+    await quiet(release)
+    assert server.seen("DELETE") == []
+    await server.remove(nodes, "n9")
+    await eventually(lambda: bool(server.seen("DELETE")), "the removal")
+    await release.queue.stop()
