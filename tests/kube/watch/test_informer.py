@@ -215,6 +215,18 @@ async def test_a_store_is_current_while_its_watch_is_open_though_nothing_happens
         assert watched.informer.behind(asyncio.get_running_loop().time() + 80.0) == 0.0
 
 
+async def test_a_watch_that_is_open_again_counts_as_open_before_anything_happens(
+    server: FakeApiServer, tmp_path: Path
+) -> None:
+    await server.put(PATH, node("a"))
+    server.once("WATCH", answers(403, "not yet"))
+    async with watching(server, tmp_path) as watched:
+        await eventually(lambda: len(server.seen("WATCH")) == 2, "a second watch")
+        await eventually(lambda: watched.informer.problem is None, "the watch to be open", seconds=5)
+
+        assert watched.informer.behind(asyncio.get_running_loop().time() + 80.0) == 0.0
+
+
 async def test_a_store_grows_old_while_its_watch_is_refused(server: FakeApiServer, tmp_path: Path) -> None:
     await server.put(PATH, node("a"))
     server.once("WATCH", answers(403, "not any more"), times=1_000_000)
