@@ -32,9 +32,9 @@ SHAPES = (
 )
 
 
-def _compared(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
-    plan, after = decide(snapshot, memo)
-    assert plan == decide(snapshot, Memo())[0]
+def _compared(snapshot: Snapshot, memo: Memo, limit: int) -> tuple[Plan, Memo]:
+    plan, after = decide(snapshot, memo, limit)
+    assert plan == decide(snapshot, Memo(), limit)[0]
     return plan, after
 
 
