@@ -71,6 +71,7 @@ BARE: Final = msgspec.json.Decoder(Bare)
 #: Levels of nesting, far more than any kind of object has. The decoder follows nesting by recursion, and Python
 #: allows a thousand levels of that; the API server stores ten thousand.
 _DEEPEST: Final = 200
+TOO_DEEP: Final = f"found nesting deeper than {_DEEPEST} levels, expected less"
 #: Stands for what lies deeper.
 _TOO_DEEP: Final = b'"nested deeper than Muster reads"'
 _BRACKETS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
@@ -117,7 +118,7 @@ class ObjectStore(Generic[S, V]):
         """
         try:
             if cut and _TOO_DEEP in bytes(raw):
-                raise msgspec.DecodeError(f"found nesting deeper than {_DEEPEST} levels, expected less")
+                raise msgspec.DecodeError(TOO_DEEP)
             thing = self._decoder.decode(raw)
             meta = thing.metadata
         except (msgspec.DecodeError, RecursionError) as error:

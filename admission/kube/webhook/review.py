@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import web
 
+from admission.kube.watch.store import TOO_DEEP, without_depths
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.defaults import patch_between
 from queues.api.validation.queue_rules import queue_deletion_violations
@@ -106,7 +107,7 @@ class ReviewAnswer:
 
 def mutate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     """Volcano's defaults, as a patch. Refuses nothing. Raises InvalidReview."""
-    request = _request(body)
+    request, _ = _request(body)
     document = _document(request.object)
     if document is None or kind_of(document) is None:
         return ReviewAnswer(uid=request.uid)
@@ -116,7 +117,9 @@ def mutate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
 
 async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     """Whether the object may be stored, or a Queue deleted. Raises InvalidReview, ApiError."""
-    request = _request(body)
+    request, cut = _request(body)
+    if cut:
+        return ReviewAnswer(uid=request.uid, refusals=(TOO_DEEP,))
     document, old = _document(request.object), _document(request.oldObject)
     known = surroundings.known(request.namespace)
     if request.operation == "DELETE":
@@ -146,20 +149,26 @@ def _verdict(request: _Request, found: Sequence[Violation]) -> ReviewAnswer:
     return ReviewAnswer(uid=request.uid, refusals=tuple(refusals), warnings=warnings)
 
 
-def _request(body: bytes) -> _Request:
+def _request(body: bytes) -> tuple[_Request, bool]:
+    """The request, and whether what is nested too deeply in its objects had to be left out."""
+    cut = False
     try:
-        review = _REVIEW.decode(body)
+        try:
+            review = _REVIEW.decode(body)
+        except RecursionError:
+            cut = True
+            review = _REVIEW.decode(without_depths(body))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidReview(found=f"{_beginning(body)} ({error})") from error
     if (review.apiVersion, review.kind) != ("admission.k8s.io/v1", "AdmissionReview"):
         raise InvalidReview(found=f"{review.kind or 'no kind'} of {review.apiVersion or 'no apiVersion'}")
-    return review.request
+    return review.request, cut
 
 
 def _document(raw: msgspec.Raw) -> Document | None:
     try:
         found = msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidReview(found=f"an object that cannot be read ({error})") from error
     if found is not None and not isinstance(found, dict):
         raise InvalidReview(found=f"an object that is no mapping: {_beginning(bytes(raw))}")

@@ -1,0 +1,189 @@
+"""Objects that are written to harm, beside live work of another tenant, through a real API server.
+
+``HOSTILE_OBJECTS=10000 pytest -s tests/e2e/failures/test_hostile_objects.py`` prints how long the others waited.
+"""
+
+import json
+import os
+import random
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+
+from deploy.local.nodes import NodeShape, node
+from tests.builders.hostile_objects import Document, Hostile, hostile_object
+from tests.e2e.support.api_paths import path
+from tests.e2e.support.manifests import batch_job, grouped, pod_group, volcano_job
+from tests.e2e.support.sandbox import Sandbox
+from tests.laws.worlds.hostile import json_of
+
+OBJECTS: Final = int(os.environ.get("HOSTILE_OBJECTS", "100"))
+#: Characters of a document: the API server takes half a minute for a pod of 3,000 containers.
+LARGEST: Final = 250_000
+#: Rounds of work of the other tenant, spread over the hostile objects.
+ROUNDS: Final = 4
+BUDGETS: Final = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
+#: apiVersion, kind and collection of what each informer reads.
+KINDS: Final = {
+    "pods": ("v1", "Pod", path("Pod", "{}")),
+    "jobs": ("batch/v1", "Job", path("batch/v1 Job", "{}")),
+    "podgroups": ("scheduling.volcano.sh/v1beta1", "PodGroup", path("PodGroup", "{}")),
+    "volcano-jobs": ("batch.volcano.sh/v1alpha1", "Job", path("Job", "{}")),
+    "poddisruptionbudgets": ("policy/v1", "PodDisruptionBudget", BUDGETS),
+}
+
+
+class Attacker:
+    """Writes hostile objects into a namespace of its own, with a node and a queue that its work may fill."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.api, self.namespace = sandbox.api, f"{sandbox.name}-attack"
+        sandbox.add_queue()
+        self.queue = sandbox.add_queue("attack", capability={"pods": "20"})
+        #: Answers of the API server, by status.
+        self.answers: Counter[int] = Counter()
+        self._chance = random.Random(7)
+        self._numbers = iter(range(10**6))
+        self.node = node(0, NodeShape(gpus=0), self.namespace)
+        self.api.create(path("Node", ""), self.node)
+        head = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        self.api.create(path("Namespace", ""), head)
+
+    def send(self, count: int) -> None:
+        """So many objects; what the API server refuses harms nobody."""
+        for number in (next(self._numbers) for _ in range(count)):
+            self.post(hostile_object(self._pick, f"h{number}", by_users=True))
+
+    def post(self, each: Hostile) -> None:
+        version, kind, collection = KINDS[each.informer]
+        document = {"apiVersion": version, "kind": kind, **each.document}
+        metadata = dict(document.pop("metadata"))
+        for field in ("uid", "resourceVersion", "creationTimestamp", "generation"):
+            metadata.pop(field)
+        document["metadata"] = {**metadata, "namespace": self.namespace}
+        document.pop("status", None)
+        if each.informer == "jobs":
+            document["spec"] = {**document["spec"], "suspend": True}
+        body = json_of(document).decode()
+        words = {"nvidia.com/gpu": "example.org/gpu", '"o0"': json.dumps(self.node["metadata"]["name"])}
+        for word, other in {**words, '"hostile"': json.dumps(self.queue)}.items():
+            body = body.replace(word, other)
+        if len(body) > LARGEST:
+            return
+        # The client sends text as Latin-1.
+        sent = time.monotonic()
+        try:
+            answer = self.api._send(
+                "POST", collection.format(self.namespace), body.encode().decode("latin-1")
+            )
+            answer.read()
+            self.answers[answer.status] += 1
+        except OSError:  # it is busy with that object for longer than the client waits
+            self.api.close()
+            self.answers[0] += 1
+        if (took := time.monotonic() - sent) > 3:
+            print(f"the API server took {took:.1f} s for {each.informer} of {len(body)} characters")
+
+    def _pick(self, options: Sequence[Any]) -> Any:
+        """The harmless first one half of the time: an object with an error in every field is refused as a whole."""
+        return options[0] if self._chance.random() < 0.5 else self._chance.choice(options)
+
+    def leave(self, sandbox: Sandbox) -> None:
+        """Delete everything."""
+        self.api.delete(path("Namespace", "", self.namespace))
+        for kind in ("pods", "jobs", "volcano-jobs"):
+            sandbox.wait(
+                lambda kind=kind: self._is_empty(kind),  # type: ignore[misc]
+                f"the last {kind} of the attacker to go",
+                seconds=60 + OBJECTS / 20,
+            )
+        self.api.delete(path("Node", "", self.node["metadata"]["name"]))
+
+    def _is_empty(self, kind: str) -> bool:
+        # As text: what is nested too deeply for Muster's decoder is so for this one too.
+        answer = self.api._send("GET", KINDS[kind][2].format(self.namespace) + "?limit=1")
+        return b'"items":[]' in answer.read()
+
+
+@pytest.fixture
+def attacker(sandbox: Sandbox) -> Iterator[Attacker]:
+    attacker = Attacker(sandbox)
+    yield attacker
+    attacker.leave(sandbox)
+
+
+def test_hostile_objects_stop_nobody_and_end_no_term(sandbox: Sandbox, attacker: Attacker) -> None:
+    sandbox.add_nodes(2)
+    before = term(sandbox)
+    quiet = [work(sandbox, f"quiet-{number}") for number in range(ROUNDS)]
+    for known in worst():
+        attacker.post(known)
+    beside = []
+    for number in range(ROUNDS):
+        attacker.send(OBJECTS // ROUNDS)
+        beside.append(work(sandbox, f"beside-{number}"))
+    assert term(sandbox) == before
+    assert attacker.answers[201] > OBJECTS // 6, attacker.answers
+    print(f"{attacker.answers} · seconds until work ran: {quiet} before, {beside} beside hostile objects")
+
+
+def worst() -> list[Hostile]:
+    """Objects that once stopped all admission."""
+    running: Document = {"containers": [{"name": "c", "image": "i"}], "nodeName": "o0"}
+    deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
+    template = {"spec": {"containers": running["containers"]}, "deep": deep}
+    task = {"name": "w", "replicas": 1, "template": template}
+    said = (
+        {"volcano.sh/queue-name": "".join(f"{number:x}." for number in range(3000))},
+        {"volcano.sh/task-index": "3000000000"},
+        {"volcano.sh/task-index": "2000000000", "scheduling.k8s.io/group-name": "worst-group"},
+        {"muster.dev/run-time": "9" * 400 + "h"},
+        {"muster.dev/run-time": "9" * 100_000},
+    )
+    return [
+        Hostile(
+            "podgroups", {"metadata": _named("worst-group"), "spec": {"minMember": 1, "queue": "hostile"}}
+        ),
+        *(
+            Hostile("pods", {"metadata": {**_named(f"worst-{number}"), "annotations": each}, "spec": running})
+            for number, each in enumerate(said)
+        ),
+        Hostile(
+            "volcano-jobs", {"metadata": _named("worst-job"), "spec": {"queue": "hostile", "tasks": [task]}}
+        ),
+    ]
+
+
+def _named(name: str) -> Document:
+    return {"name": name, "uid": "", "resourceVersion": "", "creationTimestamp": "", "generation": 1}
+
+
+def work(sandbox: Sandbox, name: str) -> float:
+    """A gang of each kind of the other tenant runs, and is deleted; the seconds until all of it ran."""
+    started = time.monotonic()
+    sandbox.add(
+        volcano_job(sandbox, f"{name}-v", 2, 2),
+        batch_job(sandbox, f"{name}-j", 2, 2),
+        pod_group(sandbox, f"{name}-g", 2),
+        *(grouped(sandbox, f"{name}-g", f"{name}-g-{member}", 2) for member in range(2)),
+    )
+    sandbox.wait_running(name, 6, seconds=60)
+    took = round(time.monotonic() - started, 2)
+    sandbox.delete("Job", f"{name}-v")
+    sandbox.delete("batch/v1 Job", f"{name}-j")
+    sandbox.delete("PodGroup", f"{name}-g")
+    for member in range(2):
+        sandbox.delete("Pod", f"{name}-g-{member}", now=True)
+    sandbox.wait(lambda: not sandbox.pods(name), f"the pods of {name} to go")
+    return took
+
+
+def term(sandbox: Sandbox) -> str:
+    """The term in which Muster leads, as its metrics say."""
+    with urllib.request.urlopen(f"{sandbox.stack.replicas[0].http}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return next(line for line in lines if line.startswith("muster_term "))
