@@ -5,10 +5,10 @@ from heapq import heappop, heappush
 
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.lifecycle import advance
+from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, JobTransition
 from admission.volcano_jobs.view import JobView
-from admission.volcano_jobs.work import JobWork, work_for
 from admission.world.world import World
 from queues.errors import InvalidDocument
 from queues.workload import WorkloadKey, WorkloadKind

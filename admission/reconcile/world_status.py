@@ -17,8 +17,8 @@ from admission.reconcile.status import (
     queue_status,
 )
 from admission.reconcile.volcano_jobs import VolcanoJobController
+from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.state import JobState
-from admission.volcano_jobs.work import companions_of
 from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState

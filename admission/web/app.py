@@ -19,7 +19,7 @@ from aiohttp import web
 
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.web import bodies
-from admission.web.access.kept import Kept
+from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden

@@ -10,8 +10,8 @@ from msgspec import structs
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.settings import Address
 from admission.web import bodies
+from admission.web.access.answer_cache import Kept
 from admission.web.access.callers import Unauthenticated
-from admission.web.access.kept import Kept
 from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi

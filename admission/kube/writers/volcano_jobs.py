@@ -18,8 +18,8 @@ from admission.kube.client.client import Client
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
 from admission.kube.writers.companion_objects import Companions, NameTaken
 from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue
+from admission.volcano_jobs.pod_changes import JobWork, PodUnwanted, PodWanted
 from admission.volcano_jobs.pods import PodTemplateRenderer
-from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from admission.wire import Bare
 from admission.world.world import World
 from queues.api import names

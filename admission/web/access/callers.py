@@ -7,7 +7,7 @@ from aiohttp import web
 
 from admission.kube.access_reviews import Caller, FrontProxy, holder_of
 from admission.kube.client.client import Client
-from admission.web.access.kept import Kept
+from admission.web.access.answer_cache import Kept
 from queues.errors import MusterError
 
 #: Seconds for which the holder of a token is remembered, and a token that is nobody's.

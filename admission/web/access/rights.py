@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from admission.kube.access_reviews import AccessRequest, Caller, may
 from admission.kube.client.client import Client
-from admission.web.access.kept import Kept
+from admission.web.access.answer_cache import Kept
 from admission.web.reader import Sight
 from admission.workloads.kinds import KINDS
 from queues.api.api_resources import QUEUES, ApiResource

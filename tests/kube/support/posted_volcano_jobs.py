@@ -13,10 +13,10 @@ from admission.kube.client.client import Client
 from admission.kube.writers.finalizers import FinalizerRemover
 from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter
 from admission.volcano_jobs.job import JobSpec, read_job
+from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
-from admission.volcano_jobs.work import JobWork, work_for
 from admission.wire import WirePod
 from admission.workloads.kinds import read_pod
 from admission.world.world import World

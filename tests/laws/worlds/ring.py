@@ -17,8 +17,8 @@ from admission.facts import Change, PodPhase
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite
 from admission.kube.writers.work_queue import Step
 from admission.reconcile.volcano_jobs import VolcanoJobController
+from admission.volcano_jobs.pod_changes import JobWork
 from admission.volcano_jobs.pods import PodRules, PodTemplateRenderer
-from admission.volcano_jobs.work import JobWork
 from admission.workloads.inputs import SeatIndices, Timeouts
 from admission.workloads.seats import is_live
 from admission.world.world import World

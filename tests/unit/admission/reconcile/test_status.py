@@ -22,9 +22,9 @@ from admission.reconcile.status import (
     settled,
 )
 from admission.volcano_jobs.lifecycle import advance
+from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
-from admission.volcano_jobs.work import companions_of
 from queues.api.api_resources import JOBS, POD_GROUPS, QUEUES, ObjectRef
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

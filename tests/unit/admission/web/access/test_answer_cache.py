@@ -2,7 +2,7 @@
 
 import asyncio
 
-from admission.web.access.kept import Kept
+from admission.web.access.answer_cache import Kept
 
 
 async def test_a_question_that_is_being_asked_is_not_asked_again() -> None:

@@ -7,10 +7,10 @@ import pytest
 from admission.facts import PodPhase
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.plugins.flags import port
+from admission.volcano_jobs.pod_changes import JobWork, companions_of, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
-from admission.volcano_jobs.work import JobWork, companions_of, work_for
 from queues.admissions import AdmissionState
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId
