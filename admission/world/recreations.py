@@ -49,7 +49,7 @@ class Recreations:
             manifest=pod.successor,
         )
         self.preempted.add(pod.uid)
-        if self.stored.get(pod.uid) != intent:
+        if pod.uid not in self.stored:
             self.put(pod.uid, intent)
 
     def update(self, pod: PodFact) -> None:

@@ -174,8 +174,8 @@ class World:
             and fact.successor
             and (key := self.admission_index.workload_named(fact)) is not None
         ):
-            state = self.states.get(key)
-            queue = state.workload.queue if state is not None else fact.queue or DEFAULT_QUEUE
+            admission = self.admission_index.admission_of(fact)
+            queue = admission.queue if admission is not None else fact.queue or DEFAULT_QUEUE
             self.recreations.put_preempted(fact, key, queue)
 
     def _settle(self, uid: str) -> None:

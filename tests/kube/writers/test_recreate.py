@@ -309,3 +309,17 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
     assert old in world.unsaved.departed
     assert world.states[new].workload.arrival == 7
     assert AdmissionId(1) not in world.admissions
+
+
+async def test_what_is_stored_of_a_preempted_pod_stays_as_it_is(recreations: Recreations) -> None:
+    """The next leader knows less of it at first."""
+    bound = {"spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
+    recreations.cluster.change("pods", recreations.old[0], bound)
+    preempt(recreations.cluster, recreations.old[0])
+    recreations.turn()
+    stored = dict(recreations.stored)
+    assert stored[recreations.old[0]].queue == recreations.world.admissions[AdmissionId(1)].queue
+    await recreations.recreate.queue.stop()
+    recreations.lead()
+    assert recreations.old[0] not in recreations.world.unsaved.recreations
+    await recreations.recreate.queue.stop()
