@@ -154,6 +154,7 @@ async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey])
 
 
 _HOLDING = select(*KEYS.c).where(exists().where(same(admissions, KEYS), admissions.c.state != "closed"))
+# Without MATERIALIZED a plan made for any number of rows aggregates everything again for each workload.
 _DEPART = text(
     """
     WITH asked AS (
@@ -172,9 +173,9 @@ _DEPART = text(
         DELETE FROM backoffs b USING asked WHERE (b.kind, b.uid) = (asked.kind, asked.uid)
     ), job AS (
         DELETE FROM job_states j USING asked WHERE (j.kind, j.uid) = (asked.kind, asked.uid)
-    ), held_by AS (
+    ), held_by AS MATERIALIZED (
         SELECT kind, uid, jsonb_agg(to_jsonb(held) ORDER BY id) AS rows FROM held GROUP BY kind, uid
-    ), outcome_of AS (
+    ), outcome_of AS MATERIALIZED (
         SELECT kind, uid, jsonb_agg(to_jsonb(outcome) ORDER BY recorded_at, pod_uid) AS rows
         FROM outcome GROUP BY kind, uid
     )
