@@ -3,8 +3,8 @@
 import sys
 from dataclasses import replace
 
-import admission.cycle
 from admission.cli.muster import main
+from admission.engine import decide as engine
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
@@ -24,5 +24,5 @@ def decide_wrongly(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
 
 
 if __name__ == "__main__":
-    admission.cycle.decide = decide_wrongly  # type: ignore[attr-defined]
+    engine.decide = decide_wrongly  # type: ignore[assignment]
     sys.exit(main())
