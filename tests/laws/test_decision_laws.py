@@ -219,6 +219,7 @@ def test_turns_with_a_limit_are_decided_as_without_a_memo(snapshot: Snapshot, li
         snapshot = apply(snapshot, plan, last=max([1000, *snapshot.admissions]))
 
 
+@pytest.mark.long
 @worlds
 @given(snapshots(), limits)
 def test_turns_go_on_to_where_one_turn_would_have_come(snapshot: Snapshot, limit: int) -> None:

@@ -29,6 +29,8 @@ class AwaitedWrite:
     #: The object that is written.
     path: str
     seats: SeatIndices
+    #: ``metadata.generation`` that the object must have for the write to apply; None: any.
+    generation: int | None = None
     #: A request was sent and has no answer yet.
     in_flight: bool = False
     #: Time of the loop at which the last request ended that may have been carried out; None: there was none.
@@ -61,7 +63,14 @@ class AwaitedSeats:
         self._shown = shown
         self._writes: dict[WorkloadKey, dict[str, AwaitedWrite]] = {}
 
-    def put(self, key: WorkloadKey, subject: str, path: str, seats: SeatIndices) -> AwaitedWrite:
+    def put(
+        self,
+        key: WorkloadKey,
+        subject: str,
+        path: str,
+        seats: SeatIndices,
+        generation: int | None = None,
+    ) -> AwaitedWrite:
         """A write is queued. What was written to the same subject before still counts."""
         writes = self._writes.setdefault(key, {})
         write = writes.get(subject)
@@ -69,6 +78,7 @@ class AwaitedSeats:
             write = writes[subject] = AwaitedWrite(path=path, seats=seats)
         else:
             write.seats = _union(write.seats, seats)
+        write.generation = generation
         return write
 
     def get(self, key: WorkloadKey, subject: str) -> AwaitedWrite | None:

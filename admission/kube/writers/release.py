@@ -84,7 +84,8 @@ class ReleaseWriter:
             if self.queue.is_under_way(item) or self.queue.is_expected(key, order.uid, order.intent):
                 continue
             if order.seats:
-                self.awaited.put(key, order.uid, _path(order), order.seats)
+                generation = order.revision.generation if order.revision is not None else None
+                self.awaited.put(key, order.uid, _path(order), order.seats, generation)
                 # What the state says of these seats is outdated.
                 self.world.mark_dirty(key)
             step = partial(self._carry_out, key, order)
@@ -92,15 +93,19 @@ class ReleaseWriter:
 
     # ── seats for which a pod may still come ────────────────────────────────────────────────────────────────────
 
-    def _shown(self, key: WorkloadKey, writes: Iterable[str]) -> set[str]:
-        return {uid for uid in writes if self._is_shown(key, uid)}
+    def _shown(self, key: WorkloadKey, writes: Mapping[str, AwaitedWrite]) -> set[str]:
+        return {uid for uid, write in writes.items() if self._is_shown(key, uid, write)}
 
-    def _is_shown(self, key: WorkloadKey, uid: str) -> bool:
+    def _is_shown(self, key: WorkloadKey, uid: str, write: AwaitedWrite) -> bool:
         if _is_of_pod(key, uid):
             pod = self.world.pods.get(uid)
             return pod is None or not pod.gated or pod.deleting
         fact = self.world.facts.get(key)
-        return fact is None or not fact.suspended or fact.finished or fact.deleting
+        if fact is None or not fact.suspended or fact.finished or fact.deleting:
+            return True
+        # A Job that was suspended again at once is never shown resumed; a later generation tells that it was.
+        tested, revision = write.generation, fact.revision
+        return tested is not None and revision is not None and revision.generation > tested
 
     def _promised(self, key: WorkloadKey) -> dict[str, Promised]:
         """Seats that pods were assigned. What was not sent, and is outdated, does not bind."""
@@ -196,7 +201,7 @@ class ReleaseWriter:
         def check() -> None:
             self._check_lease()
             if write is not None:
-                if not self._holds(order.seats) or self._is_shown(key, order.uid):
+                if not self._holds(order.seats) or self._is_shown(key, order.uid, write):
                     raise UnwantedWrite
                 write.in_flight = True
 
