@@ -55,7 +55,7 @@ class NodeFact:
 
     @property
     def out_of_service(self) -> bool:
-        """Whether somebody has vouched, by Kubernetes' own taint, that nothing runs there any more."""
+        """Whether an administrator has vouched, by Kubernetes' own taint, that nothing runs there any more."""
         return any(taint.key == names.OUT_OF_SERVICE for taint in self.taints)
 
 

@@ -44,7 +44,7 @@ BEAT_EVERY = 2.0
 
 
 def lease_clock() -> float:
-    """Seconds of a clock that nobody sets, and that goes on while the machine is suspended, where there is one."""
+    """Seconds of a clock that cannot be set, and that goes on while the machine is suspended, where there is one."""
     return time.clock_gettime(_LEASE_CLOCK)
 
 
@@ -76,7 +76,7 @@ class LeaderLease:
         return self._trust.left(lease_clock())
 
     def now(self) -> float:
-        """Seconds since the epoch as the database's clock goes: whoever sets this machine's clock moves no deadline."""
+        """Seconds since the epoch as the database's clock goes: setting this machine's clock moves no deadline."""
         return lease_clock() + self._ahead
 
     def extend(self, trust: LeaseTrust, ledger_time: float | None = None) -> None:

@@ -12,7 +12,7 @@ ANSWER_WITHIN: Final = 1.0
 
 
 class PostgresCheck:
-    """One question at a time, however many ask: a connection that hangs is waited for by nobody."""
+    """One question at a time, however many ask: no caller waits for a connection that hangs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -58,7 +58,7 @@ class AccessRequest:
 
 
 async def holder_of(client: Client, token: str) -> Caller | None:
-    """The user whose token it is (TokenReview); None: it is nobody's. Raises ApiError."""
+    """The user whose token it is (TokenReview); None: the token is not valid. Raises ApiError."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
     status = msgspec.json.decode(await client.create(_TOKEN_REVIEWS, review)).get("status") or {}
     user = status.get("user") or {}
@@ -88,7 +88,7 @@ async def may(client: Client, caller: Caller, access: AccessRequest) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontProxy:
-    """How the API server tells a server behind it whose request it passes on, and how it proves to be itself."""
+    """How the API server names the user of a request that it passes on, and proves that it is the API server."""
 
     #: PEM; "": it proves nothing, and is not believed.
     authority: str = ""

@@ -71,6 +71,16 @@ async def test_what_was_lent_is_got_back_whoever_leads(
 # ── what runs is what was admitted ──────────────────────────────────────────────────────────────────────────────
 
 
+def three_nodes() -> FakeCluster:
+    """Queue ``a`` and three nodes of 4 GPUs."""
+    cluster = FakeCluster()
+    for queue in ("root", "a"):
+        cluster.add_queue(queue)
+    for node in ("n1", "n2", "n3"):
+        cluster.add_node(node, 4)
+    return cluster
+
+
 def suspended(ring: Ring, uid: str) -> bool:
     return bool(ring.cluster.objects["jobs"][uid]["spec"]["suspend"])
 
@@ -87,11 +97,7 @@ async def test_a_job_that_is_changed_before_it_is_resumed_runs_with_what_it_asks
 ) -> None:
     connected = await Database.connect(database)
     try:
-        cluster = FakeCluster()
-        for queue in ("root", "a"):
-            cluster.add_queue(queue)
-        for node in ("n1", "n2", "n3"):
-            cluster.add_node(node, 4)
+        cluster = three_nodes()
         ring = await Ring.begin(connected, cluster)
         uid = cluster.add_job("train", "a", pods, pods, indexed=False, gpus=2)
         control_jobs(cluster)
@@ -131,11 +137,7 @@ def is_there(ring: Ring, uid: str) -> bool:
 async def test_a_gang_goes_on_once_its_pod_on_a_silent_node_counts_as_gone(database: str, kind: str) -> None:
     connected = await Database.connect(database)
     try:
-        cluster = FakeCluster()
-        for queue in ("root", "a"):
-            cluster.add_queue(queue)
-        for node in ("n1", "n2", "n3"):
-            cluster.add_node(node, 4)
+        cluster = three_nodes()
         ring = await Ring.begin(connected, cluster)
         if kind == "vcjob":
             cluster.add_volcano_job("train", "a", 2, 2, 3)

@@ -1,4 +1,4 @@
-"""Guards of Jobs, and of the templates of other owners of pods: nobody but Muster starts what waits. Pure."""
+"""Guards of Jobs, and of the templates of other owners of pods: only Muster starts what waits. Pure."""
 
 from admission.kube.policies.cel import annotation, label
 from admission.kube.policies.guard_rules import (

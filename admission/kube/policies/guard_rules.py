@@ -85,7 +85,7 @@ def unsigned(of: str) -> str:
 
 
 def own_user(of: str = "", unless: str = "") -> Document:
-    """Nobody creates an object with another user's name on it. Where the name counts, it was just overwritten.
+    """No object is created with another user's name on it. Where the name counts, it was just overwritten.
 
     ``of``: ``.spec.template`` for a pod template's; ``unless``: CEL, who may copy a name.
     """

@@ -132,7 +132,7 @@ def signed_kinds() -> list[tuple[str, ApiResource]]:
 def _waiting(kind: ApiResource, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:
     """Everything that makes one kind wait: two policies, three bindings that exclude one another."""
     noun = {"pods": "gate", "jobs": "suspend"}[kind.plural]
-    # Nobody releases Jobs by a label: a Job with this one has it from its user.
+    # Jobs are not released by a label: a Job with this one has it from its user.
     unreleased = [{"key": RELEASED, "operator": "NotIn", "values": ["true"]}] if kind is PODS else []
     named = {"key": QUEUE_LABEL, "operator": "Exists"}
     unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}

@@ -66,6 +66,6 @@ class Kept(Generic[K, V]):
 
 
 def _noticed(task: "asyncio.Task[Any]") -> None:
-    """A failure nobody waits for any more is not an unseen one: the next who asks sees the next."""
+    """A failure without a waiting request is not reported as unseen: the next request asks again."""
     if not task.cancelled():
         task.exception()

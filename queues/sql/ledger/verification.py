@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import func, select, text, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import InvalidDocument
@@ -220,8 +220,8 @@ _STORE_CAPACITY = upsert_rows(capacity, _CAPACITY_ROWS)
 
 async def _store(tx: AsyncConnection, right: Balances) -> None:
     """Replace all balances. Emptied first: an absent row means zero, whatever was there."""
-    for table in ("queue_balances", "node_balances", "capacity"):
-        await tx.execute(text(f"DELETE FROM {table}"))
+    for table in (queue_balances, node_balances, capacity):
+        await tx.execute(delete(table))
     if right.queues:
         await tx.execute(_STORE_QUEUES, _QUEUE_ROWS.rows([(*each, *m) for each, m in right.queues.items()]))
     if right.nodes:

@@ -59,7 +59,7 @@ def _fails(searched: Any, examples: int) -> None:
         suppress_health_check=list(HealthCheck),
     )
     with warnings.catch_warnings():
-        # The world that breaks the law is not shown to anybody, however long it is.
+        # The world that breaks the law is not printed, so its length does not matter.
         warnings.simplefilter("ignore", HypothesisWarning)
         with pytest.raises((AssertionError, ExceptionGroup)):
             search(searched)()
