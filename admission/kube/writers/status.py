@@ -72,7 +72,7 @@ class StatusWriter:
             elif _is_overwritten(known, one, now):
                 known.status = None
             known.wanted = one
-            if known.due is None and not known.busy:
+            if not known.busy:
                 self._plan(known, now)
 
     def _plan(self, known: _Known, now: float) -> None:
@@ -85,7 +85,9 @@ class StatusWriter:
                 return
             if only_numbers(known.status, after):
                 pause = BETWEEN_NUMBERS
-        known.due = max(now + COALESCE, known.written_at + pause)
+        due = max(now + COALESCE, known.written_at + pause)
+        # A phase does not wait because numbers were to be written first.
+        known.due = due if known.due is None else min(due, known.due)
         self._dirty.set()
 
     def forget(self, uids: Iterable[str]) -> None:

@@ -192,9 +192,9 @@ def takes_pods(node: Document) -> bool:
     return is_ready(node) and not spec.get("unschedulable") and not hard
 
 
-def owner_of(pod: Document) -> str:
-    """Uid of the controller of a pod; "": it has none."""
-    for reference in pod["metadata"].get("ownerReferences") or ():
+def owner_of(document: Document) -> str:
+    """Uid of the controller of an object; "": it has none."""
+    for reference in document["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             return str(reference["uid"])
     return ""

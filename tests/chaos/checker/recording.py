@@ -121,7 +121,7 @@ class Recording:
         found = {}
         for life in self.of(*KINDS):
             document = life.first.document
-            if isinstance(life, PodLife) and (owner_of(document) or group_of(document)):
+            if owner_of(document) or (isinstance(life, PodLife) and group_of(document)):
                 continue
             if queue_of(document) is not None:
                 found[KINDS[life.first.resource], life.uid] = life
@@ -135,7 +135,9 @@ class Recording:
         return found
 
     def members(self, workload: Life) -> list[PodLife]:
-        """The pods of a workload."""
+        """The pods of a workload, or of the one that a group stands for."""
+        if owner := owner_of(workload.document):
+            return self._members.get(owner, [])
         if workload.first.resource == "podgroups":
             since, end = workload.first.number, workload.deleted
             return [
