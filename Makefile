@@ -18,12 +18,16 @@ JOBS ?= 3
 KEEP ?=
 # JSON=FILE writes the figures of the benchmark there as well.
 JSON ?=
+# Runs of make chaos: so many seeds, at a time so many of them; or one seed, told in full.
+SEEDS ?= 300
+LANES ?= 1
+SEED ?=
 # Folder of recorded traces, with score.py and gang/.
 TRACES ?=
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes demo run test test-all checks lint types contracts format bench traces lock clean
+.PHONY: help venv kubernetes demo run test test-all checks lint types contracts format bench chaos traces lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -72,6 +76,9 @@ contracts: $(INSTALLED) ## Who may import whom
 
 bench: kubernetes ## Figures that can be compared (JSON=FILE)
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
+
+chaos: $(INSTALLED) ## Random faults against the whole ring, checked afterwards (SEEDS=n LANES=n, or SEED=k)
+	@$(BIN)/python -m tests.chaos --lanes $(LANES) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 traces: $(INSTALLED) ## Recorded gangs in virtual time, judged (TRACES=DIR ARGS=--ablation)
 	@$(BIN)/python -m tests.bench.traces $(if $(TRACES),--traces $(TRACES)) $(ARGS)

@@ -1,0 +1,103 @@
+"""The model API server and all components of a cluster, in this process."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from queues.api.api_resources import JOBS, PODS
+from tests.chaos.cluster.components import RUN_SECONDS, Components
+from tests.chaos.cluster.http_server import ModelApiServer
+from tests.chaos.cluster.kubeconfig import write_kubeconfig
+from tests.chaos.cluster.line_faults import LineFaults, Spell, Trouble
+from tests.chaos.cluster.store import ObjectStore
+from tests.chaos.cluster.users import Users
+from tests.chaos.drawn.plan import UserAction
+from tests.chaos.history import Document, ObjectChange
+from tests.chaos.network.interception import Interception
+from tests.chaos.network.link import Line
+
+
+class ModelCluster:
+    """See ``tests.chaos.clusters.Cluster``."""
+
+    def __init__(self, seed: int) -> None:
+        self._store = ObjectStore(run=seed)
+        self._faults = LineFaults(seed)
+        self._api = ModelApiServer(self._store, self._faults)
+        self._components = Components(self._store, seed)
+        self._users = Users(self._store)
+
+    async def begin(self, prepared: Sequence[Document], began: float) -> None:
+        self._store.began = began
+        self._users.create(prepared)
+
+    async def connect(self, replica: str, folder: Path) -> Path:
+        url = await self._api.open(replica)
+        return write_kubeconfig(folder / f"{replica}.kubeconfig", url)
+
+    async def end(self) -> None:
+        await self._api.close()
+
+    def look(self) -> None:
+        self._components.look()
+
+    def act(self, action: UserAction) -> None:
+        self._users.act(action)
+
+    def heal(self, nodes: Sequence[str]) -> None:
+        self._faults.heal()
+        self._api.wake_all()
+        self._users.heal(nodes)
+
+    def version(self) -> object:
+        return self._store.version
+
+    def history(self) -> tuple[ObjectChange, ...]:
+        return tuple(self._store.history)
+
+    def unfinished(self) -> str:
+        for pod in self._store.all(PODS):
+            meta, phase = pod["metadata"], pod["status"]["phase"]
+            about = f"pod {meta['namespace']}/{meta['name']}"
+            if "deletionTimestamp" in meta:
+                return f"{about} is being deleted"
+            if phase == "Pending" and pod["spec"].get("nodeName"):
+                return f"{about} is being started"
+            if phase == "Running" and RUN_SECONDS in (meta.get("annotations") or {}):
+                return f"{about} has not ended"
+        for job in self._store.all(JOBS):
+            if "deletionTimestamp" in job["metadata"]:
+                return f"Job {job['metadata']['name']} is being deleted"
+        return ""
+
+    # ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def set_line(self, replica: str, line: Line) -> None:
+        self._faults.lines[replica] = line
+        if line is Line.CUT:
+            self._api.break_connections(replica)
+        self._faults.tell_healed()
+        self._api.wake_all()
+
+    def set_trouble(self, trouble: dict[str, Any], *, on: bool) -> None:
+        spell = Spell(trouble=Trouble(trouble["trouble"]), share=trouble["share"])
+        if on:
+            self._faults.spells.append(spell)
+        elif spell in self._faults.spells:
+            self._faults.spells.remove(spell)
+
+    async def restart(self, down: float) -> None:
+        await self._api.restart(down)
+
+    def cut_watches(self, kinds: Sequence[str]) -> None:
+        self._api.cut_watches(kinds)
+
+    def forget_past(self, kinds: Sequence[str]) -> None:
+        self._api.forget_past(kinds)
+
+    def set_silence(self, kinds: Sequence[str], *, on: bool) -> None:
+        self._faults.silent.update(kinds) if on else self._faults.silent.difference_update(kinds)
+        self._api.wake_all()
+
+    def strike_write(self, interception: Interception) -> None:
+        self._faults.writes.waiting.append(interception)

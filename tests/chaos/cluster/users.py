@@ -1,0 +1,85 @@
+"""What users and administrators do in a run: carried out on the model's objects, past the line of any replica."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from queues.api.api_resources import (
+    JOBS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    TOPOLOGIES,
+    VOLCANO_JOBS,
+    ApiResource,
+)
+from tests.chaos.cluster import requests
+from tests.chaos.cluster.store import ObjectStore, Refusal, key_of
+from tests.chaos.drawn.plan import UserAction
+from tests.chaos.history import NODE_CONTROLLER, USER, Document
+from tests.fakes.fake_objects import merged
+
+_RESOURCES: Final = (
+    *(JOBS, VOLCANO_JOBS, POD_GROUPS, PODS, QUEUES, NODES),
+    *(NAMESPACES, PRIORITY_CLASSES, TOPOLOGIES),
+)
+_KINDS: Final = {(each.api_version, each.kind): each for each in _RESOURCES}
+_WORKLOADS: Final = {"Job": JOBS, "VolcanoJob": VOLCANO_JOBS, "PodGroup": POD_GROUPS, "Pod": PODS}
+
+
+@dataclass(slots=True)
+class Users:
+    """All of them."""
+
+    store: ObjectStore
+
+    def create(self, documents: Sequence[Document]) -> None:
+        for document in documents:
+            resource = _KINDS[document["apiVersion"], document["kind"]]
+            namespace = document["metadata"].get("namespace", "")
+            requests.create(self.store, resource, namespace, document, USER)
+
+    def act(self, action: UserAction) -> None:
+        """One action; what it is about may be gone."""
+        with suppress(Refusal):
+            match action.verb:
+                case "create":
+                    self.create(action.documents)
+                case "delete":
+                    self._delete(_WORKLOADS[action.kind], action.name)
+                case "delete-pod":
+                    self._delete_pod()
+                case "patch":
+                    queue = self.store.get(QUEUES, ("", action.name))
+                    self.store.replace(QUEUES, ("", action.name), merged(queue, action.patch), USER)
+                case "cordon" | "uncordon":
+                    self._change_node(
+                        action.name, {"spec": {"unschedulable": action.verb == "cordon" or None}}
+                    )
+                case "node-down" | "node-up":
+                    ready = {"type": "Ready", "status": "True" if action.verb == "node-up" else "Unknown"}
+                    self._change_node(action.name, {"status": {"conditions": [ready]}})
+
+    def heal(self, nodes: Sequence[str]) -> None:
+        """All nodes can be used again."""
+        for name in nodes:
+            ready = [{"type": "Ready", "status": "True"}]
+            self._change_node(name, {"spec": {"unschedulable": None}, "status": {"conditions": ready}})
+
+    def _delete(self, resource: ApiResource, name: str) -> None:
+        namespace, _, own = name.rpartition("/")
+        self.store.delete(resource, (namespace, own), USER)
+
+    def _delete_pod(self) -> None:
+        """The first one that runs."""
+        running = [pod for pod in self.store.all(PODS) if pod["status"]["phase"] == "Running"]
+        if running:
+            self.store.delete(PODS, key_of(running[0]), USER)
+
+    def _change_node(self, name: str, patch: dict[str, Any]) -> None:
+        node = self.store.get(NODES, ("", name))
+        self.store.replace(NODES, ("", name), merged(node, patch), NODE_CONTROLLER)

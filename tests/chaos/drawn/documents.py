@@ -1,0 +1,239 @@
+"""The cluster of one seed and the workloads in it, drawn: nodes, queues, and one document for each object.
+
+Most workloads end by themselves after a moment, so that everybody who fits has been in at the end; some run until they
+are evicted or deleted, and now and then one fits nowhere.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from queues.api import names
+from tests.chaos.cluster.components import FAILING, RUN_SECONDS
+from tests.chaos.history import Document
+from tests.fakes.fake_objects import GPU
+
+NAMESPACES: Final = ("team-a", "team-b")
+PRIORITIES: Final = {"low": 0, "high": 1000}
+RACK: Final = "topology.muster.dev/rack"
+HOST: Final = "kubernetes.io/hostname"
+
+__all__ = ["GPU", "NAMESPACES", "Cluster", "Workload", "workload"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What there is before the replicas start."""
+
+    nodes: tuple[str, ...]
+    #: GPUs of each node.
+    gpus: int
+    queues: tuple[str, ...]
+    #: What each queue may have, and what belongs to it; None: nothing is said.
+    capability: tuple[int | None, ...]
+    deserved: tuple[int | None, ...]
+
+    @classmethod
+    def drawn(cls, draw: random.Random) -> "Cluster":
+        count = draw.randint(3, 5)
+        gpus = draw.choice((4, 8))
+        total = count * gpus
+        return cls(
+            nodes=tuple(f"node-{number}" for number in range(count)),
+            gpus=gpus,
+            queues=("team-a", "team-b", "shared"),
+            capability=(draw.choice((None, total // 2)), None, draw.choice((None, total // 3))),
+            deserved=(total // 3, draw.choice((None, total // 3)), None),
+        )
+
+    def documents(self) -> Iterator[Document]:
+        """All of it."""
+        for name in (*NAMESPACES, "default", "muster-system"):
+            yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name, value in PRIORITIES.items():
+            yield {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+            }
+        yield {
+            "apiVersion": names.MUSTER,
+            "kind": "Topology",
+            "metadata": {"name": "racks"},
+            "spec": {"levels": [{"nodeLabel": RACK}, {"nodeLabel": HOST}]},
+        }
+        for number, name in enumerate(self.nodes):
+            yield self._node(name, f"rack-{number // 2}")
+        yield _queue("root", {})
+        for name, capability, deserved in zip(self.queues, self.capability, self.deserved, strict=True):
+            spec: Document = {"parent": "root"}
+            if capability is not None:
+                spec["capability"] = {GPU: str(capability)}
+            if deserved is not None:
+                spec["deserved"] = {GPU: str(min(deserved, capability or deserved))}
+            yield _queue(name, spec)
+
+    def _node(self, name: str, rack: str) -> Document:
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {HOST: name, RACK: rack}},
+            "spec": {},
+            "status": {
+                "allocatable": {GPU: str(self.gpus), "cpu": "64", "memory": "256Gi", "pods": "50"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The objects of one workload, in the order in which they are made."""
+
+    kind: str
+    name: str
+    documents: tuple[Document, ...]
+
+
+def workload(draw: random.Random, number: int, cluster: Cluster) -> Workload:
+    """One of any kind."""
+    make = draw.choices((_batch_job, _volcano_job, _group, _pod), (4, 4, 2, 2))[0]
+    return make(draw, number, cluster)
+
+
+def _queue(name: str, spec: Document) -> Document:
+    return {
+        "apiVersion": names.SCHEDULING_VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"weight": 1, **spec},
+    }
+
+
+def _size(draw: random.Random, cluster: Cluster) -> tuple[int, int]:
+    """Pods, and GPUs of each."""
+    if draw.random() < 0.06:
+        return 2, cluster.gpus + 1  # fits nowhere
+    return draw.randint(1, 4), draw.choice((1, 2, cluster.gpus // 2, cluster.gpus))
+
+
+def _pod_annotations(draw: random.Random, *, may_fail: bool = False) -> Document:
+    annotations = {}
+    if draw.random() < 0.9:
+        annotations[RUN_SECONDS] = f"{draw.uniform(0.1, 0.7):.2f}"
+    if may_fail and draw.random() < 0.25:
+        annotations[FAILING] = "0.3"
+    if draw.random() < 0.15:
+        annotations[names.REQUIRED_TOPOLOGY] = RACK
+    return annotations
+
+
+def _spec(gpus: int, priority: str) -> Document:
+    resources = {"limits": {GPU: str(gpus)}, "requests": {GPU: str(gpus), "cpu": "1"}}
+    return {
+        "containers": [{"name": "main", "image": "train", "resources": resources}],
+        "restartPolicy": "Never",
+        "priorityClassName": priority,
+    }
+
+
+def _place(draw: random.Random, cluster: Cluster) -> tuple[str, str, str]:
+    """Namespace, queue and priority class."""
+    return draw.choice(NAMESPACES), draw.choice(cluster.queues), draw.choice(("low", "low", "high"))
+
+
+def _batch_job(draw: random.Random, number: int, cluster: Cluster) -> Workload:
+    name, (namespace, queue, priority) = f"job-{number}", _place(draw, cluster)
+    pods, gpus = _size(draw, cluster)
+    completions = pods + draw.choice((0, 0, 2))
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": {names.QUEUE_LABEL: queue}},
+        "spec": {
+            "parallelism": pods,
+            "completions": completions,
+            "completionMode": draw.choice(("Indexed", "NonIndexed")),
+            "backoffLimit": 10,
+            "template": {
+                "metadata": {"annotations": _pod_annotations(draw, may_fail=True)},
+                "spec": _spec(gpus, priority),
+            },
+        },
+    }
+    return Workload(kind="Job", name=f"{namespace}/{name}", documents=(document,))
+
+
+def _volcano_job(draw: random.Random, number: int, cluster: Cluster) -> Workload:
+    name, (namespace, queue, priority) = f"vcjob-{number}", _place(draw, cluster)
+    pods, gpus = _size(draw, cluster)
+    tasks: list[Any] = [
+        {
+            "name": "worker",
+            "replicas": pods,
+            "template": {"metadata": {"annotations": _pod_annotations(draw)}, "spec": _spec(gpus, priority)},
+        }
+    ]
+    if draw.random() < 0.4:
+        template = {"metadata": {"annotations": dict(_pod_annotations(draw))}, "spec": _spec(1, priority)}
+        tasks.append({"name": "master", "replicas": 1, "template": template})
+    replicas = sum(task["replicas"] for task in tasks)
+    policies = [
+        {"event": "PodFailed", "action": "RestartJob"},
+        {"event": "PodEvicted", "action": "RestartJob"},
+    ]
+    document = {
+        "apiVersion": names.BATCH_VOLCANO,
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "minAvailable": draw.choice((replicas, replicas, max(1, replicas - 1))),
+            "queue": queue,
+            "maxRetry": 10,
+            "priorityClassName": priority,
+            **({"policies": policies} if draw.random() < 0.5 else {}),
+            **({"plugins": {"svc": []}} if draw.random() < 0.3 else {}),
+            "tasks": tasks,
+        },
+    }
+    return Workload(kind="VolcanoJob", name=f"{namespace}/{name}", documents=(document,))
+
+
+def _group(draw: random.Random, number: int, cluster: Cluster) -> Workload:
+    name, (namespace, queue, priority) = f"group-{number}", _place(draw, cluster)
+    pods, gpus = _size(draw, cluster)
+    group = {
+        "apiVersion": names.SCHEDULING_VOLCANO,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": draw.choice((pods, pods, max(1, pods - 1))), "queue": queue},
+    }
+    annotations = {**_pod_annotations(draw), names.GROUP_ANNOTATION: name}
+    members = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{name}-{index}", "namespace": namespace, "annotations": dict(annotations)},
+            "spec": _spec(gpus, priority),
+        }
+        for index in range(pods)
+    ]
+    return Workload(kind="PodGroup", name=f"{namespace}/{name}", documents=(group, *members))
+
+
+def _pod(draw: random.Random, number: int, cluster: Cluster) -> Workload:
+    name, (namespace, queue, priority) = f"pod-{number}", _place(draw, cluster)
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {names.QUEUE_LABEL: queue},
+            "annotations": _pod_annotations(draw),
+        },
+        "spec": _spec(draw.choice((1, 2, cluster.gpus)), priority),
+    }
+    return Workload(kind="Pod", name=f"{namespace}/{name}", documents=(document,))

@@ -1,0 +1,134 @@
+"""The Postgres of a run: one server, a database for each seed, and what can go wrong with it."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+
+from queues.sql.database import migrate, raw_connection
+from queues.sql.embedded.server import EmbeddedPostgres
+from tests.chaos import row_changes
+from tests.fakes import postgres_crash
+
+#: Nothing that was committed is lost with the server; with the machine it may be.
+_SETTINGS: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
+_TEMPLATE: Final = "chaos_template"
+
+_DISK: Final = """
+CREATE TABLE chaos.disk (is_full BOOLEAN NOT NULL);
+INSERT INTO chaos.disk VALUES (false);
+CREATE FUNCTION chaos.write() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT is_full FROM chaos.disk) THEN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
+    END IF;
+    RETURN NULL;
+END
+$$;
+"""
+
+
+class ChaosPostgres:
+    """One server, and one database at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = EmbeddedPostgres(_SETTINGS)
+        self._folder = folder
+        self._lock = asyncio.Lock()
+        self.database = ""
+
+    @property
+    def socket(self) -> Path:
+        """Folder of its socket."""
+        return Path(parse_qs(urlsplit(self._server.dsn()).query)["host"][0])
+
+    def dsn(self, database: str | None = None) -> str:
+        """Address of a database, the seed's by default, for its superuser."""
+        return self._server.dsn(self.database if database is None else database)
+
+    def start(self) -> None:
+        self._server.start(self._folder)
+
+    def stop(self) -> None:
+        self._server.stop(discard=True)
+
+    async def prepare(self, roles: Sequence[str]) -> None:
+        """The database that others are cloned from; a role for each replica."""
+        await self._run("postgres", f'CREATE DATABASE "{_TEMPLATE}"')
+        for role in roles:
+            await self._run("postgres", f'CREATE ROLE "{role}" LOGIN SUPERUSER')
+        address = self.dsn(_TEMPLATE)
+        await migrate(address)
+        await row_changes.install(address)
+        tables = [*(table.name for table in row_changes.TABLES), "heartbeats"]
+        full = [
+            f"CREATE TRIGGER disk BEFORE INSERT OR UPDATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION chaos.write()"
+            for table in tables
+        ]
+        await self._run(_TEMPLATE, _DISK, *full)
+
+    async def begin(self, name: str) -> None:
+        """A fresh database for one seed."""
+        self.database = name
+        await self._run("postgres", f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        await self._run("postgres", f'CREATE DATABASE "{name}" TEMPLATE "{_TEMPLATE}" STRATEGY wal_log')
+
+    async def end(self) -> None:
+        """The seed's database goes."""
+        await self._run("postgres", f'DROP DATABASE IF EXISTS "{self.database}" WITH (FORCE)')
+
+    # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def crash(self, down: float) -> None:
+        """SIGKILL; after some seconds it comes back on the same data."""
+        async with self._lock:
+            await asyncio.to_thread(postgres_crash.crash, self._server)
+            await asyncio.sleep(down)
+            await asyncio.to_thread(postgres_crash.recover, self._server)
+
+    async def end_sessions(self) -> None:
+        """All sessions of the seed's database end."""
+        await self._run(
+            "postgres",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE datname = '{self.database}' AND pid <> pg_backend_pid()",
+        )
+
+    async def set_read_only(self, on: bool) -> None:
+        """New sessions may not write; those that were open end when it begins, and go on when it is over."""
+        value = "SET default_transaction_read_only = on" if on else "RESET default_transaction_read_only"
+        await self._run("postgres", f'ALTER DATABASE "{self.database}" {value}')
+        if on:
+            await self.end_sessions()
+
+    async def set_full(self, on: bool) -> None:
+        """No table grows any more."""
+        await self._run(self.database, f"UPDATE chaos.disk SET is_full = {on}")
+
+    async def heal(self) -> None:
+        """Everything can be read and written again."""
+        async with self._lock:
+            await self.set_read_only(False)
+            await self.set_full(False)
+
+    async def fetch(self, question: str, *values: Any) -> list[asyncpg.Record]:
+        """Rows of the seed's database."""
+        connection = await raw_connection(self.dsn())
+        try:
+            found: list[asyncpg.Record] = await connection.fetch(question, *values)
+            return found
+        finally:
+            await connection.close()
+
+    async def _run(self, database: str, *statements: str) -> None:
+        connection = await raw_connection(
+            self.dsn(database), server_settings={"default_transaction_read_only": "off"}
+        )
+        try:
+            for statement in statements:
+                await connection.execute(statement)
+        finally:
+            await connection.close()

@@ -1,0 +1,89 @@
+"""Short times for one run: what the product waits for in minutes happens in a second here.
+
+Settings are given as an administrator would. The rest are constants of modules, set in the process that replicas are
+forked from. Relations between them stay as they are: a request is carried out, if ever, well before its sender asks
+what became of it (``ASKED_AFTER``); statements and idle transactions end before the lease does.
+"""
+
+from types import ModuleType
+from typing import Any, Final
+
+from admission import controller, leadership, term
+from admission.kube.client import session
+from admission.kube.client.client import Client
+from admission.kube.watch.informer import Timing
+from admission.kube.watch.informers import Informers
+from admission.kube.writers import (
+    awaited_seats,
+    companion_objects,
+    finalizers,
+    recreate,
+    release,
+    status,
+    status_loop,
+    volcano_jobs,
+    work_queue,
+)
+from queues.sql import database
+
+#: Of every replica: what an administrator may set.
+SETTINGS: Final = {
+    "MUSTER_LEASE_SECONDS": "2.0",
+    "MUSTER_RETRY_SECONDS": "0.3",
+    "MUSTER_REFUSAL_GRACE_SECONDS": "1",
+    "MUSTER_BACKOFF_SECONDS": "0.5",
+    "MUSTER_BACKOFF_MAX_SECONDS": "1",
+    "MUSTER_TURN_AT_LEAST_EVERY_SECONDS": "0.5",
+    "MUSTER_API_SERVER_LOST_SECONDS": "3",
+    "MUSTER_DEAD_NODE_SECONDS": "1",
+}
+
+#: Seconds for which a client waits for an answer.
+REQUEST_TIMEOUT: Final = 1.0
+#: Seconds of every pause that grows, at most.
+_PAUSE: Final = 0.8
+_STATEMENT: Final = 0.8
+_EXPECTED: Final = 1.0
+
+_CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
+    (awaited_seats, "ASKED_AFTER", 1.0),
+    (finalizers, "EXPECTATION_SECONDS", _EXPECTED),
+    (work_queue, "LONGEST_PAUSE", _PAUSE),
+    (release, "LONGEST_PAUSE", _PAUSE),
+    (volcano_jobs, "LONGEST_PAUSE", _PAUSE),
+    (recreate, "_UNSEEN", 2.5),
+    (status, "_AFTER_FAILURE", 0.5),
+    (status, "COALESCE", 0.2),
+    (status, "BETWEEN_WRITES", 0.4),
+    (status_loop, "QUEUES_EVERY", 0.5),
+    (companion_objects, "_GROUP_DELAY", 0.2),
+    (leadership, "LONGEST_PAUSE", _PAUSE),
+    (leadership, "BEAT_EVERY", 0.5),
+    (term, "FIRST_PAUSE", 0.1),
+    (term, "LONGEST_PAUSE", _PAUSE),
+    (term, "PROVEN_SECONDS", 5.0),
+    (controller, "FIRST_PAUSE", 0.1),
+    (controller, "LONGEST_PAUSE", _PAUSE),
+    (session, "_LONGEST_PAUSE", _PAUSE),
+    (database, "CONNECT_TIMEOUT", _STATEMENT),
+    (database, "SILENCE", 0.4),
+)
+
+_WATCHES: Final = Timing(page=20, silence=2.0, watch=20.0, first_pause=0.05, longest_pause=0.5)
+
+
+def shorten() -> None:
+    """Set all of them in this process. Raises AttributeError for a name that is no more."""
+    for module, name, value in _CONSTANTS:
+        getattr(module, name)
+        setattr(module, name, value)
+    _default(Client.connect.__func__, "request_timeout", REQUEST_TIMEOUT)
+    _default(database.Database.open.__func__, "statement_timeout", _STATEMENT)
+    Informers.__init__.__defaults__ = (_WATCHES,)
+    work_queue.WorkQueue.expect.__defaults__ = (_EXPECTED,)
+
+
+def _default(function: Any, name: str, value: float) -> None:
+    if name not in function.__kwdefaults__:
+        raise AttributeError(f"{function.__qualname__} has no argument {name}")
+    function.__kwdefaults__[name] = value

@@ -1,0 +1,184 @@
+"""Many seeds: run one after the other in some lanes, checked, and remembered, so that an interrupted run goes on."""
+
+import asyncio
+import hashlib
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.chaos.checker.checker import breaches
+from tests.chaos.cluster.model_cluster import ModelCluster
+from tests.chaos.drawn.plan import MOST_REPLICAS, plan
+from tests.chaos.history import History
+from tests.chaos.ledger.server import ChaosPostgres
+from tests.chaos.replicas.fork_server import ForkServer
+from tests.chaos.run import Run
+
+ROOT: Final = Path(__file__).parents[2]
+#: What a result depends on.
+_SOURCES: Final = ("admission", "queues", "migrations", "tests/chaos")
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one seed."""
+
+    seed: int
+    #: As sentences; none: all is well.
+    breaches: tuple[str, ...] = ()
+    #: Why the harness could not play it; "": it could.
+    failure: str = ""
+    seconds: float = 0.0
+    replicas: int = 0
+    #: How often each fault was carried out.
+    faults: dict[str, int] = {}
+    terms: int = 0
+    admissions: int = 0
+    pods: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.breaches or self.failure)
+
+
+@dataclass(slots=True)
+class Results:
+    """Results of one version of the sources, a line each, in a file."""
+
+    folder: Path
+    done: dict[int, Result] = field(default_factory=dict)
+
+    @classmethod
+    def of_these_sources(cls, folder: Path) -> "Results":
+        results = cls(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        if results.path.exists():
+            lines = results.path.read_bytes().splitlines()
+            results.done = {
+                each.seed: each for line in lines for each in [msgspec.json.decode(line, type=Result)]
+            }
+        return results
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"results-{digest()}.jsonl"
+
+    def add(self, result: Result) -> None:
+        self.done[result.seed] = result
+        with self.path.open("ab") as file:
+            file.write(msgspec.json.encode(result) + b"\n")
+
+    def history_of(self, seed: int) -> Path:
+        return self.folder / f"seed-{seed}.json"
+
+
+def digest() -> str:
+    """Twelve hexadecimal digits over all sources that a result depends on."""
+    found = hashlib.sha256()
+    for folder in _SOURCES:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            found.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+@contextmanager
+def fork_server() -> Iterator[ForkServer]:
+    """The parent of all replicas. Before there is a loop."""
+    server = ForkServer()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@dataclass(slots=True)
+class Lane:
+    """One Postgres, on which one seed is played at a time."""
+
+    number: int
+    server: ForkServer
+    postgres: ChaosPostgres
+    folder: Path
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, number: int, server: ForkServer) -> "AsyncIterator[Lane]":
+        folder = Path(tempfile.mkdtemp(prefix="muster-chaos-"))
+        postgres = ChaosPostgres(folder / "postgres")
+        try:
+            await asyncio.to_thread(postgres.start)
+            await postgres.prepare([f"replica-{index + 1}" for index in range(MOST_REPLICAS)])
+            yield cls(number, server, postgres, folder)
+        finally:
+            await asyncio.to_thread(postgres.stop)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def play(self, seed: int) -> History:
+        """One seed."""
+        folder = self.folder / f"seed-{seed}"
+        folder.mkdir()
+        run = Run(
+            plan=plan(seed),
+            fork_server=self.server,
+            first_machine=self.number * MOST_REPLICAS,
+            postgres=self.postgres,
+            cluster=ModelCluster(seed),
+            folder=folder,
+        )
+        try:
+            return await run.play()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def play_all(
+    server: ForkServer, seeds: Iterable[int], results: Results, *, lanes: int, tell: Callable[[Result], None]
+) -> None:
+    """Play those that have no result yet; histories of breaches are kept beside the results."""
+    left = [seed for seed in seeds if seed not in results.done]
+    left.reverse()
+
+    async def work(number: int) -> None:
+        if not left:
+            return
+        async with Lane.open(number, server) as lane:
+            while left:
+                result = await _played(lane, left.pop(), results)
+                results.add(result)
+                tell(result)
+
+    await asyncio.gather(*(work(number) for number in range(lanes)))
+
+
+async def _played(lane: Lane, seed: int, results: Results) -> Result:
+    began = time.monotonic()
+    try:
+        history = await lane.play(seed)
+    except Exception as error:  # whatever it is, the other seeds are played
+        return Result(seed=seed, failure=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began)
+    seconds = time.monotonic() - began
+    found = tuple(str(each) for each in breaches(history))
+    if found:
+        history.save(results.history_of(seed))
+    return Result(
+        seed=seed,
+        breaches=found,
+        seconds=round(seconds, 2),
+        replicas=len({line.replica for line in history.log}),
+        faults=dict(Counter(fault.name for fault in history.faults)),
+        terms=sum(row.table == "fences" and _is_election(row) for row in history.rows),
+        admissions=sum(row.table == "admissions" and row.before is None for row in history.rows),
+        pods=sum(each.resource == "pods" and each.change == "ADDED" for each in history.objects),
+    )
+
+
+def _is_election(row: object) -> bool:
+    before, after = getattr(row, "before", None), getattr(row, "after", None)
+    return after is not None and (before is None or before["term"] != after["term"])
