@@ -53,22 +53,19 @@ class Results:
     """Results of one version of the sources, a line each, in a file."""
 
     folder: Path
+    path: Path
     done: dict[int, Result] = field(default_factory=dict)
 
     @classmethod
     def of_these_sources(cls, folder: Path) -> "Results":
-        results = cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
+        results = cls(folder, folder / f"results-{digest()}.jsonl")
         if results.path.exists():
             lines = results.path.read_bytes().splitlines()
             results.done = {
                 each.seed: each for line in lines for each in [msgspec.json.decode(line, type=Result)]
             }
         return results
-
-    @property
-    def path(self) -> Path:
-        return self.folder / f"results-{digest()}.jsonl"
 
     def add(self, result: Result) -> None:
         self.done[result.seed] = result

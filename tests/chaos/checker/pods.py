@@ -123,6 +123,10 @@ def no_seat_is_given_back_under_a_pod(recording: Recording) -> Iterator[Breach]:
                 None,
             )
             given_back = None if index is None else life.end_of(index)
+        adopting = recording.adopting(pod.uid)
+        if given_back and adopting and adopting.opened.number < given_back.number:
+            # Beyond the seats of the admission that let it go: another one holds it.
+            life, given_back = adopting, adopting.closed
         if given_back is None:
             continue
         moment = recording.since_beginning(given_back)

@@ -134,6 +134,11 @@ class Recording:
             found[owner_of(pod.first.document) or group_of(pod.first.document) or pod.uid].append(pod)
         return found
 
+    def adopting(self, uid: str) -> AdmissionLife | None:
+        """The last admission that adopted a pod; None: it was not adopted."""
+        found = [life for life in self.admissions.values() if uid in life.last.row["adopted_pods"]]
+        return found[-1] if found else None
+
     def members(self, workload: Life) -> list[PodLife]:
         """The pods of a workload, or of the one that a group stands for."""
         if owner := owner_of(workload.document):
