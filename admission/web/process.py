@@ -12,7 +12,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
@@ -166,14 +166,20 @@ async def _tell(is_open: asyncio.Event) -> None:
 
 
 def _say_open() -> None:
-    os.write(sys.stdout.fileno(), OPEN)
+    with suppress(
+        BrokenPipeError
+    ):  # the process that started this one has ended: so does this one, by its input
+        os.write(sys.stdout.fileno(), OPEN)
 
 
 def _end_with_input(stop: Callable[[], object], grace: float) -> None:
     """In a thread of its own: wait for the end of the input, then end the process, at the latest after ``grace``."""
-    sys.stdin.buffer.read()
+    # Not by way of sys.stdin: its lock would be held when the interpreter is taken down, which aborts the process.
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
     if grace:
-        stop()
+        with suppress(RuntimeError):  # the loop has ended already
+            stop()
         threading.Event().wait(grace)
     os._exit(0)
 
@@ -188,8 +194,11 @@ async def _main(order: ServingOrder) -> None:
 
 
 def main() -> int:
-    """Read the order, and carry it out."""
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ServingOrder)
+    """Read the order, and carry it out. Without one nothing is done: what would have given it has ended."""
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):
+        return 0
+    order = msgspec.json.decode(line, type=ServingOrder)
     settings = Settings.model_validate(order.settings)
     logs.configure(form=settings.log_format, level=settings.log_level)
     status = 0
