@@ -18,6 +18,7 @@ from queues.errors import DatabaseError, MusterError
 from queues.sql import heartbeat, leadership
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term
+from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 
 _log = logging.getLogger(__name__)
 
@@ -26,8 +27,8 @@ _log = logging.getLogger(__name__)
 class LeaseTiming:
     """Seconds; lease and retry together are the longest time without a leader."""
 
-    lease: float = leadership.LEASE_SECONDS
-    retry: float = leadership.RETRY_SECONDS
+    lease: float = LEASE_SECONDS
+    retry: float = RETRY_SECONDS
 
 
 #: A term that has made turns for so many seconds has got over what ended the terms before it.

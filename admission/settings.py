@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from queues.errors import InvalidSettings
+from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 
 #: A lease and one retry together stay below this, so that a dead leader is replaced in time.
 TAKEOVER_LIMIT_SECONDS: Final = 15
@@ -130,8 +131,12 @@ class Settings(BaseModel):
         min_length=1,
         description="Name of this replica as holder of the lease. Unset: host name and a random part.",
     )
-    lease_seconds: Seconds = Field(8.0, description="Seconds a leader may go on without renewing its lease.")
-    retry_seconds: Seconds = Field(2.0, description="Seconds between two attempts to get or renew the lease.")
+    lease_seconds: Seconds = Field(
+        LEASE_SECONDS, description="Seconds a leader may go on without renewing its lease."
+    )
+    retry_seconds: Seconds = Field(
+        RETRY_SECONDS, description="Seconds between two attempts to get or renew the lease."
+    )
     http_listen: Listen = Field(
         ":8080", description="Address of health and metrics, host:port; :port is every interface."
     )

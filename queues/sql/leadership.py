@@ -24,14 +24,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import Fenced
+from queues.sql.lease_times import LEASE_SECONDS
 from queues.sql.tables import fences, leases
 
 #: Name of the lease that the controller holds.
 CONTROLLER = "controller"
-#: Seconds a lease lasts. Lease plus one retry is the longest time without a leader; it must stay below 15 s.
-LEASE_SECONDS = 8.0
-#: Seconds between two attempts to be elected, or (of the leader) to renew.
-RETRY_SECONDS = 2.0
 #: Seconds the leader stops trusting its lease before the database does.
 MARGIN_SECONDS = 1.0
 

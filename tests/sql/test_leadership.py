@@ -5,7 +5,8 @@ import asyncio
 from sqlalchemy import text
 
 from queues.sql.database import Database
-from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS, LeaseTrust, Term, elect, holder, renew, resign
+from queues.sql.leadership import LeaseTrust, Term, elect, holder, renew, resign
+from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 
 
 async def let_it_expire(muster: Database) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from queues.errors import ApiError
-from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS
+from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.cluster_faults import kill_muster, leads, restart_api_server
 from tests.e2e.support.crash_harness import (
     CrashHarness,
