@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment
+from queues.api.validation.unsupported import ACTING_FLAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class Env:
     """``VC_TASK_INDEX`` and the older ``VK_TASK_INDEX``, in init containers too. No flags."""
 
     name: ClassVar[str] = "env"
-    flags: ClassVar[frozenset[str]] = frozenset()
+    flags: ClassVar[frozenset[str]] = ACTING_FLAGS["env"]
     boolean_flags: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod

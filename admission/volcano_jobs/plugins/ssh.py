@@ -11,6 +11,7 @@ from admission.volcano_jobs.plugins.containers import add_volume
 from admission.volcano_jobs.plugins.flags import port
 from admission.volcano_jobs.plugins.svc import hosts_of
 from queues.api.api_resources import SECRETS
+from queues.api.validation.unsupported import ACTING_FLAGS
 from queues.errors import InvalidDocument
 
 ROOT_PATH: Final = "/root/.ssh"
@@ -26,9 +27,7 @@ class Ssh:
     """
 
     name: ClassVar[str] = "ssh"
-    flags: ClassVar[frozenset[str]] = frozenset(
-        {"ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"}
-    )
+    flags: ClassVar[frozenset[str]] = ACTING_FLAGS["ssh"]
     boolean_flags: ClassVar[frozenset[str]] = frozenset()
 
     path: str = ROOT_PATH

@@ -9,6 +9,7 @@ from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment, add_volume
 from admission.volcano_jobs.plugins.flags import boolean
 from queues.api.api_resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
+from queues.api.validation.unsupported import ACTING_FLAGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,9 +17,7 @@ class Svc:
     """Headless Service, NetworkPolicy and ConfigMap of hosts; ``hostname.subdomain`` per pod."""
 
     name: ClassVar[str] = "svc"
-    flags: ClassVar[frozenset[str]] = frozenset(
-        {"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}
-    )
+    flags: ClassVar[frozenset[str]] = ACTING_FLAGS["svc"]
     boolean_flags: ClassVar[frozenset[str]] = flags
 
     publish_not_ready_addresses: bool = False

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from admission.volcano_jobs.job import read_job
-from admission.volcano_jobs.plugins import plugins_of, unsupported_plugins
+from admission.volcano_jobs.plugins import PLUGINS, plugins_of, unsupported_plugins
 from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer, pod_manifest
+from queues.api.validation.unsupported import ACTING_FLAGS
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
 from tests.builders.volcano_jobs import UID, document, job
@@ -260,3 +261,7 @@ def test_a_flag_with_a_bad_value_is_refused_with_what_is_expected(
 ) -> None:
     with pytest.raises(InvalidDocument, match=problem):
         plugins_of(job(plugins=plugins))
+
+
+def test_documents_are_checked_by_the_plugins_and_flags_that_pods_are_made_with() -> None:
+    assert {plugin.name: plugin.flags for plugin in PLUGINS} == ACTING_FLAGS
