@@ -79,7 +79,7 @@ class AdmissionIndex:
         self.closed: dict[AdmissionId, WorkloadKey] = {}
         #: Admissions named on live pods of which the ledger has to say whether it closed them.
         self.unknown: set[AdmissionId] = set()
-        #: Admissions that the ledger does not know: their pods come from another ledger.
+        #: Admissions that the ledger does not know and live pods name: the pods come from another ledger.
         self._foreign: set[AdmissionId] = set()
         self._of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
         self._closed_of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
@@ -126,6 +126,11 @@ class AdmissionIndex:
         self._foreign.update(set(asked) - closed.keys())
         for id_, key in closed.items():
             self._put_closed(id_, key)
+
+    def forget_foreign(self, admission: AdmissionId) -> None:
+        """A pod that named this admission is gone. If another one names it, the ledger is asked once more."""
+        self._foreign.discard(admission)
+        self.unknown.discard(admission)
 
     def forget(self, key: WorkloadKey) -> None:
         """The workload is gone: its closed admissions no longer matter."""

@@ -159,6 +159,8 @@ class World:
         if fact is None:
             if before is not None and before.node is not None and owner is not None:
                 self._lost_a_pod.add(owner)
+            if before is not None and before.admission is not None:
+                self.admission_index.forget_foreign(before.admission)
             if uid in self.recreations.stored:
                 self._dirty.add(self.recreations.stored[uid].workload)
         else:

@@ -408,3 +408,14 @@ def test_a_gang_with_pods_that_came_up_larger_asks_for_as_much_the_next_time() -
     known.observe([seen(replace(fact, generation="2"))])
     known.refresh(NOW)
     assert [each.takes for each in known.states[VOLCANO].workload.pod_sets] == [gpus(1)], "another template"
+
+
+def test_an_admission_of_another_ledger_is_remembered_as_long_as_a_pod_names_it() -> None:
+    known, found = world([node("n1")]), released("a", None, "n1", by=99)
+    for _ in range(2):
+        known.observe([seen(found)])
+        assert known.admission_index.unknown == {99}
+        known.learn_closed({AdmissionId(99)}, {})
+        known.observe([seen(found)])
+        assert known.admission_index.unknown == set()
+        known.observe([gone(found)])
