@@ -19,9 +19,17 @@ from admission.containment.postgres_check import PostgresCheck
 from admission.containment.repeated_failures import RepeatedFailures
 from admission.failpoints import armed
 from admission.kube.client.client import Client
+from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.lag import Lag
-from admission.leadership import LeaderLease, Leadership, LeaseTiming, first_error, terms_in_a_row
+from admission.leadership import (
+    LeaderLease,
+    Leadership,
+    LeaseTiming,
+    LedgerGuard,
+    first_error,
+    terms_in_a_row,
+)
 from admission.logs import about
 from admission.metrics import Metrics, Watching
 from admission.replay.fingerprint import fingerprint
@@ -93,7 +101,8 @@ class Controller:
                 after_term=garbage_collection.collect_all,
             )
             serving = self._serving(database.dsn, await self._channel(stack))
-            checks = self._checks(database) | {role: process.problem for role, process in serving.items()}
+            checks = self._checks(database, dependencies.ledger_guard)
+            checks |= {role: process.problem for role, process in serving.items()}
             metrics = self._metrics.text if settings.metrics_access == "open" else None
             health = HealthApi(ready=checks, metrics=metrics).application()
             await stack.enter_async_context(http.serving(health, settings.http_address))
@@ -191,6 +200,7 @@ class Controller:
                 settings.failed_turns_dir or Path.home() / STATE / "failed-turns", fingerprint()
             ).keep,
             contact=ApiServerContact(client, settings.api_server_lost_seconds),
+            ledger_guard=LedgerGuard(database, ClusterLedger(client)),
             failed_terms=failed_terms,
             failpoint=armed(os.environ.get("MUSTER_FAULT")),
         )
@@ -208,7 +218,10 @@ class Controller:
             self._term = None
             self._metrics.leads(None)
 
-    def _checks(self, database: Database) -> dict[str, Check]:
+    def _checks(self, database: Database, guard: LedgerGuard) -> dict[str, Check]:
+        async def ledger() -> str | None:
+            return guard.problem
+
         async def leader() -> str | None:
             if self._term is not None and not self._term.ready:
                 return "this replica leads and is still reading the cluster"
@@ -218,7 +231,12 @@ class Controller:
             lag = self._term.lag() if self._term is not None and self._term.ready else Lag()
             return f"{lag.why}, {lag.seconds:.0f} s behind" if lag.seconds > WATCHES_BEHIND else None
 
-        return {"postgres": PostgresCheck(database), "leader": leader, "watches": watches}
+        return {
+            "postgres": PostgresCheck(database),
+            "ledger": ledger,
+            "leader": leader,
+            "watches": watches,
+        }
 
     def _last(self) -> Decided | None:
         """The last decision of this replica; None: it does not lead."""
@@ -264,7 +282,7 @@ async def _why_unfit(dependencies: TermDependencies) -> str | None:
         return "a decision of an earlier term still runs"
     if await dependencies.contact.is_lost():
         return "the API server does not answer"
-    return None
+    return await dependencies.ledger_guard.why_refused()
 
 
 async def run(settings: Settings) -> int:

@@ -14,6 +14,7 @@ from queues.admissions import Recreation
 from queues.api import names
 from queues.api.reading.device_shares import with_share
 from queues.label_selectors import selects
+from queues.ledger_record import LedgerRecord
 from queues.quota.queue import Queue
 from queues.resources import Resources
 from queues.workload import (
@@ -67,6 +68,8 @@ class QueueFact:
     uid: str
     changed_by: str = ""
     document: Mapping[str, object] = field(default_factory=dict)
+    #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
+    ledger: LedgerRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,22 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from admission.containment.repeated_failures import RepeatedFailures
+from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.lag import Lag
-from queues.errors import DatabaseError, MusterError
-from queues.sql import heartbeat, leadership
+from queues.errors import (
+    ApiError,
+    ApiUnavailable,
+    DatabaseError,
+    DatabaseUnavailable,
+    MusterError,
+    TooManyRequests,
+)
+from queues.ledger_record import LedgerRecord, require_same
+from queues.sql import heartbeat, leadership, ledger_identity
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
@@ -40,6 +49,8 @@ LONGEST_PAUSE = 60.0
 _LEASE_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 #: Seconds by which the database's clock must have been set before a leader follows.
 CLOCK_STEP = 0.5
+#: Seconds between two attempts to record the ledger in the cluster.
+CLAIM_EVERY = 1.0
 #: Seconds between two heartbeats.
 BEAT_EVERY = 2.0
 
@@ -203,6 +214,52 @@ class Leadership:
                 await leadership.resign(tx, lease.term)
         except (DatabaseError, TimeoutError) as error:
             _log.info("not resigned", extra={"why": str(error)})
+
+
+class LedgerGuard:
+    """Keeps this replica from leading a cluster that another ledger leads."""
+
+    def __init__(self, database: Database, cluster: ClusterLedger) -> None:
+        self._database = database
+        self._cluster = cluster
+        #: What is wrong, as found before the last election; None: nothing, or another replica of this ledger leads.
+        self.problem: str | None = None
+
+    async def why_refused(self) -> str | None:
+        """Why this replica must not be elected: the cluster has another ledger, or cannot be asked. None: it may be."""
+        try:
+            async with self._database.transaction() as tx:
+                if await leadership.holder(tx) is not None:
+                    self.problem = None
+                    return None
+                own = await ledger_identity.read_identity(tx)
+            require_same(own, await self._cluster.recorded())
+        except DatabaseError:
+            return None  # the election finds the same, and says so
+        except ApiError as error:
+            return str(error)
+        except MusterError as error:
+            self.problem = str(error)
+        else:
+            self.problem = None
+        return self.problem
+
+    async def claim(self, lease: LeaderLease) -> LedgerRecord:
+        """Before a term writes anything: record in the cluster that it leads. The record.
+
+        Raises AnotherLedger, NoRootQueue, ApiError, DatabaseError, Fenced.
+        """
+        while True:
+            try:
+                async with self._database.transaction() as tx:
+                    stored = await ledger_identity.read_identity(tx)
+                own = replace(stored, term=lease.term.number, holder=lease.term.holder)
+                await self._cluster.claim(own, lease.check_lease)
+                return own
+            except (ApiUnavailable, DatabaseUnavailable, TooManyRequests) as error:
+                lease.check_lease()
+                _log.warning("ledger not recorded in the cluster", extra={"why": str(error)})
+                await asyncio.sleep(CLAIM_EVERY)
 
 
 class Heart:

@@ -31,14 +31,15 @@ from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.root_condition import RootCondition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
-from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease
+from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
-from queues.errors import DatabaseError, DatabaseUnavailable
+from queues.errors import AnotherLedger, DatabaseError, DatabaseUnavailable
+from queues.ledger_record import LedgerRecord, require_same
 from queues.plan import Reason
 from queues.slices import slices
 from queues.sql.database import Database
@@ -86,6 +87,7 @@ class TermDependencies:
     #: Keeps the snapshot of a turn that cannot be decided; blocks.
     keep_failed_turn: Callable[[Snapshot], Path | None]
     contact: ApiServerContact
+    ledger_guard: LedgerGuard
     #: How the terms before this one ended.
     failed_terms: RepeatedFailures
     #: Called at each named point of the ring (``admission.failpoints``).
@@ -102,6 +104,8 @@ class LeaderTerm:
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.ready = False
+        #: What the cluster has recorded of this term; None: nothing yet.
+        self._record: LedgerRecord | None = None
         #: Time of the loop at which the last turn ended.
         self._turned = 0.0
         self._put_off = RepeatedFailures("turns", first=FIRST_PAUSE, longest=LONGEST_PAUSE)
@@ -111,17 +115,29 @@ class LeaderTerm:
     async def run(self) -> None:
         """Lead until the term is over. Whatever it raises, the next term begins afresh."""
         dependencies = self._dependencies
-        if (failing := self._failing()) is not None:
-            # Said first: this term may end as early as the ones before it.
-            await RootCondition(dependencies.client, self._lease.check_lease).write(failing)
         async with asyncio.TaskGroup() as tasks:
             self.informers.start(tasks)
             heard = [self.informers.by_name[name] for name in ("nodes", "pods")]
             contact = dependencies.contact.keep(lambda: [informer.heard for informer in heard])
             tasks.create_task(contact, name="contact with the API server")
+            self._record = await dependencies.ledger_guard.claim(self._lease)
+            if (failing := self._failing()) is not None:
+                # Said first: this term may end as early as the ones before it.
+                await RootCondition(dependencies.client, self._check_lease).write(failing)
             rows = await self._rows()
             await self.informers.all_synced()
             tasks.create_task(self._turns(rows, tasks), name="turns")
+
+    def _check_lease(self) -> None:
+        """Raises Fenced once the lease is not certain, or the cluster says that another ledger leads it."""
+        self._lease.check_lease()
+        if self._record is None:
+            return
+        try:
+            require_same(self._record, self.informers.ledger_record())
+        except AnotherLedger as error:
+            self._lease.end()
+            raise self._lease.term.fenced(str(error)) from error
 
     async def _rows(self) -> WorldRows:
         """What the ledger says. What the informers have listed meanwhile stays if Postgres cannot tell it now."""
@@ -130,7 +146,7 @@ class LeaderTerm:
                 async with self._dependencies.database.snapshot() as tx:
                     return await load_world(tx)
             except DatabaseUnavailable as error:
-                self._lease.check_lease()
+                self._check_lease()
                 await self._pause(error)
 
     async def _world(self, rows: WorldRows) -> World:
@@ -147,7 +163,7 @@ class LeaderTerm:
         return world
 
     async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
-        dependencies, check_lease = self._dependencies, self._lease.check_lease
+        dependencies, check_lease = self._dependencies, self._check_lease
         world = self.world = await self._world(rows)
         tasks.create_task(self._keep_partitions(), name="partitions")
         job_controller = VolcanoJobController(dependencies.rules)
@@ -275,9 +291,7 @@ class LeaderTerm:
             await asyncio.sleep(PARTITIONS_EVERY)
 
     async def _keep_twins(self) -> NoReturn:
-        twins = NonPreemptingClasses(
-            self._dependencies.client, self._lease.check_lease, self._dependencies.twins
-        )
+        twins = NonPreemptingClasses(self._dependencies.client, self._check_lease, self._dependencies.twins)
         seen: dict[str, ClassFact] = {}
         while True:
             if (classes := self.informers.classes()) != seen:

@@ -94,6 +94,18 @@ class Fenced(MusterError):
     """Term {term} of {holder} is over: {reason}. Nothing was written."""
 
 
+class AnotherLedger(MusterError):
+    """This database is ledger {found}, and the cluster is led by ledger {expected} (status.ledger of queue root). Nothing is written. Give this replica the DSN of that ledger; if this one is to take its place, stop the other and run `muster ledger adopt-cluster`."""
+
+
+class LedgerIsOlder(AnotherLedger):
+    """This database has come to term {found}, and the cluster was led in term {expected} by {holder} (status.ledger of queue root): the database is a backup or a copy of the ledger. Nothing is written. Give this replica the DSN of the other database; if this one is to take its place, stop the other and run `muster ledger adopt-cluster`."""
+
+
+class NoRootQueue(MusterError):
+    """There is no queue root, which has to say which ledger leads the cluster. `muster install` creates it."""
+
+
 class ApiError(MusterError):
     """The API server answered {status} to {method} {path}: {reason}"""
 

@@ -25,6 +25,7 @@ from queues.api.types.topology import Topology
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import member_violations
 from queues.errors import InvalidDocument
+from queues.ledger_record import LedgerRecord
 from queues.quota.queue import ROOT, Queue
 from queues.workload import QueueName, Requirement
 
@@ -34,8 +35,11 @@ def queue_fact(raw: bytes) -> QueueFact:
     bare = msgspec.json.decode(raw, type=Bare)
     meta = bare.metadata
     document: dict[str, Any] = msgspec.json.decode(raw)
+    ledger: LedgerRecord | None = None
     try:
-        queue = QueueDocument.read(document).to_domain()
+        read = QueueDocument.read(document)
+        queue = read.to_domain()
+        ledger = read.status.recorded() if meta.name == ROOT else None
     except InvalidDocument as error:
         queue = _broken(meta, str(error))
     return QueueFact(
@@ -43,6 +47,7 @@ def queue_fact(raw: bytes) -> QueueFact:
         uid=meta.uid,
         changed_by=shortened((meta.annotations or {}).get(names.CHANGED_BY, "")),
         document={"spec": document.get("spec") or {}},
+        ledger=ledger,
     )
 
 

@@ -68,6 +68,8 @@ class StatusWanted:
     conditions: tuple[StatusCondition, ...] = ()
     #: Others write this status too: only our conditions are touched.
     shared: bool = False
+    #: Fields that are written elsewhere: they stay as they are.
+    kept: tuple[str, ...] = ()
     #: Phase that the informer last showed; "": no status yet, None: not known.
     seen: str | None = None
 
@@ -302,6 +304,7 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
             }
         ),
         conditions=(usable, deciding_condition(queue.failing)) if queue.is_root else (usable,),
+        kept=("ledger",) if queue.is_root else (),
     )
 
 
@@ -312,7 +315,7 @@ def without_blanks(fields: Mapping[str, Any]) -> Document:
 
 def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Document:
     """The status to have, given the present one: conditions and reasons with an unchanged code are kept whole."""
-    after: Document = dict(wanted.fields)
+    after: Document = {name: before[name] for name in wanted.kept if name in before} | dict(wanted.fields)
     if "state" in before and isinstance(after.get("state"), Mapping):
         same = all(before["state"].get(key) == after["state"].get(key) for key in ("phase", "reason"))
         if same:

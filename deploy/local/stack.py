@@ -124,8 +124,12 @@ class Stack:
         environment: Mapping[str, str] | None = None,
         wait: bool = True,
         program: Sequence[str] = ("-m", "admission.cli.muster"),
+        kubeconfig: Path | None = None,
     ) -> Replica:
-        """Start one more ``muster run``, and wait until it is ready. ``program``: what Python runs instead."""
+        """Start one more ``muster run``, and wait until it is ready. ``program``: what Python runs instead.
+
+        ``kubeconfig``: None: it is known by a certificate.
+        """
         port = free_port()
         first = not self.replicas
         webhook, read = (self.webhook_port, self.read_port) if first else (free_port(), free_port())
@@ -137,7 +141,7 @@ class Stack:
                     *program,
                     "run",
                     "--kubeconfig",
-                    self.cluster.kubeconfig_for(USERNAME, GROUPS),
+                    kubeconfig or self.cluster.kubeconfig_for(USERNAME, GROUPS),
                     "--http-listen",
                     f"127.0.0.1:{port}",
                     "--read-listen",

@@ -143,6 +143,10 @@ class FakeApiServer:
                 return web.json_response({"kind": "Status", "status": "Success"})
 
     def list(self, request: web.Request) -> web.Response:
+        """A collection; of a path below one that holds an object of that name, the object."""
+        collection, _, name = request.path.rpartition("/")
+        if ("", name) in self.objects.get(collection, {}):
+            return web.json_response(self.objects[collection]["", name])
         objects = [self.objects[request.path][key] for key in sorted(self.objects[request.path])]
         start, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 10**9)
         meta = {"resourceVersion": str(self.version)}

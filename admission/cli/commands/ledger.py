@@ -1,16 +1,21 @@
-"""``muster ledger``: compare the ledger's balances with its admissions, and put them right."""
+"""``muster ledger``: compare the ledger's balances with its admissions, and the ledger with the cluster's."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from admission.cli.commands.run import SettingsCommand, settings_from
+from admission.cli.access.cluster import connected
+from admission.cli.commands.run import CONNECTION, SettingsCommand, settings_from
 from admission.cli.failures import CommandFailed
 
 if TYPE_CHECKING:
+    from admission.settings import Settings
+    from queues.ledger_record import LedgerRecord
     from queues.sql.database import Database
     from queues.sql.ledger.verification import Difference
+
+_Found = TypeVar("_Found")
 
 #: Differences that are printed; more are counted.
 _SHOWN = 100
@@ -18,9 +23,12 @@ _SHOWN = 100
 _PATIENCE = 60.0
 
 
-@click.group(short_help="Compare the ledger's balances with its admissions.")
+@click.group(short_help="Compare the ledger with its admissions, and with the cluster.")
 def ledger() -> None:
-    """Work out the ledger's balances again from its admissions. Both commands may run while Muster does."""
+    """Compare the ledger's balances with its admissions, and the ledger with the one that leads the cluster.
+
+    All commands may run while Muster does.
+    """
 
 
 @ledger.command(cls=SettingsCommand, only=("dsn",), short_help="Say which balances are wrong.")
@@ -33,7 +41,7 @@ def verify(**flags: Any) -> int:
         async with database.snapshot() as tx:
             return await verify(tx)
 
-    wrong = _with_database("Verifying the ledger", flags, check)
+    wrong = _with_database("Verifying the ledger", settings_from(flags), check)
     if not wrong:
         click.echo("Every balance is what the admissions hold.")
         return 0
@@ -55,17 +63,79 @@ def repair(**flags: Any) -> None:
         async with database.transaction() as tx:
             return await repair(tx)
 
-    wrong = _with_database("Repairing the ledger", flags, mend)
+    wrong = _with_database("Repairing the ledger", settings_from(flags), mend)
     _show(wrong)
     click.echo(f"{_count(wrong)} put right." if wrong else "Every balance was right already.")
 
 
+@ledger.command(
+    cls=SettingsCommand, only=("dsn", *CONNECTION), short_help="Say which ledger leads the cluster."
+)
+def show(**flags: Any) -> int:
+    """Say which ledger the database is, and which one leads the cluster. Exit code 1: Muster would not lead with it."""
+    settings = settings_from(flags)
+
+    async def read(database: "Database") -> "tuple[LedgerRecord, LedgerRecord | None]":
+        from admission.kube.cluster_ledger import ClusterLedger
+        from queues.sql.ledger_identity import read_identity
+
+        async with connected(settings) as client:
+            recorded = await ClusterLedger(client).recorded()
+        async with database.snapshot() as tx:
+            return await read_identity(tx), recorded
+
+    own, recorded = _with_database("Reading the ledger's id", settings, read)
+    click.echo(f"database  {own}")
+    click.echo(f"cluster   {recorded or 'no ledger has led it yet'}")
+
+    from queues.errors import AnotherLedger
+    from queues.ledger_record import require_same
+
+    try:
+        require_same(own, recorded)
+    except AnotherLedger as error:
+        click.echo(str(error))
+        return 1
+    return 0
+
+
+@ledger.command(
+    "adopt-cluster",
+    cls=SettingsCommand,
+    only=("dsn", *CONNECTION),
+    short_help="Have this ledger lead the cluster, in place of another.",
+)
+def adopt_cluster(**flags: Any) -> None:
+    """Have the ledger in this database lead the cluster from now on, whichever one did.
+
+    For after a restore from a backup, or the loss of the database. The ledger gets a new id, so that every other
+    database with its old one is refused. Stop all replicas that use another database before.
+    """
+    settings = settings_from(flags)
+
+    async def adopt(database: "Database") -> "tuple[LedgerRecord, LedgerRecord | None]":
+        from admission.kube.cluster_ledger import ClusterLedger
+        from queues.sql.ledger_identity import read_identity, renew_identity
+
+        async with connected(settings) as client:
+            cluster = ClusterLedger(client)
+            await cluster.recorded()  # a cluster that cannot be reached changes nothing
+            async with database.transaction() as tx:
+                await renew_identity(tx)
+            async with database.snapshot() as tx:
+                own = await read_identity(tx)
+            return own, await cluster.replace(own)
+
+    own, before = _with_database("Adopting the cluster", settings, adopt)
+    click.echo(f"The cluster was led by {before or 'no ledger'}.")
+    click.echo(f"Now it is led by {own}.")
+
+
 def _with_database(
-    tried: str, flags: dict[str, Any], work: "Callable[[Database], Awaitable[Sequence[Difference]]]"
-) -> "Sequence[Difference]":
+    tried: str, settings: "Settings", work: "Callable[[Database], Awaitable[_Found]]"
+) -> "_Found":
     import asyncio
 
-    settings = settings_from(flags)
     if settings.dsn is None:
         raise CommandFailed(
             tried=tried,
@@ -74,7 +144,7 @@ def _with_database(
         )
     dsn = settings.dsn.get_secret_value()
 
-    async def run() -> "Sequence[Difference]":
+    async def run() -> "_Found":
         from queues.sql.database import Database, check_schema
 
         database = await Database.connect(

@@ -32,6 +32,7 @@ from admission.facts import (
     HyperNodeFact,
     NamespaceFact,
     PodFact,
+    QueueFact,
     TopologyFact,
     asks,
 )
@@ -56,6 +57,8 @@ from queues.api.api_resources import (
     TOPOLOGIES,
     ApiResource,
 )
+from queues.ledger_record import LedgerRecord
+from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, WorkloadKind
 
@@ -249,6 +252,12 @@ class Informers:
     def classes(self) -> dict[str, ClassFact]:
         """Priority classes by name."""
         return self._values("priorityclasses")
+
+    def ledger_record(self) -> LedgerRecord | None:
+        """The ledger that leads the cluster, as the watch shows queue root; None: it says nothing."""
+        root = self.by_name["queues"].collection.kept.get(("", ROOT))
+        fact: QueueFact | None = None if root is None else root.value
+        return None if fact is None else fact.ledger
 
     def _values(self, kind: str) -> dict[str, Any]:
         """What is known of a kind of cluster-scoped object, by name."""

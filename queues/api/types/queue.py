@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from queues.api.metadata import ObjectMeta
 from queues.api.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text, seconds_of
@@ -13,6 +13,7 @@ from queues.api.reading.user_values import MOST_LIMITS, resource_problem
 from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
 from queues.errors import InvalidDocument, InvalidQuantity
+from queues.ledger_record import LedgerRecord
 from queues.quota.queue import ROOT, Limits
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import QueuePolicy as DomainPolicy
@@ -143,6 +144,15 @@ class ReservationStatus(Model):
     resource: Quantities = Field(default_factory=dict)
 
 
+class LedgerStatus(Model):
+    """The ledger that leads the cluster. Only in the status of ``root``."""
+
+    id: Text
+    #: Of its last leader, whose name is ``holder``.
+    term: Annotated[StrictInt, Field(ge=0, json_schema_extra={"format": "int64"})]
+    holder: Text
+
+
 class QueueStatus(Model):
     """Counts of the queue's PodGroups by phase, and the resources that its workloads hold."""
 
@@ -156,6 +166,13 @@ class QueueStatus(Model):
     allocated: Quantities = Field(default_factory=dict)
     #: Written by Muster, for instance why the queue cannot be used.
     conditions: tuple[Whole, ...] = ()
+    ledger: LedgerStatus | None = None
+
+    def recorded(self) -> LedgerRecord | None:
+        """The ledger that leads the cluster; None: none has yet."""
+        if self.ledger is None:
+            return None
+        return LedgerRecord(ledger=self.ledger.id, term=self.ledger.term, holder=self.ledger.holder)
 
 
 class QueueDocument(Model):

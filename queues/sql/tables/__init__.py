@@ -9,7 +9,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from queues.sql.tables.history import PARTITIONED, decisions, ended_workloads, postings
-from queues.sql.tables.leadership import fences, heartbeats, leases
+from queues.sql.tables.leadership import fences, heartbeats, leases, ledger_ids
 from queues.sql.tables.ledger import (
     admissions,
     backoffs,
@@ -47,6 +47,7 @@ __all__ = [
     "is_ours",
     "job_states",
     "leases",
+    "ledger_ids",
     "metadata",
     "node_balances",
     "node_limits",

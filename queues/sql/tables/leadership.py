@@ -1,13 +1,13 @@
-"""The lease of the leader, its heartbeat, and the fence that every other writer locks first.
+"""The lease of the leader, its heartbeat, the fence that every other writer locks first, and the ledger's id.
 
-Written by ``queues.sql.leadership`` and ``queues.sql.heartbeat``.
+Written by ``queues.sql.leadership``, ``queues.sql.heartbeat`` and ``queues.sql.ledger_identity``.
 """
 
 from typing import Final
 
-from sqlalchemy import Table, text
+from sqlalchemy import CheckConstraint, PrimaryKeyConstraint, Table, text
 
-from queues.sql.tables.columns import count, moment, number, string
+from queues.sql.tables.columns import count, flag, moment, number, string
 from queues.sql.tables.metadata import metadata
 
 #: Only elections and renewals lock a row of it.
@@ -30,6 +30,16 @@ fences: Final = Table(
     number("term"),
     #: Of the last ledger transaction. Goes on over terms.
     count("ledger_seq"),
+)
+
+ledger_ids: Final = Table(
+    "ledger_ids",
+    metadata,
+    #: One row only: always true.
+    flag("single", True),
+    string("id"),
+    CheckConstraint("single", name="single_row"),
+    PrimaryKeyConstraint("single"),
 )
 
 heartbeats: Final = Table(

@@ -1,12 +1,19 @@
 """Two Musters, and servers that go away: with the times that are promised, and nothing admitted blindly."""
 
+import asyncio
+import base64
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from deploy.local.stack import Replica
 from queues.errors import ApiError
+from queues.sql.database import raw_connection
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.cluster_faults import kill_muster, leads, restart_api_server
 from tests.e2e.support.crash_harness import (
@@ -45,11 +52,12 @@ def test_a_killed_leader_is_followed_within_its_lease_and_one_retry(
     harness.leave()
     first = harness.start(**DEFAULTS)
     harness.leads(first)
-    second = harness.start(**DEFAULTS)
+    second = harness.start(kubeconfig=kubeconfig_of_the_pod(harness), **DEFAULTS)
     with harness.sandbox("takeover") as sandbox:
         sandbox.add(volcano_job(sandbox, "runs", 4))
         sandbox.wait_running("runs", 4)
         assert not leads(second)
+        assert "takeover" in last_turn_from(harness, second)
         kill_muster(first)
         killed = time.monotonic()
         harness.forget(first)
@@ -121,6 +129,51 @@ def test_the_api_server_may_die_while_pods_are_let_go(harness: CrashHarness) -> 
         balances_are_sums_of_open_seats(harness.ledger)
 
 
+def test_a_muster_with_another_database_leads_only_after_it_was_told_to(harness: CrashHarness) -> None:
+    harness.leave()
+    first = harness.start()
+    harness.leads(first)
+    stack, other = harness.stack, harness.stack.postgres.dsn("other")
+    execute(harness.stack.dsn, 'CREATE DATABASE "other"')
+    second = harness.start(wait=False, MUSTER_DSN=other)
+    until(lambda: "muster ledger adopt-cluster" in readiness(second), "the other Muster to refuse")
+    assert not leads(second)
+
+    told = stack.muster("ledger", "adopt-cluster", "--kubeconfig", stack.cluster.kubeconfig, "--dsn", other)
+    assert "Now it is led by" in told.stdout
+    harness.leads(second)
+    until(lambda: "muster ledger adopt-cluster" in readiness(first), "the first Muster to refuse")
+    assert not leads(first)
+    told = stack.muster("ledger", "show", "--kubeconfig", stack.cluster.kubeconfig, check=False)
+    assert told.returncode == 1
+
+    harness.forget(second)
+    stack.muster("ledger", "adopt-cluster", "--kubeconfig", stack.cluster.kubeconfig)
+    harness.leads(first)
+
+
+def readiness(replica: Replica) -> str:
+    """The checks of a replica that is not ready; "": it is, or does not answer."""
+    try:
+        with urllib.request.urlopen(f"{replica.http}/readyz", timeout=5):
+            return ""
+    except urllib.error.HTTPError as answer:
+        return answer.read().decode()
+    except OSError:
+        return ""
+
+
+def execute(dsn: str, statement: str) -> None:
+    """One statement, outside of a transaction."""
+
+    async def run() -> None:
+        connection = await raw_connection(dsn)
+        await connection.execute(statement)
+        await connection.close()
+
+    asyncio.run(run())
+
+
 def answers(sandbox: Sandbox) -> bool:
     """Whether the API server can be asked again; connections to the old one are gone."""
     try:
@@ -128,6 +181,32 @@ def answers(sandbox: Sandbox) -> bool:
     except ApiError:
         return False
     return True
+
+
+def kubeconfig_of_the_pod(harness: CrashHarness) -> Path:
+    """Muster as it is known in its own pod: by a token of its service account."""
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    account = "/api/v1/namespaces/muster-system/serviceaccounts/muster"
+    token = harness.api.create(f"{account}/token", asked)["status"]["token"]
+    document = yaml.safe_load(harness.stack.cluster.kubeconfig.read_text())
+    document["users"][0]["user"] = {"token": token}
+    path = harness.stack.cluster.directory / "kubeconfigs" / "muster-by-token.kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def last_turn_from(harness: CrashHarness, replica: Replica) -> str:
+    """What only the leader can tell, asked at this replica."""
+    folder = harness.stack.cluster.directory
+    user = yaml.safe_load((folder / "kubeconfigs" / "muster-by-token.kubeconfig").read_text())["users"][0]
+    service = harness.api.get("/apis/apiregistration.k8s.io/v1/apiservices/v1.read.muster.dev")
+    (folder / "token").write_text(user["user"]["token"])
+    (folder / "read-ca.pem").write_bytes(base64.b64decode(service["spec"]["caBundle"]))
+    harness.stack.muster(
+        *("snapshot", "--out", folder / "turn.json", "--server", replica.read),
+        *("--server-ca", folder / "read-ca.pem", "--token-file", folder / "token"),
+    )
+    return (folder / "turn.json").read_text()
 
 
 def each_pod_once_so_far(harness: CrashHarness, namespace: str, pods: int) -> None:

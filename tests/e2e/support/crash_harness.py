@@ -56,11 +56,15 @@ class CrashHarness:
 
     # ── Musters ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, fault: str = "", *, wait: bool = True, **environment: str) -> Replica:
+    def start(
+        self, fault: str = "", *, wait: bool = True, kubeconfig: Path | None = None, **environment: str
+    ) -> Replica:
         """One more Muster; with a fault, ``wait=False``: it may not live to be ready."""
         self._number += 1
         given = {**SHORT_TIMES, **environment, **({"MUSTER_FAULT": fault} if fault else {})}
-        return self.stack.start_muster(f"muster-{self._number}", environment=given, wait=wait)
+        return self.stack.start_muster(
+            f"muster-{self._number}", environment=given, wait=wait, kubeconfig=kubeconfig
+        )
 
     def dies(self, replica: Replica) -> None:
         """Its fault strikes."""

@@ -13,16 +13,17 @@ from admission import term as terms
 from admission.containment.decision_thread import DecisionThread
 from admission.containment.repeated_failures import TELL_AFTER, RepeatedFailures
 from admission.kube.client.client import Client
+from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.api_server_contact import ApiServerContact, ApiServerUnseen
-from admission.leadership import LeaderLease, first_error
+from admission.leadership import LeaderLease, LedgerGuard, first_error
 from admission.term import LeaderTerm, TermDependencies
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
-from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
+from queues.errors import AnotherLedger, DatabaseError, DatabaseUnavailable, Fenced
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust
-from tests.fakes.fake_api_server import FakeApiServer, says
+from tests.fakes.fake_api_server import FakeApiServer
 from tests.waiting import eventually
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -126,6 +127,7 @@ async def leading(
             decision_thread=DecisionThread(60.0),
             keep_failed_turn=lambda snapshot: None,
             contact=ApiServerContact(client, cut_off_after),
+            ledger_guard=LedgerGuard(postgres._database, ClusterLedger(client)),
             failed_terms=failed_terms or no_failures(),
             failpoint=lambda point: None,
         )
@@ -218,13 +220,13 @@ async def test_a_term_after_five_that_failed_says_so_on_root_before_anything_els
     failed_terms = no_failures()
     for _ in range(TELL_AFTER):
         failed_terms.note(DatabaseError(reason="relation does not exist"))
-    server.once("LIST", says(b'{"metadata": {"name": "root", "uid": "u-root"}}'))
     postgres.error = DatabaseError(reason="relation does not exist")
     async with leading(postgres, server, tmp_path, failed_terms=failed_terms) as leader:
         await leader.ended_by()
-        first, second, *_ = server.requests
-        assert (first.path, second.verb, second.path) == (f"{QUEUES}/root", "PATCH", f"{QUEUES}/root/status")
-        (condition,) = second.body["status"]["conditions"]
+        claimed, told = server.seen("PATCH")
+        assert claimed.path == told.path == f"{QUEUES}/root/status"
+        assert claimed.body["status"]["ledger"]["holder"] == "me"
+        (condition,) = told.body["status"]["conditions"]
         assert (condition["type"], condition["reason"]) == ("Deciding", "TurnsFail")
         assert "relation does not exist" in condition["message"]
 
@@ -237,3 +239,41 @@ async def test_a_term_that_makes_turns_for_a_while_ends_the_row_of_failures(
     failed_terms.note(ZeroDivisionError())
     async with leading(postgres, server, tmp_path, failed_terms=failed_terms):
         await eventually(lambda: failed_terms.count == 0, "proof")
+
+
+def root(**ledger: object) -> dict[str, Any]:
+    """Queue root, which says that this ledger leads."""
+    return {"metadata": {"name": "root", "uid": "u-root"}, "spec": {}, "status": {"ledger": ledger}}
+
+
+async def test_a_term_records_its_ledger_before_it_writes_anything_else(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    async with leading(postgres, server, tmp_path) as leader:
+        await eventually(lambda: leader.term.ready, "a turn")
+        first, *_ = [request for request in server.requests if request.verb not in ("LIST", "WATCH")]
+        assert (first.verb, first.path) == ("PATCH", f"{QUEUES}/root/status")
+        assert first.body["metadata"]["resourceVersion"]
+        assert first.body["status"]["ledger"]["term"] == leader.lease.term.number
+
+
+async def test_a_cluster_that_another_ledger_leads_is_not_written_to(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    await server.put(QUEUES, root(id="another", term=1, holder="them"))
+    async with leading(postgres, server, tmp_path) as leader:
+        error = await leader.ended_by()
+        assert isinstance(error, AnotherLedger)
+        assert "another" in str(error)
+        assert {request.verb for request in server.requests} <= {"LIST", "WATCH"}
+
+
+async def test_a_term_ends_when_another_ledger_takes_the_cluster(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    async with leading(postgres, server, tmp_path) as leader:
+        await eventually(lambda: leader.term.ready, "a turn")
+        await server.put(QUEUES, root(id="another", term=1, holder="them"))
+        assert isinstance(await leader.ended_by(), Fenced)
+        with pytest.raises(Fenced):
+            leader.lease.check_lease()

@@ -1,0 +1,55 @@
+"""A database knows which ledger it is, and how far it has come."""
+
+import pytest_asyncio
+from sqlalchemy import text
+
+from queues.ledger_record import LedgerRecord
+from queues.sql import leadership
+from queues.sql.database import Database, migrate
+from queues.sql.ledger_identity import SKIPPED, read_identity, renew_identity
+
+
+async def identity(database: Database) -> LedgerRecord:
+    async with database.transaction() as tx:
+        return await read_identity(tx)
+
+
+async def next_admission(database: Database) -> int:
+    async with database.transaction() as tx:
+        return int(await tx.scalar(text("SELECT nextval(pg_get_serial_sequence('admissions', 'id'))")) or 0)
+
+
+@pytest_asyncio.fixture
+async def muster(database: str):  # type: ignore[no-untyped-def]
+    connected = await Database.connect(database)
+    yield connected
+    await connected.close()
+
+
+async def test_a_new_ledger_has_an_id_and_no_term(muster: Database) -> None:
+    found = await identity(muster)
+    assert found == LedgerRecord(ledger=found.ledger)
+    assert found.ledger
+
+
+async def test_a_ledger_has_come_to_the_term_of_its_last_election(muster: Database) -> None:
+    before = await identity(muster)
+    async with muster.transaction() as tx:
+        term = await leadership.elect(tx, "me")
+    assert term is not None
+    assert await identity(muster) == LedgerRecord(ledger=before.ledger, term=1, holder="me")
+
+
+async def test_two_databases_are_two_ledgers(muster: Database) -> None:
+    before = await identity(muster)
+    await migrate(muster.dsn, "base")
+    await migrate(muster.dsn)
+    assert (await identity(muster)).ledger != before.ledger
+
+
+async def test_a_ledger_of_its_own_gives_no_admission_an_id_that_a_copy_gave(muster: Database) -> None:
+    before, first = await identity(muster), await next_admission(muster)
+    async with muster.transaction() as tx:
+        await renew_identity(tx)
+    assert (await identity(muster)).ledger != before.ledger
+    assert await next_admission(muster) > first + SKIPPED
