@@ -138,13 +138,30 @@ def test_all_decisions_are_listed_with_their_titles() -> None:
     assert listed == titles
 
 
-def test_every_claim_about_security_names_a_test_that_there_is() -> None:
-    text = (DOCS / "explanation/security.md").read_text(encoding="utf-8")
-    claims = re.findall(r"^\| (?!claim)[^|]+ \| (`\w+/.*) \|$", text, re.MULTILINE)
-    assert len(claims) >= 15
-    for claim in claims:
-        for path, name in re.findall(r"`([\w/]+\.py)::(\w+)`", claim):
-            assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{name}"
+#: Tests as the pages of claims name them: path below ``tests`` and function.
+NAMED_TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+
+def tables(page: str) -> list[list[list[str]]]:
+    """The tables of a page, as rows of cells, each with its head first."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = re.findall(r"(?:^\|.*\|\n)+", text + "\n", re.MULTILINE)
+    return [
+        [[cell.strip() for cell in re.split(r"\|(?= |$)", row[1:])[:-1]] for row in table.splitlines()]
+        for table in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "column", "least"),
+    [("explanation/security.md", "test", 25), ("explanation/failures.md", "shown by", 28)],
+)
+def test_every_claim_names_a_test_that_there_is(page: str, column: str, least: int) -> None:
+    claims = [row for head, _, *rows in tables(page) if head[-1] == column for row in rows]
+    assert len(claims) >= least
+    assert [row for row in claims if not NAMED_TEST.fullmatch(row[-1].split(", ")[0])] == []
+    for path, name in NAMED_TEST.findall((DOCS / page).read_text(encoding="utf-8")):
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{name}"
 
 
 def test_a_decision_is_one_page() -> None:
