@@ -22,6 +22,7 @@ from admission.kube.client.client import Client
 from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.lag import Lag
+from admission.kube.writers.dry_runs import PATIENCE
 from admission.leadership import (
     LeaderLease,
     Leadership,
@@ -190,7 +191,9 @@ class Controller:
                 dead_node=math.ceil(settings.dead_node_seconds),
                 backoff=int(settings.backoff_seconds),
                 backoff_limit=int(settings.backoff_max_seconds),
+                dry_run=math.ceil(2 * PATIENCE) if settings.dry_runs else 0,
             ),
+            dry_runs=settings.dry_runs,
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._metrics.observe,
             address=settings.read_url or "",

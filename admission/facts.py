@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from queues.admissions import Recreation
 from queues.api import names
@@ -298,6 +298,46 @@ class PodFact:
     obstacle: Obstacle | None = None
 
 
+# ── templates ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TemplateKey(NamedTuple):
+    """A pod template in a namespace. Pods of templates with equal keys turn out equal."""
+
+    namespace: str
+    #: ``admission.decode.template_trials.template_digest``.
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.digest}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateFact:
+    """What the API server makes of a pod template. With neither a shape nor a refusal: it could not tell so far."""
+
+    key: TemplateKey
+    #: What the pods ask, with all that the cluster's defaults and webhooks add.
+    shape: PodShape | None = None
+    #: Why the pods would be refused; "": they would not.
+    refusal: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the API server has told."""
+        return self.shape is not None or bool(self.refusal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDefaultsFact:
+    """Something that decides what templates become: a LimitRange, a RuntimeClass, a configuration of webhooks."""
+
+    #: "": of all namespaces.
+    namespace: str = ""
+    #: Of its content.
+    digest: str
+
+
 # ── Jobs and PodGroups ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -350,6 +390,9 @@ class WorkloadFact:
     minimum: int
     #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
     pod_sets: tuple[PodSet, ...] = ()
+    #: Digests of the templates of ``pod_sets``, in the same order; "": that one cannot be read. Empty: a PodGroup, or
+    #: it has ended.
+    templates: tuple[str, ...] = ()
     #: minTaskMember of a PodGroup.
     task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
     generation: str = ""
@@ -399,7 +442,7 @@ class WorkloadFact:
 
 
 class FactKind(StrEnum):
-    """Collections of facts: one per informer, and the intents that a writer hands in."""
+    """Collections of facts: one per informer, and those that a writer hands in: intents, answers to dry runs."""
 
     NODE = "nodes"
     POD = "pods"
@@ -411,6 +454,8 @@ class FactKind(StrEnum):
     BUDGET = "poddisruptionbudgets"
     NAMESPACE = "namespaces"
     RECREATION = "recreations"
+    TEMPLATE = "templates"
+    POD_DEFAULTS = "pod defaults"
 
 
 Fact = (
@@ -424,6 +469,8 @@ Fact = (
     | BudgetFact
     | NamespaceFact
     | Recreation
+    | TemplateFact
+    | PodDefaultsFact
 )
 
 
@@ -441,11 +488,11 @@ class Change:
 
 
 def asks(before: Fact | None, after: Fact | None) -> bool:
-    """True for a change that a turn should answer at once: a workload that is new or changed, a new gated pod."""
+    """True for a change that a turn should answer at once: a workload or its template, new or changed; a gated pod."""
     match before, after:
         case WorkloadFact(), WorkloadFact():
             return before.generation != after.generation
-        case None, WorkloadFact():
+        case None, WorkloadFact() | TemplateFact():
             return True
         case None, PodFact():
             return after.gated

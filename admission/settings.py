@@ -179,6 +179,10 @@ class Settings(BaseModel):
         5.0, description="Seconds a workload waits after its first rollback; doubled each time."
     )
     backoff_max_seconds: Seconds = Field(300.0, description="Longest wait after a rollback, in seconds.")
+    dry_runs: bool = Field(
+        True,
+        description="Ask the API server by dry runs what pods of a template will ask, before a Job is admitted.",
+    )
     api_server_lost_seconds: Seconds = Field(
         60.0,
         description="Seconds without an answer of the API server after which a leader resigns, until it answers.",

@@ -24,6 +24,7 @@ from admission.kube.client.client import Client
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of
+from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.finalizers import FinalizerRemover
 from admission.kube.writers.priority_classes import ClassFact, NonPreemptingClasses
 from admission.kube.writers.recreate import RecreationWriter
@@ -76,6 +77,8 @@ class TermDependencies:
     #: Priority class → its twin that never preempts; kept by the leader, read by the writer that makes pods.
     twins: dict[str, str]
     patience: Timeouts
+    #: Templates are tried by dry runs before their workloads are decided on.
+    dry_runs: bool
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
@@ -186,6 +189,9 @@ class LeaderTerm:
             report=lambda report: self._requeue(report.workload),
             failpoint=dependencies.failpoint,
         )
+        dry_runs = DryRunWriter(
+            dependencies.client, world, check_lease, rules=dependencies.rules, hand_in=self.informers.hand_in
+        )
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
         statuses = StatusLoop(
             dependencies.client,
@@ -234,6 +240,7 @@ class LeaderTerm:
                     tasks.create_task(self._prove(statuses), name="prove the term")
                 self.ready = True
                 dependencies.observe(report)
+                await self._ask_about_templates(dry_runs, report)
                 await self._carry_out(job_controller, release, recreate, jobs, report)
                 statuses.reconcile(report.dirty_workloads, report)
                 finalizers.reconcile(world.pod_outcomes.may_disappear())
@@ -244,10 +251,8 @@ class LeaderTerm:
                 if not cycle.has_stopped():
                     await self._rest(rested)
         finally:
-            await release.queue.stop()
-            await recreate.queue.stop()
-            await jobs.stop()
-            await finalizers.stop()
+            for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers):
+                await each.stop()
 
     def _failing(self) -> Reason | None:
         """What people are to be told about turns or terms that fail; None: they do not."""
@@ -302,6 +307,13 @@ class LeaderTerm:
         if self.world is not None:
             self.world.mark_dirty(key)
             self.informers.changed.set()
+
+    async def _ask_about_templates(self, dry_runs: DryRunWriter, report: TurnReport) -> None:
+        if not self._dependencies.dry_runs:
+            return
+        async for dirty in slices(report.dirty_workloads):
+            dry_runs.reconcile(dirty)
+        dry_runs.ask_anew()
 
     async def _carry_out(
         self,

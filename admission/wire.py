@@ -101,6 +101,7 @@ class WireContainerPort(WireStruct):
 class WireContainer(WireStruct):
     """A container."""
 
+    name: str = ""
     resources: WireAmounts | None = None
     restart_policy: str | None = None
     ports: tuple[WireContainerPort, ...] | None = None
@@ -148,6 +149,14 @@ class WireToleration(WireStruct):
     effect: str | None = None
 
 
+class WireResourceClaim(WireStruct):
+    """Devices that a pod claims."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class WireSchedulingGate(WireStruct):
     """A scheduling gate."""
 
@@ -171,6 +180,7 @@ class WirePodSpec(WireStruct):
     preemption_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
     scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
+    resource_claims: tuple[WireResourceClaim, ...] | None = None
 
 
 class WireTerminated(WireStruct):
@@ -187,8 +197,11 @@ class WireContainerState(WireStruct):
 
 
 class WireContainerStatus(WireStruct):
-    """A container's state and restarts."""
+    """A container's state and restarts, and what its kubelet gives it."""
 
+    name: str = ""
+    resources: WireAmounts | None = None
+    allocated_resources: dict[str, Quantity] | None = None
     restart_count: Int32 = 0
     state: WireContainerState | None = None
 
@@ -200,6 +213,8 @@ class WirePodStatus(WireStruct):
     conditions: tuple[WireCondition, ...] | None = None
     container_statuses: tuple[WireContainerStatus, ...] | None = None
     init_container_statuses: tuple[WireContainerStatus, ...] | None = None
+    resources: WireAmounts | None = None
+    allocated_resources: dict[str, Quantity] | None = None
 
 
 class WirePod(WireStruct):

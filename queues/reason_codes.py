@@ -58,6 +58,8 @@ class ReasonCode(StrEnum):
     NOTHING_MISSING = "NothingMissing"
     #: The object is invalid.
     INVALID_SPEC = "InvalidSpec"
+    #: The API server would refuse its pods.
+    TEMPLATE_REFUSED = "TemplateRefused"
     #: The workload names a priority class that does not exist.
     UNKNOWN_PRIORITY_CLASS = "UnknownPriorityClass"
     #: The pod names a PodGroup that does not exist.

@@ -79,7 +79,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     owner = controller.key if controller is not None else None
     if owner is None and group is None and (queue or gated):
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
-    shape = pod_shape_of(spec, annotations, values, pinned=admission is not None)
+    shape = pod_shape_of(spec, annotations, values, pinned=admission is not None, status=status)
     phase = _phase(status.phase)
     of_template = counted_labels({key: value for key, value in labels.items() if key not in _OF_ONE_POD})
     task = values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels))

@@ -31,6 +31,7 @@ from queues.api.reading.user_values import (
     MOST_RESOURCES,
     MOST_SUBGROUPS,
     UserValues,
+    claims_problem,
     counted_filter,
     counted_ports,
     counted_selector,
@@ -83,13 +84,20 @@ class Tiers:
 
 
 def pod_shape_of(
-    spec: Any, annotations: Mapping[str, str] | None, values: UserValues, where: str = "", *, pinned: bool
+    spec: Any,
+    annotations: Mapping[str, str] | None,
+    values: UserValues,
+    where: str = "",
+    *,
+    pinned: bool,
+    status: Any = None,
 ) -> PodShape:
     """What a template or pod says. Parts that cannot be used are left out and noted in ``values``.
 
     ``where``: what paths begin with, "" for a pod. ``pinned``: Muster has added nodes to the affinity, which are not
-    what its owner asks for.
+    what its owner asks for. ``status``: of a pod, where it may have been resized.
     """
+    _note_claims(spec, values, f"{where}spec")
     said = annotations or {}
     nodes, prefers = node_filter_of(spec), preferences_of(spec.affinity)
     if pinned:
@@ -98,7 +106,7 @@ def pod_shape_of(
         nodes, prefers = EVERYWHERE, ()
     required, preferred = topology_of(said)
     return PodShape(
-        takes=_takes_of(spec, values, where),
+        takes=_takes_of(spec, status, values, where),
         nodes=nodes,
         required_topology=values.label_key(names.REQUIRED_TOPOLOGY, required),
         preferred_topology=values.label_key(names.PREFERRED_TOPOLOGY, preferred),
@@ -111,9 +119,16 @@ def pod_shape_of(
     )
 
 
-def _takes_of(spec: Any, values: UserValues, where: str) -> Resources:
+def _note_claims(spec: Any, values: UserValues, where: str) -> None:
+    if spec.resource_claims:
+        values.refuse(
+            f"{where}.resourceClaims", *claims_problem([each.name for each in spec.resource_claims])
+        )
+
+
+def _takes_of(spec: Any, status: Any, values: UserValues, where: str) -> Resources:
     """Requests of a pod; one place on a node where they cannot be read, and the first ones if they are too many."""
-    takes = _readable(values, where, lambda: requests_of(spec)) or _ONE_POD
+    takes = _readable(values, where, lambda: requests_of(spec, status)) or _ONE_POD
     if len(takes) <= MOST_RESOURCES:
         return takes
     if problem := resource_problem(takes):

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.request_changes import pod_set_named
 from admission.workloads.seats import may_be_seated, may_take
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -23,7 +22,7 @@ from queues.api import names
 from queues.api.json_patch import Step, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.resources import NOTHING, devices_text
-from queues.workload import AdmissionId, NodeName
+from queues.workload import AdmissionId, NodeName, PodSet
 
 #: Intent of the order that removes a pod that counts as gone though no kubelet confirmed its end.
 LOST: Final = "lost"
@@ -259,10 +258,19 @@ def _releases(
             fits = (
                 position
                 for position, (admission, index) in enumerate(seats)
-                if may_take(admission.seats[index], pod, pod_set_named(fact, admission.seats[index].pod_set))
+                if may_take(
+                    admission.seats[index], pod, _pod_set(state, fact, admission.seats[index].pod_set)
+                )
             )
             if (position := next(fits, None)) is not None:
                 yield _let_go(pod, *seats.pop(position))
+
+
+def _pod_set(state: WorkloadState, fact: WorkloadFact | None, name: str) -> PodSet | None:
+    """A Job's pod set of that name, as its pods are made; None: the object is no Job, or has no such set."""
+    if fact is None or not fact.pod_sets:
+        return None
+    return next((pods for pods in state.workload.pod_sets if pods.name == name), None)
 
 
 def _rank(pod: PodFact) -> tuple[int, list[str | int]]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
+from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
@@ -31,6 +32,9 @@ class Timeouts:
     #: A pod that is being deleted on a node that is not ready counts as gone so long after both its grace period is
     #: over and the node is not ready; 0: never.
     dead_node: int = 360
+
+    #: A workload waits so long at most for what its templates become; 0: it does not wait.
+    dry_run: int = 0
 
     @property
     def detour(self) -> int:
@@ -72,7 +76,9 @@ class WorkloadInputs:
     awaited: SeatIndices = field(default_factory=dict)
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
-    #: What its pods asked beyond its template when they came up, by pod set: something adds to them.
+    #: What the API server makes of its templates.
+    templates: TemplateShapes = NOTHING_ASKED
+    #: What its pods asked beyond that when they came up, by pod set: something adds to them.
     larger: Mapping[str, Resources] = field(default_factory=dict)
     #: A pod without a group: what keeps it from being one of the Job that it names as its controller; "": nothing.
     disowned: str = ""

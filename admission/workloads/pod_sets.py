@@ -1,10 +1,34 @@
 """The pod sets of a workload: pods of one shape, how many of them, and which ordinals are done."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from admission.decode.fields import one
+from admission.facts import NOTHING_BY_NAME, PodShape
 from queues.resources import Resources
-from queues.workload import NodeFilter, NodeName, PodSet, Requirement
+from queues.workload import NodeFilter, NodeName, Obstacle, PodSet, Requirement, Toleration
+
+#: What Kubernetes lets every pod tolerate for a while that does not say otherwise: no node is chosen for it.
+_TOLERATED: Final = frozenset(
+    Toleration(f"node.kubernetes.io/{state}", "Exists", "", "NoExecute")
+    for state in ("not-ready", "unreachable")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateShapes:
+    """What the API server makes of the templates of a workload."""
+
+    #: By pod set; of the others it is not known.
+    shapes: Mapping[str, PodShape] = field(default_factory=lambda: NOTHING_BY_NAME)
+    #: Why it would refuse pods of one of them; None: it is not known to.
+    refusal: Obstacle | None = None
+    #: The answer is expected any moment.
+    awaited: bool = False
+
+
+NOTHING_ASKED: Final = TemplateShapes()
 
 
 class FreeOrdinals:
@@ -47,6 +71,23 @@ def _with(own: NodeFilter, requirement: Requirement) -> NodeFilter:
         return replace(own, affinity=((requirement,),))
     # A term that asks nothing matches nothing, and stays so.
     return replace(own, affinity=tuple((*term, requirement) if term else term for term in own.affinity))
+
+
+def as_made(pod_sets: tuple[PodSet, ...], shapes: Mapping[str, PodShape]) -> tuple[PodSet, ...]:
+    """The same pod sets as the API server makes their pods: by name, at least as large as their templates."""
+    if not shapes:
+        return pod_sets
+    return tuple(_as_made(pods, shape) if (shape := shapes.get(pods.name)) else pods for pods in pod_sets)
+
+
+def _as_made(pods: PodSet, shape: PodShape) -> PodSet:
+    own, made = pods.nodes.tolerations, shape.nodes.tolerations
+    kept = tuple(each for each in made if each in own or each not in _TOLERATED)
+    nodes = shape.nodes if kept == made else replace(shape.nodes, tolerations=kept)
+    if nodes == pods.nodes and shape.ports == pods.ports and shape.takes.fits(pods.takes):
+        return pods
+    takes = pods.takes.largest(shape.takes)
+    return one(replace(pods, takes=takes, nodes=nodes, ports=shape.ports))
 
 
 def enlarged(pod_sets: tuple[PodSet, ...], larger: Mapping[str, Resources]) -> tuple[PodSet, ...]:

@@ -126,14 +126,14 @@ def mismatches(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> Mapping[Adm
     for pod in waiting:
         name = support.pod_set_name(pod, inputs.fact)
         seats = vacant.get((name, pod.index) if by_ordinal else (name, None), ())
-        pods = pod_set_named(inputs.fact, name)
+        pods = _pod_set_named(inputs.fact, name)
         if seats and not any(may_take(seat, pod, pods) for _, seat in seats):
             id_, seat = seats[0]
             found.setdefault(id_, Mismatch(pod, seat))
     return found
 
 
-def pod_set_named(fact: WorkloadFact | None, name: str) -> PodSet | None:
+def _pod_set_named(fact: WorkloadFact | None, name: str) -> PodSet | None:
     """The pod set of a Job; None: the object is no Job, or has no such set."""
     return next((pods for pods in fact.pod_sets if pods.name == name), None) if fact is not None else None
 

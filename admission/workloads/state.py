@@ -16,7 +16,7 @@ from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.lost_pods import lost_pods
-from admission.workloads.pod_sets import elsewhere, enlarged
+from admission.workloads.pod_sets import as_made, elsewhere, enlarged
 from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
     is_refused,
@@ -48,6 +48,8 @@ class WorkloadState:
     workload: Workload
     #: It waits for seats.
     needs_seats: bool
+    #: It will wait for seats: what its pods ask is about to be known.
+    is_untried: bool = False
     #: The owner ended or is gone; only what it holds is left of it.
     is_over: bool
     pods: tuple[PodFact, ...] = ()
@@ -97,6 +99,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     over = _over(inputs, support)
     if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
         return _ended_state(inputs)
+    inputs = _with_pods_as_made(inputs)
     seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
     pod_sets = enlarged(support.pod_sets(inputs, seat_maps), inputs.larger)
     extra = PodsWithoutSeat() if over else pods_without_seat(inputs, seat_maps, now)
@@ -143,10 +146,14 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         for place in (left if support.is_group else seat_maps)
         if place.admission.state is AdmissionState.OPEN
     )
+    # It is about to be known: a gang that is held back for a moment starts, one that is too large goes back.
+    untried = not over and inputs.templates.awaited and not inputs.admissions and workload.obstacle is None
     return WorkloadState(
         key=inputs.key,
         workload=workload,
+        is_untried=untried,
         needs_seats=not over
+        and not untried
         and unbooked is None
         and (wanted(pod_sets) > held or only_has_an_obstacle(workload, held)),
         is_over=over,
@@ -167,8 +174,18 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         to_recreate=pods_to_recreate(inputs, seat_maps, (*strays, *misplaced)),
         unbooked=unbooked,
         foreign=extra.foreign,
-        awaits_timeout=bool(refused or lost.awaited),
+        awaits_timeout=bool(refused or lost.awaited or untried),
     )
+
+
+def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:
+    """The inputs with the pod sets that the API server makes of the templates."""
+    fact, shapes = inputs.fact, inputs.templates.shapes
+    if fact is None or not shapes:
+        return inputs
+    pod_sets = as_made(fact.pod_sets, shapes)
+    same = all(made is written for made, written in zip(pod_sets, fact.pod_sets, strict=True))
+    return inputs if same else replace(inputs, fact=replace(fact, pod_sets=pod_sets))
 
 
 def _ended_state(inputs: WorkloadInputs) -> WorkloadState:

@@ -36,6 +36,9 @@ def workload_of(
     if fact is None:
         return _workload_of_pod(inputs, pod_sets, arrival)
     obstacle = fact.obstacle or too_many_pod_sets(pod_sets) or _evicting(inputs, seat_maps, delay)
+    if obstacle is None and not inputs.admissions:
+        # What runs has its pods already.
+        obstacle = inputs.templates.refusal
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _too_few_pods(inputs, fact, pod_sets)
     return Workload(

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
-from admission.facts import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
+from admission.facts import Change, FactKind, FlavorFact, HyperNodeFact, NodeFact, TopologyFact
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
 from queues.resources import MOST, NOTHING, Resources
@@ -91,19 +91,23 @@ class NodeInventory:
         self.unsaved.add(name)
         self._table = None
 
+    def observe(self, change: Change) -> None:
+        """A ResourceFlavor, Topology or HyperNode appeared, changed or went away."""
+        match change.kind, change.fact:
+            case FactKind.FLAVOR, FlavorFact() | None:
+                self.put_flavor(change.key, change.fact)
+            case FactKind.TOPOLOGY, TopologyFact() | None:
+                self._put(self.topologies, change.key, change.fact)
+            case FactKind.HYPERNODE, HyperNodeFact() | None:
+                self._put(self.hypernodes, change.key, change.fact)
+            case _:
+                raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
+
     def put_flavor(self, name: str, fact: FlavorFact | None) -> None:
         """A ResourceFlavor appeared, changed or went away."""
         self._put(self.flavors, name, fact)
         # The ledger bounds root per flavor, so it must learn each node's flavor again.
         self.unsaved.update(self.nodes)
-
-    def put_topology(self, name: str, fact: TopologyFact | None) -> None:
-        """A Topology appeared, changed or went away."""
-        self._put(self.topologies, name, fact)
-
-    def put_hypernode(self, name: str, fact: HyperNodeFact | None) -> None:
-        """A HyperNode appeared, changed or went away."""
-        self._put(self.hypernodes, name, fact)
 
     def _put(self, facts: dict[str, Fact], name: str, fact: Fact | None) -> None:
         facts.pop(name, None)

@@ -17,25 +17,25 @@ from admission.facts import (
     BudgetFact,
     Change,
     FactKind,
-    FlavorFact,
-    HyperNodeFact,
     NamespaceFact,
     NodeFact,
     PodFact,
     PodPhase,
     QueueFact,
-    TopologyFact,
     WorkloadFact,
 )
 from admission.volcano_jobs.state import JobState
 from admission.workloads.inputs import DEFAULT_QUEUE, AwaitedSeatsOf, SeatIndices, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
+from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.workloads.seats import is_live
 from admission.workloads.set_aside import SetAside
 from admission.workloads.state import WorkloadState, derive_state, underivable_state
 from admission.world.admissions import AdmissionIndex
 from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.disruption_budgets import Budgets
+from admission.world.learned.larger_pods import LargerPods
+from admission.world.learned.templates import TemplateIndex
 from admission.world.nodes import NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
@@ -49,7 +49,6 @@ from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import ROOT, WAS_REMOVED, Queue
 from queues.quota.tree import QueueTree
-from queues.resources import NOTHING, Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
@@ -65,9 +64,8 @@ class World:
         self.pod_index = PodIndex(self.admission_index)
         #: Nodes that refused pods of a gang a moment ago.
         self.avoided_nodes = AvoidedNodes()
-        #: Generation of a workload, and what its pods asked beyond their templates, by pod set. Not stored: a new
-        #: leader learns it by another rollback.
-        self.larger_pods: dict[WorkloadKey, tuple[str, Mapping[str, Resources]]] = {}
+        self.templates = TemplateIndex(timeouts.dry_run)
+        self.larger_pods = LargerPods()
         self.recreations = Recreations(rows.recreations)
         self.usage_history = UsageHistory()
         self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
@@ -134,18 +132,15 @@ class World:
                     self._put_node(NodeName(change.key), change.fact)
                 case FactKind.QUEUE, QueueFact() | None:
                     self._put_queue(QueueName(change.key), change.fact)
-                case FactKind.FLAVOR, FlavorFact() | None:
-                    self.node_inventory.put_flavor(change.key, change.fact)
-                    self.snapshot_is_stale = True
-                case FactKind.HYPERNODE, HyperNodeFact() | None:
-                    self.node_inventory.put_hypernode(change.key, change.fact)
-                    self.snapshot_is_stale = True
-                case FactKind.TOPOLOGY, TopologyFact() | None:
-                    self.node_inventory.put_topology(change.key, change.fact)
+                case ((FactKind.FLAVOR | FactKind.HYPERNODE | FactKind.TOPOLOGY), _):
+                    self.node_inventory.observe(change)
                     self.snapshot_is_stale = True
                 case FactKind.NAMESPACE, NamespaceFact() | None:
                     labels = None if change.fact is None else change.fact.labels
                     self.snapshot_is_stale |= self.queue_permissions.put_namespace(change.key, labels)
+                    self.templates.outdate(change.key)
+                case ((FactKind.TEMPLATE | FactKind.POD_DEFAULTS), _):
+                    self._dirty |= self.templates.observe(change)
                 case FactKind.RECREATION, Recreation() | None:
                     self.recreations.put(change.key, change.fact)
                 case FactKind.BUDGET, BudgetFact() | None:
@@ -209,6 +204,7 @@ class World:
             return
         if self.pod_index.drop_job_group(change.key):
             return
+        self.templates.replace(self.facts.get(key), fact)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
         self._dirty.add(key)
@@ -299,24 +295,10 @@ class World:
         if setback.not_before:
             known = known.rolled_back(setback.not_before)
             self._avoid_nodes(key, setback.not_before)
-            self._note_larger_pods(key)
+            if (state := self.states.get(key)) and state.larger and (fact := self.facts.get(key)) is not None:
+                self.larger_pods.note(fact, state.larger)
         self.setbacks[key] = known.evicted(now) if setback.displaced else known
         self._dirty.add(key)
-
-    def _note_larger_pods(self, key: WorkloadKey) -> None:
-        """Pods that came up larger than their template says: their gang asks for as much the next time."""
-        state, fact = self.states.get(key), self.facts.get(key)
-        if state is None or fact is None or not state.larger:
-            return
-        known = self._known_larger(key)
-        merged = {name: takes.largest(known.get(name, NOTHING)) for name, takes in state.larger.items()}
-        self.larger_pods[key] = (fact.generation, {**known, **merged})
-
-    def _known_larger(self, key: WorkloadKey) -> Mapping[str, Resources]:
-        """What pods of a workload as it is now asked beyond their templates, by pod set."""
-        generation, larger = self.larger_pods.get(key, ("", {}))
-        fact = self.facts.get(key)
-        return larger if fact is not None and fact.generation == generation else {}
 
     def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries."""
@@ -363,7 +345,7 @@ class World:
             self.queue_totals.replace_state(self.states.pop(key, None), None)
             self.jobs.pop(key.uid, None)
             self.avoided_nodes.forget(key)
-            self.larger_pods.pop(key, None)
+            self.larger_pods.forget(key)
             self.admission_index.forget(key)
             self.aside.forget(key)
 
@@ -482,7 +464,7 @@ class World:
                 yield QueueUser(key, state.workload.namespace, state.workload.queue)
 
     def _derive(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadState | None:
-        inputs = self._inputs(key, awaited)
+        inputs = self._inputs(key, now, awaited)
         try:
             state = derive_state(inputs, now, self.timeouts)
         except Exception as error:
@@ -493,14 +475,14 @@ class World:
             return state
         return underivable_state(inputs, known)
 
-    def _inputs(self, key: WorkloadKey, awaited: SeatIndices) -> WorkloadInputs:
-        job = self.jobs.get(key.uid)
+    def _inputs(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadInputs:
+        job, fact = self.jobs.get(key.uid), self.facts.get(key)
         admissions = self.admission_index.of(key)
         pods = self.pod_index.of(key)
         dead_nodes, taken_nodes = self.node_inventory.lost(seat for each in admissions for seat in each.seats)
         return WorkloadInputs(
             key=key,
-            fact=self.facts.get(key),
+            fact=fact,
             pods=pods,
             admissions=admissions,
             arrival=self.arrivals.get(key),
@@ -510,7 +492,8 @@ class World:
             pod_left_at=self.pod_left_at.get(key, 0),
             dead_nodes=dead_nodes,
             silent_nodes=self._silent_nodes(pods),
-            larger=self._known_larger(key),
+            templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),
+            larger={} if fact is None else self.larger_pods.of(fact),
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             awaited=awaited,

@@ -95,6 +95,10 @@ HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", nam
 
 BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
+LIMIT_RANGES: Final = ApiResource(CORE, "limitranges", "LimitRange")
+
+RUNTIME_CLASSES: Final = ApiResource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+
 PRIORITY_CLASSES: Final = ApiResource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )

@@ -92,10 +92,19 @@ CONTROLLER: Final = (
     PolicyRule(
         "see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE
     ),
+    PolicyRule("see-limits", "what a namespace adds to its pods", "", ("limitranges",), _SEE),
+    PolicyRule("see-runtimes", "what a runtime adds to its pods", "node.k8s.io", ("runtimeclasses",), _SEE),
+    PolicyRule(
+        "see-webhooks",
+        "when pods may be changed otherwise than before",
+        "admissionregistration.k8s.io",
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        _SEE,
+    ),
     PolicyRule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
     PolicyRule(
         "create-pods",
-        "members of Volcano Jobs; pods without an owner that go back",
+        "members of Volcano Jobs; pods without an owner that go back; dry runs of pod templates",
         "",
         ("pods",),
         ("create",),

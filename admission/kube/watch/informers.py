@@ -23,6 +23,7 @@ from admission.decode.admin_documents import (
 )
 from admission.decode.fields import defect
 from admission.decode.nodes import node_fact
+from admission.decode.pod_defaults import pod_defaults_fact
 from admission.decode.pods import minimal_pod_fact
 from admission.decode.workload_facts import unreadable_fact
 from admission.facts import (
@@ -49,12 +50,15 @@ from queues.api.api_resources import (
     BUDGETS,
     FLAVORS,
     HYPERNODES,
+    LIMIT_RANGES,
     NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RUNTIME_CLASSES,
     TOPOLOGIES,
+    WEBHOOK_CONFIGURATIONS,
     ApiResource,
 )
 from queues.ledger_record import LedgerRecord
@@ -116,6 +120,13 @@ _FACTS: Final = (
     _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
     _Facts(FactKind.BUDGET, _kind(BUDGETS, WirePodDisruptionBudget, lambda budget, raw: budget_fact(budget))),
+    *(
+        _Facts(
+            FactKind.POD_DEFAULTS,
+            _kind(resource, Bare, lambda bare, raw: pod_defaults_fact(bare, bytes(raw))),
+        )
+        for resource in (LIMIT_RANGES, RUNTIME_CLASSES, *WEBHOOK_CONFIGURATIONS)
+    ),
     _Facts(FactKind.POD, _kind(PODS, WirePod, lambda pod, raw: _pod(pod, bytes(raw)), _unreadable_pod)),
 )
 
@@ -185,9 +196,11 @@ class Informers:
             await informer.synced.wait()
 
     def hand_in(self, change: Change) -> None:
-        """Take a change that no informer saw into the stream: an intent of a writer, which intake is to store."""
+        """Take a change that no informer saw into the stream: an intent of a writer, or what a dry run told it."""
         self._changes.append(change)
         self.changed.set()
+        if asks(None, change.fact):
+            self.pressing.set()
 
     def drain(self) -> list[Change]:
         """All changes since the last call, in the order of arrival."""

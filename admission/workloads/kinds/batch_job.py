@@ -13,6 +13,7 @@ import msgspec
 from admission.decode.fields import is_true, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
+from admission.decode.template_trials import template_digest
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
 from admission.facts import JobRevision, WorkloadFact
 from admission.wire import Int32, Int64, WireCondition, WireMetadata, WireOwnerReference, WireStruct
@@ -91,7 +92,9 @@ def job_fact(job: WireJob) -> WorkloadFact:
         or (meta.labels or {}).get(names.QUEUE_ANNOTATION),
     )
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
-    pods, priority_class, problem = pod_set_of(MAIN, count, bytes(spec.template), "spec.template")
+    template = bytes(spec.template)
+    pods, priority_class, problem = pod_set_of(MAIN, count, template, "spec.template")
+    finished = any(is_true(status.conditions, kind) for kind in ("Complete", "Failed"))
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.JOB, meta.uid),
         namespace=one(meta.namespace),
@@ -101,19 +104,20 @@ def job_fact(job: WireJob) -> WorkloadFact:
         # Members that are done count as present in the gang.
         minimum=min(gang, count),
         pod_sets=(replace(pods, done=done) if done else pods,),
+        templates=() if finished else one((template_digest(template),)),
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
         generation=_generation(spec.completion_mode, pods, parallelism, spec.completions, gang),
         resource_version=meta.resource_version,
-        finished=any(is_true(status.conditions, kind) for kind in ("Complete", "Failed")),
+        finished=finished,
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
         parallelism=parallelism,
         active=status.active or 0,
         obstacle=values.obstacle or problem or _own_selector(spec),
         indexed=indexed,
-        directed=directed_by(bytes(spec.template)),
-        revision=one(JobRevision(meta.generation, existing_paths(bytes(spec.template)))),
+        directed=directed_by(template),
+        revision=one(JobRevision(meta.generation, existing_paths(template))),
         conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds),
     )
     return of_possible_size(fact, "spec.parallelism")

@@ -7,9 +7,10 @@ from typing import Final
 
 import msgspec
 
-from admission.decode.fields import seconds
+from admission.decode.fields import one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import pod_set_of
+from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said
 from admission.facts import PodPhase, WorkloadFact
@@ -107,6 +108,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         fact,
         minimum=spec.minimum,
         pod_sets=pod_sets,
+        templates=() if fact.finished else one(tuple(template_digest(task.template) for task in spec.tasks)),
         priority_class=fact.priority_class or next((found[1] for found in sets if found[1]), ""),
         # All of the spec: pods are made from it, so a change of any part must be told.
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),

@@ -3,7 +3,7 @@
 # ruff: noqa: D102 - fields of a protocol are the core API's
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from queues.resources import BEYOND_NODES, PODS, Resources, request
 
@@ -27,20 +27,53 @@ class PodSpecFields(Protocol):
     def tolerations(self) -> Sequence[Any] | None: ...
 
 
-def requests_of(spec: PodSpecFields) -> Resources:
+class _InPlace(NamedTuple):
+    """What a kubelet says about resources that can be changed in place: allocated and in effect, the larger of both."""
+
+    containers: Mapping[str, Mapping[str, int]] = {}
+    #: Of the whole pod; None: it says nothing.
+    pod: Mapping[str, int] | None = None
+    #: The node can never give what is asked now.
+    infeasible: bool = False
+
+    def effective(self, asked: Mapping[str, int], reported: Mapping[str, int] | None) -> Mapping[str, int]:
+        """What counts: with what is asked, as long as the node may give it."""
+        if reported is None:
+            return asked
+        if self.infeasible:
+            return reported
+        return {
+            name: max(asked.get(name, 0), reported.get(name, 0)) for name in asked.keys() | reported.keys()
+        }
+
+    def of(self, container: Any) -> Mapping[str, int]:
+        """The same for a container."""
+        return self.effective(
+            _requests(container), self.containers.get(container.name) if self.containers else None
+        )
+
+
+_NEVER_RESIZED: Final = _InPlace()
+
+
+def requests_of(spec: PodSpecFields, status: Any = None) -> Resources:
     """Requests of one pod, ``pods: 1`` included, in the units of queues.resources.
 
     The larger of (containers and sidecars together) and (each init container with the sidecars before it);
     for cpu, memory and huge pages the pod's own requests instead, where it has any; plus overhead. A limit
-    without a request is the request. Amounts above BEYOND_NODES count as that. Raises InvalidQuantity.
+    without a request is the request. Amounts above BEYOND_NODES count as that. Ephemeral containers have none.
+
+    ``status``: of a pod that a kubelet has; of each resource the largest of what is asked, allocated and in
+    effect counts then, as it does for kube-scheduler (KEP-1287). Raises InvalidQuantity.
     """
+    in_place = _NEVER_RESIZED if status is None else _in_place(status)
     sums: dict[str, int] = {}
     for container in spec.containers:
-        _add(sums, _requests(container))
+        _add(sums, in_place.of(container))
     if spec.init_containers:
-        sums = _with_init_containers(sums, spec.init_containers)
+        sums = _with_init_containers(sums, spec.init_containers, in_place)
     if spec.resources is not None:
-        _prefer_pod_level(sums, spec.resources)
+        _prefer_pod_level(sums, spec.resources, in_place)
     if spec.overhead:
         _add(sums, {name: request(name, text) for name, text in spec.overhead.items()})
     sums[PODS] = 1
@@ -61,19 +94,45 @@ def _requests(container: Any) -> dict[str, int]:
     return amounts
 
 
+def _in_place(status: Any) -> _InPlace:
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    pending = next((each for each in status.conditions or () if each.type == "PodResizePending"), None)
+    return _InPlace(
+        containers={
+            each.name: _reported(each.resources.requests, each.allocated_resources)
+            for each in statuses
+            if each.resources is not None
+        },
+        pod=None
+        if status.resources is None
+        else _reported(status.resources.requests, status.allocated_resources),
+        infeasible=pending is not None and pending.reason == "Infeasible",
+    )
+
+
+def _reported(*amounts: Mapping[str, str | int | float] | None) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in amounts:
+        for name, text in (each or {}).items():
+            found[name] = max(found.get(name, 0), request(name, text))
+    return found
+
+
 def _add(sums: dict[str, int], more: Mapping[str, int]) -> None:
     for name, units in more.items():
         sums[name] = sums.get(name, 0) + units
 
 
-def _with_init_containers(sums: dict[str, int], init_containers: Sequence[Any]) -> dict[str, int]:
+def _with_init_containers(
+    sums: dict[str, int], init_containers: Sequence[Any], in_place: _InPlace
+) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     highest: dict[str, int] = {}
     for container in init_containers:
-        amounts = _requests(container)
         if container.restart_policy == "Always":
-            _add(sidecars, amounts)
+            _add(sidecars, in_place.of(container))
             continue
+        amounts = _requests(container)
         for name in amounts.keys() | sidecars.keys():
             during = amounts.get(name, 0) + sidecars.get(name, 0)
             highest[name] = max(highest.get(name, 0), during)
@@ -81,15 +140,16 @@ def _with_init_containers(sums: dict[str, int], init_containers: Sequence[Any]) 
     return {name: max(sums.get(name, 0), highest.get(name, 0)) for name in sums.keys() | highest.keys()}
 
 
-def _prefer_pod_level(sums: dict[str, int], resources: Any) -> None:
-    requests = resources.requests or {}
-    for name, text in requests.items():
-        if _pod_level(name):
-            sums[name] = request(name, text)
+def _prefer_pod_level(sums: dict[str, int], resources: Any, in_place: _InPlace) -> None:
+    asked = {
+        name: request(name, text) for name, text in (resources.requests or {}).items() if _pod_level(name)
+    }
+    effective = in_place.effective(asked, in_place.pod)
+    sums.update((name, effective.get(name, 0)) for name in asked)
     for name, text in (resources.limits or {}).items():
         # A pod-level limit is the request if neither the pod nor a container has one. Huge pages cannot be
         # overcommitted: their pod-level limit is always the request.
-        if name not in requests and _pod_level(name) and (name not in sums or name.startswith("hugepages-")):
+        if name not in asked and _pod_level(name) and (name not in sums or name.startswith("hugepages-")):
             sums[name] = request(name, text)
 
 

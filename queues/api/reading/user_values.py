@@ -199,6 +199,15 @@ def counted_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(found[:MOST_LABELS])
 
 
+def claims_problem(claims: Sequence[str]) -> tuple[str, str]:
+    """What is found and what is expected where a pod claims devices (DRA). ``claims``: names of its claims."""
+    named = ", ".join(claims[:3]) + (", …" if len(claims) > 3 else "")
+    expected = (
+        "none: which devices a claim takes is not counted. Ask for resources, such as nvidia.com/gpu: 8"
+    )
+    return f"{len(claims)} ({shortened(named)})", expected
+
+
 def resource_problem(names: Mapping[str, Any], most: int = MOST_RESOURCES) -> tuple[str, str] | None:
     """What is found and what is expected where the names of resources cannot be used; None: they can."""
     if len(names) > most:

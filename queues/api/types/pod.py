@@ -108,6 +108,12 @@ class SchedulingGate(Model):
     name: Text
 
 
+class ResourceClaim(Model):
+    """Devices that a pod claims (dynamic resource allocation)."""
+
+    name: Text = ""
+
+
 class PodSpec(Model):
     """A pod's spec: the fields that admission needs."""
 
@@ -129,6 +135,7 @@ class PodSpec(Model):
     hostname: Text = ""
     subdomain: Text = ""
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    resource_claims: tuple[ResourceClaim, ...] = ()
     active_deadline_seconds: int | None = None
 
 

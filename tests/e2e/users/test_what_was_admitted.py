@@ -108,10 +108,9 @@ def test_a_pod_gets_no_seat_of_a_job_in_another_namespace_whose_uid_it_names(
 
 
 @pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job])
-def test_a_gang_whose_pods_are_enlarged_on_their_way_starts_with_what_they_ask(
+def test_a_gang_whose_pods_are_enlarged_on_their_way_is_admitted_with_what_they_will_ask(
     sandbox: Sandbox, gang: GangMaker
 ) -> None:
-    """It goes back once: what a LimitRange adds is known from the first pods that came up larger than their seats."""
     defaults = {"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "500m"}}
     limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "defaults"}}
     sandbox.api.create(
@@ -120,9 +119,21 @@ def test_a_gang_whose_pods_are_enlarged_on_their_way_starts_with_what_they_ask(
     sandbox.add_nodes(2)
     sandbox.add_queue()
     sandbox.add(*gang(sandbox, "train", 2, 5))
-    cpu = f"queue {sandbox.name} cpu"
-    sandbox.wait(lambda: sandbox.held().get(cpu) == 1_000, "the gang to have seats for what its pods ask")
     sandbox.wait_running("train-", 2)
-    evictions = [code for kind, code, _ in sandbox.ledger.decisions(sandbox.name, "train") if kind == "evict"]
-    assert evictions == ["SeatMismatch"]
-    assert sandbox.held()[cpu] == 1_000
+    assert sandbox.held()[f"queue {sandbox.name} cpu"] == 1_000
+    assert [kind for kind, _, _ in sandbox.ledger.decisions(sandbox.name, "train") if kind == "evict"] == []
+
+
+def test_a_gang_whose_pods_would_be_refused_is_told_so_and_holds_nothing(sandbox: Sandbox) -> None:
+    forbids = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    allows = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
+    here = path("Namespace", "", sandbox.name)
+    sandbox.api.merge(here, forbids)
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(batch_job(sandbox, "train", 2, 2))
+    said = sandbox.wait_reason("train", "TemplateRefused")
+    assert 'violates PodSecurity "restricted' in said
+    assert sandbox.ledger.admissions(sandbox.name, "train") == []
+    sandbox.api.merge(here, allows)
+    sandbox.wait_running("train-", 2)

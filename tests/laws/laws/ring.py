@@ -27,7 +27,7 @@ async def equals_reloaded(ring: Ring) -> None:
     # Only hints, and not stored.
     fresh.pod_left_at = dict(kept.pod_left_at)
     fresh.avoided_nodes = deepcopy(kept.avoided_nodes)
-    fresh.larger_pods = dict(kept.larger_pods)
+    fresh.larger_pods = kept.larger_pods
     fresh.refresh(now, ring.awaited)
     news = kept.snapshot_is_stale
     mine, theirs = seen(kept, now), seen(fresh, now)

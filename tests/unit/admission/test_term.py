@@ -120,6 +120,7 @@ async def leading(
             rules=PodRules(),
             twins={},
             patience=Timeouts(),
+            dry_runs=True,
             turn_every=0.05,
             observe=lambda report: None,
             address="",

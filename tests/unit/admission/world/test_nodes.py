@@ -1,6 +1,6 @@
 """What nodes have, and what of it is taken."""
 
-from admission.facts import FlavorFact, TopologyFact
+from admission.facts import Change, FactKind, FlavorFact, TopologyFact
 from admission.world.nodes import NodeInventory
 from queues.admissions import Seat
 from queues.resources import BEYOND_NODES, GPU, NOTHING, Resources
@@ -126,6 +126,6 @@ def test_a_flavor_without_labels_has_no_nodes() -> None:
 
 def test_a_topology_changes_the_levels() -> None:
     known = stock("n1")
-    known.put_topology("t", TopologyFact(name="t", levels=("rack", "host")))
+    known.observe(Change(FactKind.TOPOLOGY, "t", TopologyFact(name="t", levels=("rack", "host"))))
     (chain,) = known.table().layout.chains
     assert [level.key for level in chain][:2] == ["rack", "host"]

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from admission.wire import WireAmounts, WireCondition, WireContainerStatus, WirePodStatus
 from queues.api.reading.pod_places import NO_NODE, node_filter_of, topology_of
 from queues.api.reading.pod_requests import requests_of
 from queues.api.types.pod import PodSpec
@@ -91,6 +92,56 @@ def test_the_pods_own_requests_count_instead_of_its_containers():
         "hugepages-2Mi": 4,
         "pods": 1,
     }
+
+
+def in_place(name="a", requests=None, allocated=None):
+    """What a kubelet says of a container."""
+    return WireContainerStatus(
+        name=name, resources=WireAmounts(requests=requests or {}), allocated_resources=allocated
+    )
+
+
+INFEASIBLE = WireCondition(type="PodResizePending", status="True", reason="Infeasible")
+DEFERRED = WireCondition(type="PodResizePending", status="True", reason="Deferred")
+ONE = {"containers": [container({"cpu": 2})]}
+SIDECAR = {**ONE, "initContainers": [container({"cpu": 1}, name="side", restartPolicy="Always")]}
+INIT = {**ONE, "initContainers": [container({"cpu": 3}, name="side")]}
+POD_LEVEL = {**ONE, "resources": {"requests": {"cpu": 4}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "cpu"),
+    [
+        (ONE, {}, 2000),
+        (ONE, {"container_statuses": (WireContainerStatus(name="a"),)}, 2000),
+        (ONE, {"container_statuses": (in_place(requests={"cpu": "1"}, allocated={"cpu": "1"}),)}, 2000),
+        (ONE, {"container_statuses": (in_place(requests={"cpu": "5"}, allocated={"cpu": "2"}),)}, 5000),
+        (ONE, {"container_statuses": (in_place(requests={"cpu": "2"}, allocated={"cpu": "6"}),)}, 6000),
+        (ONE, {"container_statuses": (in_place("b", {"cpu": "9"}),)}, 2000),
+        (
+            ONE,
+            {"conditions": (DEFERRED,), "container_statuses": (in_place(requests={"cpu": "1"}),)},
+            2000,
+        ),
+        (
+            ONE,
+            {"conditions": (INFEASIBLE,), "container_statuses": (in_place(requests={"cpu": "1"}),)},
+            1000,
+        ),
+        (SIDECAR, {"init_container_statuses": (in_place("side", {"cpu": "4"}),)}, 6000),
+        (INIT, {"init_container_statuses": (in_place("side", {"cpu": "9"}),)}, 3000),
+        (POD_LEVEL, {"resources": WireAmounts(requests={"cpu": "7"})}, 7000),
+        (POD_LEVEL, {"resources": WireAmounts(), "allocated_resources": {"cpu": "6"}}, 6000),
+        (
+            POD_LEVEL,
+            {"conditions": (INFEASIBLE,), "resources": WireAmounts(requests={"cpu": "3"})},
+            3000,
+        ),
+    ],
+)
+def test_a_pod_that_is_resized_in_place_counts_as_kubernetes_counts_it(spec, status, cpu):
+    """The larger of what is asked, allocated and in effect; without what its node can never give."""
+    assert requests_of(PodSpec.read(spec), WirePodStatus(**status))["cpu"] == cpu
 
 
 def test_any_object_with_the_attributes_will_do():

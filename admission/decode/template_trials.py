@@ -1,0 +1,94 @@
+"""Pod templates that are tried by a dry run: which of them are equal, and what the API server's answers mean. Pure."""
+
+import re
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from admission.decode.topology_requests import pod_shape_of
+from admission.facts import PodShape
+from admission.wire import WirePod, WireStruct
+from queues.api import names
+from queues.api.reading.user_values import LONGEST_MESSAGE, UserValues, shortened
+from queues.errors import ApiError, ApiRefused
+
+#: Labels in which templates of different Jobs differ always: the API server writes the Job's name and uid there.
+_OF_ONE_JOB: Final = frozenset(
+    ("controller-uid", "job-name", names.CONTROLLER_UID, "batch.kubernetes.io/job-name", *names.OWN_NAMES)
+)
+#: Fields of a container in which the Jobs of a series differ, and on which no default and no check rests as a rule.
+_OF_ONE_RUN: Final = ("command", "args")
+
+#: What begins an answer and differs from one dry run to the next: the name that the pod would have had.
+_NAMED: Final = re.compile(r'^[Pp]ods? "[^"]*" is (?:forbidden|invalid): ')
+#: Refusals that say nothing of the pod: Muster may not ask, or somebody's webhook does not take part.
+_SAYS_NOTHING: Final = ('cannot create resource "pods"', "does not support dry run")
+#: Unauthorized, and such.
+_OF_THE_CALLER: Final = (401, 405, 408)
+
+
+class _Metadata(WireStruct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Template(msgspec.Struct):
+    metadata: _Metadata | None = None
+    spec: dict[str, msgspec.Raw] = {}
+
+
+_TEMPLATE: Final = msgspec.json.Decoder(_Template)
+_CONTAINERS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_POD: Final = msgspec.json.Decoder(WirePod)
+
+
+def template_digest(template: bytes) -> str:
+    """A digest that is equal for templates of which equal pods are made; "": the template cannot be read.
+
+    ``template``: as the API server writes it, with fields in its order. Commands and their arguments do not count.
+    """
+    try:
+        read = _TEMPLATE.decode(template)
+        spec: dict[str, Any] = dict(read.spec)
+        for field in ("containers", "initContainers"):
+            if field in spec:
+                spec[field] = [_of_every_run(each) for each in _CONTAINERS.decode(spec[field])]
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    meta = read.metadata or _Metadata()
+    said = [_of_every_job(meta.labels), _of_every_job(meta.annotations)]
+    return blake2b(msgspec.json.encode((said, spec)), digest_size=8).hexdigest()
+
+
+def _of_every_run(container: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    return {name: value for name, value in container.items() if name not in _OF_ONE_RUN}
+
+
+def _of_every_job(said: dict[str, str] | None) -> list[tuple[str, str]]:
+    return sorted((key, value) for key, value in (said or {}).items() if key not in _OF_ONE_JOB)
+
+
+def shape_answered(answer: bytes) -> PodShape | None:
+    """What the pod in an answer asks; None: it cannot be read."""
+    values = UserValues()
+    try:
+        pod = _POD.decode(answer)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    shape = pod_shape_of(pod.spec, pod.metadata.annotations, values, pinned=False)
+    return shape if values.obstacle is None else None
+
+
+def refusal_answered(error: ApiError) -> str:
+    """Why the API server would refuse the pods of a template; "": its answer does not say that it would.
+
+    Checks refuse with any code below 500. Not a refusal: no answer, too many requests, and what says nothing of the
+    pod itself.
+    """
+    if not isinstance(error, ApiRefused) or error.facts.get("status") in _OF_THE_CALLER:
+        return ""
+    said = str(error.facts.get("reason"))
+    if any(each in said for each in _SAYS_NOTHING):
+        return ""
+    return shortened(_NAMED.sub("", said), LONGEST_MESSAGE)

@@ -1,0 +1,173 @@
+"""What templates become: asked of the API server by dry runs, before their workloads are decided on.
+
+A dry run creates a pod and stores nothing: defaults, webhooks and checks of the API server act on it as on any other.
+There is one for each template of a namespace, however many workloads have it; answers are handed in as changes, in
+the stream that the informers fill. A workload waits for the answer for a moment at most: where that passes, or no
+answer can be had, the world is told so, and the answer that comes later is taken in then.
+
+An answer is asked for again after a while, sooner if it was a refusal, and at once when something has changed that
+decides what templates become; always only while a workload with the template waits.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from admission.decode.template_trials import refusal_answered, shape_answered, template_digest
+from admission.facts import Change, FactKind, TemplateFact, TemplateKey, WorkloadFact
+from admission.kube.client.client import Client
+from admission.kube.writers.rate_limit import RateLimiter
+from admission.kube.writers.work_queue import WorkQueue
+from admission.reconcile.trial_pod import pod_of_job, pod_of_task
+from admission.volcano_jobs.pods import PodRules
+from admission.workloads.kinds.batch_job import WireJob
+from admission.world.learned.templates import keys_of
+from admission.world.world import World
+from queues.api.api_resources import JOBS, PODS
+from queues.errors import ApiError, InvalidDocument
+from queues.workload import WorkloadKey, WorkloadKind
+
+_log = logging.getLogger(__name__)
+
+_JOB: Final = msgspec.json.Decoder(WireJob)
+
+#: Dry runs a second, and under way at a time: one takes the API server about as long as the creation of a pod.
+PER_SECOND: Final = 20.0
+AT_A_TIME: Final = 4
+#: Seconds for which workloads wait for the answer.
+PATIENCE: Final = 1.0
+#: Seconds after which what was told is asked again, though nothing is known to have changed.
+ANEW_AFTER: Final = 600.0
+
+
+class DryRunWriter:
+    """Dry runs of one term. ``check_lease`` raises Fenced once the leader's lease is no longer certain."""
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        check_lease: Callable[[], None],
+        *,
+        rules: PodRules,
+        hand_in: Callable[[Change], None],
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._check_lease = check_lease
+        self._rules = rules
+        self._hand_in = hand_in
+        self._limiter = RateLimiter(lambda: False, normal=PER_SECOND, when_busy=PER_SECOND)
+        #: Templates that are to be asked about, in order, by namespace. Namespaces take turns.
+        self._lines: dict[str, dict[TemplateKey, None]] = {}
+        #: Calls that tell the world that an answer takes too long.
+        self._impatience: dict[TemplateKey, asyncio.TimerHandle] = {}
+        self.queue: WorkQueue[TemplateKey] = WorkQueue(requeue=self._ask, finished=self._ended)
+
+    def reconcile(self, dirty: Iterable[WorkloadKey]) -> None:
+        """Ask about the templates of these workloads that are not known."""
+        for workload in dirty:
+            if self._waits(workload):
+                for key in keys_of(self._world.facts[workload]):
+                    if key.digest and not self._world.templates.is_current(key):
+                        self._ask(key)
+
+    def ask_anew(self) -> None:
+        """Ask about templates of which something has changed since they were asked about."""
+        for key in self._world.templates.take_outdated():
+            if self.queue.is_under_way(key):
+                self.queue.requeue_when_finished(key)
+            else:
+                self.queue.forget(key)
+                self._ask(key)
+
+    def _waits(self, workload: WorkloadKey) -> bool:
+        """Whether pods are to be made of the templates of a workload."""
+        state, fact = self._world.states.get(workload), self._world.facts.get(workload)
+        if state is None or fact is None or fact.obstacle is not None:
+            return False
+        return bool(fact.templates) and (state.needs_seats or state.is_untried)
+
+    def _ask(self, key: TemplateKey) -> None:
+        line = self._lines.get(key.namespace, {})
+        if key in line or self.queue.is_under_way(key) or self.queue.is_backing_off(key):
+            return
+        if not self._world.templates.is_told(key) and key not in self._impatience:
+            # With so many before it, it would wait in vain.
+            many = (len(line) + 1) * (len(self._lines) + 1) > PATIENCE * PER_SECOND
+            wait = 0.0 if many else PATIENCE
+            self._impatience[key] = asyncio.get_running_loop().call_later(
+                wait, self._tell, TemplateFact(key=key)
+            )
+        self._lines.setdefault(key.namespace, line)[key] = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin with what is next."""
+        while self._lines and self.queue.under_way() < AT_A_TIME:
+            namespace = next(iter(self._lines))
+            line = self._lines.pop(namespace)
+            key = next(iter(line))
+            del line[key]
+            if line:
+                self._lines[namespace] = line
+            self.queue.start(key, key, partial(self._try, key), f"dry run {key}")
+
+    def _ended(self, _: TemplateKey) -> None:
+        self._begin()
+
+    async def _try(self, key: TemplateKey) -> None:
+        await self._limiter.wait()
+        example = self._example(key)
+        if example is None:
+            self.queue.forget(key)
+            return self._tell(TemplateFact(key=key))
+        try:
+            pod = await self._pod(key, example)
+            if pod is None:  # it has changed meanwhile
+                self.queue.back_off(key)
+                return self._tell(TemplateFact(key=key))
+            collection = PODS.path(key.namespace)
+            answer = await self._client.create(collection, pod, dry_run=True, check_lease=self._check_lease)
+        except (ApiError, InvalidDocument) as error:
+            self.queue.back_off(key)
+            refusal = refusal_answered(error) if isinstance(error, ApiError) else ""
+            if not (refusal or self._world.templates.is_told(key)):
+                _log.info("dry run without an answer", extra={"template": str(key), "why": str(error)})
+            return self._tell(TemplateFact(key=key, refusal=refusal))
+        self.queue.reset(key)
+        self.queue.requeue_after(key, ANEW_AFTER)
+        return self._tell(TemplateFact(key=key, shape=shape_answered(answer)))
+
+    def _example(self, key: TemplateKey) -> WorkloadFact | None:
+        """A workload that waits with this template; None: there is none any more."""
+        users = self._world.templates.users_of(key)
+        return next((self._world.facts[each] for each in users if self._waits(each)), None)
+
+    async def _pod(self, key: TemplateKey, of: WorkloadFact) -> dict[str, Any] | None:
+        """A pod of the template; None: the workload is not as it was. Raises ApiError, InvalidDocument."""
+        if of.key.kind is WorkloadKind.VOLCANO_JOB:
+            named = zip(of.pod_sets, keys_of(of), strict=True)
+            return pod_of_task(
+                of.document, next(pods.name for pods, each in named if each == key), self._rules
+            )
+        job = _JOB.decode(await self._client.get(JOBS.path(of.namespace, of.name)))
+        template = bytes(job.spec.template)
+        return pod_of_job(job.metadata, template) if template_digest(template) == key.digest else None
+
+    def _tell(self, fact: TemplateFact) -> None:
+        """Hand in what is known of a template."""
+        timer = self._impatience.pop(fact.key, None)
+        if timer is not None:
+            timer.cancel()
+        self._hand_in(Change(FactKind.TEMPLATE, str(fact.key), fact))
+
+    async def stop(self) -> None:
+        """Cancel what is under way."""
+        while self._impatience:
+            self._impatience.popitem()[1].cancel()
+        await self.queue.stop()

@@ -1,0 +1,70 @@
+"""The pod that stands for all pods of a template in a dry run: as its controller would make it, tied to no node. Pure.
+
+It carries the label of released pods, so that Muster's own policies neither gate nor change it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from admission.volcano_jobs.job import read_job
+from admission.volcano_jobs.pods import PodRules, PodSettings, pod_manifest
+from admission.wire import WireMetadata
+from queues.api import names
+from queues.workload import AdmissionId, NodeName
+
+Document = dict[str, Any]
+
+#: The pod is never made.
+_NO_ADMISSION: Final = AdmissionId(0)
+
+
+def pod_of_job(job: WireMetadata, template: bytes) -> Document:
+    """A pod as the job controller makes it from the template of a batch/v1 Job."""
+    read = msgspec.json.decode(template)
+    said = read.get("metadata") or {}
+    labels, annotations = (_without_own(said.get(each)) for each in ("labels", "annotations"))
+    owner = {
+        "apiVersion": names.BATCH,
+        "kind": "Job",
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+    }
+    return {
+        "apiVersion": names.CORE,
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{job.name}-",
+            "namespace": job.namespace,
+            "labels": {**labels, names.RELEASED: "true"},
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": read["spec"],
+    }
+
+
+def pod_of_task(document: bytes, task_name: str, rules: PodRules) -> Document | None:
+    """A pod as Muster makes it for a task of a Volcano Job; None: the Job has no such task. Raises InvalidDocument.
+
+    ``document``: the Job as the API server has it.
+    """
+    job = read_job(document)
+    task = job.task(task_name)
+    if task is None:
+        return None
+    settings = PodSettings(admission=_NO_ADMISSION, rules=rules)
+    pod = pod_manifest(job, task, 0, NodeName(""), settings)
+    # A pod of this name may be there still, of an earlier attempt.
+    pod["metadata"]["generateName"] = f"{pod['metadata'].pop('name')}-"
+    affinity = (msgspec.json.decode(task.template).get("spec") or {}).get("affinity")
+    pod["spec"].pop("affinity")
+    if affinity:
+        pod["spec"]["affinity"] = affinity
+    return pod
+
+
+def _without_own(said: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in (said or {}).items() if key not in names.OWN_NAMES}

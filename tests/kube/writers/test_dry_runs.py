@@ -1,0 +1,300 @@
+"""What pods of a template will ask, as the API server itself tells by dry runs that store nothing."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from admission.facts import Change, TemplateFact, WorkloadFact
+from admission.kube.client.client import Client
+from admission.kube.writers import dry_runs, work_queue
+from admission.kube.writers.dry_runs import DryRunWriter
+from admission.volcano_jobs.pods import PodRules
+from admission.wire import WirePod
+from admission.workloads.inputs import Timeouts
+from admission.workloads.kinds import read_pod
+from admission.workloads.kinds.batch_job import WireJob, job_fact
+from admission.workloads.kinds.volcano_job import WireVolcanoJob, volcano_job_fact
+from admission.world.world import World
+from queues.api.api_resources import JOBS, LIMIT_RANGES, PODS, RUNTIME_CLASSES, SERVICE_ACCOUNTS
+from queues.resources import Resources
+from queues.world_rows import WorldRows
+from tests.builders.facts import NOW, gone, seen
+from tests.builders.volcano_jobs import document
+from tests.fakes.fake_api_server import FakeApiServer, answers, hangs
+from tests.kube.support.cluster_objects import becomes, exists
+from tests.waiting import eventually
+
+QUEUE = {"muster.dev/queue-name": "team"}
+
+
+class Asking:
+    """The writer of dry runs with a world that it asks for."""
+
+    def __init__(self, api: Client) -> None:
+        self.api = api
+        self.told: list[TemplateFact] = []
+        self.world = World(WorldRows(), Timeouts(dry_run=2))
+        self.writer = DryRunWriter(api, self.world, lambda: None, rules=PodRules(), hand_in=self._hand_in)
+
+    def _hand_in(self, change: Change) -> None:
+        assert isinstance(change.fact, TemplateFact)
+        self.told.append(change.fact)
+        self.world.observe([change])
+        self.world.refresh(NOW)
+
+    def about(self, *facts: WorkloadFact) -> None:
+        self.world.observe(map(seen, facts))
+        self.world.number({fact.key: number for number, fact in enumerate(facts)})
+        self.writer.reconcile(self.world.refresh(NOW))
+
+    async def answer(self, *facts: WorkloadFact) -> TemplateFact:
+        self.about(*facts)
+        await eventually(lambda: bool(self.told), "an answer")
+        return self.told[-1]
+
+    def dry_runs(self) -> int:
+        """Pods that the API server was asked to make."""
+        return sum(
+            count for (verb, kind, _), count in self.api.counts.items() if (verb, kind) == ("POST", "pods")
+        )
+
+
+@pytest_asyncio.fixture
+async def asking(api: Client) -> AsyncIterator[Asking]:
+    known = Asking(api)
+    yield known
+    await known.writer.stop()
+
+
+@pytest_asyncio.fixture
+async def misled(client: Client) -> AsyncIterator[Asking]:
+    """The same, of a server that does not answer as it should."""
+    known = Asking(client)
+    yield known
+    await known.writer.stop()
+
+
+async def made(api: Client, namespace: str, name: str = "train", **spec: Any) -> WorkloadFact:
+    container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never", **spec}}
+    job = {"metadata": {"name": name, "labels": QUEUE}, "spec": {"suspend": True, "template": template}}
+    await becomes(lambda: exists(api, SERVICE_ACCOUNTS.path(namespace, "default")))
+    raw = await api.create(JOBS.path(namespace), job)
+    return job_fact(msgspec.json.decode(raw, type=WireJob))
+
+
+async def posted(api: Client, path: str, name: str, **content: Any) -> None:
+    await api.create(path, {"metadata": {"name": name}, **content})
+
+
+async def test_jobs_of_one_template_share_a_dry_run_that_shows_what_a_namespace_adds(
+    asking: Asking, namespace: str
+) -> None:
+    limits = [{"type": "Container", "defaultRequest": {"memory": "1Gi"}, "max": {"cpu": "4"}}]
+    await posted(asking.api, LIMIT_RANGES.path(namespace), "defaults", spec={"limits": limits})
+    facts = [await made(asking.api, namespace, f"train-{number}") for number in range(5)]
+    told = await asking.answer(*facts)
+    assert told.shape is not None
+    assert told.shape.takes == Resources({"cpu": 1000, "memory": 2**30, "pods": 1})
+    assert asking.dry_runs() == 1
+    assert all(asking.world.states[fact.key].needs_seats for fact in facts)
+    pods = msgspec.json.decode(await asking.api.get(PODS.path(namespace)))
+    assert pods["items"] == [], "nothing is stored"
+    asking.about(await made(asking.api, namespace, "train-6"))
+    assert asking.dry_runs() == 1, "what was told once holds for the next Job"
+
+    large = {"name": "main", "image": "train", "resources": {"requests": {"cpu": "8"}}}
+    refused = await made(asking.api, namespace, "large", containers=[large])
+    asking.told.clear()
+    assert "must be less than or equal to cpu limit of 4" in (await asking.answer(refused)).refusal
+
+
+async def test_a_runtime_class_adds_its_overhead_and_chooses_nodes(asking: Asking, namespace: str) -> None:
+    await posted(
+        asking.api,
+        RUNTIME_CLASSES.path(),
+        f"kata-{namespace}",
+        handler="kata",
+        overhead={"podFixed": {"cpu": "250m"}},
+        scheduling={"nodeSelector": {"runtime": "kata"}},
+    )
+    fact = await made(asking.api, namespace, runtimeClassName=f"kata-{namespace}")
+    asking.about(fact)
+    # The API server may refuse first: a class is known to its check a moment later.
+    await eventually(lambda: any(each.shape for each in asking.told), "the class to be known")
+    shape = next(each.shape for each in asking.told if each.shape is not None)
+    assert shape.takes == Resources({"cpu": 1250, "pods": 1})
+    assert shape.nodes.selector == (("runtime", "kata"),)
+    pods = asking.world.states[fact.key].workload.pod_sets
+    assert [(each.takes, each.nodes.selector) for each in pods] == [(shape.takes, shape.nodes.selector)]
+
+
+async def test_a_task_of_a_volcano_job_is_tried_as_muster_would_make_it(
+    asking: Asking, namespace: str
+) -> None:
+    await becomes(lambda: exists(asking.api, SERVICE_ACCOUNTS.path(namespace, "default")))
+    fact = volcano(namespace)
+    told = await asking.answer(fact)
+    assert told.shape is not None, told.refusal
+    assert told.shape.takes.fits(fact.pod_sets[0].takes)
+    assert told.shape.nodes.affinity == fact.pod_sets[0].nodes.affinity, "the dry run is tied to no node"
+
+
+def volcano(namespace: str, name: str = "train", **spec: Any) -> WorkloadFact:
+    metadata = {"namespace": namespace, "name": name, "uid": f"uid-of-{name}"}
+    raw = msgspec.json.encode({**document(**{"plugins": {}, **spec}), "metadata": metadata})
+    return volcano_job_fact(msgspec.json.decode(raw, type=WireVolcanoJob), raw)
+
+
+# ── answers that do not come ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_nobody_waits_long_for_an_answer_that_does_not_come(
+    misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_runs, "PATIENCE", 0.1)
+    server.once("POST", hangs)
+    fact = volcano("ns")
+    told = await misled.answer(fact)
+    assert not told.is_known
+    assert misled.world.states[fact.key].needs_seats
+
+
+async def test_failures_are_no_refusals_and_are_tried_again(
+    misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
+    fact = volcano("ns")
+    server.once("POST", answers(500, "failed calling webhook"))
+    server.once("POST", answers(403, 'pods "train-1" is forbidden: exceeded quota: team'))
+    assert not (await misled.answer(fact)).is_known
+    assert misled.world.states[fact.key].needs_seats
+    await eventually(lambda: misled.told[-1].refusal == "exceeded quota: team", "the second attempt")
+    assert misled.world.states[fact.key].workload.obstacle is not None
+    await eventually(lambda: len(server.seen("POST")) > 2, "the third attempt")
+
+
+async def test_templates_beyond_what_can_be_tried_at_once_are_decided_on_as_they_are_written(
+    misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_runs, "PATIENCE", 3600.0)
+    monkeypatch.setattr(dry_runs, "PER_SECOND", 10 / 3600)
+    server.once("POST", hangs, times=dry_runs.AT_A_TIME)
+    facts = [volcano("ns", f"train-{number}", minAvailable=1, tasks=[task(number)]) for number in range(50)]
+    misled.about(*facts)
+    await eventually(lambda: len(misled.told) > 40, "most of them to be let through")
+    assert not any(told.is_known for told in misled.told)
+
+
+def task(cpu: int) -> dict[str, Any]:
+    container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": str(cpu + 1)}}}
+    return {"name": "worker", "replicas": 1, "template": {"spec": {"containers": [container]}}}
+
+
+async def test_nothing_is_asked_about_what_does_not_wait(misled: Asking, server: FakeApiServer) -> None:
+    gone_at_once = volcano("ns")
+    misled.world.observe([seen(gone_at_once)])
+    dirty = misled.world.refresh(NOW)
+    misled.world.observe([gone(gone_at_once)])
+    misled.world.refresh(NOW)
+    misled.writer.reconcile(dirty)
+    misled.about(replace(volcano("ns", "b"), finished=True), replace(volcano("ns", "c"), templates=()))
+    assert not misled.writer.queue.is_busy()
+    assert server.seen("POST") == []
+
+
+# ── the amounts themselves ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def amounts(**requests: str) -> dict[str, Any]:
+    return {"requests": {"cpu": "0", "memory": "0", **requests}}
+
+
+#: Specs of pods whose sums are not obvious.
+SPECS: dict[str, dict[str, Any]] = {
+    "containers": {"containers": [amounts(cpu="1"), amounts(cpu="250m", memory="1Gi")]},
+    "init": {"containers": [amounts(cpu="1")], "initContainers": [amounts(cpu="3"), amounts(memory="2Gi")]},
+    "sidecar": {
+        "containers": [amounts(cpu="1", memory="1Gi")],
+        "initContainers": [{**amounts(cpu="2"), "restartPolicy": "Always"}, amounts(cpu="2", memory="3Gi")],
+    },
+    "late-sidecar": {
+        "containers": [amounts(cpu="1")],
+        "initContainers": [amounts(cpu="4"), {**amounts(cpu="1500m"), "restartPolicy": "Always"}],
+    },
+    "pod-level": {
+        "containers": [amounts(cpu="1"), amounts(memory="1Gi")],
+        "resources": {"requests": {"cpu": "5"}},
+    },
+    "limits": {
+        "containers": [{"limits": {"cpu": "2", "memory": "1Gi"}}],
+        "resources": {"limits": {"memory": "4Gi"}},
+    },
+}
+
+
+def pod(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    made = dict(spec)
+    for field in ("containers", "initContainers"):
+        if field in spec:
+            made[field] = [
+                {
+                    "name": f"{field.lower()}-{index}",
+                    "image": "x",
+                    "resources": {key: value for key, value in each.items() if key in ("requests", "limits")},
+                    **{key: value for key, value in each.items() if key == "restartPolicy"},
+                }
+                for index, each in enumerate(spec[field])
+            ]
+    return {"metadata": {"name": name}, "spec": {**made, "schedulingGates": [{"name": "test"}]}}
+
+
+async def test_pods_ask_what_kubernetes_counts_in_its_own_quotas(api: Client, namespace: str) -> None:
+    """A ResourceQuota is charged by the same function by which kube-scheduler charges nodes."""
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    hard = {"requests.cpu": "100", "requests.memory": "100Gi", "pods": "100"}
+    await posted(api, quotas, "all", spec={"hard": hard})
+
+    async def used() -> dict[str, str]:
+        found: dict[str, str] = (
+            msgspec.json.decode(await api.get(f"{quotas}/all")).get("status", {}).get("used", {})
+        )
+        return found
+
+    async def is_counted() -> bool:
+        return bool(await used())
+
+    await becomes(is_counted)
+    ours = Resources({})
+    for name, spec in SPECS.items():
+        await _created(api, namespace, pod(name, spec))
+        raw = await api.get(PODS.path(namespace, name))
+        ours = ours + read_pod(msgspec.json.decode(raw, type=WirePod)).shape.takes
+        theirs = await used()
+        found = Resources(
+            {
+                "cpu": int(1000 * _number(theirs["requests.cpu"])),
+                "memory": int(_number(theirs["requests.memory"])),
+                "pods": int(theirs["pods"]),
+            }
+        )
+        assert ours == found, name
+
+
+async def _created(api: Client, namespace: str, document: dict[str, Any]) -> None:
+    async def there() -> bool:
+        await api.create(PODS.path(namespace), document)
+        return True
+
+    await becomes(there)
+
+
+def _number(quantity: str) -> float:
+    for suffix, factor in (("Gi", 2.0**30), ("Mi", 2.0**20), ("m", 0.001)):
+        if quantity.endswith(suffix):
+            return float(quantity.removesuffix(suffix)) * factor
+    return float(quantity)
