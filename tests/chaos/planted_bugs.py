@@ -419,6 +419,10 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
 }
 
 
+#: Variable that names the bug of the replicas that are started.
+VARIABLE: Final = "CHAOS_BUG"
+
+
 def plant(name: str) -> None:
     """Plant a bug in this process. Raises KeyError: there is none of that name."""
     BUGS[name].plant()

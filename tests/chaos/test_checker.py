@@ -135,6 +135,12 @@ def a_lease_is_renewed_after_its_end() -> History:
     return story.history()
 
 
+def a_lease_of_others_is_renewed() -> History:
+    story = good_story()
+    story.commit(("leases", lease(1, LEADER, 5.0), lease(1, LEADER, 60.0)), writer="replica-2")
+    return story.history()
+
+
 def a_deposed_leader_writes() -> History:
     story = good_story()
     expired, won = lease(1, LEADER, 0.5), lease(2, "replica-2", 60.0)
@@ -275,6 +281,12 @@ def a_pod_that_was_taken_back_does_not_return() -> History:
     return story.history()
 
 
+def what_a_user_wrote_is_overwritten() -> History:
+    story = good_story()
+    story.change(JOB, "jobs.batch.volcano.sh", LEADER, lambda job: job["spec"].update(minAvailable=0))
+    return story.history()
+
+
 def a_group_is_completed_before_its_pods() -> History:
     story = good_story()
     story.put(
@@ -404,6 +416,7 @@ BROKEN = (
     (leaders.each_term_has_one_leader, a_lease_is_taken_before_its_end),
     (leaders.each_term_has_one_leader, a_term_is_left_out),
     (leaders.each_term_has_one_leader, a_lease_is_renewed_after_its_end),
+    (leaders.each_term_has_one_leader, a_lease_of_others_is_renewed),
     (leaders.only_the_leader_writes, a_deposed_leader_writes),
     (leaders.only_the_leader_writes, two_replicas_write_in_one_term),
     (leaders.only_the_leader_writes, a_plan_is_applied_without_the_fence),
@@ -422,6 +435,7 @@ BROKEN = (
     (pods.nodes_are_never_too_small_for_their_pods, pods_are_let_go_for_a_node_that_is_too_small),
     (pods.no_pod_is_made_again_twice, a_pod_is_made_again_twice),
     (pods.pods_without_owner_come_back, a_pod_that_was_taken_back_does_not_return),
+    (pods.what_users_write_stays, what_a_user_wrote_is_overwritten),
     (ending.no_end_is_told_early, a_group_is_completed_before_its_pods),
     (ending.no_defect_is_logged, a_defect_is_logged),
     (ending.the_run_comes_to_rest, it_never_comes_to_rest),

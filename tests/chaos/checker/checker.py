@@ -34,6 +34,7 @@ from tests.chaos.checker.pods import (
     pods_run_only_as_admitted,
     pods_without_owner_come_back,
     what_succeeded_never_runs_again,
+    what_users_write_stays,
 )
 from tests.chaos.checker.recording import Recording
 from tests.chaos.history import History
@@ -56,6 +57,7 @@ CHECKS: Final = (
     nodes_are_never_too_small_for_their_pods,
     what_succeeded_never_runs_again,
     no_pod_is_made_again_twice,
+    what_users_write_stays,
     no_end_is_told_early,
     no_defect_is_logged,
     # At rest.

@@ -16,18 +16,23 @@ _STAMPED: Final = ("postings", "decisions", "admissions")
 
 def each_term_has_one_leader(recording: Recording) -> Iterator[Breach]:
     """Terms grow by one; a lease is taken only after its end, and renewed only by its holder before its end."""
+    winners: dict[int, str] = {}
     for transaction in recording.transactions:
         for change in transaction.of("leases"):
-            yield from _wrong_lease(change)
+            if change.after is not None:
+                winner = winners.setdefault(change.after["term"], change.writer)
+                yield from _wrong_lease(change, winner)
 
 
-def _wrong_lease(change: RowChange) -> Iterator[Breach]:
+def _wrong_lease(change: RowChange, winner: str) -> Iterator[Breach]:
     before, after = change.before, change.after
     if after is None:
         yield Breach(what="the lease is deleted", row=change.number)
         return
     if before is None:
         return
+    if change.writer != winner:
+        yield Breach(what=f"{change.writer} renewed term {after['term']} of {winner}", row=change.number)
     left = _seconds(before["expires"]) - change.at
     if after["term"] == before["term"]:
         if after["holder"] != before["holder"]:

@@ -11,6 +11,7 @@ from tests.chaos.checker.ledger import Seat
 from tests.chaos.checker.objects import (
     ENDED,
     GPU,
+    Life,
     PodLife,
     allocatable_of,
     annotations_of,
@@ -23,7 +24,7 @@ from tests.chaos.checker.objects import (
     phase_of,
     requests_of,
 )
-from tests.chaos.checker.recording import CLOCKS_DIFFER, AdmissionLife, Recording, is_replica
+from tests.chaos.checker.recording import CLOCKS_DIFFER, KINDS, AdmissionLife, Recording, is_replica
 from tests.chaos.history import SCHEDULER, USER, Document, ObjectChange
 
 #: What nodes never have too little of.
@@ -288,3 +289,30 @@ def _has_group(recording: Recording, pod: PodLife) -> bool:
     """Whether the PodGroup of a pod is there at the end, if it has one."""
     name = group_of(pod.document)
     return not name or any(life.is_there for life in recording.of("podgroups") if life.name == name)
+
+
+#: Parts of the spec of a Job that a release or a suspension writes.
+_OF_RELEASE: Final = ("suspend", "template")
+
+
+def what_users_write_stays(recording: Recording) -> Iterator[Breach]:
+    """Muster changes of a Job's spec whether it is suspended and where its pods run, and nothing that a user wrote."""
+    for life in recording.of(*KINDS):
+        for before, after in pairwise(life.changes):
+            if not is_replica(after.writer) or after.change == "DELETED":
+                continue
+            mine, theirs = _written(life, before.document), _written(life, after.document)
+            if mine != theirs:
+                what = f"{after.writer} changed {life} from {mine} to {theirs}"
+                yield Breach(what=what, change=after.number)
+
+
+def _written(life: Life, document: Document) -> Document:
+    """What of a spec is the user's."""
+    spec = document.get("spec") or {}
+    if life.first.resource == "pods":
+        return {"containers": spec.get("containers")}
+    found = {name: value for name, value in spec.items() if name not in _OF_RELEASE}
+    if life.first.resource == "jobs":
+        found["containers"] = spec["template"]["spec"]["containers"]
+    return found
