@@ -68,6 +68,7 @@ class TurnPlan:
         plan = self.plan
         moving = (
             *plan.starts,
+            *plan.ready,
             *(free.admission for free in plan.frees),
             *(evict.admission for evict in plan.evicts),
         )
@@ -100,6 +101,7 @@ class TurnPlan:
                 frees=tuple(each for each in plan.frees if its(each.admission)),
                 adopts=tuple(each for each in plan.adopts if each.admit.workload in workloads),
                 starts=tuple(id_ for id_ in plan.starts if its(id_)),
+                ready=tuple(id_ for id_ in plan.ready if its(id_)),
                 evicts=tuple(each for each in plan.evicts if its(each.admission)),
                 claims=tuple(each for each in plan.claims if each.workload in workloads),
                 dropped=tuple(key for key in plan.dropped if key in workloads),
@@ -183,6 +185,7 @@ async def _write(
     if plan.frees:
         failpoint("freeing")
     await ledger.start(tx, transaction, plan.starts)
+    await ledger.note_ready(tx, transaction, plan.ready)
     adopted = await ledger.adopt(tx, transaction, plan.adopts, turn.users)
     outcome = await ledger.admit(tx, transaction, plan.admits, turn.users)
     evicted = await ledger.evict(tx, transaction, plan.evicts)

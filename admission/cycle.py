@@ -259,9 +259,11 @@ class Cycle:
                 if (by := evict.facts.get("for")) is not None
             },
         )
+        ready = frozenset(plan.ready)
         lost = ((world.admissions[evict.admission].workload, evict) for evict in applied.evicted)
         for key, setback in setbacks_of(lost).items():
             world.put_setback(key, setback, plan.now)
+        world.put_ready({admission.workload for admission in applied.admissions if admission.id in ready})
         for job in applied.jobs:
             world.put_job(job.key, job.new)
         changed = {**reasons.changed, **applied.dropped}

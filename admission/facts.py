@@ -59,6 +59,10 @@ class NodeFact:
         """Whether an administrator has vouched, by Kubernetes' own taint, that nothing runs there any more."""
         return any(taint.key == names.OUT_OF_SERVICE for taint in self.taints)
 
+    def offer(self) -> tuple[object, ...]:
+        """What of the node matters to the seats on it."""
+        return (self.ready, self.unschedulable, self.allocatable, self.out_of_service)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFact:
@@ -155,6 +159,8 @@ class Conduct:
     #: None: not given.
     preemptable: bool | None = None
     cooldown: int = 0
+    #: Another value than before has the workload tried again that was held back because its pods did not get ready.
+    retry: str = ""
 
 
 NOTHING_SAID: Final = Conduct()
@@ -233,9 +239,14 @@ class PodFact:
     namespace: str
     name: str
     phase: PodPhase
-    ready: bool = False
+    #: Since when (seconds) all its containers are ready, or have completed; None: they are not.
+    ready_since: int | None = None
+    #: What a container that is not ready waits for, in a few words; "": it only starts, or all are ready.
+    waits_for: str = ""
     #: Bound to this node.
     node: NodeName | None = None
+    #: When (seconds) it was bound; 0: it is not, or does not say.
+    bound_at: int = 0
     #: Still carries the gate ``muster.dev/admission``.
     gated: bool = False
     #: Carries scheduling gates other than Muster's.

@@ -187,12 +187,21 @@ class WireTerminated(WireStruct):
     """How a container ended."""
 
     exit_code: Int32 = 0
+    reason: str | None = None
     finished_at: str | None = None
+
+
+class WireWaiting(WireStruct):
+    """Why a container does not run."""
+
+    reason: str | None = None
+    message: str | None = None
 
 
 class WireContainerState(WireStruct):
     """What a container does now."""
 
+    waiting: WireWaiting | None = None
     terminated: WireTerminated | None = None
 
 
@@ -202,6 +211,7 @@ class WireContainerStatus(WireStruct):
     name: str = ""
     resources: WireAmounts | None = None
     allocated_resources: dict[str, Quantity] | None = None
+    ready: bool = False
     restart_count: Int32 = 0
     state: WireContainerState | None = None
 

@@ -51,6 +51,8 @@ class Admission:
     state: AdmissionState = AdmissionState.OPEN
     #: Every seat has had a bound pod: from now on a lost seat is repaired, and the gang is not rolled back.
     started: bool = False
+    #: All its pods have been ready together for a while: from now on it does not go back for pods that are not.
+    ready: bool = False
     #: Adopted pods, which ran before they were in the ledger (uid → index of the seat).
     adopted: Mapping[str, int] | None = None
     #: Seconds since the epoch.
@@ -105,21 +107,49 @@ class LastPreemption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unready:
+    """How often the pods of a workload did not get ready in time, as its object was then."""
+
+    #: What the object was: the count does not hold for another one.
+    revision: str
+    times: int = 1
+    #: Which pods were not ready the last time, and what they waited for.
+    message: str
+
+    def after(self, before: "Unready | None") -> "Unready":
+        """This one, counted after those before it."""
+        if before is None or before.revision != self.revision:
+            return self
+        return replace(self, times=before.times + self.times)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setbacks:
     """How often a workload went back to waiting, and what follows for its next try: its row of ``backoffs``."""
 
     #: No attempt before this second (since the epoch); 0: it was never rolled back.
     not_before: int = 0
-    #: Times its pods did not come up and it was rolled back.
+    #: Times its pods did not come up and it was rolled back, since they were last ready.
     rollbacks: int = 0
+    #: How often its pods did not get ready in time.
+    unready: Unready | None = None
     #: Times it was evicted for another workload.
     evictions: int = 0
     #: Second of the last of these evictions (since the epoch); 0: there was none.
     waiting_since: int = 0
 
-    def rolled_back(self, not_before: int) -> "Setbacks":
-        """After one rollback more."""
-        return replace(self, not_before=max(not_before, self.not_before), rollbacks=self.rollbacks + 1)
+    def rolled_back(self, not_before: int, unready: Unready | None = None) -> "Setbacks":
+        """After one rollback more. ``unready``: its pods were not ready in time; None: it had another cause."""
+        return replace(
+            self,
+            not_before=max(not_before, self.not_before),
+            rollbacks=self.rollbacks + 1,
+            unready=self.unready if unready is None else unready.after(self.unready),
+        )
+
+    def got_ready(self) -> "Setbacks":
+        """After its pods were ready: what failed before does not count any more."""
+        return replace(self, rollbacks=0, unready=None)
 
     def evicted(self, now: int) -> "Setbacks":
         """After one eviction more."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from queues.admissions import Admission, AdmissionState, Claim, Seat
+from queues.admissions import Admission, AdmissionState, Claim, Seat, Unready
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
@@ -81,6 +81,8 @@ class Evict:
     message: str
     #: The workload may be tried again from this time on (seconds since the epoch).
     not_before: int = 0
+    #: Its pods were not ready in time, which counts for this revision of its object; None: it has another cause.
+    revision: str | None = None
     #: Workload that gets the room (preemption, reclaim); None: none does.
     beneficiary: WorkloadKey | None = None
     #: The numbers it was decided on, JSON-able.
@@ -95,6 +97,8 @@ class Setback:
     not_before: int = 0
     #: It was evicted for another workload.
     displaced: bool = False
+    #: Its pods were not ready in time; None: they were, or there was none of that.
+    unready: Unready | None = None
 
 
 def setbacks_of(evicts: Iterable[tuple[WorkloadKey, Evict]]) -> dict[WorkloadKey, Setback]:
@@ -105,6 +109,9 @@ def setbacks_of(evicts: Iterable[tuple[WorkloadKey, Evict]]) -> dict[WorkloadKey
         found[key] = Setback(
             not_before=max(before.not_before, evict.not_before),
             displaced=before.displaced or evict.beneficiary is not None,
+            unready=before.unready
+            if evict.revision is None
+            else Unready(revision=evict.revision, message=evict.message),
         )
     return {key: each for key, each in found.items() if each != Setback()}
 
@@ -122,6 +129,8 @@ class Plan:
     adopts: tuple[Adopt, ...] = ()
     #: Admissions of which every seat has a bound pod now.
     starts: tuple[AdmissionId, ...] = ()
+    #: Admissions with pods that have been ready together for a while now.
+    ready: tuple[AdmissionId, ...] = ()
     evicts: tuple[Evict, ...] = ()
     #: New claims.
     claims: tuple[Claim, ...] = ()
@@ -138,6 +147,7 @@ class Plan:
             self.frees
             or self.adopts
             or self.starts
+            or self.ready
             or self.evicts
             or self.claims
             or self.dropped
@@ -158,6 +168,8 @@ class Plan:
         changed: dict[AdmissionId, Admission] = {}
         for id_ in self.starts:
             changed[id_] = replace(before[id_], started=True)
+        for id_ in self.ready:
+            changed[id_] = replace(changed.get(id_, before[id_]), ready=True)
         for evict in self.evicts:
             admission = changed.get(evict.admission, before[evict.admission])
             changed[evict.admission] = replace(admission, state=AdmissionState.EVICTING)
@@ -172,7 +184,7 @@ class Plan:
         for adopt in self.adopts:
             id_ = next(numbers)
             opened = adopt.admit.opened(id_, self.now, users.get(adopt.admit.workload, ""))
-            changed[id_] = replace(opened, adopted=dict(adopt.pods), started=True)
+            changed[id_] = replace(opened, adopted=dict(adopt.pods), started=True, ready=True)
         for admit in self.admits:
             id_ = next(numbers)
             changed[id_] = admit.opened(id_, self.now, users.get(admit.workload, ""))

@@ -38,6 +38,8 @@ class ReasonCode(StrEnum):
     NOT_ENOUGH_PODS = "NotEnoughPods"
     #: The workload was evicted a short time ago and is not tried again before a given time.
     BACKOFF = "Backoff"
+    #: Its pods did not get ready as often as its queue allows; it is not tried again before its object changes.
+    BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
     #: The pods of an earlier admission are not gone yet.
     DRAINING = "Draining"
     #: As Draining, before the workload is considered again.
@@ -96,6 +98,8 @@ class ReasonCode(StrEnum):
     SEAT_MISMATCH = "SeatMismatch"
     #: What the workload asks is not what was admitted.
     REQUEST_CHANGED = "RequestChanged"
+    #: Pods were not ready a given time after the last one was bound. On a gang that has its seats: they are not yet.
+    NOT_READY = "NotReady"
     #: The gang lost members that its domain has no room for, and starts again whole somewhere else.
     TAKEN_BACK = "TakenBack"
     #: A workload of higher priority in the same queue needs the resources.

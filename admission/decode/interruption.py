@@ -23,5 +23,6 @@ def conduct_of(
         # As in Volcano, what is neither true nor false is false.
         preemptable=None if preemptable is None else preemptable[:8].lower() in ("true", "1", "t"),
         cooldown=duration(said.get(names.COOLDOWN_TIME)) or 0,
+        retry=shortened(said.get(names.RETRY, "")),
     )
     return NOTHING_SAID if conduct == NOTHING_SAID else one(conduct)

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.fields import condition, defect, explained, is_true, one, seconds
+from admission.decode.fields import condition, defect, explained, one, seconds
 from admission.decode.interruption import conduct_of
+from admission.decode.pod_readiness import readiness_of
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodController, PodFact, PodPhase, PodShape
 from admission.wire import (
@@ -81,6 +82,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
     shape = pod_shape_of(spec, annotations, values, pinned=admission is not None, status=status)
     phase = _phase(status.phase)
+    readiness = readiness_of(status)
     of_template = counted_labels({key: value for key, value in labels.items() if key not in _OF_ONE_POD})
     task = values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels))
     return PodFact(
@@ -88,8 +90,10 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         namespace=one(meta.namespace),
         name=meta.name,
         phase=phase,
-        ready=is_true(status.conditions, "Ready"),
+        ready_since=readiness.since,
+        waits_for=readiness.waits_for,
         node=one(NodeName(spec.node_name)) if spec.node_name else None,
+        bound_at=readiness.bound_at if spec.node_name else 0,
         gated=gated,
         held_by_others=len(gates) > gated,
         deleting=meta.deletion_timestamp is not None,

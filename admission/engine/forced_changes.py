@@ -120,6 +120,7 @@ def within(
     evicted = limit.take(evicts(snapshot, freed), lambda _: 1)
     adopted = limit.take(adopts(snapshot, trial, seats), lambda adopt: len(adopt.admit.seats))
     started = limit.take(sorted(snapshot.started), lambda _: 1)
+    ready = limit.take(sorted(snapshot.ready), lambda _: 1)
     return Plan(
         now=snapshot.now,
         ledger_seq=snapshot.ledger_seq,
@@ -127,6 +128,7 @@ def within(
         evicts=evicted,
         adopts=adopted,
         starts=started,
+        ready=ready,
         stopped=limit.is_reached(),
     )
 

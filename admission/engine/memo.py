@@ -204,7 +204,7 @@ class Memo:
             return None
         if self.until is not None and snapshot.now >= self.until:
             return None
-        if snapshot.ended or snapshot.evictable or snapshot.unbooked or snapshot.started:
+        if snapshot.changes_anyway():
             return None
         same = (
             before.nodes.used is snapshot.nodes.used

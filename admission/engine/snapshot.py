@@ -24,6 +24,8 @@ class Rollback(NamedTuple):
     message: str
     #: The workload is not tried again before that second (since the epoch).
     not_before: int
+    #: Its pods were not ready in time, which counts for this revision of its object; None: it has another cause.
+    revision: str | None = None
 
 
 class UnbookedPod(NamedTuple):
@@ -78,6 +80,8 @@ class Snapshot:
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     #: Admissions with a bound pod in every seat for the first time.
     started: tuple[AdmissionId, ...] = ()
+    #: Admissions with pods that have been ready together for a while, for the first time.
+    ready: tuple[AdmissionId, ...] = ()
     #: Admissions to take back whole: refused by the stock scheduler, owner gone, …
     evictable: Mapping[AdmissionId, Rollback] = field(default_factory=dict)
     unbooked: tuple[Unbooked, ...] = ()
@@ -101,9 +105,17 @@ class Snapshot:
 
     def workloads(self) -> frozenset[WorkloadKey]:
         """Workloads that a decision may read or change."""
-        moving = {self.admissions[id_].workload for id_ in (*self.ended, *self.started, *self.evictable)}
+        moving = {self.admissions[id_].workload for id_ in self._changing()}
         unbooked = {each.workload for each in self.unbooked}
         return frozenset((*self.pending, *self.holders, *self.claims, *moving, *unbooked))
+
+    def _changing(self) -> tuple[AdmissionId, ...]:
+        """Admissions that change, whatever is decided."""
+        return (*self.ended, *self.started, *self.ready, *self.evictable)
+
+    def changes_anyway(self) -> bool:
+        """True if the next plan has changes that nothing has to be decided for."""
+        return bool(self.ended or self.started or self.ready or self.evictable or self.unbooked)
 
     def without(self, workloads: AbstractSet[WorkloadKey]) -> "Snapshot":
         """The snapshot in which these workloads ask for nothing and nothing of them changes: what they hold stays."""
@@ -119,6 +131,7 @@ class Snapshot:
             ended={id_: seats for id_, seats in self.ended.items() if stays(id_)},
             evictable={id_: each for id_, each in self.evictable.items() if stays(id_)},
             started=tuple(id_ for id_ in self.started if stays(id_)),
+            ready=tuple(id_ for id_ in self.ready if stays(id_)),
             unbooked=tuple(each for each in self.unbooked if each.workload not in workloads),
         )
 
@@ -172,7 +185,7 @@ class Snapshot:
     def _left_out(self, plan: Plan) -> dict[str, Any]:
         """Forced changes that the plan leaves to the next turn."""
         if not plan.stopped:
-            return {"ended": {}, "evictable": {}, "started": (), "unbooked": ()}
+            return {"ended": {}, "evictable": {}, "started": (), "ready": (), "unbooked": ()}
         freed = {free.admission for free in plan.frees}
         evicted = {evict.admission for evict in plan.evicts}
         adopted = {adopt.admit.workload for adopt in plan.adopts}
@@ -180,6 +193,7 @@ class Snapshot:
             "ended": {number: seats for number, seats in self.ended.items() if number not in freed},
             "evictable": {number: each for number, each in self.evictable.items() if number not in evicted},
             "started": tuple(number for number in self.started if number not in plan.starts),
+            "ready": tuple(number for number in self.ready if number not in plan.ready),
             "unbooked": tuple(each for each in self.unbooked if each.workload not in adopted),
         }
 

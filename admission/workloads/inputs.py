@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
+from queues.quota.queue import DEFAULT_POLICY, QueuePolicy
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
@@ -32,6 +33,8 @@ class Timeouts:
     #: A pod that is being deleted on a node that is not ready counts as gone so long after both its grace period is
     #: over and the node is not ready; 0: never.
     dead_node: int = 360
+    #: Pods that have been ready together for so long are ready.
+    ready_for: int = 30
 
     #: A workload waits so long at most for what its templates become; 0: it does not wait.
     dry_run: int = 0
@@ -40,6 +43,10 @@ class Timeouts:
     def detour(self) -> int:
         """Nodes that refused a gang are left out for so long after its pause: as long as it takes to notice again."""
         return 3 * self.refusal_grace
+
+    def next_try(self, rollbacks: int, now: int) -> int:
+        """When a gang is tried again that goes back now, after so many rollbacks before."""
+        return now + min(self.backoff_limit, self.backoff << min(rollbacks, 10))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +67,8 @@ class WorkloadInputs:
     #: A Volcano Job that reached a final phase.
     job_over: bool = False
     setbacks: Setbacks = NO_SETBACKS
+    #: The policy that counts for its queue.
+    policy: QueuePolicy = DEFAULT_POLICY
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
     pod_left_at: int = 0
     #: Nodes of its seats on which a pod that is not there yet can no longer start …

@@ -93,8 +93,7 @@ def rollbacks_of(
     timeouts: Timeouts,
 ) -> dict[AdmissionId, Rollback]:
     """Gangs that cannot fully start, or not as they were admitted, go back whole."""
-    rollbacks = inputs.setbacks.rollbacks
-    not_before = now + min(timeouts.backoff_limit, timeouts.backoff * 2 ** min(rollbacks, 10))
+    not_before = timeouts.next_try(inputs.setbacks.rollbacks, now)
     fact = inputs.fact
     found: dict[AdmissionId, Rollback] = {}
     for place in places:

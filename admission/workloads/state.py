@@ -17,6 +17,7 @@ from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.lost_pods import lost_pods
 from admission.workloads.pod_sets import as_made, elsewhere, enlarged
+from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
     is_refused,
@@ -76,13 +77,19 @@ class WorkloadState:
     unbooked: Unbooked | None = None
     #: Pods that run without an admission and are not adopted: they are left alone, and the workload waits for its own.
     foreign: tuple[PodFact, ...] = ()
+    #: Admissions with pods that have all been ready for the first time.
+    ready: tuple[AdmissionId, ...] = ()
     #: A grace time runs: the state will differ later although no input changes.
     awaits_timeout: bool = False
+    #: The second from which on the state differs although no input changes; None: it is not known to.
+    look_at: int | None = None
+    #: Another policy of its queue may make the state another one.
+    follows_policy: bool = False
 
     def decisive(self) -> tuple[object, ...]:
         """What a decision may depend on."""
         wants = self.workload if self.needs_seats or self.seat_maps else None
-        return (wants, self.ended, self.started, self.evictable, self.unbooked)
+        return (wants, self.ended, self.started, self.ready, self.evictable, self.unbooked)
 
     def described(self) -> tuple[object, ...]:
         """The parts of the state that other replicas show, from Postgres."""
@@ -141,6 +148,9 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         pod for place in open_ for pod in pods_that_count_as_refused(place) if pod.refused and not pod.node
     ]
     strays = leftover_pods(inputs, seat_maps)
+    kept_open = [place for place in left if place.admission.state is AdmissionState.OPEN]
+    readiness = GangReadiness() if over else gang_readiness(inputs, kept_open, now, timeouts)
+    rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else seat_maps)
@@ -163,10 +173,10 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable=_NOTHING if over else rollbacks_of(inputs, open_, changes, now, timeouts) or _NOTHING,
+        evictable={**readiness.late, **rollbacks} or _NOTHING,
         outgrown=changes.outgrown or _NOTHING,
         larger=changes.larger() or _NOTHING,
-        problem=changes.reason() or lost.reason,
+        problem=changes.reason() or lost.reason or readiness.problem,
         unschedulable=misplaced,
         refusing_nodes=refusing,
         leftovers=strays,
@@ -174,7 +184,10 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         to_recreate=pods_to_recreate(inputs, seat_maps, (*strays, *misplaced)),
         unbooked=unbooked,
         foreign=extra.foreign,
+        ready=readiness.ready,
         awaits_timeout=bool(refused or lost.awaited or untried),
+        look_at=readiness.look_at,
+        follows_policy=follows_policy(inputs, seat_maps),
     )
 
 

@@ -8,6 +8,7 @@ from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of
+from admission.workloads.readiness.gang_readiness import held_back
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import AdmissionState
 from queues.api.reading.user_values import MOST_POD_SETS
@@ -36,6 +37,7 @@ def workload_of(
     if fact is None:
         return _workload_of_pod(inputs, pod_sets, arrival)
     obstacle = fact.obstacle or too_many_pod_sets(pod_sets) or _evicting(inputs, seat_maps, delay)
+    obstacle = obstacle or held_back(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.
         obstacle = inputs.templates.refusal
@@ -173,6 +175,8 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
             "the pod was not gated when it was created, so it does not wait in the queue;"
             " it will count on its node. To have it wait, delete it and create it again",
         )
+    elif pod is not None:
+        obstacle = held_back(inputs)
     named = pod or last or again
     return Workload(
         key=inputs.key,

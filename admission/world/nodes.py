@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
-from admission.facts import Change, FactKind, FlavorFact, HyperNodeFact, NodeFact, TopologyFact
+from admission.facts import Change, FactKind, FlavorFact, HyperNodeFact, NodeFact, PodFact, TopologyFact
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
 from queues.resources import MOST, NOTHING, Resources
@@ -181,6 +181,15 @@ class NodeInventory:
         """Whether a new pod could start there at all."""
         fact = self.nodes.get(node)
         return fact is not None and fact.ready and not fact.unschedulable
+
+    def silent(self, pods: Iterable[PodFact]) -> dict[NodeName, int | None]:
+        """Nodes that are not ready, on which pods are being deleted: since when; None: vouched to be off."""
+        found = {pod.node: self.nodes[pod.node] for pod in pods if pod.deleting and pod.node in self.nodes}
+        return {
+            name: None if fact.out_of_service else fact.not_ready_since
+            for name, fact in found.items()
+            if not fact.ready
+        }
 
     def room(self, node: NodeName) -> Resources:
         """What the node has beyond foreign pods and seats."""

@@ -23,6 +23,7 @@ class SnapshotRows:
         self.ended: dict[AdmissionId, frozenset[int]] = {}
         self.evictable: dict[AdmissionId, Rollback] = {}
         self.started: dict[AdmissionId, None] = {}
+        self.ready: dict[AdmissionId, None] = {}
         self.unbooked: dict[WorkloadKey, Unbooked] = {}
 
     def replace(
@@ -47,6 +48,7 @@ class SnapshotRows:
             self.ended.pop(place.admission.id, None)
             self.evictable.pop(place.admission.id, None)
             self.started.pop(place.admission.id, None)
+            self.ready.pop(place.admission.id, None)
         if after is None:
             self.pending.pop(before.key)
             self.holders.pop(before.key)
@@ -70,3 +72,4 @@ class SnapshotRows:
         else:
             self.holders.pop(after.key)
         self.started.update(dict.fromkeys(after.started))
+        self.ready.update(dict.fromkeys(after.ready))

@@ -28,6 +28,7 @@ from admission.volcano_jobs.state import JobState
 from admission.workloads.inputs import DEFAULT_QUEUE, AwaitedSeatsOf, SeatIndices, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
+from admission.workloads.readiness.deadlines import Deadlines
 from admission.workloads.seats import is_live
 from admission.workloads.set_aside import SetAside
 from admission.workloads.state import WorkloadState, derive_state, underivable_state
@@ -47,7 +48,7 @@ from admission.world.snapshot_rows import SnapshotRows
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastPreemption, Recreation
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
-from queues.quota.queue import ROOT, WAS_REMOVED, Queue
+from queues.quota.queue import DEFAULT_POLICY, ROOT, WAS_REMOVED, Queue
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
@@ -102,6 +103,7 @@ class World:
         self._lost_a_pod: set[WorkloadKey] = set()
         self._dirty: set[WorkloadKey] = set()
         self._awaiting_timeout: set[WorkloadKey] = set()
+        self._deadlines = Deadlines()
         self.put_admissions(rows.admissions)
         self._dirty |= self.arrivals.keys() | self.recreations.workloads()
 
@@ -213,7 +215,7 @@ class World:
         before = self.node_inventory.nodes.get(name)
         self.node_inventory.put_node(name, fact)
         self.snapshot_is_stale = True
-        if before is None or fact is None or _offer(before) != _offer(fact):
+        if before is None or fact is None or before.offer() != fact.offer():
             self._dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
@@ -225,6 +227,7 @@ class World:
             self._removed_queues[name] = before.queue.parent
         self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = fact
+        self._dirty |= self._deadlines.policy_dependents
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
@@ -293,12 +296,18 @@ class World:
         """A workload was rolled back, or evicted for another one."""
         known = self.setbacks.get(key, NO_SETBACKS)
         if setback.not_before:
-            known = known.rolled_back(setback.not_before)
+            known = known.rolled_back(setback.not_before, setback.unready)
             self._avoid_nodes(key, setback.not_before)
             if (state := self.states.get(key)) and state.larger and (fact := self.facts.get(key)) is not None:
                 self.larger_pods.note(fact, state.larger)
         self.setbacks[key] = known.evicted(now) if setback.displaced else known
         self._dirty.add(key)
+
+    def put_ready(self, keys: AbstractSet[WorkloadKey]) -> None:
+        """The pods of these workloads were ready: what failed before does not count any more."""
+        for key in keys & self.setbacks.keys():
+            self.setbacks[key] = self.setbacks[key].got_ready()
+            self._dirty.add(key)
 
     def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries."""
@@ -393,6 +402,7 @@ class World:
         self.pod_left_at.update(dict.fromkeys(self._lost_a_pod, now))
         self._lost_a_pod.clear()
         self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
+        self._dirty |= self._deadlines.due(now)
         self._dirty |= self.queue_permissions.changed(self._queue_users())
         self._awaiting_timeout.clear()
         dirty = iter(list(self._dirty))
@@ -421,6 +431,7 @@ class World:
         self.unsaved.departed.pop(key, None)
         if state.awaits_timeout:
             self._awaiting_timeout.add(key)
+        self._deadlines.put(key, state.look_at, follows_policy=state.follows_policy)
         if key not in self.arrivals:
             self.unsaved.arrivals[key] = None
         elif before is None or before.described() != state.described():
@@ -442,20 +453,19 @@ class World:
         self.unsaved.described.pop(key, None)
         self.refused_rows.forget(key)
         self.queue_permissions.forget(key)
+        self._deadlines.forget(key)
         if key in self.arrivals:
             self.unsaved.departed[key] = None
         else:
             self.pod_outcomes.forget(key)
 
-    def _may_use_queue(
+    def _queue_user(
         self, key: WorkloadKey, pods: Sequence[PodFact], admissions: Sequence[Admission]
-    ) -> bool:
-        """Whether the namespace of a workload may use its queue, as it is told from now on."""
+    ) -> QueueUser | None:
+        """A workload with its namespace and its queue; None: nothing is known of it."""
         named = [each for each in (self.facts.get(key), *pods[:1], *admissions[-1:]) if each is not None]
-        if not named:
-            return True
         queue = next((each.queue for each in named if each.queue), DEFAULT_QUEUE)
-        return self.queue_permissions.tell(QueueUser(key, named[0].namespace, queue))
+        return QueueUser(key, named[0].namespace, queue) if named else None
 
     def _queue_users(self) -> Iterator[QueueUser]:
         """Workloads that hold seats or have pods."""
@@ -479,6 +489,7 @@ class World:
         job, fact = self.jobs.get(key.uid), self.facts.get(key)
         admissions = self.admission_index.of(key)
         pods = self.pod_index.of(key)
+        user = self._queue_user(key, pods, admissions)
         dead_nodes, taken_nodes = self.node_inventory.lost(seat for each in admissions for seat in each.seats)
         return WorkloadInputs(
             key=key,
@@ -491,14 +502,15 @@ class World:
             setbacks=self.setbacks.get(key, NO_SETBACKS),
             pod_left_at=self.pod_left_at.get(key, 0),
             dead_nodes=dead_nodes,
-            silent_nodes=self._silent_nodes(pods),
+            silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),
             larger={} if fact is None else self.larger_pods.of(fact),
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             awaited=awaited,
             recreations=self.recreations.of(key),
-            may_use_queue=self._may_use_queue(key, pods, admissions),
+            may_use_queue=user is None or self.queue_permissions.tell(user),
+            policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=frozenset(
                 pod.admission
@@ -506,16 +518,6 @@ class World:
                 if pod.admission is not None and self.admission_index.closed.get(pod.admission) == key
             ),
         )
-
-    def _silent_nodes(self, pods: Iterable[PodFact]) -> dict[NodeName, int | None]:
-        """Nodes that are not ready, on which pods are being deleted: since when; None: vouched to be off."""
-        nodes = self.node_inventory.nodes
-        found = {pod.node: nodes[pod.node] for pod in pods if pod.deleting and pod.node in nodes}
-        return {
-            name: None if fact.out_of_service else fact.not_ready_since
-            for name, fact in found.items()
-            if not fact.ready
-        }
 
     def changed(self) -> bool:
         """Whether anything waits to be looked at again."""
@@ -535,6 +537,7 @@ class World:
             admissions=self.snapshot_rows.admissions.freeze(),
             ended=dict(self.snapshot_rows.ended),
             started=tuple(sorted(self.snapshot_rows.started)),
+            ready=tuple(sorted(self.snapshot_rows.ready)),
             evictable=dict(self.snapshot_rows.evictable),
             unbooked=tuple(self.snapshot_rows.unbooked.values()),
             holders=self.snapshot_rows.holders.freeze(),
@@ -574,8 +577,3 @@ def _seen(state: WorkloadState) -> tuple[object, ...]:
     """What steps of the turn see of a workload. Without times, which pass though nothing changes."""
     wants = state.workload if state.needs_seats or state.seat_maps else None
     return (wants, state.ended, state.started, frozenset(state.evictable), state.unbooked)
-
-
-def _offer(node: NodeFact) -> tuple[object, ...]:
-    """What of a node matters to the seats on it."""
-    return (node.ready, node.unschedulable, node.allocatable, node.out_of_service)

@@ -73,6 +73,9 @@ MIN_RUN_TIME: Final = "muster.dev/min-run-time"
 
 COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
+#: Any other value than before has a workload tried again that was held back because its pods did not get ready.
+RETRY: Final = "muster.dev/retry"
+
 #: Whether the workload may be evicted for a beneficiary.
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 

@@ -1,10 +1,10 @@
-"""What queues allow: which namespaces may use them, and which priority counts, as they are now. Pure."""
+"""What queues allow: which namespaces may use them, which priority and which policy counts, as they are now. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from queues.quota.access import AccessRefusal
-from queues.quota.queue import PriorityLimit, Queue
+from queues.quota.queue import DEFAULT_POLICY, PriorityLimit, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, WorkloadKey
 
@@ -69,6 +69,11 @@ class QueuePermissions:
         """The highest priority that counts in a queue; None: there is no such queue."""
         tree = self._built()
         return tree.priority_limit(queue) if queue in tree.paths else None
+
+    def policy(self, queue: QueueName) -> QueuePolicy:
+        """The policy that counts for a queue; the default where there is no such queue."""
+        tree = self._built()
+        return tree.policy(queue) if queue in tree.paths else DEFAULT_POLICY
 
     def _built(self) -> QueueTree:
         if self._tree is None:

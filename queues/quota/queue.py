@@ -45,6 +45,10 @@ class QueuePolicy:
     min_run_time: int | None = None
     #: So often a workload of the queue is evicted for others at most; default 3.
     max_evictions: int | None = None
+    #: Seconds in which the pods of a gang have to get ready, from the last one bound; default 600, 0: any time.
+    ready_within: int | None = None
+    #: So often a gang is tried again after its pods did not get ready in that time; default 3.
+    ready_backoff_limit: int | None = None
     #: Seconds in which past use counts half; default and 0: only present use counts.
     usage_half_life: int | None = None
     #: try-next | stop, before borrowing in a flavor; default try-next.
@@ -68,6 +72,8 @@ DEFAULT_POLICY = QueuePolicy(
     clear_after=3600,
     min_run_time=0,
     max_evictions=3,
+    ready_within=600,
+    ready_backoff_limit=3,
     before_borrowing="try-next",
     before_preempting="try-next",
     max_priority=HIGHEST_USER_PRIORITY,

@@ -44,13 +44,15 @@ def node(name: str, *, count: int = 8, **facts: Any) -> NodeFact:
 
 
 def pod(name: str, node: str | None = None, **facts: Any) -> PodFact:
-    """A pod: bound and running on a node, else pending; one-GPU, controlled by somebody."""
+    """A pod: bound, running and ready on a node, else pending; one-GPU, controlled by somebody."""
     shape = {"takes": gpus(), **{key: facts.pop(key) for key in _OF_SHAPES & facts.keys()}}
     given: dict[str, Any] = {
         "uid": name,
         "namespace": "ns",
         "name": name,
         "phase": PodPhase.RUNNING if node else PodPhase.PENDING,
+        "ready_since": NOW - 60 if node else None,
+        "bound_at": NOW - 70 if node else 0,
         "node": NodeName(node) if node else None,
         "shape": PodShape(**shape),
         "controlled": True,
@@ -116,7 +118,7 @@ def _fact(key: WorkloadKey, count: int, **facts: Any) -> WorkloadFact:
 def admission(
     of: WorkloadKey, nodes: str, *, number: int = 1, pod_set: str | None = None, first: int = 0, **facts: Any
 ) -> Admission:
-    """One seat per node named (``"n1 n1 n2"``)."""
+    """One seat per node named (``"n1 n1 n2"``). What has started was ready."""
     given: dict[str, Any] = {
         "id": AdmissionId(number),
         "workload": of,
@@ -125,6 +127,7 @@ def admission(
         "queue": TEAM,
         "priority": 0,
         "opened_at": NOW - 60,
+        "ready": facts.get("started", False),
         "seats": tuple(
             Seat(pod_set=pod_set or SETS[of.kind], ordinal=ordinal, node=NodeName(name), takes=gpus())
             for ordinal, name in enumerate(nodes.split(), first)

@@ -132,4 +132,8 @@ def run_pods(cluster: FakeCluster) -> None:
         if "deletionTimestamp" in pod["metadata"]:
             cluster.remove("pods", uid)
         elif pod["status"]["phase"] == "Pending":
-            cluster.change("pods", uid, {"status": {"phase": "Running"}})
+            conditions = [
+                {"type": kind, "status": "True", "lastTransitionTime": time_text(cluster.now)}
+                for kind in ("PodScheduled", "Ready")
+            ]
+            cluster.change("pods", uid, {"status": {"phase": "Running", "conditions": conditions}})

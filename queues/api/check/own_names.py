@@ -20,6 +20,7 @@ _WRITTEN_BY_USERS: Final = {
     names.RUN_TIME,
     names.CHECKPOINT_INTERVAL,
     names.MIN_RUN_TIME,
+    names.RETRY,
 }
 
 #: Kueue's label for the queue of a Job or Pod.

@@ -88,6 +88,10 @@ class QueuePolicySpec(Model):
     starvation: StarvationPolicy | None = None
     min_run_time: Duration | None = None
     max_evictions: Count | None = None
+    #: Time in which all pods of a gang have to get ready, from the last one bound; 0: any time.
+    ready_within: Duration | None = None
+    #: How often a gang is tried again after that; then it is held back until its object changes.
+    ready_backoff_limit: Count | None = None
     #: The highest priority that counts in the queue; of all queues on the path to ``root`` the smallest counts.
     max_priority: Int32 | None = None
     #: Users' own protections from eviction count no longer than this; of all queues on the path the smallest counts.
@@ -245,6 +249,8 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
         clear_after=None if spec.starvation is None else _seconds(spec.starvation.clear_after),
         min_run_time=_seconds(spec.min_run_time),
         max_evictions=spec.max_evictions,
+        ready_within=_seconds(spec.ready_within),
+        ready_backoff_limit=spec.ready_backoff_limit,
         max_priority=spec.max_priority,
         max_protection=_seconds(spec.max_protection),
         usage_half_life=_seconds(spec.usage_half_life),

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.posting import Rejection
 from queues.sql.leadership import LEASE_IS_VALID, OWN_FENCE, Term, require_valid
-from queues.sql.ledger.admissions import admit, adopt, evict, free
+from queues.sql.ledger.admissions import admit, adopt, evict, free, note_ready
 from queues.sql.ledger.claims import claim, drop_claims
 from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
 from queues.sql.ledger.types import Decision, DecisionCode, Freed, LedgerOutcome, LedgerTransaction
@@ -33,6 +33,7 @@ __all__ = [
     "evict",
     "fence",
     "free",
+    "note_ready",
     "record_decisions",
     "record_job_states",
     "record_reasons",

@@ -8,11 +8,11 @@ seats, and notes what it means for the next try of the workload.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import and_, bindparam, case, func, select, update
+from sqlalchemy import and_, bindparam, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Seat
+from queues.admissions import Seat, Unready
 from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_of
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
@@ -131,7 +131,7 @@ async def adopt(
 
 _OPENING = JsonRows(
     *admissions.c[
-        "kind", "uid", "namespace", "name", "queue", "priority", "generation", "username", "started"
+        "kind", "uid", "namespace", "name", "queue", "priority", "generation", "username", "started", "ready"
     ],
     *admissions.c["adopted_pods", "adopted_seats", *SEAT_NAMES],
     place=PLAIN,
@@ -167,6 +167,7 @@ async def _open(
             **attributes(row, "namespace", "name", "queue", "priority", "generation"),
             "username": users.get(row.workload, ""),
             "started": bool(adopted),
+            "ready": bool(adopted),
             "adopted_pods": list(adopted),
             "adopted_seats": list(adopted.values()),
             **to_columns(row.seats),
@@ -276,9 +277,39 @@ async def evict(
     return frozenset(owners)
 
 
-_SETBACKS = UnnestRows(*backoffs.c["kind", "uid", "not_before", "rollbacks", "evictions", "waiting_since"])
+_IDS = UnnestRows(id=NUMBER)
+_marked = (
+    update(admissions)
+    .where(admissions.c.id == _IDS.c.id)
+    .values(ready=True)
+    .returning(*admissions.c["kind", "uid"])
+    .cte("marked")
+)
+_NOTE_READY = (
+    update(backoffs)
+    .where(same(backoffs, _marked), or_(backoffs.c.rollbacks > 0, backoffs.c.unready > 0))
+    .values(rollbacks=0, unready=0, unready_revision="", unready_message="")
+)
+
+
+async def note_ready(
+    tx: AsyncConnection, transaction: LedgerTransaction, ids: Collection[AdmissionId]
+) -> None:
+    """Mark admissions as ready: what failed of their workloads before does not count any more."""
+    if ids:
+        await tx.execute(_NOTE_READY, _IDS.rows([(id_,) for id_ in sorted(ids)]))
+
+
+_SETBACKS = UnnestRows(
+    *backoffs.c["kind", "uid", "not_before", "rollbacks", "evictions", "waiting_since"],
+    *backoffs.c["unready", "unready_revision", "unready_message"],
+)
 
 _new_backoffs = insert_rows(backoffs, _SETBACKS)
+_counts_nothing = _new_backoffs.excluded.unready == 0
+_counts_for_the_same = or_(
+    _counts_nothing, backoffs.c.unready_revision == _new_backoffs.excluded.unready_revision
+)
 
 _ADD_SETBACKS = _new_backoffs.on_conflict_do_update(
     index_elements=list(backoffs.primary_key),
@@ -287,6 +318,16 @@ _ADD_SETBACKS = _new_backoffs.on_conflict_do_update(
         "rollbacks": backoffs.c.rollbacks + _new_backoffs.excluded.rollbacks,
         "evictions": backoffs.c.evictions + _new_backoffs.excluded.evictions,
         "waiting_since": func.greatest(backoffs.c.waiting_since, _new_backoffs.excluded.waiting_since),
+        "unready": case(
+            (_counts_for_the_same, backoffs.c.unready + _new_backoffs.excluded.unready),
+            else_=_new_backoffs.excluded.unready,
+        ),
+        "unready_revision": case(
+            (_counts_nothing, backoffs.c.unready_revision), else_=_new_backoffs.excluded.unready_revision
+        ),
+        "unready_message": case(
+            (_counts_nothing, backoffs.c.unready_message), else_=_new_backoffs.excluded.unready_message
+        ),
     },
 )
 
@@ -304,8 +345,13 @@ async def _back_off(
             int(each.not_before > 0),
             int(each.displaced),
             transaction.now if each.displaced else 0,
+            *_unready_columns(each.unready),
         )
         for key, each in sorted(setbacks.items())
     ]
     if rows:
         await tx.execute(_ADD_SETBACKS, _SETBACKS.rows(rows))
+
+
+def _unready_columns(unready: Unready | None) -> tuple[int, str, str]:
+    return (0, "", "") if unready is None else (unready.times, unready.revision, unready.message)

@@ -238,7 +238,11 @@ def _inherit(table: Table, own: Sequence[str], inherited: Sequence[str]) -> Inse
 
 
 _SUCCEED = _inherit(workloads, _NAMED.keys(), ["arrival"])
-_WAIT_ON = _inherit(backoffs, ["kind", "uid"], ["not_before", "rollbacks", "evictions", "waiting_since"])
+_WAIT_ON = _inherit(
+    backoffs,
+    ["kind", "uid"],
+    [column.key for column in backoffs.c if column.key not in ("kind", "uid")],
+)
 
 
 async def succeed(tx: AsyncConnection, term: Term, rows: Sequence[Succession]) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Row, Select, Text, any_, bindparam, cast, 
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Admission, AdmissionState, Claim, PodOutcome, Recreation, Setbacks
+from queues.admissions import Admission, AdmissionState, Claim, PodOutcome, Recreation, Setbacks, Unready
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import CONTROLLER
@@ -67,7 +67,7 @@ async def read_admissions(
         select(
             *admissions.c["id", "kind", "uid", "namespace", "name", "queue", "priority", "generation"],
             *admissions.c[
-                "username", "state", "started", "opened_at", "ended", "adopted_pods", "adopted_seats"
+                "username", "state", "started", "ready", "opened_at", "ended", "adopted_pods", "adopted_seats"
             ],
             *admissions.c["evicted_at", "cause_code", "cause_message", "beneficiary_kind", "beneficiary_uid"],
             *admissions.c[SEAT_NAMES],
@@ -100,7 +100,7 @@ def _admission(row: Row[Any]) -> Admission:
         adopted=adopted or None,
         opened_at=seconds_of(row.opened_at),
         user=row.username,
-        **attributes(row, "id", "namespace", "name", "queue", "priority", "generation", "started"),
+        **attributes(row, "id", "namespace", "name", "queue", "priority", "generation", "started", "ready"),
     )
 
 
@@ -152,9 +152,7 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             ]
         ),
         setbacks={
-            key_of(row.kind, row.uid): Setbacks(
-                **attributes(row, "not_before", "rollbacks", "evictions", "waiting_since")
-            )
+            key_of(row.kind, row.uid): _setbacks(row)
             async for part in _parts(tx, select(backoffs))
             for row in part
         },
@@ -176,6 +174,15 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             for row in await tx.execute(select(recreations).order_by(recreations.c.pod_uid))
         ),
         displacements=await displacements(tx),
+    )
+
+
+def _setbacks(row: Row[Any]) -> Setbacks:
+    return Setbacks(
+        unready=Unready(revision=row.unready_revision, times=row.unready, message=row.unready_message)
+        if row.unready
+        else None,
+        **attributes(row, "not_before", "rollbacks", "evictions", "waiting_since"),
     )
 
 

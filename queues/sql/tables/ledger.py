@@ -62,6 +62,8 @@ admissions: Final = Table(
     string("state", server_default=text("'open'")),
     #: Every seat has had a bound pod.
     flag("started", default=False),
+    #: Its pods have been ready together for a while.
+    flag("ready", default=False),
     moment("opened_at"),
     Column("closed_at", DateTime(timezone=True)),
     #: Of leadership.
@@ -102,6 +104,10 @@ backoffs: Final = Table(
     count("evictions"),
     #: Seconds since the epoch: of the last of these; 0: there was none.
     count("waiting_since"),
+    #: Times that its pods were not ready in time, of what revision of its object; and which pods the last time.
+    count("unready"),
+    string("unready_revision", server_default=text("''")),
+    string("unready_message", server_default=text("''")),
 )
 
 claims: Final = Table(

@@ -97,6 +97,7 @@ class Leader:
             (snapshot.admissions[evict.admission].workload, evict) for evict in plan.evicts
         ).items():
             world.put_setback(key, setback, now)
+        world.put_ready({snapshot.admissions[id_].workload for id_ in plan.ready})
         self.ledger.update(changed)
         world.put_admissions(changed.values())
         world.put_claims(plan.claims, dropped=plan.dropped)

@@ -1,5 +1,8 @@
 """What a plan means for the next try of the workloads that it evicts."""
 
+from dataclasses import replace
+
+from queues.admissions import Unready
 from queues.plan import Evict, Setback, setbacks_of
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
@@ -26,3 +29,9 @@ def test_a_workload_is_set_back_once_however_many_admissions_it_loses() -> None:
         (OTHER, evict(4)),
     ]
     assert setbacks_of(lost) == {ONE: Setback(not_before=30, displaced=True)}
+
+
+def test_pods_that_were_not_ready_count_once_however_many_admissions_go_back() -> None:
+    lost = [(ONE, replace(evict(number, not_before=20), revision="r")) for number in (1, 2)]
+    unready = Unready(revision="r", message="")
+    assert setbacks_of([*lost, (ONE, evict(3))]) == {ONE: Setback(not_before=20, unready=unready)}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admission.engine.snapshot import Rollback
 from admission.facts import WorkloadFact
 from admission.workloads.seats import seat_map_of
 from queues.admissions import Admission
@@ -129,7 +130,7 @@ def test_a_pod_that_grows_while_its_gang_runs_is_adopted_with_all_that_it_takes(
 def test_a_suspended_job_whose_template_asks_more_goes_back_and_asks_anew() -> None:
     fact = asking(job(2, suspended=True), 8)
     found = state_of(fact, [], [admission(JOB, "n1 n2")])
-    assert found.evictable[ONE] == (
+    assert found.evictable[ONE] == Rollback(
         ReasonCode.REQUEST_CHANGED,
         "pods of main ask 8 nvidia.com/gpu, expected at most 1, which was admitted",
         NOW,

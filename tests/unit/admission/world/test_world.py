@@ -200,8 +200,8 @@ def test_what_was_seen_to_live_on_after_its_deletion_did_not_succeed() -> None:
     told = member(PodPhase.RUNNING, deleting=True, ended_first=False)
     known = world([volcano_job(2), told])
     known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED))])
-    for ready in (True, False):
-        known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED, ended_first=None, ready=ready))])
+    for ready in (NOW, None):
+        known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED, ended_first=None, ready_since=ready))])
     assert known.outcomes == {}
 
 
