@@ -48,6 +48,8 @@ class PlantedBug:
     #: The part of the ring that it is in.
     part: str
     plant: Callable[[], None]
+    #: Nothing goes on any more: that the run does not come to rest is what it is found by.
+    stops: bool = False
 
 
 def _set(owner: Any, name: str, wrong: Any) -> None:
@@ -406,7 +408,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         "a pod is deleted before it is stored how to make it again", "recreation", _intent_not_stored
     ),
     "finalizers-stay": PlantedBug(
-        "pods that are deleted keep their finalizer", "finalizers", _finalizers_stay
+        "pods that are deleted keep their finalizer", "finalizers", _finalizers_stay, stops=True
     ),
     "end-told-early": PlantedBug("a group is completed with its first pod", "status", _first_end_counts),
     "status-once": PlantedBug("a status that could not be written stays as it was", "status", _status_once),
@@ -414,7 +416,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         "an error of Postgres that passes sets the workload aside", "containment", _not_now_means_never
     ),
     "turns-stop": PlantedBug(
-        "a turn that was put off once is not made again", "retry", _first_failure_ends_turns
+        "a turn that was put off once is not made again", "retry", _first_failure_ends_turns, stops=True
     ),
 }
 

@@ -147,14 +147,15 @@ async def play_all(
             return
         async with Lane.open(number, server) as lane:
             while left:
-                result = await _played(lane, left.pop(), results)
+                result = await play_one(lane, left.pop(), results)
                 results.add(result)
                 tell(result)
 
     await asyncio.gather(*(work(number) for number in range(lanes)))
 
 
-async def _played(lane: Lane, seed: int, results: Results) -> Result:
+async def play_one(lane: Lane, seed: int, results: Results) -> Result:
+    """One seed, checked."""
     began = time.monotonic()
     try:
         history = await lane.play(seed)

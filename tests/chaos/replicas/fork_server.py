@@ -90,12 +90,15 @@ def _warm_up() -> None:
     from admission.kube.client import credentials
     from admission.replay.fingerprint import fingerprint
     from queues.sql import database
+    from tests.chaos import planted_bugs
     from tests.chaos.replicas import short_times
 
     fingerprint()
     database._revisions()
     credentials._library()
     short_times.shorten()
+    if bug := os.environ.get(planted_bugs.VARIABLE):
+        planted_bugs.plant(bug)
 
 
 def _be_replica(order: Mapping[str, object], clocks: Clocks) -> NoReturn:
