@@ -218,6 +218,8 @@ class LeaderTerm:
         tasks.create_task(statuses.run(), name="statuses")
         tasks.create_task(self._keep_twins(), name="priority class twins")
         try:
+            if dependencies.dry_runs:
+                await dry_runs.ask_first()
             while True:
                 for key in job_controller.due(int(self._lease.now())):
                     world.mark_dirty(key)

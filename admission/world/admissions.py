@@ -46,6 +46,10 @@ class KeyIndex(Generic[Key, Member]):
         """What is under a key now. It changes with the index: copy what outlives the next change."""
         return self._members.get(key, frozenset())
 
+    def keys(self) -> list[Key]:
+        """Every key with something under it."""
+        return list(self._members)
+
     def __contains__(self, key: object) -> bool:
         return key in self._members
 

@@ -12,6 +12,7 @@ decides what templates become; always only while a workload with the template wa
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from admission.world.learned.templates import keys_of
 from admission.world.world import World
 from queues.api.api_resources import JOBS, PODS
 from queues.errors import ApiError, InvalidDocument
+from queues.slices import slices
 from queues.workload import WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
@@ -66,7 +68,22 @@ class DryRunWriter:
         self._lines: dict[str, dict[TemplateKey, None]] = {}
         #: Calls that tell the world that an answer takes too long.
         self._impatience: dict[TemplateKey, asyncio.TimerHandle] = {}
+        #: Set while nothing is to be asked and nothing is under way.
+        self._idle = asyncio.Event()
         self.queue: WorkQueue[TemplateKey] = WorkQueue(requeue=self._ask, finished=self._ended)
+
+    async def ask_first(self) -> None:
+        """Ask about the templates that are there when a term begins; return with the answers, or after a moment.
+
+        With the answers in the first batch of changes, no workload is looked at twice.
+        """
+        async for keys in slices(self._world.templates.in_use()):
+            for key in keys:
+                self._ask(key)
+        if self.queue.is_busy():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._idle.wait()
 
     def reconcile(self, dirty: Iterable[WorkloadKey]) -> None:
         """Ask about the templates of these workloads that are not known."""
@@ -88,9 +105,12 @@ class DryRunWriter:
     def _waits(self, workload: WorkloadKey) -> bool:
         """Whether pods are to be made of the templates of a workload."""
         state, fact = self._world.states.get(workload), self._world.facts.get(workload)
-        if state is None or fact is None or fact.obstacle is not None:
+        if fact is None or fact.obstacle is not None or not fact.templates:
             return False
-        return bool(fact.templates) and (state.needs_seats or state.is_untried)
+        if state is None:  # no turn has been made yet
+            runs = workload.kind is WorkloadKind.JOB and not fact.suspended
+            return not (fact.deleting or runs or self._world.admission_index.holds(workload))
+        return state.needs_seats or state.is_untried
 
     def _ask(self, key: TemplateKey) -> None:
         line = self._lines.get(key.namespace, {})
@@ -104,6 +124,7 @@ class DryRunWriter:
                 wait, self._tell, TemplateFact(key=key)
             )
         self._lines.setdefault(key.namespace, line)[key] = None
+        self._idle.clear()
         self._begin()
 
     def _begin(self) -> None:
@@ -119,6 +140,8 @@ class DryRunWriter:
 
     def _ended(self, _: TemplateKey) -> None:
         self._begin()
+        if not self.queue.is_busy():
+            self._idle.set()
 
     async def _try(self, key: TemplateKey) -> None:
         await self._limiter.wait()

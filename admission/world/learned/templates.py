@@ -115,6 +115,10 @@ class TemplateIndex:
         found, self._to_ask = self._to_ask, set()
         return [key for key in found if key in self._users]
 
+    def in_use(self) -> list[TemplateKey]:
+        """Templates of workloads that are there."""
+        return self._users.keys()
+
     def users_of(self, key: TemplateKey) -> AbstractSet[WorkloadKey]:
         """Workloads that are there with a template."""
         return self._users.of(key)

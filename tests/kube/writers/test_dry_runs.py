@@ -24,7 +24,7 @@ from queues.resources import Resources
 from queues.world_rows import WorldRows
 from tests.builders.facts import NOW, gone, seen
 from tests.builders.volcano_jobs import document
-from tests.fakes.fake_api_server import FakeApiServer, answers, hangs
+from tests.fakes.fake_api_server import FakeApiServer, answers, hangs, says
 from tests.kube.support.cluster_objects import becomes, exists
 from tests.waiting import eventually
 
@@ -193,6 +193,28 @@ async def test_templates_beyond_what_can_be_tried_at_once_are_decided_on_as_they
 def task(cpu: int) -> dict[str, Any]:
     container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": str(cpu + 1)}}}
     return {"name": "worker", "replicas": 1, "template": {"spec": {"containers": [container]}}}
+
+
+async def test_a_term_begins_with_what_is_known_of_the_templates_that_are_there(
+    misled: Asking, server: FakeApiServer
+) -> None:
+    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "7"}}}]}}
+    facts = [volcano("ns", f"train-{number}") for number in range(3)]
+    server.once("POST", says(msgspec.json.encode(pod)))
+    misled.world.observe(map(seen, facts))
+    await misled.writer.ask_first()
+    assert [told.shape.takes["cpu"] for told in misled.told if told.shape is not None] == [7000]
+    assert len(server.seen("POST")) == 1
+
+
+async def test_a_term_begins_soon_though_there_is_no_answer(
+    misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_runs, "PATIENCE", 0.05)
+    server.once("POST", hangs)
+    misled.world.observe([seen(volcano("ns"))])
+    await misled.writer.ask_first()
+    assert misled.writer.queue.is_busy()
 
 
 async def test_nothing_is_asked_about_what_does_not_wait(misled: Asking, server: FakeApiServer) -> None:

@@ -430,3 +430,21 @@ def test_a_node_tells_since_when_it_is_not_ready() -> None:
     assert (found.ready, found.not_ready_since) == (False, 60)
     ready = a_node(conditions=[{**silent, "status": "True"}])
     assert (ready.ready, ready.not_ready_since) == (True, 0)
+
+
+def test_a_pod_counts_with_what_its_kubelet_gives_it_after_a_resize_in_place() -> None:
+    given = {"name": "c", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "3"}}
+    assert a_pod(status={"containerStatuses": [given]}).shape.takes == Resources({"cpu": 3000, "pods": 1})
+
+
+def test_ephemeral_containers_take_nothing_and_overhead_is_taken_as_it_was_written() -> None:
+    """The API server refuses requests of ephemeral containers; it writes the overhead of a RuntimeClass."""
+    spec = {"ephemeralContainers": [{"name": "debug", "image": "x"}], "overhead": {"cpu": "250m"}}
+    assert a_pod(spec={**spec, "runtimeClassName": "kata"}).shape.takes == Resources({"cpu": 1250, "pods": 1})
+
+
+def test_a_pod_that_claims_devices_is_told_that_claims_are_not_counted() -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    obstacle = a_pod(spec={"resourceClaims": claims}).obstacle
+    assert obstacle is not None
+    assert obstacle.message.startswith("spec.resourceClaims: found 1 (gpu), expected none")
