@@ -22,7 +22,7 @@ from tests.chaos.rest import Rest
 #: Seconds between two looks of the cluster's components.
 _LOOK: Final = 0.02
 #: Seconds in which a healed run must come to rest.
-_PATIENCE: Final = 15.0
+_PATIENCE: Final = 25.0
 
 
 @dataclass(slots=True)

@@ -296,4 +296,4 @@ def _pause(draw: random.Random) -> float:
 
 def _stopped(draw: random.Random) -> float:
     """Shorter than a lease, or longer."""
-    return round(draw.choice((0.3, 1.0, 2.4, 3.0)), 2)
+    return round(draw.choice((0.3, 1.0, 2.7, 3.4)), 2)

@@ -5,6 +5,7 @@ over a socket; a replica that ends is noticed by its pidfd.
 """
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -99,6 +100,9 @@ def _warm_up() -> None:
     short_times.shorten()
     if bug := os.environ.get(planted_bugs.VARIABLE):
         planted_bugs.plant(bug)
+    # What is imported stays in memory that all replicas share.
+    gc.collect()
+    gc.freeze()
 
 
 def _be_replica(order: Mapping[str, object], clocks: Clocks) -> NoReturn:
@@ -126,12 +130,14 @@ def _be_replica(order: Mapping[str, object], clocks: Clocks) -> NoReturn:
 def _run(is_calm: Callable[[], bool]) -> int:
     import asyncio
 
-    from admission import controller, logs, settings
+    from admission import controller, garbage_collection, logs, settings
 
     found = settings.read()
     logs.configure(form="json", level="info")
     # The read API and the webhook are processes of their own, and write nothing that the ring reads.
     controller.Controller._serving = lambda *_, **__: {}  # type: ignore[method-assign]
+    # A whole collection would visit, and so copy, what was frozen before the fork.
+    garbage_collection.collect_all = lambda: None
     armed = controller.armed
 
     def armed_until_calm(text: str | None) -> Callable[[str], None]:

@@ -25,11 +25,12 @@ from admission.kube.writers import (
     work_queue,
 )
 from queues.sql import database
+from queues.sql.leadership import LeaseTrust
 
 #: Of every replica: what an administrator may set.
 SETTINGS: Final = {
-    "MUSTER_LEASE_SECONDS": "2.0",
-    "MUSTER_RETRY_SECONDS": "0.3",
+    "MUSTER_LEASE_SECONDS": "2.5",
+    "MUSTER_RETRY_SECONDS": "0.4",
     "MUSTER_REFUSAL_GRACE_SECONDS": "1",
     "MUSTER_BACKOFF_SECONDS": "0.5",
     "MUSTER_BACKOFF_MAX_SECONDS": "1",
@@ -44,6 +45,8 @@ REQUEST_TIMEOUT: Final = 1.0
 _PAUSE: Final = 0.8
 _STATEMENT: Final = 0.8
 _EXPECTED: Final = 1.0
+#: Seconds by which a leader stops trusting its lease before it ends.
+_MARGIN: Final = 0.3
 
 _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (awaited_seats, "ASKED_AFTER", 1.0),
@@ -79,6 +82,7 @@ def shorten() -> None:
         setattr(module, name, value)
     _default(Client.connect.__func__, "request_timeout", REQUEST_TIMEOUT)
     _default(database.Database.open.__func__, "statement_timeout", _STATEMENT)
+    LeaseTrust.since.__func__.__defaults__ = (_MARGIN,)
     Informers.__init__.__defaults__ = (_WATCHES,)
     work_queue.WorkQueue.expect.__defaults__ = (_EXPECTED,)
 
