@@ -22,6 +22,8 @@ JSON ?=
 SEEDS ?= 300
 LANES ?= 1
 SEED ?=
+# REAL=1 plays them on real API servers.
+REAL ?=
 # Or BUG=name: seeds until one brings a planted bug to light (tests/chaos/planted_bugs.py has the names; BUG=all).
 BUG ?=
 # Folder of recorded traces, with score.py and gang/.
@@ -79,8 +81,8 @@ contracts: $(INSTALLED) ## Who may import whom
 bench: kubernetes ## Figures that can be compared (JSON=FILE)
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
 
-chaos: $(INSTALLED) ## Random faults against the whole ring, checked afterwards (SEEDS=n LANES=n, SEED=k, BUG=name)
-	@$(BIN)/python -m $(if $(BUG),tests.chaos.find_bugs $(filter-out all,$(BUG)),tests.chaos --lanes $(LANES) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)))
+chaos: $(INSTALLED) ## Random faults against the whole ring, checked afterwards (SEEDS=n LANES=n REAL=1, SEED=k, BUG=name)
+	@$(BIN)/python -m $(if $(BUG),tests.chaos.find_bugs $(filter-out all,$(BUG)),tests.chaos --lanes $(LANES) $(if $(REAL),--real) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)))
 
 traces: $(INSTALLED) ## Recorded gangs in virtual time, judged (TRACES=DIR ARGS=--ablation)
 	@$(BIN)/python -m tests.bench.traces $(if $(TRACES),--traces $(TRACES)) $(ARGS)

@@ -22,6 +22,7 @@ def main() -> int:
     )
     parser.add_argument("--first", type=int, default=1, help="begin with this one")
     parser.add_argument("--seed", type=int, help="play this one only, and tell all that happened")
+    parser.add_argument("--real", action="store_true", help="on real API servers, one for each seed")
     parser.add_argument("--lanes", type=int, default=1, help="seeds at a time")
     parser.add_argument(
         "--folder", type=Path, default=ROOT / "build" / "chaos", help="results, histories of breaches"
@@ -30,8 +31,8 @@ def main() -> int:
     chosen.folder.mkdir(parents=True, exist_ok=True)
     with fork_server() as server:
         if chosen.seed is not None:
-            return asyncio.run(_play_one(server, chosen.seed, chosen.folder / f"seed-{chosen.seed}.json"))
-        results = Results.of_these_sources(chosen.folder)
+            return asyncio.run(_play_one(server, chosen.seed, chosen))
+        results = Results.of_these_sources(chosen.folder, real=chosen.real)
         seeds = range(chosen.first, chosen.first + chosen.seeds)
         began = time.monotonic()
         asyncio.run(play_all(server, seeds, results, lanes=chosen.lanes, tell=_tell))
@@ -40,12 +41,13 @@ def main() -> int:
     return 0 if all(result.is_good for result in found) else 1
 
 
-async def _play_one(server: ForkServer, seed: int, path: Path) -> int:
+async def _play_one(server: ForkServer, seed: int, chosen: argparse.Namespace) -> int:
     print(plan(seed).timeline(), flush=True)
     async with Lane.open(0, server) as lane:
         began = time.monotonic()
-        history = await lane.play(seed)
+        history = await lane.play(seed, real=chosen.real)
         seconds = time.monotonic() - began
+    path = chosen.folder / f"{'real-' if chosen.real else ''}seed-{seed}.json"
     history.save(path)
     print(f"\nwhat happened, in {seconds:.1f} s; the whole history is in {path}\n{timeline(history)}")
     found = breaches(history)

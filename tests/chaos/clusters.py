@@ -13,8 +13,12 @@ from tests.chaos.network.link import Line
 class Cluster(Protocol):
     """One cluster, for one run."""
 
-    async def begin(self, prepared: Sequence[Document], began: float) -> None:
-        """Make what there is before the replicas start. ``began``: the moment 0, of the monotonic clock."""
+    #: Seconds without a change after which it is at rest, and in which it must come to rest.
+    quiet: float
+    patience: float
+
+    async def begin(self, prepared: Sequence[Document]) -> float:
+        """Make what there is before the replicas start. Returns the moment 0 of its history, of the monotonic clock."""
 
     async def connect(self, replica: str, folder: Path) -> Path:
         """The kubeconfig of a replica, with a way of its own to the API server."""

@@ -10,8 +10,6 @@ import asyncpg
 from tests.chaos.clusters import Cluster
 from tests.chaos.ledger.server import ChaosPostgres
 
-#: Seconds without a change: longer than any pause or backoff of ``short_times``.
-QUIET: Final = 1.4
 _LOOK: Final = 0.1
 
 _STATE: Final = """
@@ -39,8 +37,9 @@ class Rest:
             return ""
         return str(rows[0]["holder"]).rpartition(".")[0] if rows else ""
 
-    async def come(self, patience: float) -> str:
-        """Wait for rest. Returns why there is none after some seconds; "": there is."""
+    async def come(self) -> str:
+        """Wait for rest. Returns why there is none after the cluster's patience; "": there is."""
+        patience = self.cluster.patience
         deadline = time.monotonic() + patience
         seen: tuple[object, ...] = ()
         since = time.monotonic()
@@ -50,7 +49,7 @@ class Rest:
             now = time.monotonic()
             if why or state != seen:
                 seen, since = state, now
-            elif now - since >= QUIET:
+            elif now - since >= self.cluster.quiet:
                 return ""
             if now > deadline:
                 return why or f"something changed {now - since:.1f} s ago, after {patience:.0f} s"

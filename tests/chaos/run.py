@@ -21,8 +21,6 @@ from tests.chaos.rest import Rest
 
 #: Seconds between two looks of the cluster's components.
 _LOOK: Final = 0.02
-#: Seconds in which a healed run must come to rest.
-_PATIENCE: Final = 25.0
 
 
 @dataclass(slots=True)
@@ -48,12 +46,13 @@ class Run:
         await self._prepare()
         prepared = max(change.number for change in self.cluster.history())
         (row,) = await self.postgres.fetch("SELECT extract(epoch FROM clock_timestamp())::float AS now")
+        began = row["now"] - (time.monotonic() - self.began)
         playing = [asyncio.create_task(self._look_after(), name="components and replicas")]
         try:
             for replica in self.replicas.values():
                 replica.start()
             await _or_failure(self._follow_plan(), playing)
-            unrest = await _or_failure(self.rest.come(_PATIENCE), playing)
+            unrest = await _or_failure(self.rest.come(), playing)
             rows = await row_changes.read(self.postgres.dsn())
         finally:
             for task in playing:
@@ -64,7 +63,7 @@ class Run:
         return History(
             seed=self.plan.seed,
             settings=SETTINGS,
-            began=row["now"],
+            began=began,
             objects=self.cluster.history(),
             prepared=prepared,
             rows=rows,
@@ -75,9 +74,8 @@ class Run:
 
     async def _prepare(self) -> None:
         await self.postgres.begin(f"seed_{self.plan.seed}")
-        self.began = time.monotonic()
         self.rest = Rest(self.postgres, self.cluster)
-        await self.cluster.begin(self.plan.prepared, self.began)
+        self.began = await self.cluster.begin(self.plan.prepared)
         for number, name in enumerate(self.plan.replicas):
             await self._prepare_replica(self.first_machine + number, name)
         self.faults = Faults(

@@ -19,6 +19,7 @@ from tests.chaos.cluster.model_cluster import ModelCluster
 from tests.chaos.drawn.plan import MOST_REPLICAS, plan
 from tests.chaos.history import History
 from tests.chaos.ledger.server import ChaosPostgres
+from tests.chaos.real.real_cluster import RealCluster
 from tests.chaos.replicas.fork_server import ForkServer
 from tests.chaos.run import Run
 
@@ -54,12 +55,14 @@ class Results:
 
     folder: Path
     path: Path
+    #: On a real API server.
+    real: bool
     done: dict[int, Result] = field(default_factory=dict)
 
     @classmethod
-    def of_these_sources(cls, folder: Path) -> "Results":
+    def of_these_sources(cls, folder: Path, *, real: bool = False) -> "Results":
         folder.mkdir(parents=True, exist_ok=True)
-        results = cls(folder, folder / f"results-{digest()}.jsonl")
+        results = cls(folder, folder / f"results-{'real-' if real else ''}{digest()}.jsonl", real)
         if results.path.exists():
             lines = results.path.read_bytes().splitlines()
             results.done = {
@@ -73,7 +76,7 @@ class Results:
             file.write(msgspec.json.encode(result) + b"\n")
 
     def history_of(self, seed: int) -> Path:
-        return self.folder / f"seed-{seed}.json"
+        return self.folder / f"{'real-' if self.real else ''}seed-{seed}.json"
 
 
 def digest() -> str:
@@ -117,8 +120,8 @@ class Lane:
             await asyncio.to_thread(postgres.stop)
             shutil.rmtree(folder, ignore_errors=True)
 
-    async def play(self, seed: int) -> History:
-        """One seed."""
+    async def play(self, seed: int, *, real: bool = False) -> History:
+        """One seed. ``real``: on a real API server."""
         folder = self.folder / f"seed-{seed}"
         folder.mkdir()
         run = Run(
@@ -126,7 +129,7 @@ class Lane:
             fork_server=self.server,
             first_machine=self.number * MOST_REPLICAS,
             postgres=self.postgres,
-            cluster=ModelCluster(seed),
+            cluster=RealCluster() if real else ModelCluster(seed),
             folder=folder,
         )
         try:
@@ -158,7 +161,7 @@ async def play_one(lane: Lane, seed: int, results: Results) -> Result:
     """One seed, checked."""
     began = time.monotonic()
     try:
-        history = await lane.play(seed)
+        history = await lane.play(seed, real=results.real)
     except Exception as error:  # whatever it is, the other seeds are played
         return Result(seed=seed, failure=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began)
     seconds = time.monotonic() - began

@@ -1,5 +1,6 @@
 """The model API server and all components of a cluster, in this process."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from tests.chaos.network.link import Line
 class ModelCluster:
     """See ``tests.chaos.clusters.Cluster``."""
 
+    #: Longer than any pause or backoff of ``short_times``.
+    quiet = 1.4
+    patience = 60.0
+
     def __init__(self, seed: int) -> None:
         self._store = ObjectStore(run=seed)
         self._faults = LineFaults(seed)
@@ -27,9 +32,10 @@ class ModelCluster:
         self._components = Components(self._store, seed)
         self._users = Users(self._store)
 
-    async def begin(self, prepared: Sequence[Document], began: float) -> None:
-        self._store.began = began
+    async def begin(self, prepared: Sequence[Document]) -> float:
+        self._store.began = time.monotonic()
         self._users.create(prepared)
+        return self._store.began
 
     async def connect(self, replica: str, folder: Path) -> Path:
         url = await self._api.open(replica)

@@ -66,9 +66,8 @@ class ForkServer:
 
 
 def _serve(channel: socket.socket, clocks: Clocks) -> NoReturn:
-    """The life of the server. Ended replicas are reaped by the kernel."""
+    """The life of the server."""
     when_parent_dies(signal.SIGKILL)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _warm_up()
     with channel.makefile("rw") as file:
@@ -80,7 +79,16 @@ def _serve(channel: socket.socket, clocks: Clocks) -> NoReturn:
                 _be_replica(order, clocks)
             file.write(f"{pid}\n")
             file.flush()
+            _reap()
+    _reap()
     os._exit(0)
+
+
+def _reap() -> None:
+    """Forget the replicas that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _warm_up() -> None:
@@ -110,7 +118,6 @@ def _be_replica(order: Mapping[str, object], clocks: Clocks) -> NoReturn:
     status = 1
     try:
         when_parent_dies(signal.SIGKILL)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         log = os.open(str(order["log"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
