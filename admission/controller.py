@@ -47,6 +47,7 @@ from admission.workloads.inputs import Timeouts
 from queues.errors import DatabaseUnavailable, MusterError
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
+from queues.sql.history.retention import Retention
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +72,10 @@ class Controller:
         self._leadership: Leadership | None = None
         self._watchdog = LoopWatchdog()
         self._metrics = Metrics(
-            requests=self._requests, informers=self._watching, longest_block=self._watchdog.longest
+            requests=self._requests,
+            informers=self._watching,
+            longest_block=self._watchdog.longest,
+            retention_lag=self._retention_lag,
         )
 
     async def run(self) -> int:
@@ -194,6 +198,11 @@ class Controller:
                 dry_run=math.ceil(2 * PATIENCE) if settings.dry_runs else 0,
             ),
             dry_runs=settings.dry_runs,
+            retention=Retention(
+                decisions=settings.retention_decisions_days,
+                ended_work=settings.retention_ended_work_days,
+                postings=settings.retention_postings_days,
+            ),
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._metrics.observe,
             address=settings.read_url or "",
@@ -252,6 +261,10 @@ class Controller:
             for (verb, _, code), count in self._client.counts.items():
                 found[(verb, str(code))] = found.get((verb, str(code)), 0) + count
         return found
+
+    def _retention_lag(self) -> Mapping[str, float]:
+        keeper = self._term.history_keeper if self._term is not None else None
+        return keeper.lag() if keeper is not None else {}
 
     def _watching(self) -> dict[str, Watching]:
         if self._term is None:

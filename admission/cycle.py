@@ -17,6 +17,7 @@ from admission.facts import Change
 from admission.turn_report import Decided, QueueAmounts, TurnReport, log_applied, log_queue_changes
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
+from admission.world.past_use import without
 from admission.world.reason_changes import ReasonChanges, StoredReasons, counts
 from admission.world.world import World
 from queues.admissions import LastPreemption
@@ -34,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 #: Admissions that one statement asks about.
 _RECALLED = 10_000
+#: Postings that a turn reads to learn past use: some seconds.
+MOST_POSTINGS = 200_000
 #: Changed numbers of a reason with the same code are stored at most this often.
 REASON_NUMBERS_EVERY_SECONDS = 2.0
 
@@ -94,7 +97,7 @@ class Cycle:
         if world.usage_history.needs_reading:
             await look_back(self._database, world, now)
         await self._refresh(now)
-        if await intake.save(self._database, self._term, world):
+        if await intake.save(self._database, self._term, world, now):
             self._failpoint("intake-committed")
             await self._refresh(now)
         jobs = await self._job_transitions(now)
@@ -191,7 +194,7 @@ class Cycle:
     async def store_rest(self) -> bool:
         """Store some of what no decision waits for. Whether more is left. Raises Fenced."""
         try:
-            return await intake.save_rest(self._database, self._term, self.world)
+            return await intake.save_rest(self._database, self._term, self.world, int(self._clock()))
         except DatabaseError as error:
             # Whatever is stored twice is stored once: the next turn tries again, and says so if Postgres is away.
             _log.info("descriptions and departures not stored yet", extra={"why": str(error)})
@@ -325,12 +328,18 @@ def _to_store(changes: ReasonChanges) -> Reasons:
 
 
 async def look_back(database: Database, world: World, now: int) -> None:
-    """Read past use from the ledger if half-lives have changed. Raises DatabaseError."""
-    wanted = world.usage_history.unread({name: fact.queue for name, fact in world.queues.items()})
+    """Read past use from the ledger if half-lives have changed. Raises DatabaseError.
+
+    Where much has to be read for it, the leader sums up beside the turns (``admission.history``), and says when all
+    is summed up.
+    """
+    history = world.usage_history
+    wanted = history.unread({name: fact.queue for name, fact in world.queues.items()})
     if wanted is None:
         return
-    async with database.transaction() as tx:
-        world.usage_history.begin(wanted, await past_use.past_use(tx, wanted, now), now)
+    async with database.snapshot() as tx:
+        far = await past_use.far_behind(tx, frozenset[int]().union(*wanted.values()), now, MOST_POSTINGS)
+        history.begin(wanted, await past_use.past_use(tx, without(wanted, far), now), now, missing=far)
 
 
 async def recall(database: Database, world: World) -> None:

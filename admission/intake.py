@@ -37,26 +37,29 @@ ROWS_OF_REST: Final = 500
 ATTEMPTS: Final = 100
 
 
-async def save(database: Database, term: Term, world: World, *, rows: int = ROWS) -> bool:
+async def save(database: Database, term: Term, world: World, now: int, *, rows: int = ROWS) -> bool:
     """Store what a decision depends on, at most so many ``rows`` in a transaction; false: there was nothing.
 
-    Raises Fenced when the term is over, DatabaseError when Postgres cannot be reached.
+    ``now``: seconds since the epoch. Raises Fenced when the term is over, DatabaseError when Postgres cannot be
+    reached.
     """
     waiting = [row async for row in _in_order(world)]
-    batches = _Batches(database, term, world)
+    batches = _Batches(database, term, world, now)
     for start in range(0, len(waiting), rows):
         await batches.store(waiting[start : start + rows])
     return bool(waiting)
 
 
-async def save_rest(database: Database, term: Term, world: World, *, rows: int = ROWS_OF_REST) -> bool:
+async def save_rest(
+    database: Database, term: Term, world: World, now: int, *, rows: int = ROWS_OF_REST
+) -> bool:
     """Store some of what no decision depends on, in one transaction of at most so many rows. Whether more is left.
 
     Raises as ``save``.
     """
     waiting = _to_be_tried(world, AFTER_DECISION)
     if some := list(islice(waiting, rows)):
-        await _Batches(database, term, world).store(some)
+        await _Batches(database, term, world, now).store(some)
     return any(True for _ in _to_be_tried(world, AFTER_DECISION))
 
 
@@ -98,6 +101,8 @@ class _Batches:
     database: Database
     term: Term
     world: World
+    #: Seconds since the epoch.
+    now: int
     _failed: int = field(default=0, init=False)
 
     async def store(self, rows: Sequence[UnsavedRow]) -> None:
@@ -105,7 +110,7 @@ class _Batches:
         batch = self.world.unsaved.only(rows)
         try:
             async with self.database.transaction() as tx:
-                numbers, left = await _write(tx, self.term, self.world, batch)
+                numbers, left = await _write(tx, self.term, self.world, batch, self.now)
         except DataRefused as error:
             self._failed += 1
             if len(rows) == 1:
@@ -129,7 +134,7 @@ class _Batches:
 
 
 async def _write(
-    tx: Transaction, term: Term, world: World, batch: Unsaved
+    tx: Transaction, term: Term, world: World, batch: Unsaved, now: int
 ) -> tuple[Mapping[WorkloadKey, int], frozenset[WorkloadKey]]:
     """Store a batch. Returns the numbers of the workloads that arrived, and the workloads that left."""
     arrivals = [_description(world, key) for key in batch.arrivals]
@@ -154,7 +159,9 @@ async def _write(
         kept = [each for each in batch.recreations.values() if each is not None]
         dropped = [uid for uid, each in batch.recreations.items() if each is None]
         await workloads.record_recreations(tx, term, kept, dropped)
-    left = await workloads.depart(tx, term, batch.departed) if batch.departed else frozenset[WorkloadKey]()
+    left = frozenset[WorkloadKey]()
+    if batch.departed:
+        left = await workloads.depart(tx, term, batch.departed, now)
     return numbers, left
 
 

@@ -69,13 +69,15 @@ class Metrics:
         requests: Callable[[], Mapping[tuple[str, str], int]] = dict,
         informers: Callable[[], Mapping[str, Watching]] = dict,
         longest_block: Callable[[], float] = float,
+        retention_lag: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
-        """All are called at each scrape: API requests so far by (verb, code), informers by name, and seconds of the
-        event loop's longest block."""
+        """All are called at each scrape: API requests so far by (verb, code), informers by name, seconds of the
+        event loop's longest block, and seconds for which each history has outlived its retention."""
         self._registry = CollectorRegistry()
         self._requests = requests
         self._informers = informers
         self._longest_block = longest_block
+        self._retention_lag = retention_lag
         self._term: int | None = None
         self._last: TurnReport | None = None
         self._turns = 0
@@ -167,6 +169,9 @@ class Metrics:
         if self._term is not None:
             about = "Workloads set aside because a step of the turn fails on them."
             yield _family(GaugeMetricFamily, "muster_workloads_set_aside", about, {(): self._set_aside})
+        about = "Seconds for which the oldest rows of a history have outlived their retention."
+        lag = {(history,): seconds for history, seconds in sorted(self._retention_lag().items())}
+        yield _family(GaugeMetricFamily, "muster_retention_lag_seconds", about, lag, "history")
         about = "Decisions of this replica that the ledger took (drop: refused)."
         counts = {(what,): count for what, count in self._counts.items()}
         yield _family(CounterMetricFamily, "muster_decisions", about, counts, "what")

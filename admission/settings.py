@@ -32,6 +32,9 @@ from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 #: A lease and one retry together stay below this, so that a dead leader is replaced in time.
 TAKEOVER_LIMIT_SECONDS: Final = 15
 
+#: History leaves by the week.
+LEAST_RETENTION_DAYS: Final = 7
+
 #: A variable of every container that Kubernetes runs.
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 
@@ -78,6 +81,15 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _retention_days(days: int) -> int:
+    if days != 0 and days < LEAST_RETENTION_DAYS:
+        raise ValueError(
+            f"expected 0 (kept for ever) or at least {LEAST_RETENTION_DAYS}, for history is dropped by the week; "
+            f"found {days}"
+        )
+    return days
+
+
 def _words(found: Any) -> Any:
     """A comma-separated text becomes a list."""
     if isinstance(found, str):
@@ -89,6 +101,7 @@ Listen = Annotated[str, AfterValidator(_listen)]
 HttpsUrl = Annotated[str, AfterValidator(_url)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+RetentionDays = Annotated[int, Field(le=36_500), AfterValidator(_retention_days)]
 
 
 def own_identity() -> str:
@@ -190,6 +203,15 @@ class Settings(BaseModel):
     decision_limit_seconds: Seconds = Field(
         60.0,
         description="Longest time of one decision, in seconds; a leader whose decision takes longer resigns.",
+    )
+    retention_decisions_days: RetentionDays = Field(
+        90, description="Days for which decisions are kept; 0: for ever."
+    )
+    retention_ended_work_days: RetentionDays = Field(
+        90, description="Days for which ended workloads and closed admissions are kept; 0: for ever."
+    )
+    retention_postings_days: RetentionDays = Field(
+        400, description="Days for which postings are kept, of which reports of use are made; 0: for ever."
     )
     failed_turns_dir: Path | None = Field(
         None,

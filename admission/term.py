@@ -10,7 +10,6 @@ from collections import ChainMap
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +19,7 @@ from admission.containment.decision_thread import DecisionThread
 from admission.containment.repeated_failures import RepeatedFailures
 from admission.cycle import Cycle
 from admission.engine.snapshot import Snapshot
+from admission.history.keeper import HistoryKeeper
 from admission.kube.client.client import Client
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
@@ -39,14 +39,13 @@ from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
-from queues.errors import AnotherLedger, DatabaseError, DatabaseUnavailable
+from queues.errors import AnotherLedger, DatabaseUnavailable
 from queues.ledger_record import LedgerRecord, require_same
 from queues.plan import Reason
 from queues.slices import slices
 from queues.sql.database import Database
-from queues.sql.partitions import ensure_partitions
+from queues.sql.history.retention import Retention
 from queues.sql.read.world import load_world
-from queues.sql.tables import PARTITIONED
 from queues.workload import WorkloadKey
 from queues.world_rows import WorldRows
 
@@ -63,8 +62,6 @@ STORE_REST = 0.5
 BUSY = 0.5
 #: Seconds between two looks at the priority classes.
 TWINS_EVERY = 1.0
-#: Seconds between two looks at the partitions of the history.
-PARTITIONS_EVERY = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +76,7 @@ class TermDependencies:
     patience: Timeouts
     #: Templates are tried by dry runs before their workloads are decided on.
     dry_runs: bool
+    retention: Retention
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
@@ -106,6 +104,7 @@ class LeaderTerm:
         self.informers = Informers(dependencies.client)
         self.world: World | None = None
         self.cycle: Cycle | None = None
+        self.history_keeper: HistoryKeeper | None = None
         self.ready = False
         #: What the cluster has recorded of this term; None: nothing yet.
         self._record: LedgerRecord | None = None
@@ -168,7 +167,7 @@ class LeaderTerm:
     async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
         dependencies, check_lease = self._dependencies, self._check_lease
         world = self.world = await self._world(rows)
-        tasks.create_task(self._keep_partitions(), name="partitions")
+        self._keep_history(world, tasks)
         job_controller = VolcanoJobController(dependencies.rules)
         release = ReleaseWriter(
             dependencies.client, world, check_lease, requeue=self._requeue, failpoint=dependencies.failpoint
@@ -285,17 +284,22 @@ class LeaderTerm:
         turned = asyncio.get_running_loop().time() - self._turned
         return lag_of(self.informers.hearings(), turned=turned, turn_every=self._dependencies.turn_every)
 
-    async def _keep_partitions(self) -> NoReturn:
-        """Months of the history that are about to begin; without theirs, rows go to the default partition."""
-        while True:
-            today = datetime.fromtimestamp(self._lease.now(), UTC).date()
-            try:
-                for table in PARTITIONED:
-                    async with self._dependencies.database.transaction() as tx:
-                        await ensure_partitions(tx, table, today)
-            except DatabaseError as error:
-                _log.warning("partitions not made", extra={"why": str(error)})
-            await asyncio.sleep(PARTITIONS_EVERY)
+    def _keep_history(self, world: World, tasks: asyncio.TaskGroup) -> None:
+        self.history_keeper = HistoryKeeper(
+            self._dependencies.database,
+            self._lease.term,
+            self._dependencies.retention,
+            self._lease.now,
+            half_lives=world.usage_history.half_lives,
+            summed_up=self._summed_up,
+        )
+        tasks.create_task(self.history_keeper.run(), name="history")
+
+    def _summed_up(self, half_lives: frozenset[int]) -> None:
+        """Past use that was missing can be read."""
+        if self.world is not None and self.world.usage_history.missing & half_lives:
+            self.world.usage_history.needs_reading = True
+            self.informers.changed.set()
 
     async def _keep_twins(self) -> NoReturn:
         twins = NonPreemptingClasses(self._dependencies.client, self._check_lease, self._dependencies.twins)

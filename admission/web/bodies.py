@@ -203,6 +203,8 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     admissions: tuple[AdmissionBody, ...]
     #: Newest last.
     history: tuple[EventBody, ...]
+    #: Older decisions were dropped; null: none of it can be missing.
+    history_begins: str | None = None
 
 
 class ChangeBody(Body, frozen=True, kw_only=True):

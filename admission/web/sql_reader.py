@@ -262,7 +262,14 @@ def explanation(
         path=path_to_root(queues, body.queue),
         admissions=tuple(_admission(held, rows.evictions) for held in reversed(rows.admissions)),
         history=tuple(_event(decision) for decision in rows.history),
+        history_begins=_history_begins(rows),
     )
+
+
+def _history_begins(rows: views.ExplanationRows) -> str | None:
+    """None if the workload is younger than what was dropped."""
+    begins = rows.history_begins
+    return rfc3339(begins) if begins > rows.workload.created else None
 
 
 def _admission(held: Admission, evictions: Mapping[AdmissionId, views.Eviction]) -> bodies.AdmissionBody:

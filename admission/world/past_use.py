@@ -17,23 +17,35 @@ class UsageHistory:
     """Empty, and no work, as long as no queue has ``usageHalfLife``."""
 
     def __init__(self) -> None:
-        #: Queues have changed: their half-lives may differ from the ones that were read.
+        #: Queues have changed: their half-lives may differ from the ones that were read. Or what was missing is there.
         self.needs_reading = False
+        #: Half-lives by which too much has to be summed up first: until then only present use counts.
+        self.missing: frozenset[int] = frozenset()
+        self._wanted: Mapping[QueueName, frozenset[int]] = {}
         self._recorder = UsageRecorder()
 
     def unread(self, queues: Mapping[QueueName, Queue]) -> Mapping[QueueName, frozenset[int]] | None:
         """By which half-lives the ledger has to be read anew; None: what is known is of the right ones."""
         wanted = half_lives(queues)
-        if wanted == self._recorder.half_lives:
+        if wanted == self._wanted and not self.missing:
             self.needs_reading = False
             return None
         return wanted
 
+    def half_lives(self) -> frozenset[int] | None:
+        """All by which past use counts; None: not known yet."""
+        return None if self.needs_reading else frozenset[int]().union(*self._wanted.values())
+
     def begin(
-        self, half_lives: Mapping[QueueName, frozenset[int]], rows: Mapping[UsageHolder, Sums], now: int
+        self,
+        half_lives: Mapping[QueueName, frozenset[int]],
+        rows: Mapping[UsageHolder, Sums],
+        now: int,
+        missing: frozenset[int] = frozenset(),
     ) -> None:
-        """What the ledger says (``queues.sql.read.past_use``)."""
-        self._recorder.begin(half_lives, rows, now)
+        """What the ledger says (``queues.sql.read.past_use``), by all these half-lives but the ``missing`` ones."""
+        self._wanted, self.missing = half_lives, missing
+        self._recorder.begin(without(half_lives, missing), rows, now)
         self.needs_reading = False
 
     def post(self, changed: Iterable[Admission], known: Mapping[AdmissionId, Admission], at: int) -> None:
@@ -48,3 +60,10 @@ class UsageHistory:
     def freeze(self, now: int) -> PastUse:
         """For the snapshot."""
         return self._recorder.freeze(now)
+
+
+def without(
+    half_lives: Mapping[QueueName, frozenset[int]], missing: frozenset[int]
+) -> Mapping[QueueName, frozenset[int]]:
+    """Half-lives of each queue but these; a queue that has no other is absent."""
+    return {queue: every - missing for queue, every in half_lives.items() if every - missing}

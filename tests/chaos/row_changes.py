@@ -4,6 +4,8 @@
 and what was committed without the replica's ever knowing is: that is what the history is for.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +19,7 @@ TABLES: Final = (
     tables.leases,
     tables.fences,
     tables.admissions,
+    tables.closed_admissions,
     tables.queue_balances,
     tables.node_balances,
     tables.backoffs,
@@ -79,13 +82,13 @@ async def install(dsn: str) -> None:
 
 
 async def read(dsn: str) -> tuple[RowChange, ...]:
-    """All changes, oldest first."""
+    """All changes, oldest first. That an admission closes is told as a change of its row, though it moves then."""
     connection = await raw_connection(dsn)
     try:
         rows = await connection.fetch("SELECT * FROM chaos.row_changes ORDER BY number")
     finally:
         await connection.close()
-    return tuple(
+    changes = [
         RowChange(
             number=row["number"],
             transaction=row["transaction"],
@@ -96,7 +99,26 @@ async def read(dsn: str) -> tuple[RowChange, ...]:
             after=_document(row["after"]),
         )
         for row in rows
-    )
+    ]
+    return tuple(_with_closings(changes))
+
+
+def _with_closings(changes: Sequence[RowChange]) -> Iterator[RowChange]:
+    """Moves from ``admissions`` to ``closed_admissions`` as changes in place: state, and seats given back."""
+    closed = {
+        (change.transaction, change.after["id"]): change.after
+        for change in changes
+        if change.table == "closed_admissions" and change.after is not None
+    }
+    for change in changes:
+        moved = None
+        if change.table == "admissions" and change.before is not None and change.after is None:
+            moved = closed.get((change.transaction, change.before["id"]))
+        if moved is not None:
+            every = list(range(len(moved["pod_sets"])))
+            yield replace(change, after={**moved, "state": "closed", "ended": every})
+        elif change.table != "closed_admissions":
+            yield change
 
 
 def _document(text: str | None) -> dict[str, Any] | None:

@@ -228,6 +228,10 @@ class RingUnderFaults(RuleBasedStateMachine):
     def writes(self, most: int) -> None:
         self.ring.carry_out(most)
 
+    @rule(rows=counts)
+    def postings_are_summed_up(self, rows: int) -> None:
+        self.does(self.ring.sum_up(rows))
+
     @rule()
     def crash(self) -> None:
         self.does(self.ring.crash())

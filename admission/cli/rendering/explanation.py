@@ -232,12 +232,14 @@ def _admission(held: Mapping[str, Any], headers: bool) -> str:
 def _history(one: WorkloadBody, wide: bool, headers: bool) -> str:
     events: Sequence[Mapping[str, Any]] = one["history"]
     kept = events if wide else events[-_HISTORY:]
+    begins = one.get("historyBegins")
+    dropped = f"decisions before {begins} were dropped\n" if begins else ""
     if not kept:
-        return ""
+        return dropped
     rows = [(event["at"], age(event["at"], one["now"]), event["what"], _event(event, wide)) for event in kept]
     text = table(["TIME", "AGE", "WHAT", "MESSAGE"], rows, headers=headers, right="AGE")
     earlier = len(events) - len(kept)
-    return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "")
+    return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
 
 def _event(event: Mapping[str, Any], wide: bool) -> str:

@@ -1,8 +1,8 @@
 """Admissions are opened, freed and evicted.
 
 Gangs get seats as far as the limits allow, each checked against the books as the gangs before it left them; running
-pods are adopted whatever the limits say. An admission closes when its last seat is given back. An eviction keeps the
-seats, and notes what it means for the next try of the workload.
+pods are adopted whatever the limits say. An admission closes when its last seat is given back, and moves to the
+history. An eviction keeps the seats, and notes what it means for the next try of the workload.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,12 +16,12 @@ from queues.admissions import Seat, Unready
 from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_of
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
+from queues.sql.history.closing import close
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import post
 from queues.sql.ledger.types import Freed, LedgerOutcome, LedgerTransaction
 from queues.sql.seat_columns import SEAT_NAMES, held_seats, to_columns
 from queues.sql.statements import (
-    FLAG,
     KEYS,
     MOMENT,
     NUMBER,
@@ -205,7 +205,7 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
         if not now_ended and not everything:
             continue
         moves.append((id_, queue, user, [seats[index] for index in sorted(now_ended)]))
-        kept.append({"id": id_, "ended": sorted(ended | now_ended), "closed": everything})
+        kept.append({"id": id_, "ended": sorted(ended | now_ended)})
         ending[id_] = now_ended
         if everything:
             closed.add(id_)
@@ -215,21 +215,15 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
         for posting in books_of:
             books.post(posting)
         await store_books(tx, books, checked=False)
-        await tx.execute(_STORE_ENDED, _ENDED.rows(kept) | {"now": moment(transaction.now)})
+        if staying := [each for each in kept if each["id"] not in closed]:
+            await tx.execute(_STORE_ENDED, _ENDED.rows(staying))
+        await close(tx, closed, transaction.now)
         await post(tx, transaction, "free", moves)
     return Freed(seats=ending, closed=frozenset(closed))
 
 
-_ENDED = JsonRows(*admissions.c["id", "ended"], closed=FLAG)
-_STORE_ENDED = (
-    update(admissions)
-    .where(admissions.c.id == _ENDED.c.id)
-    .values(
-        ended=_ENDED.c.ended,
-        state=case((_ENDED.c.closed, "closed"), else_=admissions.c.state),
-        closed_at=case((_ENDED.c.closed, bindparam("now", type_=MOMENT)), else_=None),
-    )
-)
+_ENDED = JsonRows(*admissions.c["id", "ended"])
+_STORE_ENDED = update(admissions).where(admissions.c.id == _ENDED.c.id).values(ended=_ENDED.c.ended)
 
 
 _EVICTIONS = UnnestRows(id=NUMBER, code=TEXT, message=TEXT, beneficiary_kind=TEXT, beneficiary_uid=TEXT)

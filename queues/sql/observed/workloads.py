@@ -8,17 +8,19 @@ cost grows with the rows given: intake bounds their number.
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Table, and_, delete, exists, func, select, text, tuple_, union_all, update
+from sqlalchemy import Table, and_, bindparam, delete, exists, func, select, text, tuple_, union_all, update
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import PodOutcome, Recreation
+from queues.sql.history.closing import KEPT
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit, QueueVersion, Succession
 from queues.sql.statements import (
     KEYS,
+    MOMENT,
     PLAIN,
     TEXT,
     JsonRows,
@@ -27,6 +29,7 @@ from queues.sql.statements import (
     bounded,
     insert_rows,
     key_rows,
+    moment,
     names,
     same,
     upsert_rows,
@@ -137,11 +140,13 @@ async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description])
         await tx.execute(_DESCRIBE, _DESCRIPTIONS.rows([_columns(row) for row in rows]))
 
 
-async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey]) -> frozenset[WorkloadKey]:
+async def depart(
+    tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey], now: int
+) -> frozenset[WorkloadKey]:
     """Move workloads into the history after their object is gone, with all that was stored about them.
 
-    A workload that still holds something stays, and is named again later. Returns the workloads that left.
-    Raises Fenced.
+    ``now``: seconds since the epoch. A workload that still holds something stays, and is named again later. Returns
+    the workloads that left. Raises Fenced.
     """
     await check_term(tx, term)
     if not keys:
@@ -149,20 +154,23 @@ async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey])
     held = await tx.execute(_HOLDING, KEYS.rows(key_rows(keys)))
     gone = set(keys) - {WorkloadKey(WorkloadKind(kind), uid) for kind, uid in held}
     kinds, uids = zip(*key_rows(gone), strict=True) if gone else ((), ())
-    await tx.execute(_DEPART, {"kinds": kinds, "uids": uids})
+    await tx.execute(_DEPART, {"kinds": kinds, "uids": uids, "now": moment(now)})
     return frozenset(gone)
 
 
 _HOLDING = select(*KEYS.c).where(exists().where(same(admissions, KEYS), admissions.c.state != "closed"))
 # Without MATERIALIZED a plan made for any number of rows aggregates everything again for each workload.
 _DEPART = text(
-    """
+    f"""
     WITH asked AS (
         SELECT * FROM unnest(CAST(:kinds AS text[]), CAST(:uids AS text[])) AS asked(kind, uid)
     ), gone AS (
         DELETE FROM workloads w USING asked WHERE (w.kind, w.uid) = (asked.kind, asked.uid) RETURNING w.*
-    ), held AS (
+    ), left_behind AS (
         DELETE FROM admissions a USING asked WHERE (a.kind, a.uid) = (asked.kind, asked.uid) RETURNING a.*
+    ), closed AS (
+        INSERT INTO closed_admissions ({", ".join(KEPT)}, closed_at)
+        SELECT {", ".join(KEPT)}, closed_at FROM left_behind
     ), outcome AS (
         DELETE FROM outcomes o USING asked WHERE (o.kind, o.uid) = (asked.kind, asked.uid) RETURNING o.*
     ), reason AS (
@@ -173,21 +181,18 @@ _DEPART = text(
         DELETE FROM backoffs b USING asked WHERE (b.kind, b.uid) = (asked.kind, asked.uid)
     ), job AS (
         DELETE FROM job_states j USING asked WHERE (j.kind, j.uid) = (asked.kind, asked.uid)
-    ), held_by AS MATERIALIZED (
-        SELECT kind, uid, jsonb_agg(to_jsonb(held) ORDER BY id) AS rows FROM held GROUP BY kind, uid
     ), outcome_of AS MATERIALIZED (
         SELECT kind, uid, jsonb_agg(to_jsonb(outcome) ORDER BY recorded_at, pod_uid) AS rows
         FROM outcome GROUP BY kind, uid
     )
     INSERT INTO ended_workloads (kind, uid, ended_at, namespace, name, queue, arrival, priority, created,
-                                 pods, asks, admissions, outcomes)
-    SELECT w.kind, w.uid, now(), w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
-           w.pods, w.asks, coalesce(held_by.rows, '[]'), coalesce(outcome_of.rows, '[]')
+                                 pods, asks, outcomes)
+    SELECT w.kind, w.uid, :now, w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
+           w.pods, w.asks, coalesce(outcome_of.rows, '[]')
     FROM gone w
-    LEFT JOIN held_by ON (held_by.kind, held_by.uid) = (w.kind, w.uid)
     LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)
     """
-)
+).bindparams(bindparam("now", type_=MOMENT))
 
 
 _OUTCOMES = UnnestRows(

@@ -1,109 +1,182 @@
-"""What was used in the past, from the postings: at the start of a term, and when half-lives are other ones."""
+"""What was used in the past: at the start of a term, and when half-lives are other ones.
+
+Sums are stored by block of a half-life, up to one posting (``queues.sql.history.past_use``). What was posted after it
+is read from the postings, and so is everything by a half-life that nothing is stored of yet. Both are the same sums.
+
+Postings get their ids one transaction after the other (the ledger's fence), so all up to the newest that is seen are
+there, and "up to one posting" has one meaning.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, Text, bindparam, case, cast, func, select
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Row, Select, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import NO_PAST, SLOTS, PastUse, UsageHolder, oldest_block, weigh_slot
-from queues.sql.statements import MOMENT, NUMBER, moment
-from queues.sql.tables import postings
-from queues.workload import NO_FLAVOR, QueueName
+from queues.sql.statements import NUMBER, moment, names
+from queues.sql.tables import past_use_marks, past_use_sums, postings
+from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 #: Postings that one statement looks at: none takes so long that it would be given up.
 PAGE_ROWS = 10_000
-_LAST: Final = 2**63 - 1
-_ACCOUNT: Final = "queue/"
-
-_half_life = bindparam("half_life", type_=NUMBER)
-_given = postings.c.kind == "free"
-_account = case((_given, postings.c.credit), else_=postings.c.debit)
-#: The latest first: months that are too long ago are not even opened.
-_page = (
-    select(
-        postings.c.id,
-        cast(func.extract("epoch", postings.c.posted_at), BigInteger).label("second"),
-        _given.label("given"),
-        _account.label("account"),
-        postings.c.username,
-        postings.c.flavors,
-        postings.c.resources,
-        postings.c.amounts,
-    )
-    .where(
-        postings.c.id > bindparam("after", type_=NUMBER),
-        postings.c.id < bindparam("before", type_=NUMBER),
-        postings.c.posted_at >= bindparam("since", type_=MOMENT),
-        _account == func.any(bindparam("accounts", type_=ARRAY(Text))),
-    )
-    .order_by(postings.c.id.desc())
-    .limit(bindparam("rows", type_=NUMBER))
-    .subquery("page")
-)
-_inside = (_page.c.second % _half_life) * SLOTS
-_group = (
-    # Of whole numbers above 0, so it rounds down.
-    _page.c.second.op("/")(_half_life).label("block"),
-    _inside.op("/")(_half_life).label("slot"),
-    *(_page.c[name] for name in ("given", "account", "username", "flavors", "resources", "amounts")),
-)
-#: Work of one shape is alike: of the postings of a slot few rows remain.
-_SUMS = select(
-    func.min(func.min(_page.c.id)).over(),
-    func.sum(func.count()).over(),
-    func.count(),
-    cast(func.sum(_inside % _half_life), BigInteger),
-    *_group,
-).group_by(*_group)
-
-_NEWEST: Final = select(func.max(postings.c.id))
+#: Stored rows that are taken in before other tasks get their turn.
+_PART: Final = 1000
 
 BlockSums = defaultdict[Account, Counter[int]]
 
 Read = dict[UsageHolder, BlockSums]
 
+#: Sums of amounts, by slot, of the postings between two ids. The weight of an amount is linear in the time since the
+#: slot began, so a sum of amounts and a sum of amounts × that time say everything (``weigh_slot``).
+_SUMS: Final = text(
+    f"""
+    SELECT p.second / :half_life AS block, p.inside / :half_life AS slot, p.queue, p.username,
+           line.flavor, line.resource, sum(p.sign * line.amount) AS units,
+           sum(p.sign * line.amount::numeric * (p.inside % :half_life)) AS lag
+    FROM (
+        SELECT t.second, (t.second % :half_life) * {SLOTS} AS inside,
+               CASE debit WHEN 'pool' THEN -1 ELSE 1 END AS sign,
+               substr(CASE debit WHEN 'pool' THEN credit ELSE debit END, length('queue/') + 1) AS queue,
+               username, flavors, resources, amounts
+        FROM postings, LATERAL (SELECT CAST(extract(epoch FROM posted_at) AS bigint) AS second) AS t
+        WHERE id > :after AND id <= :until AND (kind <> 'carry' OR id <= :carried)
+    ) AS p, unnest(p.flavors, p.resources, p.amounts) AS line(flavor, resource, amount)
+    GROUP BY 1, 2, 3, 4, 5, 6
+    """
+).bindparams(*(bindparam(name, type_=NUMBER) for name in ("half_life", "after", "until", "carried")))
+
+_NEWEST: Final = select(func.max(postings.c.id))
+
+
+class Mark(NamedTuple):
+    """How far postings are summed up by one half-life."""
+
+    half_life: int
+    #: All up to this one.
+    posting: int
+    #: What was carried over counts up to this one; carried later, it is in the sums by what it follows from.
+    carried: int
+    #: The sums are stored.
+    is_stored: bool = True
+
+
+class SlotSum(NamedTuple):
+    """Amounts of one holder, in their own flavor, that were posted in one slot."""
+
+    queue: QueueName
+    user: str
+    account: Account
+    block: int
+    #: Σ ± amount × weight.
+    units: int
+
+
+async def newest_posting(tx: AsyncConnection) -> int:
+    """Id of the newest posting; 0: there is none."""
+    return await tx.scalar(_NEWEST) or 0
+
+
+async def marks(tx: AsyncConnection, half_lives: Iterable[int], now: int) -> list[Mark]:
+    """How far postings are summed up by each half-life. ``now``: seconds since the epoch.
+
+    If nothing is stored: up to where postings no longer count.
+    """
+    rows = await tx.execute(select(*past_use_marks.c["half_life", "posting", "carried"]))
+    stored, newest = {row.half_life: Mark(*row) for row in rows}, await newest_posting(tx)
+    found = []
+    for half_life in sorted(half_lives):
+        mark = stored.get(half_life)
+        if mark is None:
+            # A block more: leaders' clocks may have differed.
+            since = (oldest_block(now, half_life) - 1) * half_life
+            mark = Mark(half_life, await _first_since(tx, since, newest) - 1, newest, False)
+        found.append(mark)
+    return found
+
+
+async def far_behind(tx: AsyncConnection, half_lives: Iterable[int], now: int, most: int) -> frozenset[int]:
+    """Half-lives by which more than so many postings are not summed up."""
+    newest = await newest_posting(tx)
+    return frozenset(
+        mark.half_life for mark in await marks(tx, half_lives, now) if newest - mark.posting > most
+    )
+
+
+async def _first_since(tx: AsyncConnection, second: int, newest: int) -> int:
+    """The smallest id from which on postings are that young: found by halving, since ids grow with time."""
+    low, high = 1, newest + 1
+    at = select(postings.c.posted_at).order_by(postings.c.id).limit(1)
+    since = moment(max(0, second))
+    while low < high:
+        middle = (low + high) // 2
+        posted = await tx.scalar(at.where(postings.c.id >= middle))
+        if posted is not None and posted < since:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+async def slot_sums(tx: AsyncConnection, mark: Mark, until: int) -> list[SlotSum]:
+    """Sums of the postings after a mark, up to an id. They are read by one statement: ask for few (``PAGE_ROWS``)."""
+    given = {
+        "half_life": mark.half_life,
+        "after": mark.posting,
+        "until": until,
+        "carried": mark.carried,
+    }
+    return [_slot_sum(mark.half_life, row) for row in await tx.execute(_SUMS, given)]
+
+
+def _slot_sum(half_life: int, row: Row[Any]) -> SlotSum:
+    weighs = weigh_slot(half_life, row.slot, int(row.units), int(row.lag))
+    account = Account(FlavorName(row.flavor), row.resource)
+    return SlotSum(QueueName(row.queue), row.username, account, row.block, weighs)
+
 
 async def past_use(
     tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], now: int
 ) -> dict[UsageHolder, dict[Account, dict[int, int]]]:
-    """The past of these queues as it counts at ``now`` (seconds since the epoch), for ``Memories.begin``."""
+    """The past of these queues as it counts at ``now`` (seconds since the epoch), for ``UsageRecorder.begin``.
+
+    ``tx`` must see one state (``Database.snapshot``).
+    """
     rows: Read = {}
-    for half_life in sorted(frozenset[int]().union(*half_lives.values())):
-        gap: PostingGap | None = PostingGap(0, _LAST)
-        while gap is not None:
-            gap = await _read(tx, half_lives, half_life, now, gap, rows)
+    newest = await newest_posting(tx)
+    for mark in await marks(tx, frozenset[int]().union(*half_lives.values()), now):
+        await _read_stored(tx, half_lives, mark, now, rows)
+        read = mark
+        while read.posting < newest:
+            read = await _read_page(tx, half_lives, read, newest, now, rows)
     return {holder: kept for holder, sums in rows.items() if (kept := _with_totals(sums))}
-
-
-class PostingGap(NamedTuple):
-    """Postings that are still to be read: ids between these two."""
-
-    after: int
-    before: int
 
 
 class UsageReader:
     """The past for people, on any replica: read once, then only what was posted since. Mutable.
 
-    What one question has no time for, the next ones read; they come one at a time. Postings get their ids one
-    transaction after the other (the ledger's fence), so all up to the newest that is seen are there.
+    What one question has no time for, the next ones read; they come one at a time.
     """
 
     def __init__(self) -> None:
-        self._begin({})
-
-    def _begin(self, half_lives: Mapping[QueueName, frozenset[int]]) -> None:
-        self._half_lives = half_lives
-        self._every = sorted(frozenset[int]().union(*half_lives.values()))
+        self._half_lives: Mapping[QueueName, frozenset[int]] = {}
         #: Of all users together.
         self._rows: Read = {}
-        self._newest = 0
-        self._gaps: list[tuple[int, PostingGap]] = []
+        self._marks: list[Mark] = []
         self._swept: dict[int, int] = {}
+
+    async def _begin(
+        self, tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], now: int
+    ) -> None:
+        every = frozenset[int]().union(*half_lives.values())
+        found = await marks(tx, every, now)
+        rows: Read = {}
+        for mark in found:
+            await _read_stored(tx, half_lives, mark, now, rows)
+        self._half_lives, self._marks, self._rows, self._swept = half_lives, found, {}, {}
+        self._take(rows)
 
     async def past_use(
         self,
@@ -115,25 +188,21 @@ class UsageReader:
     ) -> PastUse | None:
         """The past as ``tx`` sees it at ``now`` (seconds since the epoch), all users of a queue as one.
 
-        None: ``enough`` said so before all was read.
+        None: ``enough`` said so before all was read. ``tx`` must see one state (``Database.snapshot``).
         """
         if half_lives != self._half_lives:
-            self._begin(half_lives)
+            await self._begin(tx, half_lives, now)
         if not half_lives:
             return NO_PAST
-        newest = await tx.scalar(_NEWEST) or 0
-        if newest > self._newest:
-            self._gaps += [(half_life, PostingGap(self._newest, newest + 1)) for half_life in self._every]
-            self._newest = newest
-        while self._gaps:
-            if enough():
-                return None
-            half_life, gap = self._gaps[-1]
-            page: Read = {}
-            rest = await _read(tx, half_lives, half_life, now, gap, page)
-            self._gaps[-1:] = [] if rest is None else [(half_life, rest)]
-            self._take(page)
-        self._sweep(now)
+        newest = await newest_posting(tx)
+        for number, mark in enumerate(self._marks):
+            while self._marks[number].posting < newest:
+                if enough():
+                    return None
+                page: Read = {}
+                self._marks[number] = await _read_page(tx, half_lives, self._marks[number], newest, now, page)
+                self._take(page)
+            self._sweep(mark.half_life, oldest_block(now, mark.half_life))
         rows = {holder: kept for holder, sums in self._rows.items() if (kept := _with_totals(sums))}
         return PastUse(rows=rows)
 
@@ -143,50 +212,63 @@ class UsageReader:
             for account, blocks in sums.items():
                 mine[account].update(blocks)
 
-    def _sweep(self, now: int) -> None:
+    def _sweep(self, half_life: int, oldest: int) -> None:
         """Blocks that count no more, once in a half-life."""
-        for half_life in self._every:
-            oldest = oldest_block(now, half_life)
-            if self._swept.get(half_life, 0) >= oldest:
-                continue
-            self._swept[half_life] = oldest
-            for holder, sums in self._rows.items():
-                if holder.half_life == half_life:
-                    for blocks in sums.values():
-                        for block in [block for block in blocks if block < oldest]:
-                            del blocks[block]
+        if self._swept.get(half_life, 0) >= oldest:
+            return
+        self._swept[half_life] = oldest
+        for holder, sums in self._rows.items():
+            if holder.half_life == half_life:
+                for blocks in sums.values():
+                    for block in [block for block in blocks if block < oldest]:
+                        del blocks[block]
 
 
-async def _read(
+async def _read_page(
     tx: AsyncConnection,
     half_lives: Mapping[QueueName, frozenset[int]],
-    half_life: int,
+    mark: Mark,
+    newest: int,
     now: int,
-    gap: PostingGap,
     rows: Read,
-) -> PostingGap | None:
-    """The latest page of a gap, by one half-life, into ``rows``; what is left of the gap then."""
-    given = {
-        "accounts": [f"{_ACCOUNT}{queue}" for queue, every in half_lives.items() if half_life in every],
-        "since": moment(max(0, oldest_block(now, half_life) * half_life)),
-        "half_life": half_life,
-        "rows": PAGE_ROWS,
-        "after": gap.after,
-        "before": gap.before,
-    }
-    first, found = 0, 0
-    for row in await tx.execute(_SUMS, given):
-        first, found, count, lag, block, slot, is_given, account, user, *amounts = row
-        holder = UsageHolder(QueueName(account.removeprefix(_ACCOUNT)), user, half_life)
-        weighs = weigh_slot(half_life, slot, count, lag) * (-1 if is_given else 1)
-        sums = rows.setdefault(holder, defaultdict(Counter))
-        for flavor, resource, units in zip(*amounts, strict=True):
-            sums[Account(flavor, resource)][block] += units * weighs
-    return PostingGap(gap.after, first) if found == PAGE_ROWS else None
+) -> Mark:
+    """The next page after a mark, into ``rows``; the mark at its end."""
+    until = min(newest, mark.posting + PAGE_ROWS)
+    oldest = oldest_block(now, mark.half_life)
+    for each in await slot_sums(tx, mark, until):
+        if each.block >= oldest and mark.half_life in half_lives.get(each.queue, ()):
+            holder = UsageHolder(each.queue, each.user, mark.half_life)
+            rows.setdefault(holder, defaultdict(Counter))[each.account][each.block] += each.units
+    return mark._replace(posting=until)
+
+
+async def _read_stored(
+    tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], mark: Mark, now: int, rows: Read
+) -> None:
+    """What is stored up to a mark of these queues, into ``rows``."""
+    if not mark.is_stored:
+        return
+    sums, half_life = past_use_sums.c, mark.half_life
+    asked = select(*sums["queue", "username", "flavor", "resource", "block", "units"]).where(
+        sums.half_life == half_life,
+        sums.block >= oldest_block(now, half_life),
+        sums.queue == func.any(names(queue for queue, each in half_lives.items() if half_life in each)),
+    )
+    async for row in _streamed(tx, asked):
+        holder = UsageHolder(QueueName(row.queue), row.username, half_life)
+        account = Account(FlavorName(row.flavor), row.resource)
+        rows.setdefault(holder, defaultdict(Counter))[account][row.block] += int(row.units)
+
+
+async def _streamed(tx: AsyncConnection, question: Select[Any]) -> AsyncIterator[Row[Any]]:
+    async with tx.stream(question, execution_options={"yield_per": _PART}) as result:
+        async for part in result.partitions():
+            for row in part:
+                yield row
 
 
 def _with_totals(sums: BlockSums) -> dict[Account, dict[int, int]]:
-    """With the sums over all flavors, and without what came out as 0, as ``Memories`` keeps them."""
+    """With the sums over all flavors, and without what came out as 0, as ``UsageRecorder`` keeps them."""
     totals: BlockSums = defaultdict(Counter)
     for account, blocks in sums.items():
         for each in dict.fromkeys((Account(NO_FLAVOR, account.resource), account)):

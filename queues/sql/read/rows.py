@@ -160,3 +160,5 @@ class ExplanationRows:
     admissions: tuple[Admission, ...] = ()
     evictions: Mapping[AdmissionId, Eviction] = field(default_factory=dict)
     history: tuple[DecisionLine, ...] = ()
+    #: Seconds since the epoch: older decisions were dropped; 0: none ever was.
+    history_begins: int = 0

@@ -21,12 +21,13 @@ from queues.sql.read.rows import (
     QueueLine,
     StoredReason,
 )
-from queues.sql.read.world import key_or_none, read_admissions, seconds_of
+from queues.sql.read.world import key_of, key_or_none, read_admissions, read_closed, seconds_of
 from queues.sql.statements import attributes, same
 from queues.sql.tables import (
     admissions,
     capacity,
     decisions,
+    history_starts,
     queue_balances,
     queue_limits,
     queues,
@@ -50,6 +51,8 @@ __all__ = [
 
 #: Decisions about one workload that are told: the last ones.
 HISTORY = 200
+#: The same of its closed admissions.
+CLOSED = 50
 #: Columns of a queue that are shown as they are.
 _SHOWN = ("name", "parent", "paused", "closed", "broken", "changed_by", "document", "present")
 
@@ -150,14 +153,16 @@ async def _explanation(
 ) -> ExplanationRows:
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
     held, evictions = await read_admissions(tx, mine)
+    closed, former_evictions = await read_closed(tx, key_of(row.kind, row.uid), CLOSED)
     state = _state(row, held)
     return ExplanationRows(
         workload=pending_line(row, gone),
         state=state,
         **attributes(row, "not_before", "rollbacks"),
-        admissions=held,
-        evictions=evictions,
+        admissions=(*closed, *held),
+        evictions={**former_evictions, **evictions},
         history=await _history(tx, row.kind, row.uid),
+        history_begins=await _history_begins(tx),
     )
 
 
@@ -170,6 +175,12 @@ def _state(row: Row[Any], held: Iterable[Admission]) -> str:
     if AdmissionState.OPEN in states:
         return "admitted"
     return "pending"
+
+
+async def _history_begins(tx: AsyncConnection) -> int:
+    begins = select(history_starts.c.begins_at).where(history_starts.c.history == decisions.name)
+    at = await tx.scalar(begins)
+    return 0 if at is None else seconds_of(at)
 
 
 async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[DecisionLine, ...]:

@@ -1,6 +1,6 @@
 """Everything open, as the world of a new leader starts from it, and rows as values for all readers. SELECT only."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from queues.sql.tables import (
     admissions,
     backoffs,
     claims,
+    closed_admissions,
     fences,
     job_states,
     nodes,
@@ -59,48 +60,65 @@ def reason_of(row: Row[Any]) -> StoredReason:
     return StoredReason(since=seconds_of(row.since), **attributes(row, "code", "message", "facts"))
 
 
-async def read_admissions(
-    tx: AsyncConnection, which: ColumnElement[bool]
-) -> tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]:
-    """Admissions that match a condition, oldest first, and the causes of evictions among them."""
+_TOLD = (
+    *("id", "kind", "uid", "namespace", "name", "queue", "priority", "generation", "username", "started"),
+    *("ready", "opened_at", "adopted_pods", "adopted_seats"),
+    *("evicted_at", "cause_code", "cause_message", "beneficiary_kind", "beneficiary_uid"),
+    *SEAT_NAMES,
+)
+
+AdmissionRows = tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]
+
+
+async def read_admissions(tx: AsyncConnection, which: ColumnElement[bool]) -> AdmissionRows:
+    """Admissions that hold something and match a condition, oldest first, and the causes of evictions among them."""
     statement = (
-        select(
-            *admissions.c["id", "kind", "uid", "namespace", "name", "queue", "priority", "generation"],
-            *admissions.c[
-                "username", "state", "started", "ready", "opened_at", "ended", "adopted_pods", "adopted_seats"
-            ],
-            *admissions.c["evicted_at", "cause_code", "cause_message", "beneficiary_kind", "beneficiary_uid"],
-            *admissions.c[SEAT_NAMES],
-        )
-        .where(which)
-        .order_by(admissions.c.id)
+        select(*admissions.c[_TOLD], *admissions.c["state", "ended"]).where(which).order_by(admissions.c.id)
     )
     found: list[Admission] = []
     evictions: dict[AdmissionId, Eviction] = {}
     async for part in _parts(tx, statement):
         for row in part:
-            found.append(_admission(row))
+            found.append(_admission(row, AdmissionState(row.state), row.ended))
             if row.evicted_at is not None:
-                evictions[row.id] = Eviction(
-                    code=row.cause_code,
-                    message=row.cause_message,
-                    at=seconds_of(row.evicted_at),
-                    beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
-                )
+                evictions[row.id] = _eviction(row)
     return tuple(found), evictions
 
 
-def _admission(row: Row[Any]) -> Admission:
+async def read_closed(tx: AsyncConnection, key: WorkloadKey, limit: int) -> AdmissionRows:
+    """The last closed admissions of a workload, oldest first, and the causes of evictions among them."""
+    closed = closed_admissions
+    last = await tx.execute(
+        select(*closed.c[_TOLD])
+        .where(closed.c.kind == key.kind, closed.c.uid == key.uid)
+        .order_by(closed.c.id.desc())
+        .limit(limit)
+    )
+    rows = last.all()[::-1]
+    found = (_admission(row, AdmissionState.CLOSED, range(len(row.pod_sets))) for row in rows)
+    return tuple(found), {row.id: _eviction(row) for row in rows if row.evicted_at is not None}
+
+
+def _admission(row: Row[Any], state: AdmissionState, ended: Iterable[int]) -> Admission:
     adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
     return Admission(
         workload=key_of(row.kind, row.uid),
         seats=from_columns(*attributes(row, *SEAT_NAMES).values()),
-        ended=frozenset(row.ended),
-        state=AdmissionState(row.state),
+        ended=frozenset(ended),
+        state=state,
         adopted=adopted or None,
         opened_at=seconds_of(row.opened_at),
         user=row.username,
         **attributes(row, "id", "namespace", "name", "queue", "priority", "generation", "started", "ready"),
+    )
+
+
+def _eviction(row: Row[Any]) -> Eviction:
+    return Eviction(
+        code=row.cause_code,
+        message=row.cause_message,
+        at=seconds_of(row.evicted_at),
+        beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
     )
 
 
@@ -204,15 +222,24 @@ async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
 
 
 #: One array, because a statement takes 32,767 parameters, and after the loss of a ledger any number may be unknown.
-_CLOSED_AMONG = select(*admissions.c["id", "kind", "uid"]).where(
-    admissions.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER))), admissions.c.state == "closed"
+_ASKED = any_(bindparam("ids", type_=ARRAY(NUMBER)))
+_CLOSED_AMONG = (
+    select(*closed_admissions.c["id", "kind", "uid"])
+    .where(closed_admissions.c.id == _ASKED)
+    .union_all(
+        # Closed by an older version, and not moved yet.
+        select(*admissions.c["id", "kind", "uid"]).where(
+            admissions.c.id == _ASKED, admissions.c.state == "closed"
+        )
+    )
 )
 
 
 async def closed_among(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, WorkloadKey]:
     """Closed ones among these admissions, with their workload: their pods are leftovers.
 
-    An id that the ledger never gave is absent: its pods come from another ledger and are to be adopted.
+    An id that the ledger never gave is absent: its pods come from another ledger and are to be adopted. So is one that
+    was closed before the history begins.
     """
     rows = await tx.execute(_CLOSED_AMONG, {"ids": sorted(ids)})
     return {AdmissionId(row.id): key_of(row.kind, row.uid) for row in rows}

@@ -1,14 +1,23 @@
 """The tables, by territory. Amounts are exact integers in units of ``queues.resources``.
 
-One writer per territory: lease and fence by leadership, OBSERVED by intake, LEDGER by apply (what it says now, and
-``history``). Every writer locks the fence row, intake shared and apply exclusively, so limits, tree
-and balances cannot change while a ledger transaction runs.
+One writer per territory: lease and fence by leadership, OBSERVED by intake, LEDGER by apply. HISTORY gets rows from
+both, and loses them by age (``queues.sql.history``). Intake locks the fence row shared, apply exclusively, so limits,
+tree and balances cannot change while a ledger transaction runs.
 """
 
 from collections.abc import MutableMapping
 from typing import Any
 
-from queues.sql.tables.history import PARTITIONED, decisions, ended_workloads, postings
+from queues.sql.tables.history import (
+    PARTITIONED,
+    closed_admissions,
+    decisions,
+    ended_workloads,
+    history_starts,
+    past_use_marks,
+    past_use_sums,
+    postings,
+)
 from queues.sql.tables.leadership import fences, heartbeats, leases, ledger_ids
 from queues.sql.tables.ledger import (
     admissions,
@@ -40,10 +49,12 @@ __all__ = [
     "backoffs",
     "capacity",
     "claims",
+    "closed_admissions",
     "decisions",
     "ended_workloads",
     "fences",
     "heartbeats",
+    "history_starts",
     "is_ours",
     "job_states",
     "leases",
@@ -53,6 +64,8 @@ __all__ = [
     "node_limits",
     "nodes",
     "outcomes",
+    "past_use_marks",
+    "past_use_sums",
     "postings",
     "queue_balances",
     "queue_limits",
@@ -65,5 +78,5 @@ __all__ = [
 
 
 def is_ours(name: str | None, kind: str, parents: MutableMapping[Any, Any]) -> bool:
-    """False for tables that are not declared here: monthly partitions, and tables of another owner."""
+    """False for tables that are not declared here: partitions, and tables of another owner."""
     return kind != "table" or name in metadata.tables

@@ -58,3 +58,36 @@ def seats() -> list[Column[Any]]:
         #: What a seat of each shape takes: [{resource: amount}].
         Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     ]
+
+
+def admission_facts() -> list[Column[Any]]:
+    """What is known of an admission, whether it is closed or not, beside its id."""
+    return [
+        string("kind"),
+        string("uid"),
+        string("namespace"),
+        string("name"),
+        string("queue"),
+        number("priority"),
+        #: Of the workload as it was admitted.
+        string("generation"),
+        #: User that the seats are for; "": unknown.
+        string("username", server_default=text("''")),
+        #: Every seat has had a bound pod.
+        flag("started", default=False),
+        #: Its pods have been ready together for a while.
+        flag("ready", default=False),
+        moment("opened_at"),
+        #: Of leadership.
+        number("term"),
+        *seats(),
+        # Pods that ran before they were in the books: pod i has seat i of ``adopted_seats``.
+        many("adopted_pods", Text),
+        many("adopted_seats", Integer),
+        # Why it is being taken back, or was.
+        Column("evicted_at", DateTime(timezone=True)),
+        Column("cause_code", Text),
+        Column("cause_message", Text),
+        Column("beneficiary_kind", Text),
+        Column("beneficiary_uid", Text),
+    ]

@@ -1,15 +1,24 @@
-"""LEDGER: what happened, one part a month. Written by apply (``queues.sql.ledger``)."""
+"""HISTORY: what happened, one partition a week, and what is summed up of it.
+
+Rows come from apply (``queues.sql.ledger``) and intake (``queues.sql.observed``). They leave by the partition, in
+``queues.sql.history``.
+"""
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Identity, Index, Table, Text, text
+from sqlalchemy import BigInteger, CheckConstraint, Column, Identity, Index, Numeric, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from queues.sql.tables.columns import document, many, moment, number, string
+from queues.sql.tables.columns import admission_facts, document, many, moment, number, string
 from queues.sql.tables.metadata import metadata
 
-#: Tables of which there is one part a month, by the column that decides; each has a DEFAULT part as well.
-PARTITIONED: Final = {"postings": "posted_at", "decisions": "decided_at", "ended_workloads": "ended_at"}
+#: Partitioned tables, by the column that decides; each has a DEFAULT partition as well.
+PARTITIONED: Final = {
+    "postings": "posted_at",
+    "decisions": "decided_at",
+    "ended_workloads": "ended_at",
+    "closed_admissions": "closed_at",
+}
 
 
 def _partitioned(name: str) -> dict[str, Any]:
@@ -23,8 +32,9 @@ postings: Final = Table(
     moment("posted_at", primary_key=True),
     number("ledger_seq"),
     number("term"),
-    #: admit | adopt | free
+    #: admit | adopt | free | carry (held when the partition before ended, which was dropped)
     string("kind"),
+    #: 0: of none (carry).
     number("admission"),
     #: User that the seats are for; "": unknown.
     string("username", server_default=text("''")),
@@ -79,9 +89,56 @@ ended_workloads: Final = Table(
     number("created"),
     number("pods"),
     document("asks"),
-    # Rows of ``admissions`` and ``outcomes`` as they were, oldest first.
+    # Rows of ``admissions`` and ``outcomes`` as they were, oldest first. Admissions: only where an older version stored
+    # them; today each is in ``closed_admissions`` from the moment when it closes.
     Column("admissions", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     Column("outcomes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     Index(None, "namespace", "name"),
     **_partitioned("ended_workloads"),
+)
+
+closed_admissions: Final = Table(
+    "closed_admissions",
+    metadata,
+    #: As in ``admissions``; all of its seats are given back.
+    number("id", primary_key=True),
+    moment("closed_at", primary_key=True),
+    *admission_facts(),
+    Index(None, "kind", "uid"),
+    Index(None, "namespace", "name"),
+    **_partitioned("closed_admissions"),
+)
+
+history_starts: Final = Table(
+    "history_starts",
+    metadata,
+    #: A partitioned table.
+    string("history", primary_key=True),
+    #: Older rows were dropped. No row: none was ever dropped.
+    moment("begins_at"),
+)
+
+past_use_marks: Final = Table(
+    "past_use_marks",
+    metadata,
+    #: Seconds.
+    number("half_life", primary_key=True),
+    #: Every posting up to this id is in ``past_use_sums``.
+    number("posting"),
+    #: Of the postings of the kind ``carry`` only those up to this id: the others repeat what is in the sums.
+    number("carried"),
+)
+
+past_use_sums: Final = Table(
+    "past_use_sums",
+    metadata,
+    number("half_life", primary_key=True),
+    string("queue", primary_key=True),
+    string("username", primary_key=True),
+    string("flavor", primary_key=True),
+    string("resource", primary_key=True),
+    #: Seconds since the epoch ÷ half-life.
+    number("block", primary_key=True),
+    #: Σ ± amount × weight (``queues.quota.decayed_usage``), of more digits than 64 bits hold.
+    Column("units", Numeric, nullable=False),
 )

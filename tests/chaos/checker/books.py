@@ -191,19 +191,14 @@ def _names(admissions: list[Admission]) -> str:
 
 
 def admissions_only_go_forward(recording: Recording) -> Iterator[Breach]:
-    """open → evicting → closed; seats are given back once, the last one closes; what leaves goes into the history."""
+    """open → evicting → closed; seats are given back once, the last one closes; none vanishes."""
     order = ("open", "evicting", "closed")
     for transaction in recording.transactions:
-        kept = {
-            (row["kind"], row["uid"]): {each["id"] for each in row["admissions"]}
-            for row in transaction.inserted("ended_workloads")
-        }
         for change in transaction.of("admissions"):
             before = Admission(change.before) if change.before else None
             after = Admission(change.after) if change.after else None
             if before is not None and after is None:
-                if before.state != "closed" or before.id not in kept.get(before.owner, ()):
-                    yield Breach(what=f"{before} vanished ({before.state})", row=change.number)
+                yield Breach(what=f"{before} vanished ({before.state})", row=change.number)
                 continue
             assert after is not None
             if (len(after.ended) == len(after.seats())) != (after.state == "closed"):

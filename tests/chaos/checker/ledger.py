@@ -164,7 +164,7 @@ class Tables:
         return self.rows.get(table, {})
 
     def admissions(self) -> Iterator[Admission]:
-        """Every admission, closed ones as long as their workload is there."""
+        """Every admission, closed ones among them."""
         return (Admission(row) for row in self.of("admissions").values())
 
 

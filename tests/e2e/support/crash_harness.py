@@ -241,7 +241,8 @@ def written_in(ledger: LedgerQueries, term: int) -> list[tuple[Any, ...]]:
     """How many rows of the ledger carry a term, by table."""
     return ledger.ask(
         "SELECT (SELECT count(*) FROM postings WHERE term = $1), (SELECT count(*) FROM decisions WHERE term = $1),"
-        " (SELECT count(*) FROM admissions WHERE term = $1)",
+        " (SELECT count(*) FROM admissions WHERE term = $1)"
+        " + (SELECT count(*) FROM closed_admissions WHERE term = $1)",
         term,
     )
 

@@ -65,7 +65,7 @@ class LedgerQueries:
         return [
             (int(id_), str(state))
             for id_, state in self.ask(
-                "SELECT id, state FROM admissions WHERE namespace = $1 AND name = $2 ORDER BY id",
+                "SELECT id, state FROM muster_admissions WHERE namespace = $1 AND name = $2 ORDER BY id",
                 namespace,
                 name,
             )

@@ -25,6 +25,7 @@ from admission.world.world import World
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown
 from queues.sql import leadership
 from queues.sql.database import Database
+from queues.sql.history.past_use import sum_up
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.fakes.fake_cluster import FakeCluster
@@ -297,6 +298,12 @@ class Ring:
             uid, step = late
             self.came_late.add(uid)
             done(step())
+
+    async def sum_up(self, rows: int) -> None:
+        """The leader takes some postings into the sums of past use, beside its turns."""
+        for half_life in sorted(self.world.usage_history.half_lives() or ()):
+            async with self.database.transaction() as tx:
+                await sum_up(tx, self.cycle._term, half_life, self.cluster.now, rows=rows)
 
     async def crash(self) -> None:
         """Everything in memory is lost; somebody else leads."""

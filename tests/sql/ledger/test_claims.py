@@ -42,7 +42,7 @@ async def test_a_claim_is_loaded_as_it_was_made_and_the_later_one_counts(muster:
     harness.seq = entry.seq
     assert list(await claims(muster)) == ["j2"]
     async with muster.transaction() as tx:
-        await workloads.depart(tx, harness.term, [key("j2")])
+        await workloads.depart(tx, harness.term, [key("j2")], NOW)
     assert await claims(muster) == {}
 
 

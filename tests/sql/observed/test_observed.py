@@ -10,7 +10,7 @@ from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description, NodeLimit
 from queues.sql.read.world import load_world
 from queues.workload import FlavorName, QueueName
-from tests.sql.ledger_harness import GPU, GPUS, LedgerHarness, gang, gpus, key, queue
+from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, gang, gpus, key, queue
 
 
 async def capacity(muster: Database) -> dict[tuple[str, str], int]:
@@ -63,7 +63,7 @@ async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Dat
     async def depart() -> frozenset[object]:
         async with muster.transaction() as tx:
             await workloads.record_outcomes(tx, harness.term, [outcome])
-            return await workloads.depart(tx, harness.term, [key("j1"), key("j2"), key("never-seen")])
+            return await workloads.depart(tx, harness.term, [key("j1"), key("j2"), key("never-seen")], NOW)
 
     assert await depart() == {key("j2"), key("never-seen")}
     await harness.free(id_, 0, 1)
@@ -99,7 +99,7 @@ async def test_of_many_that_leave_together_each_keeps_its_own_history(muster: Da
     ]
     async with muster.transaction() as tx:
         await workloads.record_outcomes(tx, harness.term, outcomes)
-        await workloads.depart(tx, harness.term, [key(name) for name in names])
+        await workloads.depart(tx, harness.term, [key(name) for name in names], NOW)
         rows = await tx.execute(
             text(
                 "SELECT uid, jsonb_path_query_array(admissions, '$[*].id')::text AS ids,"
@@ -257,6 +257,6 @@ async def test_nothing_is_forgotten_by_giving_nothing(muster: Database) -> None:
         await workloads.record_node_limits(tx, harness.term, {})
         await workloads.record_outcomes(tx, harness.term, [])
         await workloads.describe(tx, harness.term, [])
-        assert await workloads.arrive(tx, harness.term, []) == {}
-        assert await workloads.depart(tx, harness.term, []) == frozenset()
+        assert await workloads.arrive(tx, harness.term, [], NOW) == {}
+        assert await workloads.depart(tx, harness.term, [], NOW) == frozenset()
     assert await harness.balances(Account(GPUS.flavor, GPUS.resource)) == {}

@@ -33,12 +33,12 @@ class Store:
     term: Term
 
     async def save(self, known: World, rows: int = intake.ROWS) -> bool:
-        stored = await intake.save(self.database, self.term, known, rows=rows)
+        stored = await intake.save(self.database, self.term, known, NOW, rows=rows)
         known.refresh(NOW)
         return stored
 
     async def save_rest(self, known: World, rows: int = intake.ROWS_OF_REST) -> bool:
-        return await intake.save_rest(self.database, self.term, known, rows=rows)
+        return await intake.save_rest(self.database, self.term, known, NOW, rows=rows)
 
     async def ask(self, question: str) -> list[tuple[object, ...]]:
         async with self.database.transaction() as tx:
@@ -210,4 +210,4 @@ async def test_a_deposed_leader_stores_nothing_of_a_batch_in_parts(store: Store)
     assert len(known.unsaved.arrivals) == 4
     with pytest.raises(Fenced):
         async with store.database.transaction() as tx:
-            await workloads.depart(tx, store.term, [key(1)])
+            await workloads.depart(tx, store.term, [key(1)], NOW)

@@ -52,6 +52,12 @@ def test_what_kubernetes_adds_for_services_called_muster_is_no_setting() -> None
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
+        (
+            {"environment": {"MUSTER_RETENTION_POSTINGS_DAYS": "3"}},
+            r"retentionPostingsDays \(environment\): expected 0 \(kept for ever\) or at least 7.*found 3",
+        ),
+        ({"flags": {"retention_decisions_days": "-1"}}, "expected 0 .*found -1"),
+        ({"flags": {"retention_ended_work_days": "12.5"}}, "retentionEndedWorkDays [(]flag[)]: found '12.5'"),
         ({"environment": {"MUSTER_LEASE_SECOND": "3"}}, "did you mean MUSTER_LEASE_SECONDS"),
         (
             {"flags": {"lease_seconds": "12", "retry_seconds": "4"}},

@@ -22,6 +22,7 @@ from admission.workloads.inputs import Timeouts
 from queues.errors import AnotherLedger, DatabaseError, DatabaseUnavailable, Fenced
 from queues.sql import leadership
 from queues.sql.database import Database
+from queues.sql.history.retention import Retention
 from queues.sql.leadership import LeaseTrust
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.waiting import eventually
@@ -121,6 +122,7 @@ async def leading(
             twins={},
             patience=Timeouts(),
             dry_runs=True,
+            retention=Retention(),
             turn_every=0.05,
             observe=lambda report: None,
             address="",

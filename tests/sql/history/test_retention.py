@@ -1,0 +1,223 @@
+"""Old history goes by the partition, and what follows from all of it stays right."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from queues.errors import Fenced
+from queues.sql.database import Database
+from queues.sql.history.closing import move_left_behind
+from queues.sql.history.partitions import HistoryPartition, ensure_partitions, partitions
+from queues.sql.history.retention import Closing, Held, drop, expired, trim_default
+from queues.sql.leadership import elect
+from queues.sql.ledger.verification import verify
+from queues.sql.observed import workloads
+from queues.sql.read import views
+from queues.sql.read.world import closed_among, load_world
+from queues.workload import AdmissionId
+from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
+
+DAY = 86_400
+#: NOW is a Friday; partitions begin on Mondays.
+MONDAY = datetime(2027, 1, 11, tzinfo=UTC)
+WEEK = timedelta(weeks=1)
+
+
+async def harness_of(muster: Database, *names: str) -> LedgerHarness:
+    """Queues and a node, and partitions for two weeks before NOW and two after it."""
+    harness = await LedgerHarness.begin(muster, [queue("a"), queue("b")], {"n1": 90}, names)
+    async with muster.transaction() as tx:
+        for table in ("postings", "closed_admissions"):
+            await ensure_partitions(tx, harness.term, table, (MONDAY - 2 * WEEK).date(), weeks=5)
+    return harness
+
+
+async def journal(muster: Database) -> dict[str, int]:
+    """What each account holds by the postings."""
+    async with muster.transaction() as tx:
+        rows = await tx.execute(
+            text(
+                "SELECT account, sum(amount)::bigint FROM ("
+                " SELECT debit AS account, amount FROM muster_postings"
+                " UNION ALL SELECT credit, -amount FROM muster_postings) entries"
+                " WHERE account <> 'pool' GROUP BY account HAVING sum(amount) <> 0"
+            )
+        )
+        return {row.account: row.sum for row in rows}
+
+
+async def held_by(muster: Database, partition: HistoryPartition) -> Held:
+    closing = Closing(partition)
+    async with muster.transaction() as tx:
+        while await closing.add_page(tx):
+            pass
+    return closing.held()
+
+
+async def drop_until(harness: LedgerHarness, before: datetime) -> list[str]:
+    """Drop old postings; the names of the partitions."""
+    async with harness.muster.transaction() as tx:
+        old = await expired(tx, "postings", before)
+    for part in old:
+        held = await held_by(harness.muster, part)
+        async with harness.muster.transaction() as tx:
+            await drop(tx, harness.term, "postings", part, held)
+    return [part.name for part in old]
+
+
+# ── closed admissions ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_admission_is_history_as_soon_as_it_closes(muster: Database) -> None:
+    harness = await harness_of(muster, "j1", "j2")
+    verdict = await harness.admit(gang("j1", "a", "n1 n1"), gang("j2", "a", "n1"))
+    first, second = verdict.accepted.values()
+    await harness.free(first, 0)
+    await harness.evict(eviction(first))
+    await harness.free(first, 1, at=NOW + 60)
+
+    async with muster.snapshot() as tx:
+        assert [each.id for each in (await load_world(tx)).admissions] == [second]
+        assert list(await tx.scalars(text("SELECT id FROM admissions"))) == [second]
+        assert await closed_among(tx, [first, second, AdmissionId(999)]) == {first: key("j1")}
+        (told,) = await views.explain(tx, "ns", "j1")
+        rows = await tx.execute(
+            text(
+                "SELECT id, state, seats, seats_held, cause_code, closed_at FROM muster_admissions ORDER BY id"
+            )
+        )
+        told_by_view = [tuple(row) for row in rows]
+    closed_at = datetime.fromtimestamp(NOW + 60, UTC)
+    assert told_by_view == [
+        (first, "closed", 2, 0, "Preempted", closed_at),
+        (second, "open", 1, 1, None, None),
+    ]
+    assert [(each.id, str(each.state), len(each.holding())) for each in told.admissions] == [
+        (first, "closed", 0)
+    ]
+    assert told.evictions.keys() == {first}
+    async with muster.transaction() as tx:
+        assert await tx.scalar(text("SELECT count(*) FROM closed_admissions_2027_01_11")) == 1
+
+
+async def test_what_an_older_version_closed_is_moved_in_steps_and_told_all_the_time(muster: Database) -> None:
+    names = [f"j{number}" for number in range(5)]
+    harness = await harness_of(muster, *names)
+    ids = list((await harness.admit(*(gang(name, "a", "n1") for name in names))).accepted.values())
+    async with muster.transaction() as tx:
+        await tx.execute(
+            text(
+                "UPDATE admissions SET state = 'closed', closed_at = opened_at, ended = '{0}' WHERE id <> :kept"
+            ),
+            {"kept": ids[1]},
+        )
+
+    async def told() -> tuple[list[tuple[int, str]], set[AdmissionId]]:
+        async with muster.snapshot() as tx:
+            rows = await tx.execute(text("SELECT id, state FROM muster_admissions ORDER BY id"))
+            return [(row.id, row.state) for row in rows], {*await closed_among(tx, ids)}
+
+    before = await told()
+    reached: AdmissionId | None = AdmissionId(0)
+    steps = []
+    while reached is not None:
+        async with muster.transaction() as tx:
+            reached = await move_left_behind(tx, NOW, after=reached, rows=2)
+        steps.append(reached)
+        assert await told() == before
+    assert steps == [ids[2], ids[4], None]
+    async with muster.transaction() as tx:
+        assert list(await tx.scalars(text("SELECT id FROM admissions"))) == [ids[1]]
+        assert (
+            await tx.scalar(text("SELECT count(*) FROM closed_admissions WHERE closed_at = opened_at")) == 4
+        )
+
+
+async def test_what_an_older_version_closed_goes_with_its_workload_too(muster: Database) -> None:
+    harness = await harness_of(muster, "j1")
+    (id_,) = (await harness.admit(gang("j1", "a", "n1"))).accepted.values()
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE admissions SET state = 'closed', closed_at = opened_at, ended = '{0}'"))
+        await workloads.depart(tx, harness.term, [key("j1")], NOW + DAY)
+        assert list(await tx.scalars(text("SELECT id FROM closed_admissions"))) == [id_]
+        assert await tx.scalar(text("SELECT count(*) FROM admissions")) == 0
+        ended = await tx.scalar(text("SELECT ended_at FROM ended_workloads"))
+    assert ended == datetime.fromtimestamp(NOW + DAY, UTC)
+
+
+# ── postings ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_is_held_adds_up_though_older_postings_are_gone(muster: Database) -> None:
+    harness = await harness_of(muster, "j1", "j2", "j3")
+    long_ago = NOW - 14 * DAY
+    wanted = gang("j1", "a", "n1 n1 n1"), gang("j2", "a", "n1", takes=4)
+    verdict = await harness.admit(*wanted, at=long_ago)
+    first, second = verdict.accepted.values()
+    await harness.free(first, 0, at=long_ago + 60)
+    await harness.free(second, 0, at=NOW)
+    await harness.admit(gang("j3", "b", "n1"), at=NOW)
+    before = await journal(muster)
+    assert before == {"queue/a": 2, "queue/b": 1}
+
+    assert await drop_until(harness, MONDAY) == ["postings_2026_12_28", "postings_2027_01_04"]
+
+    assert await journal(muster) == before
+    async with muster.snapshot() as tx:
+        assert await verify(tx) == ()
+        rows = await tx.execute(
+            text("SELECT kind, posted_at, debit, credit, amount FROM muster_postings ORDER BY posted_at, id")
+        )
+        told = [tuple(row) for row in rows]
+        starts = await tx.execute(
+            text("SELECT history, begins_at FROM muster_history WHERE begins_at IS NOT NULL")
+        )
+        assert [tuple(row) for row in starts] == [("postings", MONDAY)]
+    # As of the end of the first week, carried on over the second one.
+    assert told[0] == ("carry", MONDAY, "queue/a", "pool", 6)
+    assert [line[0] for line in told] == ["carry", "free", "admit"]
+
+    await harness.free(first, 1, 2, at=NOW + 8 * DAY)
+    await drop_until(harness, MONDAY + 2 * WEEK)
+    assert await journal(muster) == {"queue/b": 1}
+
+
+async def test_killed_before_its_commit_a_drop_has_not_happened(muster: Database) -> None:
+    harness = await harness_of(muster, "j1")
+    await harness.admit(gang("j1", "a", "n1"), at=NOW - 14 * DAY)
+    async with muster.transaction() as tx:
+        (oldest, *_) = await expired(tx, "postings", MONDAY)
+    held = await held_by(muster, oldest)
+    async with muster.bare_connection() as tx:
+        await drop(tx, harness.term, "postings", oldest, held)
+    assert await journal(muster) == {"queue/a": 1}
+    async with muster.transaction() as tx:
+        assert (await partitions(tx, "postings"))[0] == oldest
+
+
+async def test_a_deposed_leader_drops_nothing(muster: Database) -> None:
+    harness = await harness_of(muster)
+    async with muster.transaction() as tx:
+        (oldest, *_) = await expired(tx, "postings", MONDAY)
+        await tx.execute(text("UPDATE leases SET expires = clock_timestamp()"))
+        assert await elect(tx, "another", 600.0) is not None
+    with pytest.raises(Fenced):
+        async with muster.transaction() as tx:
+            await drop(tx, harness.term, "postings", oldest)
+
+
+async def test_old_rows_of_the_default_partition_go_in_steps(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 90}, ["j1", "j2", "j3"])
+    for number, name in enumerate(("j1", "j2", "j3")):
+        await harness.admit(gang(name, "a", "n1"), at=NOW + number * DAY)
+    before = datetime.fromtimestamp(NOW + 2 * DAY, UTC)
+    left = []
+    for _ in range(2):
+        async with muster.transaction() as tx:
+            left.append(await trim_default(tx, harness.term, "postings", before, rows=1))
+        assert await journal(muster) == {"queue/a": 3}
+    assert left == [True, False]
+    async with muster.transaction() as tx:
+        kinds = list(await tx.scalars(text("SELECT kind FROM postings ORDER BY kind, id")))
+        assert kinds == ["admit", "carry", "carry"]
