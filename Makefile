@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Tests start a hundred interpreters: each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,8 +14,8 @@ INSTALLED := $(VENV)/.installed
 TESTED := not containers and not long
 # Paths or options for pytest, e.g. make test ARGS='tests/unit -k quota'.
 ARGS ?=
-# Test processes, each with its own control plane when it needs one; one more than two cores, for they mostly wait.
-JOBS ?= 3
+# Test processes; more than two cores, for those with a control plane mostly wait (tests/conftest.py).
+JOBS ?= 4
 # KEEP=1 leaves the demo's cluster up until Ctrl-C.
 KEEP ?=
 # JSON=FILE writes the figures of the benchmark there as well.
@@ -57,10 +59,10 @@ run: kubernetes ## A local control plane, until Ctrl-C
 	@$(BIN)/python -m deploy.local up
 
 test: checks kubernetes ## Lint, types, import contracts and all tests that are not opt-in
-	@$(BIN)/python -m pytest -n $(JOBS) --maxschedchunk 2 -m "$(TESTED)" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "$(TESTED)" $(ARGS)
 
 test-all: checks kubernetes ## The same, with the tests that take minutes or need a container engine
-	@$(BIN)/python -m pytest -n $(JOBS) --maxschedchunk 2 $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 checks: lint types contracts
 

@@ -1,15 +1,118 @@
-"""How the tests share a few processors: the slowest begin first."""
+"""How the tests share a few processors: those of one control plane stay together, and the longest begin first.
+
+A fixture of session scope is made once in each test process that needs it. A control plane takes ten seconds of
+processor time to start and goes on taking some while it stands idle, so the tests that share one run in one process,
+and it is stopped when the last of them is over.
+"""
+
+from collections.abc import Generator
+from typing import Any, Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-#: Folders whose tests start control planes and then mostly wait; the slowest first.
-FIRST = ("e2e", "kube")
+#: Beginnings of test ids, and what their tests have in common; those that take longest first, else the first that fits.
+SHARED: Final = (
+    ("tests/e2e/failures/test_crash_points.py::test_killed", "cluster of killed leaders"),
+    ("tests/e2e/failures/test_crash_points.py", "cluster of stopped leaders"),
+    ("tests/e2e/failures/test_leadership_takeover.py", "cluster of takeovers"),
+    ("tests/e2e/gangs/test_adoption.py", "cluster that Muster comes to and leaves"),
+    ("tests/e2e/users/test_demo.py::test_a_demo", ""),
+    ("tests/e2e/users/test_demo.py", "demo"),
+    ("tests/e2e/support", ""),
+    ("tests/e2e", "whole product"),
+    ("tests/kube/client", ""),
+    ("tests/kube/watch/test_api_server_contact.py", ""),
+    ("tests/kube/watch/test_informer.py", ""),
+    ("tests/kube/watch/test_informers.py", ""),
+    ("tests/kube/cli", "bare cluster"),
+    ("tests/kube/watch", "bare cluster"),
+    ("tests/kube/writers", "bare cluster"),
+    ("tests/unit/deploy/local/test_cluster.py", "bare cluster"),
+    ("tests/kube/install", "cluster to install in"),
+    ("tests/kube", "guarded cluster"),
+)
+#: What begins first; the slowest first. Others follow by folder, so that nothing long is left for the end.
+FIRST: Final = (
+    "whole product",
+    "cluster of killed leaders",
+    "cluster of stopped leaders",
+    "guarded cluster",
+    "cluster of takeovers",
+    "cluster to install in",
+    "bare cluster",
+    "demo",
+    "cluster that Muster comes to and leaves",
+)
+FOLDERS: Final = ("e2e", "kube", "laws", "sql", "docs")
+#: Fixtures that start a control plane.
+CLUSTERS: Final = frozenset(
+    {
+        "whole_stack",
+        "harness",
+        "bare_sandbox",
+        "kept_demo",
+        "local_cluster",
+        "door_cluster",
+        "install_cluster",
+    }
+)
+#: Those that were started for the tests that share something.
+STARTED: Final = pytest.StashKey[list[Any]]()
+
+
+def shared_by(test: str) -> str:
+    """What a test shares with others, from its id; empty: nothing that costs much."""
+    return next((shared for beginning, shared in SHARED if test.startswith(beginning)), "")
+
+
+def _clusters_of(item: pytest.Item) -> list[Any]:
+    """The fixtures of a test that start control planes, as pytest has them."""
+    info: dict[str, list[Any]] = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    return [info[name][-1] for name in sorted(CLUSTERS & info.keys())]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> int:
-        folder = item.nodeid.split("/")[1]
-        return FIRST.index(folder) if folder in FIRST else len(FIRST)
+    def place(item: pytest.Item) -> tuple[int, int]:
+        shared, folder = shared_by(item.nodeid), item.nodeid.split("/")[1]
+        return (
+            FIRST.index(shared) if shared else len(FIRST),
+            FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS),
+        )
 
+    for item in items:
+        if _clusters_of(item) and not shared_by(item.nodeid):
+            raise pytest.UsageError(
+                f"{item.nodeid} needs a control plane: say in tests/conftest.py which it shares"
+            )
     items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    started: list[Any] = item.session.stash.setdefault(STARTED, [])
+    started += [cluster for cluster in _clusters_of(item) if cluster not in started]
+    try:
+        yield
+    finally:
+        if nextitem is None or shared_by(nextitem.nodeid) != shared_by(item.nodeid):
+            while started:
+                # As pytest does when a parameter of a fixture changes: what depends on it goes first.
+                started.pop().finish(item._request)  # type: ignore[attr-defined]
+
+
+class ByCluster(LoadScopeScheduling):
+    """Gives each process tests one by one, but all that share something at once, in the order of the collection."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return shared_by(nodeid) or nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster:
+    return ByCluster(config, log)

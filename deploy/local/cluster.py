@@ -7,7 +7,7 @@ only, and goes with the process that started it. Methods block; call them from a
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +71,7 @@ class LocalCluster:
             self._start_api_server_somewhere()
             for name in list(COMMANDS)[2:]:
                 self.start_component(name)
-            self._wait_for(self._default_service_account)
+            self._wait_for("/api/v1/namespaces/default/serviceaccounts/default")
         except BaseException:
             self.stop(keep=True)
             raise
@@ -164,7 +164,7 @@ class LocalCluster:
             )
         )
         if name == "kube-apiserver":
-            self._wait_for(self._api_server)
+            self._wait_for("/readyz")
 
     def watch(self) -> None:
         """Wait until a component ends by itself, which is an error, or until an interrupt."""
@@ -206,19 +206,20 @@ class LocalCluster:
     def _log(self, name: str) -> Path:
         return self.directory / "log" / f"{name}.log"
 
-    def _wait_for(self, answer: Callable[[], object]) -> None:
+    def _wait_for(self, path: str) -> None:
         deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                answer()
-            except ApiError as error:
-                self._check()
-                if time.monotonic() > deadline:
-                    logs = self.directory / "log"
-                    raise ClusterNotReady(seconds=self._patience, reason=error, logs=logs) from error
-                time.sleep(0.05)
-            else:
-                return
+        with LocalClient(self.kubeconfig, timeout=5) as api:
+            while True:
+                try:
+                    api.get(path)
+                except ApiError as error:
+                    self._check()
+                    if time.monotonic() > deadline:
+                        logs = self.directory / "log"
+                        raise ClusterNotReady(seconds=self._patience, reason=error, logs=logs) from error
+                    time.sleep(0.05)
+                else:
+                    return
 
     def _check(self) -> None:
         for name, component in self.running.items():
@@ -226,11 +227,3 @@ class LocalCluster:
                 log = self._log(name)
                 end = log.read_text(errors="replace")[-2000:]
                 raise ComponentFailed(component=name, status=component.returncode, log=log, reason=end)
-
-    def _api_server(self) -> None:
-        with LocalClient(self.kubeconfig, timeout=5) as api:
-            api.get("/readyz")
-
-    def _default_service_account(self) -> None:
-        with self.client() as api:
-            api.get("/api/v1/namespaces/default/serviceaccounts/default")

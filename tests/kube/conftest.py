@@ -125,9 +125,9 @@ async def gated(guarded_cluster: LocalCluster) -> AsyncIterator[GuardedNamespace
         yield one
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def install_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalCluster]:
-    """A control plane for a file's own tests of installing and uninstalling."""
+    """A control plane for the tests of installing and uninstalling."""
     with LocalCluster() as cluster:
         yield cluster
 

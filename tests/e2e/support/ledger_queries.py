@@ -5,30 +5,47 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import asyncpg
+
 from queues.sql.database import raw_connection
 
 
 class LedgerQueries:
-    """Questions to the database of a running Muster, past Muster."""
+    """Questions to the database of a running Muster, past Muster.
+
+    Tests ask again and again until something is so: one connection serves all of them, and a new one once the
+    server was away.
+    """
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
+        self._runner = asyncio.Runner()
+        self._connection: asyncpg.Connection | None = None
 
     def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows of one query."""
+        return self._thread.submit(lambda: self._runner.run(self._rows(statement, values))).result()
 
-        async def query() -> list[tuple[Any, ...]]:
-            connection = await raw_connection(self._dsn)
+    async def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        known = self._connection
+        if known is not None:
             try:
-                return [tuple(row) for row in await connection.fetch(statement, *values)]
-            finally:
-                await connection.close()
-
-        return self._thread.submit(lambda: asyncio.run(query())).result()
+                return [tuple(row) for row in await known.fetch(statement, *values)]
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                if not known.is_closed():
+                    raise
+        self._connection = await raw_connection(self._dsn)
+        return [tuple(row) for row in await self._connection.fetch(statement, *values)]
 
     def close(self) -> None:
+        self._thread.submit(self._leave).result()
         self._thread.shutdown()
+
+    def _leave(self) -> None:
+        with self._runner:
+            if self._connection is not None:
+                self._runner.run(self._connection.close(timeout=5))
 
     def held(self, queues: Sequence[str], nodes: Sequence[str]) -> dict[str, int]:
         """Balances other than zero, and admissions that are not closed, of these queues and nodes."""
