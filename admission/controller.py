@@ -104,6 +104,7 @@ class Controller:
                 failures=dependencies.failed_terms,
                 unfit=lambda: _why_unfit(dependencies),
                 after_term=garbage_collection.collect_all,
+                standing=self._watchdog.standing,
             )
             serving = self._serving(database.dsn, await self._channel(stack))
             checks = self._checks(database, dependencies.ledger_guard)

@@ -388,6 +388,12 @@ class JobRevision:
     existing: frozenset[str] = frozenset()
 
 
+#: Type of Muster's condition on batch/v1 Jobs and bare pods: whether they are admitted, or why not.
+ADMITTED: Final = "muster.dev/Admitted"
+#: Status and reason of a condition that an object does not have.
+NO_CONDITION: Final = ("", "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadFact:
     """A Volcano Job, a batch/v1 Job or a PodGroup: what it asks. Bare pods and a group's members are PodFacts."""
@@ -445,6 +451,9 @@ class WorkloadFact:
     #: batch/v1: which version of the spec this is, and how it can be patched on condition that it still is.
     revision: "JobRevision | None" = None
     conduct: Conduct = NOTHING_SAID
+    #: batch/v1: status and reason of Muster's condition on the object, when this fact was first seen; NO_CONDITION: it
+    #: had none, None: not known. Not compared: only Muster writes it, and knows what it wrote since.
+    told: tuple[str, str] | None = field(default=None, compare=False)
     #: Volcano Job: the object as JSON, from which pods are made.
     document: bytes = field(default=b"", compare=False, repr=False)
 

@@ -3,15 +3,20 @@
 The lease is a row in Postgres; between two renewals the leader trusts its own monotonic clock only, and a little
 less long than the row says. Every write, to Postgres or to the cluster, asks ``check_lease`` first. Whatever ends a
 term ends nothing else: this process runs for leader again, later and later if the same error comes back.
+
+Renewals have a thread and a connection of their own: a long step of the event loop, or a machine that gives this
+process little time, ends no term. A loop that stands still for ``LOOP_LOST`` seconds does.
 """
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from admission.containment.loop_thread import run_in_loop_thread
 from admission.containment.repeated_failures import RepeatedFailures
 from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.lag import Lag
@@ -44,6 +49,8 @@ class LeaseTiming:
 PROVEN_SECONDS = 60.0
 #: Seconds; the longest pause between two terms that the same error ends.
 LONGEST_PAUSE = 60.0
+#: Seconds for which the event loop may stand still before the leader resigns.
+LOOP_LOST = 30.0
 
 
 _LEASE_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -76,6 +83,9 @@ class LeaderLease:
         """``ledger_time``: seconds since the epoch by the database's clock, now; None: by this machine's."""
         self.term = term
         self._trust = trust
+        #: Renewals come from another thread, and one that is late must not bring back a term that has ended.
+        self._lock = threading.Lock()
+        self._is_over = False
         self._ahead = (time.time() if ledger_time is None else ledger_time) - lease_clock()
 
     def check_lease(self) -> None:
@@ -92,8 +102,11 @@ class LeaderLease:
         return lease_clock() + self._ahead
 
     def extend(self, trust: LeaseTrust, ledger_time: float | None = None) -> None:
-        """After a renewal. ``ledger_time``: what the database's clock said just now."""
-        self._trust = trust
+        """After a renewal, if the term has not ended. ``ledger_time``: what the database's clock said just now."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._trust = trust
         if ledger_time is not None:
             ahead = ledger_time - lease_clock()
             # Answers take their time, and no second should come twice for it.
@@ -102,7 +115,9 @@ class LeaderLease:
 
     def end(self) -> None:
         """The term is over, whatever time is left: no task of it may write any more."""
-        self._trust = LeaseTrust(until=0.0)
+        with self._lock:
+            self._is_over = True
+            self._trust = LeaseTrust(until=0.0)
 
 
 class Leadership:
@@ -117,15 +132,18 @@ class Leadership:
         failures: RepeatedFailures | None = None,
         unfit: Callable[[], Awaitable[str | None]] = _fit,
         after_term: Callable[[], None] = lambda: None,
+        standing: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """``failures``: how terms ended. ``unfit``: why this process must not lead now; None: it may.
-        ``after_term``: called when a term has ended and nothing of it is needed any more.
+        ``after_term``: called when a term has ended and nothing of it is needed any more. ``standing``: seconds for
+        which the event loop has stood still by now; called from another thread.
         """
         self._database = database
         self._holder = holder
         self._timing = timing
         self._unfit = unfit
         self._after_term = after_term
+        self._standing = standing
         self.failures = failures or terms_in_a_row(timing)
         #: None while another replica leads.
         self.lease: LeaderLease | None = None
@@ -145,7 +163,7 @@ class Leadership:
             finally:
                 lease.end()
                 self.lease = None
-                await self._resign(lease)
+                await self._resign(lease, self._database)
             _repeat_cancellation()
             await self._pause(lease, failure, lasted=lease_clock() - begun)
 
@@ -188,29 +206,45 @@ class Leadership:
                 _log.warning("cannot run for leader", extra={"why": why})
             await asyncio.sleep(self._timing.retry)
 
-    async def _keep(self, lease: LeaderLease) -> None:
+    async def _keep(self, lease: LeaderLease) -> NoReturn:
         """Renew until the term is over. Raises Fenced."""
-        while True:
-            await asyncio.sleep(min(self._timing.retry, lease.left()))
-            started = lease_clock()
-            try:
-                async with asyncio.timeout(max(0.1, lease.left())), self._database.transaction() as tx:
-                    term = await leadership.renew(tx, lease.term, self._timing.lease)
-                    ledger_time = await leadership.database_time(tx)
-            except (DatabaseError, TimeoutError) as error:
-                why = str(error) or "no answer in time"
-                _log.warning("lease not renewed", extra={"why": why, "left": round(lease.left(), 1)})
-                lease.check_lease()
-                continue
-            if term is None:
-                lease.end()  # no task of the term writes while the others are being ended
-                raise lease.term.fenced("another replica leads")
-            lease.extend(LeaseTrust.since(started, self._timing.lease), ledger_time)
+        await run_in_loop_thread(lambda: self._renew(lease), name="renew lease")
+        raise AssertionError("renewals end by an error")
 
-    async def _resign(self, lease: LeaderLease) -> None:
+    async def _renew(self, lease: LeaderLease) -> None:
+        database = self._database.another(pool_size=1)
+        try:
+            while True:
+                await asyncio.sleep(min(self._timing.retry, lease.left()))
+                if (seconds := self._standing()) > LOOP_LOST:
+                    lease.end()
+                    await self._resign(lease, database)
+                    raise lease.term.fenced(f"its event loop has stood still for {seconds:.0f} s")
+                await self._renew_once(lease, database)
+        finally:
+            await database.close()
+
+    async def _renew_once(self, lease: LeaderLease, database: Database) -> None:
+        started = lease_clock()
+        try:
+            async with asyncio.timeout(max(0.1, lease.left())), database.transaction() as tx:
+                term = await leadership.renew(tx, lease.term, self._timing.lease)
+                ledger_time = await leadership.database_time(tx)
+        except (DatabaseError, TimeoutError) as error:
+            why = str(error) or "no answer in time"
+            about = {"term": lease.term.number, "why": why, "left": round(lease.left(), 1)}
+            _log.warning("lease not renewed", extra=about)
+            lease.check_lease()
+            return
+        if term is None:
+            lease.end()  # no task of the term writes while the others are being ended
+            raise lease.term.fenced("another replica leads")
+        lease.extend(LeaseTrust.since(started, self._timing.lease), ledger_time)
+
+    async def _resign(self, lease: LeaderLease, database: Database) -> None:
         """So that the next leader need not wait; if it fails, the lease runs out by itself."""
         try:
-            async with asyncio.timeout(2.0), self._database.transaction() as tx:
+            async with asyncio.timeout(2.0), database.transaction() as tx:
                 await leadership.resign(tx, lease.term)
         except (DatabaseError, TimeoutError) as error:
             _log.info("not resigned", extra={"why": str(error)})

@@ -62,6 +62,8 @@ STORE_REST = 0.5
 BUSY = 0.5
 #: Seconds between two looks at the priority classes.
 TWINS_EVERY = 1.0
+#: Seconds between two moments at which what was read so far is left out of garbage collection, until the first turn.
+FREEZE_EVERY = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,8 @@ class LeaderTerm:
         """Lead until the term is over. Whatever it raises, the next term begins afresh."""
         dependencies = self._dependencies
         async with asyncio.TaskGroup() as tasks:
-            self.informers.start(tasks)
+            self.informers.start(tasks, collect=False)
+            tasks.create_task(self._freeze_what_is_read(), name="freeze objects")
             heard = [self.informers.by_name[name] for name in ("nodes", "pods")]
             contact = dependencies.contact.keep(lambda: [informer.heard for informer in heard])
             tasks.create_task(contact, name="contact with the API server")
@@ -126,9 +129,8 @@ class LeaderTerm:
             if (failing := self._failing()) is not None:
                 # Said first: this term may end as early as the ones before it.
                 await RootCondition(dependencies.client, self._check_lease).write(failing)
-            rows = await self._rows()
-            await self.informers.all_synced()
-            tasks.create_task(self._turns(rows, tasks), name="turns")
+            self.world = await self._world(await self._rows())
+            tasks.create_task(self._turns(self.world, tasks), name="turns")
 
     def _check_lease(self) -> None:
         """Raises Fenced once the lease is not certain, or the cluster says that another ledger leads it."""
@@ -152,21 +154,25 @@ class LeaderTerm:
                 await self._pause(error)
 
     async def _world(self, rows: WorldRows) -> World:
-        """The world as stored and as seen."""
+        """The world as stored and, as soon as everything is listed, as seen. What the rows hold becomes the world's."""
         world = World(replace(rows, admissions=()), self._dependencies.patience)
         async for admissions in slices(rows.admissions):
             world.put_admissions(admissions)
+        await self.informers.all_synced()
         self.informers.drain()
         async for objects in slices(self.informers.everything()):
             world.observe(objects)
-            # Or each collection would visit all that was read so far.
-            garbage_collection.freeze_objects()
         world.begin(rows.queues, rows.nodes, ())
         return world
 
-    async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
+    async def _freeze_what_is_read(self) -> None:
+        """Until the first turn objects only become more: each collection would visit all that was read so far."""
+        while not self.ready:
+            garbage_collection.freeze_objects()
+            await asyncio.sleep(FREEZE_EVERY)
+
+    async def _turns(self, world: World, tasks: asyncio.TaskGroup) -> NoReturn:
         dependencies, check_lease = self._dependencies, self._check_lease
-        world = self.world = await self._world(rows)
         self._keep_history(world, tasks)
         job_controller = VolcanoJobController(dependencies.rules)
         release = ReleaseWriter(
@@ -347,7 +353,7 @@ class LeaderTerm:
         loop = asyncio.get_running_loop()
         until = loop.time() + STORE_REST
         while left := await cycle.store_rest():
-            if self.informers.pressing.is_set() or loop.time() >= until:
+            if cycle.has_stopped() or self.informers.pressing.is_set() or loop.time() >= until:
                 break
         return left
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, NewType
 
+import msgspec
+
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, total
 
@@ -32,15 +34,14 @@ class WorkloadKind(StrEnum):
     POD = "pod"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class WorkloadKey:
-    """Identity of a workload by its uid: a name may be used again, a uid never."""
+class WorkloadKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """Identity of a workload by its uid: a name may be used again, a uid never.
+
+    A struct because it is the key of most mappings: hashed, compared and made without Python code, and small.
+    """
 
     kind: WorkloadKind
     uid: str
-
-    def __hash__(self) -> int:
-        return hash(self.uid)
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.uid}"

@@ -41,8 +41,15 @@ class LoopWatchdog:
         self._forget(monotonic())
         return self._blocks[0][1] if self._blocks else 0.0
 
+    def standing(self) -> float:
+        """Seconds for which the loop has stood still by now; asked from another thread. 0: it is not watched."""
+        if not self._loop_thread or self._stopped.is_set():
+            return 0.0
+        return max(0.0, monotonic() - self._ticked - _TICK)
+
     async def run(self) -> NoReturn:
         """Watch the running loop until cancelled."""
+        self._ticked = monotonic()
         self._loop_thread = threading.get_ident()
         threading.Thread(target=self._look, name="loop watchdog", daemon=True).start()
         try:

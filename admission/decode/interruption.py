@@ -1,6 +1,8 @@
 """What users say about interrupting their work: annotations, or labels of the same names, as Volcano takes both."""
 
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
 
 from admission.decode.fields import one
 from admission.facts import NOTHING_SAID, Conduct
@@ -8,21 +10,51 @@ from queues.api import names
 from queues.api.model import LONGEST_SECONDS
 from queues.api.reading.user_values import duration, shortened
 
+_NAMES: Final = (
+    names.USER,
+    names.RUN_TIME,
+    names.CHECKPOINT_INTERVAL,
+    names.MIN_RUN_TIME,
+    names.PREEMPTABLE,
+    names.COOLDOWN_TIME,
+    names.RETRY,
+)
+_NOTHING: Final[Mapping[str, str]] = {}
+#: Characters.
+_CACHED: Final = 512
+
 
 def conduct_of(
     annotations: Mapping[str, str] | None, labels: Mapping[str, str] | None, deadline: int | None = None
 ) -> Conduct:
     """What is declared. A duration that cannot be read is not declared; ``deadline``: seconds it runs at most."""
-    said = {**(labels or {}), **(annotations or {})}
-    preemptable = said.get(names.PREEMPTABLE)
+    first, second = annotations or _NOTHING, labels or _NOTHING
+    said = [first.get(name) if name in first else second.get(name) for name in _NAMES]
+    # Long texts are not kept twice.
+    is_short = sum(len(text) for text in said if text) <= _CACHED
+    return (_conduct if is_short else _conduct.__wrapped__)(deadline, *said)
+
+
+@lru_cache(maxsize=8192)
+def _conduct(
+    deadline: int | None,
+    user: str | None,
+    run_time: str | None,
+    checkpoint_interval: str | None,
+    min_run_time: str | None,
+    preemptable: str | None,
+    cooldown: str | None,
+    retry: str | None,
+) -> Conduct:
+    """From the texts of ``_NAMES``. Most workloads of a user repeat one of a few."""
     conduct = Conduct(
-        user=shortened(said.get(names.USER, "")),
-        run_time=duration(said.get(names.RUN_TIME)) or (deadline and min(deadline, LONGEST_SECONDS)),
-        checkpoint_interval=duration(said.get(names.CHECKPOINT_INTERVAL)),
-        min_run_time=duration(said.get(names.MIN_RUN_TIME)) or 0,
+        user=shortened(user or ""),
+        run_time=duration(run_time) or (deadline and min(deadline, LONGEST_SECONDS)),
+        checkpoint_interval=duration(checkpoint_interval),
+        min_run_time=duration(min_run_time) or 0,
         # As in Volcano, what is neither true nor false is false.
         preemptable=None if preemptable is None else preemptable[:8].lower() in ("true", "1", "t"),
-        cooldown=duration(said.get(names.COOLDOWN_TIME)) or 0,
-        retry=shortened(said.get(names.RETRY, "")),
+        cooldown=duration(cooldown) or 0,
+        retry=shortened(retry or ""),
     )
     return NOTHING_SAID if conduct == NOTHING_SAID else one(conduct)

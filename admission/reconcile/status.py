@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from admission.engine.reasons import not_enough_pods
+from admission.facts import ADMITTED, NO_CONDITION
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
@@ -21,8 +22,6 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
 from queues.text_format import go_duration, rfc3339
 
-#: Condition of batch/v1 Jobs and bare pods.
-ADMITTED: Final = "muster.dev/Admitted"
 #: Condition of the queue root.
 DECIDING: Final = "Deciding"
 #: Conditions of a PodGroup, in Volcano's words.
@@ -72,6 +71,8 @@ class StatusWanted:
     kept: tuple[str, ...] = ()
     #: Phase that the informer last showed; "": no status yet, None: not known.
     seen: str | None = None
+    #: The object said all of this already when it was seen first.
+    shown: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,8 @@ class WorkloadStatus:
     succeeded: int = 0
     failed: int = 0
     seen: str | None = None
+    #: Status and reason of the condition that the object had when it was seen first; None: not known.
+    told: tuple[str, str] | None = None
 
     @property
     def ended(self) -> int:
@@ -189,7 +192,12 @@ def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
         told = (StatusCondition(type=ADMITTED, status="True", reason="Admitted", quiet=True),)
     elif workload.reason is not None:
         told = (_because(ADMITTED, "False", workload.reason),)
-    return StatusWanted(ref=workload.ref, conditions=told, shared=True)
+    shown = workload.told is not None and all(_says(workload.told, each) for each in told)
+    return StatusWanted(ref=workload.ref, conditions=told, shared=True, shown=shown)
+
+
+def _says(told: tuple[str, str], wanted: StatusCondition) -> bool:
+    return told == (wanted.status, wanted.reason) or (wanted.quiet and told == NO_CONDITION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

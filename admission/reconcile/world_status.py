@@ -75,6 +75,11 @@ class WorldStatuses:
             return reason
         return replace(reason, message=displaced.appended_to(reason.message))
 
+    def said(self, key: WorkloadKey, reason: Reason) -> bool:
+        """Whether the object said when it was seen first that the workload waits for this."""
+        fact = self.world.facts.get(key)
+        return fact is not None and fact.told == ("False", reason.code)
+
     def _counted_priority(self, state: WorkloadState) -> str:
         """How much of the priority of a workload counts in its queue; "": all of it."""
         workload = state.workload
@@ -151,6 +156,7 @@ class WorldStatuses:
             succeeded=phases[PodPhase.SUCCEEDED],
             failed=phases[PodPhase.FAILED],
             seen=seen,
+            told=fact.told if fact is not None else None,
         )
 
 

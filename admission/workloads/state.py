@@ -61,7 +61,7 @@ class WorkloadState:
     #: Vacant seats for which no pod is to be made, because it would ask more than they have.
     outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=lambda: _NOTHING)
     #: What pods of it ask that are larger than their seats, by pod set.
-    larger: Mapping[str, Resources] = field(default_factory=dict)
+    larger: Mapping[str, Resources] = field(default_factory=lambda: _NOTHING)
     #: What keeps it from going on though it is admitted; None: nothing.
     problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
@@ -107,6 +107,15 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
         return _ended_state(inputs)
     inputs = _with_pods_as_made(inputs)
+    if not (inputs.pods or inputs.admissions):
+        return _waiting_state(inputs, support)
+    return _held_state(inputs, support, now, timeouts, over=over)
+
+
+def _held_state(
+    inputs: WorkloadInputs, support: KindSupport, now: int, timeouts: Timeouts, *, over: bool
+) -> WorkloadState:
+    """The state of a workload with pods or admissions."""
     seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
     pod_sets = enlarged(support.pod_sets(inputs, seat_maps), inputs.larger)
     extra = PodsWithoutSeat() if over else pods_without_seat(inputs, seat_maps, now)
@@ -209,6 +218,22 @@ def _ended_state(inputs: WorkloadInputs) -> WorkloadState:
         needs_seats=False,
         is_over=True,
         pods=tuple(inputs.pods),
+    )
+
+
+def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadState:
+    """The same state where there are no pods and no admissions: most of the workloads that wait are like that."""
+    pod_sets = enlarged(support.pod_sets(inputs, ()), inputs.larger)
+    workload = workload_of(inputs, elsewhere(pod_sets, inputs.refusing_nodes), ())
+    untried = inputs.templates.awaited and workload.obstacle is None
+    return WorkloadState(
+        key=inputs.key,
+        workload=workload,
+        is_untried=untried,
+        needs_seats=not untried and (wanted(pod_sets) > 0 or only_has_an_obstacle(workload, 0)),
+        is_over=False,
+        awaits_timeout=untried,
+        follows_policy=follows_policy(inputs, ()),
     )
 
 

@@ -143,6 +143,8 @@ class AdmissionIndex:
 
     def of(self, key: WorkloadKey) -> list[Admission]:
         """Admissions of a workload that are not closed, oldest first."""
+        if key not in self._of:
+            return []
         return [self.admissions[id_] for id_ in sorted(self._of.of(key))]
 
     def holds(self, key: WorkloadKey) -> bool:

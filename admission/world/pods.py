@@ -148,6 +148,8 @@ class PodIndex:
 
     def of(self, key: WorkloadKey) -> list[PodFact]:
         """Pods of a workload, by name."""
+        if key not in self._of:
+            return []
         return sorted((self.pods[uid] for uid in self._of.of(key)), key=lambda pod: pod.name)
 
     def has_group(self, namespace: str, name: str) -> bool:

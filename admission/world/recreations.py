@@ -26,6 +26,8 @@ class Recreations:
 
     def of(self, key: WorkloadKey) -> tuple[Recreation, ...]:
         """Stored intents of a workload."""
+        if key not in self._of:
+            return ()
         return tuple(self.stored[uid] for uid in sorted(self._of.get(key, ())))
 
     def workloads(self) -> set[WorkloadKey]:

@@ -37,7 +37,7 @@ class SnapshotRows:
             self._remove(before, after)
         if after is not None:
             self._put(after, numbered)
-        return before is None or after is None or before.decisive() != after.decisive()
+        return _decisive(before) != _decisive(after)
 
     def _remove(self, before: WorkloadState, after: WorkloadState | None) -> None:
         self._node_inventory.ports.update(before.key, ())
@@ -73,3 +73,9 @@ class SnapshotRows:
             self.holders.pop(after.key)
         self.started.update(dict.fromkeys(after.started))
         self.ready.update(dict.fromkeys(after.ready))
+
+
+def _decisive(state: WorkloadState | None) -> tuple[object, ...] | None:
+    """What a decision may depend on; None: nothing. What ended and holds nothing is as if it were not there."""
+    seen = () if state is None else state.decisive()
+    return seen if any(seen) else None

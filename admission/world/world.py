@@ -481,7 +481,9 @@ class World:
             # A defect that one workload brings to light must not keep the others waiting.
             self._defects[key] = error
             return underivable_state(inputs, error)
-        if state is None or (known := self.aside.error_of(key, _seen(state))) is None:
+        if state is None or key not in self.aside:
+            return state
+        if (known := self.aside.error_of(key, _seen(state))) is None:
             return state
         return underivable_state(inputs, known)
 
@@ -509,7 +511,8 @@ class World:
             taken_nodes=taken_nodes,
             awaited=awaited,
             recreations=self.recreations.of(key),
-            may_use_queue=user is None or self.queue_permissions.tell(user),
+            # Only what runs is told.
+            may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=frozenset(

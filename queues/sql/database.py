@@ -62,9 +62,11 @@ Transaction = AsyncConnection
 class Database:
     """A pool of connections to one Postgres."""
 
-    def __init__(self, engine: AsyncEngine, dsn: str) -> None:
+    def __init__(self, engine: AsyncEngine, dsn: str, timeouts: tuple[float, float]) -> None:
+        """``timeouts``: seconds of a statement, and of a transaction in which nothing is asked."""
         self._engine = engine
         self.dsn = dsn
+        self._timeouts = timeouts
 
     @classmethod
     def open(
@@ -104,7 +106,12 @@ class Database:
             json_serializer=as_json,
             json_deserializer=msgspec.json.decode,
         )
-        return cls(engine, dsn)
+        return cls(engine, dsn, (statement_timeout, idle_timeout))
+
+    def another(self, pool_size: int) -> "Database":
+        """The same server with connections of their own: for another event loop, or not to wait for other users."""
+        statement, idle = self._timeouts
+        return Database.open(self.dsn, statement_timeout=statement, idle_timeout=idle, pool_size=pool_size)
 
     @classmethod
     async def connect(

@@ -1,7 +1,8 @@
 """A model of the API server for the restart benchmark: ``python -m tests.bench.model_api_server PORT SIZE``.
 
-It lists in pages, streams changes, and takes writes: merge patches (strategic ones as if they were), creations and
-deletions. Nothing is checked, and nobody acts on what is written: no Job controller, no scheduler, no kubelet.
+It lists in pages, streams changes, and takes writes: JSON patches, merge patches (strategic ones as if they were),
+creations and deletions. Nothing else is checked, and nobody acts on what is written: no Job controller, no scheduler,
+no kubelet.
 
 ``POST /model/delete`` with ``{"path", "prefix", "count"}`` deletes objects, ``POST /model/put`` with ``{"path",
 "document"}`` stores one.
@@ -18,6 +19,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from tests.bench.model_objects import ClusterSize, documents, encoded
+from tests.fakes.fake_objects import json_patched, merged
 
 Key = tuple[str, str]
 
@@ -94,15 +96,25 @@ class ModelApiServer:
             meta = body.setdefault("metadata", {})
             namespace = key[0] if key is not None else meta.get("namespace", "")
             meta.setdefault("uid", f"made-{self.version}")
-            self._put(path, (namespace, meta.get("name", "")), body)
+            if "dryRun" not in request.query:
+                self._put(path, (namespace, meta.get("name", "")), body)
             return web.json_response(body, status=201)
         if key is None or key not in self.collections[path].objects:
             return _refusal(404, "NotFound")
         if request.method == "DELETE":
             self._remove(path, key)
             return web.json_response({"kind": "Status", "status": "Success"})
-        if isinstance(body, dict):
-            self._put(path, key, _merged(json.loads(self.collections[path].objects[key]), body))
+        return self._patch(path, key, body)
+
+    def _patch(self, path: str, key: Key, body: Any) -> web.Response:
+        before = json.loads(self.collections[path].objects[key])
+        try:
+            after = merged(before, body) if isinstance(body, dict) else json_patched(before, body)
+        except (AssertionError, KeyError):
+            return _refusal(422, "Invalid")
+        if after.get("spec") != before.get("spec"):
+            after["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
+        self._put(path, key, after)
         return self._answer(path, key)
 
     def _answer(self, path: str, key: Key | None) -> web.Response:
@@ -173,17 +185,6 @@ def _place(path: str) -> tuple[str, Key | None]:
     if len(rest) == 1:
         return collection, (namespace, "") if namespace else None
     return collection, (namespace, rest[1])
-
-
-def _merged(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    for name, value in patch.items():
-        if value is None:
-            document.pop(name, None)
-        elif isinstance(value, dict) and isinstance(document.get(name), dict):
-            _merged(document[name], value)
-        else:
-            document[name] = value
-    return document
 
 
 def _refusal(status: int, reason: str) -> web.Response:

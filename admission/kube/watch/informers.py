@@ -175,6 +175,8 @@ class Informers:
         self.pressing = asyncio.Event()
         self.context = Context()
         self._changes: list[Change] = []
+        #: Changes are collected for ``drain``.
+        self._collecting = True
         #: The informer of each kind.
         self.by_name: dict[str, Informer[Any, Any]] = {}
         self._facts: list[tuple[_Facts, Informer[Any, Any]]] = []
@@ -185,8 +187,13 @@ class Informers:
             self.by_name[facts.kind.name] = informer
             self._facts.append((facts, informer))
 
-    def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Run every informer as a task of the group."""
+    def start(self, tasks: asyncio.TaskGroup, *, collect: bool = True) -> None:
+        """Run every informer as a task of the group.
+
+        ``collect``: False: no changes are collected before ``everything`` is called. All of a large cluster would come
+        twice.
+        """
+        self._collecting = collect
         for name, informer in self.by_name.items():
             tasks.create_task(informer.run(), name=f"informer {name}")
 
@@ -214,6 +221,8 @@ class Informers:
 
         What changes while they are read comes by the next ``drain``, and may be among the additions as well.
         """
+        self._collecting = True
+        self.context = self._read_context()
         known = [(facts, list(informer.collection.kept.items())) for facts, informer in self._facts]
         return (
             self._change(facts, namespace, name, kept.uid, _in_context(kept.value, self.context))
@@ -238,6 +247,8 @@ class Informers:
         }
 
     def _deliver(self, facts: _Facts, shifts: list[ObjectChange[Any]]) -> None:
+        if not self._collecting:
+            return
         if facts.fact_kind in _IN_CONTEXT:
             self._recontext()
         for shift in shifts:
@@ -249,6 +260,8 @@ class Informers:
 
     def _recontext(self) -> None:
         """Priority classes, namespaces or topologies changed: tell what that changes of the facts."""
+        if not self._collecting:
+            return
         before, self.context = self.context, self._read_context()
         if before == self.context:
             return

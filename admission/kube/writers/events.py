@@ -48,10 +48,15 @@ class EventWriter:
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
         self._queued = asyncio.Event()
 
-    def tell(self, note: EventNote) -> None:
-        """Queue an event; returns at once. An event that repeats the last ones is dropped."""
+    def tell(self, note: EventNote, *, shown: bool = False) -> None:
+        """Queue an event; returns at once. An event that repeats the last ones is dropped.
+
+        ``shown``: the object said so when it was seen first, so that an earlier leader has told it last.
+        """
         uid = note.ref.uid
         written = self._written.get(uid, ())
+        if shown and not written:
+            return
         waits = note.action == WAIT
         if note.reason in (written if waits else written[-1:]):
             return

@@ -61,10 +61,13 @@ class StatusWriter:
         self.counts = StatusCounts()
 
     def submit(self, wanted: Iterable[StatusWanted]) -> None:
-        """What statuses should say from now on; returns at once. The same again costs nothing."""
+        """What statuses should say from now on; returns at once. The same again costs nothing, nor does what an
+        object said already when it was seen first, as nearly all do at the start of a term."""
         now = asyncio.get_running_loop().time()
         for one in wanted:
             known = self._known.get(one.ref.uid)
+            if known is None and one.shown:
+                continue
             if known is None:
                 known = self._known[one.ref.uid] = _Known(one, {} if one.seen == "" else None)
             elif known.wanted == one:

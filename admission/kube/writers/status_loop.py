@@ -87,9 +87,10 @@ class StatusLoop:
         async for keys in slices(dirty):
             self._status.submit(wanted for key in keys for wanted in self._wanted(key))
             for key in keys:
-                note = waiting_event(self._world, key, self._statuses.why_waiting(key))
-                if note is not None:
-                    self._events.tell(note)
+                reason = self._statuses.why_waiting(key)
+                note = waiting_event(self._world, key, reason)
+                if note is not None and reason is not None:
+                    self._events.tell(note, shown=self._statuses.said(key, reason))
             gone = [key for key in keys if key not in self._world.states]
             self._status.forget(key.uid for key in gone)
             self._events.forget(key.uid for key in gone)

@@ -10,12 +10,12 @@ from functools import lru_cache
 
 import msgspec
 
-from admission.decode.fields import is_true, one, seconds
+from admission.decode.fields import condition, is_true, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
-from admission.facts import JobRevision, WorkloadFact
+from admission.facts import ADMITTED, NO_CONDITION, JobRevision, WorkloadFact
 from admission.wire import Int32, Int64, WireCondition, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import (
@@ -32,7 +32,7 @@ from queues.admissions import AdmissionState
 from queues.api import names
 from queues.api.api_resources import JOBS
 from queues.api.model import excerpt
-from queues.api.reading.user_values import MOST_PODS, UserValues, number
+from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
 
@@ -110,6 +110,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         generation=_generation(spec.completion_mode, pods, parallelism, spec.completions, gang),
         resource_version=meta.resource_version,
         finished=finished,
+        told=_told(status.conditions),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
         parallelism=parallelism,
@@ -121,6 +122,11 @@ def job_fact(job: WireJob) -> WorkloadFact:
         conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds),
     )
     return of_possible_size(fact, "spec.parallelism")
+
+
+def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
+    found = condition(conditions, ADMITTED)
+    return NO_CONDITION if found is None else one((shortened(found.status), shortened(found.reason or "")))
 
 
 @lru_cache(maxsize=4096)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, Text, any_, bindparam, cast, select
+from sqlalchemy import ColumnElement, Row, Select, Text, any_, bindparam, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -36,6 +36,11 @@ from queues.world_rows import WorldRows
 
 #: Rows of a part.
 _PART: Final = 200
+#: Workloads in a row that is about many of them, about, and such rows of a part.
+_TOGETHER: Final = 2000
+_PART_OF_MANY: Final = 2
+#: Reasons that many workloads share come in so many rows each.
+_SPREAD: Final = 64
 
 
 async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
@@ -123,10 +128,10 @@ def _eviction(row: Row[Any]) -> Eviction:
 
 
 async def _parts(
-    tx: AsyncConnection, statement: Select[Any]
+    tx: AsyncConnection, statement: Select[Any], size: int = _PART
 ) -> AsyncIterator[Sequence[Row[*tuple[Any, ...]]]]:
     """Rows of a question with a large answer: other tasks get their turn between two parts of it."""
-    async with tx.stream(statement, execution_options={"yield_per": _PART}) as result:
+    async with tx.stream(statement, execution_options={"yield_per": size}) as result:
         async for part in result.partitions():
             yield part
 
@@ -152,11 +157,7 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
     return WorldRows(
         ledger_seq=await tx.scalar(select(fences.c.ledger_seq).where(fences.c.name == lease)) or 0,
         admissions=held,
-        arrivals={
-            key_of(kind, uid): arrival
-            async for part in _parts(tx, select(*workloads.c["kind", "uid", "arrival"]))
-            for kind, uid, arrival in part
-        },
+        arrivals=await _arrivals(tx),
         outcomes=tuple(
             [
                 PodOutcome(
@@ -204,20 +205,46 @@ def _setbacks(row: Row[Any]) -> Setbacks:
     )
 
 
+#: A row about many workloads costs a fraction of one row for each.
+_ARRIVALS = select(
+    workloads.c.kind, func.array_agg(workloads.c.uid), func.array_agg(workloads.c.arrival)
+).group_by(workloads.c.kind, workloads.c.arrival.op("/")(_TOGETHER))
+
+
+async def _arrivals(tx: AsyncConnection) -> dict[WorkloadKey, int]:
+    """Number of each workload that is known."""
+    found: dict[WorkloadKey, int] = {}
+    async for part in _parts(tx, _ARRIVALS, _PART_OF_MANY):
+        for kind, uids, numbers in part:
+            of_kind = WorkloadKind(kind)
+            found.update(zip((WorkloadKey(of_kind, uid) for uid in uids), numbers, strict=True))
+    return found
+
+
+_FACTS = cast(reasons.c.facts, Text)
+_REASONS = select(
+    reasons.c.kind, *reasons.c["code", "message"], _FACTS.label("facts"), func.array_agg(reasons.c.uid)
+).group_by(
+    reasons.c.kind,
+    *reasons.c["code", "message"],
+    _FACTS,
+    func.hashtext(reasons.c.uid).op("&")(_SPREAD - 1),
+)
+
+
 async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
     """Why workloads wait. Those that wait for the same share one value, as they do in the engine's answers."""
-    asked = select(*reasons.c["kind", "uid", "code", "message"], cast(reasons.c.facts, Text).label("facts"))
     shared: dict[tuple[str, str, str], Reason] = {}
     found: dict[WorkloadKey, Reason] = {}
-    async for part in _parts(tx, asked):
-        for kind, uid, *words in part:
-            code, message, facts = words
+    async for part in _parts(tx, _REASONS):
+        for kind, code, message, facts, uids in part:
             reason = shared.get((code, message, facts))
             if reason is None:
                 reason = shared[code, message, facts] = Reason(
                     code=ReasonCode.of_row(code), message=message, facts=msgspec.json.decode(facts)
                 )
-            found[key_of(kind, uid)] = reason
+            of_kind = WorkloadKind(kind)
+            found.update((WorkloadKey(of_kind, uid), reason) for uid in uids)
     return found
 
 

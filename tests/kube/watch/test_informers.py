@@ -23,12 +23,12 @@ QUICK = Timing(first_pause=0.01, longest_pause=0.05)
 
 
 @asynccontextmanager
-async def informed(server: FakeApiServer, folder: Path) -> AsyncIterator[Informers]:
+async def informed(server: FakeApiServer, folder: Path, *, collect: bool = True) -> AsyncIterator[Informers]:
     async with await Client.connect(server.kubeconfig(folder)) as client:
         informers = Informers(client, QUICK)
         try:
             async with asyncio.TaskGroup() as tasks:
-                informers.start(tasks)
+                informers.start(tasks, collect=collect)
                 await informers.all_synced()
                 await eventually(lambda: len(server.seen("WATCH")) >= 10, "ten watches")
                 yield informers
@@ -72,6 +72,23 @@ async def test_changes_of_all_kinds_come_in_one_list(server: FakeApiServer, tmp_
         while len(told) < 2:
             told += await next_changes(informers)
         assert [(change.key, change.fact is None) for change in told] == [("p1", False), ("p1", True)]
+
+
+async def test_who_starts_from_everything_need_not_be_told_of_each_object_before(
+    server: FakeApiServer, tmp_path: Path
+) -> None:
+    await server.put(NODES, {"metadata": {"name": "n1", "uid": "u-n1"}})
+    await server.put(CLASSES, {"metadata": {"name": "high", "uid": "c1"}, "value": 7})
+    await server.put(GROUPS, group(priorityClassName="high"))
+    async with informed(server, tmp_path, collect=False) as informers:
+        assert informers.drain() == []
+        found = {change.key: change.fact for change in informers.everything()}
+        assert found.keys() == {"n1", "g1"}
+        fact = found["g1"]
+        assert isinstance(fact, WorkloadFact)
+        assert fact.priority == 7
+        await server.put(PODS, {"metadata": {"name": "p", "namespace": "ns", "uid": "p1"}})
+        assert [change.key for change in await next_changes(informers)] == ["p1"]
 
 
 async def test_a_new_priority_class_changes_the_facts_that_name_it(

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from admission.containment.repeated_failures import RepeatedFailures
-from admission.leadership import LeaderLease, Leadership, LeaseTiming
+from admission.leadership import LOOP_LOST, LeaderLease, Leadership, LeaseTiming
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term, database_time
@@ -36,6 +36,25 @@ class Flaky:
         if self.away:
             raise DatabaseUnavailable(reason="it is away")
         async with self._database.transaction() as tx:
+            yield tx
+
+    def another(self, pool_size: int) -> "Flaky":
+        """Away whenever this one is."""
+        return _Another(self._database.another(pool_size), self)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+class _Another(Flaky):
+    def __init__(self, database: Database, first: Flaky) -> None:
+        super().__init__(database)
+        self._first = first
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        self.away = self._first.away
+        async with super().transaction() as tx:
             yield tx
 
 
@@ -75,6 +94,10 @@ async def running(
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+def block_the_loop(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 async def run(postgres: Flaky, statement: str) -> None:
@@ -134,6 +157,39 @@ async def test_one_renewal_that_fails_ends_nothing(postgres: Flaky) -> None:
         postgres.away = False
         await eventually(lambda: elected.left() > low, "the next renewal")
         assert reign.mandates == [elected]
+
+
+async def test_a_loop_that_stands_still_for_longer_than_the_lease_costs_no_term(postgres: Flaky) -> None:
+    reign = Reign()
+    async with running(postgres, reign.lead):
+        await eventually(lambda: reign.at_work == 1, "an election")
+        elected = reign.mandates[0]
+        block_the_loop(elected.left() + 0.2)
+        elected.check_lease()
+        before = elected.left()
+        await eventually(lambda: elected.left() > before, "the next renewal")
+        assert reign.mandates == [elected]
+
+
+async def test_who_stands_still_for_too_long_resigns_so_that_another_leads(postgres: Flaky) -> None:
+    stood = 0.0
+    long = LeaseTiming(lease=600.0, retry=0.05)
+    stuck, other = Reign(), Reign()
+    database: Any = postgres
+    leadership = Leadership(database, "stuck", long, standing=lambda: stood)
+    task = asyncio.create_task(leadership.run(stuck.lead))
+    try:
+        await eventually(lambda: stuck.at_work == 1, "an election")
+        async with running(postgres, other.lead, holder="other", patience=long):
+            stood = LOOP_LOST + 1
+            await eventually(lambda: other.at_work == 1, "the successor")
+            await eventually(lambda: stuck.at_work == 0, "the end of the term")
+            with pytest.raises(Fenced):
+                stuck.mandates[0].check_lease()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def test_who_is_told_to_stop_resigns_so_that_the_next_need_not_wait(postgres: Flaky) -> None:
@@ -307,6 +363,14 @@ def test_the_ledgers_time_follows_steps_and_not_the_jitter_of_answers() -> None:
     assert 1000.0 <= lease.now() < 1060
     lease.extend(trust, 5000.0)
     assert 5000.0 <= lease.now() < 5060
+
+
+def test_a_renewal_that_comes_late_does_not_bring_back_a_term_that_has_ended() -> None:
+    lease = LeaderLease(Term(holder="me", number=1), LeaseTrust(until=float("inf")))
+    lease.end()
+    lease.extend(LeaseTrust(until=float("inf")))
+    with pytest.raises(Fenced):
+        lease.check_lease()
 
 
 async def test_nothing_of_an_ended_term_is_kept_in_memory(postgres: Flaky) -> None:

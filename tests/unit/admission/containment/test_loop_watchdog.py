@@ -43,3 +43,16 @@ def test_only_the_last_minutes_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watchdog.longest() == 0.05
     now += loop_watchdog.WINDOW
     assert watchdog.longest() == 0.0
+
+
+async def test_another_thread_is_told_for_how_long_the_loop_has_stood_still_by_now() -> None:
+    watchdog = LoopWatchdog()
+    assert watchdog.standing() == 0.0
+    task = asyncio.create_task(watchdog.run())
+    try:
+        await asyncio.sleep(0)
+        block_the_loop(0.3)
+        assert watchdog.standing() > 0.2
+        await eventually(lambda: watchdog.standing() < 0.2, "the next tick")
+    finally:
+        task.cancel()

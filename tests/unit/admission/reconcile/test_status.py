@@ -2,9 +2,10 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodPhase
+from admission.facts import NO_CONDITION, PodPhase
 from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
+from admission.kube.writers.status import StatusWriter
 from admission.reconcile.events import WAIT
 from admission.reconcile.status import (
     EventNote,
@@ -112,6 +113,40 @@ def test_a_job_that_never_waited_is_not_written_to() -> None:
     told = settled(waiting, {}, 0)
     assert told["conditions"][0]["reason"] == "QueueLimit"
     assert conditions(admitted, told, 5)["muster.dev/Admitted"]["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("told", "reason", "shown"),
+    [
+        (("False", "QueueLimit"), LIMIT, True),
+        (("False", "NoFit"), LIMIT, False),
+        (("True", "Admitted"), LIMIT, False),
+        (NO_CONDITION, LIMIT, False),
+        (None, LIMIT, False),
+        (("True", "Admitted"), None, True),
+        (NO_CONDITION, None, True),
+        (("False", "QueueLimit"), None, False),
+    ],
+)
+def test_what_a_job_said_already_when_it_was_seen_first_is_known(
+    told: tuple[str, str] | None, reason: Reason | None, shown: bool
+) -> None:
+    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
+    workload = WorkloadStatus(ref=ref, minimum=1, admitted=reason is None, reason=reason, told=told)
+    assert admitted_condition(workload).shown is shown
+
+
+async def test_what_an_object_said_already_is_neither_read_nor_written_until_it_says_something_else() -> None:
+    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
+    told = ("False", "QueueLimit")
+    waits = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT, told=told))
+    admitted = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=True, told=told))
+    writer = StatusWriter(None, lambda: None)  # type: ignore[arg-type]
+    writer.submit([waits])
+    assert not writer._known
+    writer.submit([admitted])
+    writer.submit([waits])
+    assert [known.due is not None for known in writer._known.values()] == [True]
 
 
 def job_facts(*phases: PodPhase, **more: Any) -> JobStatusFacts:
@@ -292,3 +327,13 @@ async def test_reasons_that_take_turns_are_told_once_each() -> None:
     assert [tell("QueueLimit"), tell("NoFit"), tell("QueueLimit"), tell("NoFit")] == [1, 1, 0, 0]
     assert [tell("Admitted", "Admit"), tell("Admitted", "Admit"), tell("QueueLimit")] == [1, 0, 1]
     assert tell("Admitted", "Admit") == 1, "further members were admitted after waiting"
+
+
+async def test_what_an_earlier_leader_told_last_is_told_again_only_after_something_else() -> None:
+    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    waits = EventNote(ref=GROUP, reason="QueueLimit", message="", action=WAIT)
+    events.tell(waits, shown=True)
+    assert not events._waiting
+    events.tell(EventNote(ref=GROUP, reason="Admitted", message="", action="Admit"))
+    events.tell(waits, shown=True)
+    assert [reason for _, reason in events._waiting] == ["Admitted", "QueueLimit"]

@@ -29,7 +29,7 @@ from admission.simulate.gangs import Simulation
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
-from queues.workload import FlavorName, NodeName, QueueName
+from queues.workload import FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
 from tests.laws.worlds.snapshots import snapshots
 from tests.unit.admission.simulate.test_gangs import busy, folder
 
@@ -54,6 +54,7 @@ def filled(kind: Any, numbers: "itertools.count[int]") -> Any:
         return kind(*(filled(each, numbers) for each in get_type_hints(kind).values()))
     special: dict[Any, Any] = {
         Any: {"any": next(numbers)},
+        WorkloadKey: WorkloadKey(WorkloadKind.POD, f"uid-{next(numbers)}"),
         Resources: Resources({f"resource-{next(numbers)}": next(numbers)}),
         bool: True,
         int: next(numbers),

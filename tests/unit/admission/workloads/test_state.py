@@ -1,12 +1,17 @@
 """What follows for one workload from all that is known about it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from admission.facts import PodPhase, WorkloadFact
+from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.kinds import support_of
+from admission.workloads.pod_sets import TemplateShapes
 from admission.workloads.pod_shapes import shape_name
-from queues.admissions import Recreation, Setbacks
+from admission.workloads.state import _held_state, _waiting_state
+from queues.admissions import Recreation, Setbacks, Unready
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
@@ -34,6 +39,7 @@ ONE = AdmissionId(1)
 BARE = WorkloadKey(WorkloadKind.POD, "bare")
 MEMBER = shape_name(gated("any"))
 DEAD = frozenset({NodeName("n1")})
+INTENT = Recreation(pod_uid="p", workload=GROUP, namespace="ns", name="p", queue=TEAM, manifest="{}")
 REFUSED = (NOW - GRACE, "0/3 nodes are available")
 
 
@@ -44,6 +50,43 @@ REFUSED = (NOW - GRACE, "0/3 nodes are available")
 def test_a_job_without_seats_waits_for_all_of_them(fact: WorkloadFact) -> None:
     found = state_of(fact)
     assert (found.needs_seats, wanted(found), found.workload.obstacle) == (True, 4, None)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        job(4, suspended=True),
+        job(4, indexed=True),
+        job(0),
+        job(2, obstacle=Obstacle(ReasonCode.INVALID_SPEC, "bad")),
+        volcano_job(3),
+        group(2),
+        group(0, phase="Inqueue"),
+    ],
+    ids=lambda fact: f"{fact.key.kind} {fact.minimum}",
+)
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {},
+        {"refusing_nodes": DEAD, "dead_nodes": DEAD},
+        {"larger": {"main": gpus(2), "worker": gpus(3)}},
+        {"setbacks": Setbacks(not_before=NOW + 5, rollbacks=1)},
+        {"setbacks": Setbacks(rollbacks=1, unready=Unready(revision="r", message="m"))},
+        {"recreations": (INTENT,)},
+        {"outcomes": {("worker", 0): PodPhase.SUCCEEDED}},
+        {"templates": TemplateShapes(awaited=True)},
+        {"templates": TemplateShapes(refusal=Obstacle(ReasonCode.INVALID_SPEC, "no"), awaited=True)},
+    ],
+    ids=lambda inputs: next(iter(inputs), "nothing"),
+)
+def test_without_pods_and_admissions_the_short_way_gives_the_same_state(
+    fact: WorkloadFact, inputs: dict[str, object]
+) -> None:
+    given: dict[str, Any] = {"key": fact.key, "fact": fact, "pods": (), "admissions": (), "arrival": 1}
+    known, support = WorkloadInputs(**given | inputs), support_of(fact.key)
+    timeouts = Timeouts(refusal_grace=GRACE)
+    assert _waiting_state(known, support) == _held_state(known, support, NOW, timeouts, over=False)
 
 
 def test_a_job_with_all_its_seats_waits_for_nothing() -> None:

@@ -419,3 +419,21 @@ def test_an_admission_of_another_ledger_is_remembered_as_long_as_a_pod_names_it(
         known.observe([seen(found)])
         assert known.admission_index.unknown == set()
         known.observe([gone(found)])
+
+
+def test_what_has_ended_and_holds_nothing_comes_and_goes_without_a_new_decision() -> None:
+    known = world([queue(TEAM), node("n1")])
+    known.freeze(NOW)
+    known.observe([seen(job(2, finished=True))])
+    known.refresh(NOW)
+    assert JOB_KEY in known.states
+    assert not known.snapshot_is_stale
+    known.number({JOB_KEY: 1})
+    known.refresh(NOW)
+    known.observe([gone(job(2, finished=True))])
+    known.refresh(NOW)
+    assert list(known.unsaved.departed) == [JOB_KEY]
+    assert not known.snapshot_is_stale
+    known.observe([seen(job(2, suspended=True))])
+    known.refresh(NOW)
+    assert known.snapshot_is_stale

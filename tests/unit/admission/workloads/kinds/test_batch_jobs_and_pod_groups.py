@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.decode.workload_facts import pods_generation
-from admission.facts import JobRevision, asks
+from admission.facts import NO_CONDITION, JobRevision, asks
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.batch_job import indexes
 from queues.api import names
@@ -28,6 +28,19 @@ def test_a_job_that_names_no_queue_is_not_managed_unless_its_namespace_is_in_mig
     default = Context(queues={"ns": QueueName("team")})
     assert in_context(a_job(), default).queue is None  # type: ignore[union-attr]
     assert in_context(a_job(), replace(default, adopt_until={"ns": 1})).queue == "team"  # type: ignore[union-attr]
+
+
+def test_a_job_tells_what_muster_wrote_on_it_and_changes_by_that_for_nobody() -> None:
+    others = [{"type": "Suspended", "status": "True"}]
+    waits = {
+        "type": "muster.dev/Admitted",
+        "status": "False",
+        "reason": "QueueLimit",
+        "message": "8 of 8 used",
+    }
+    before, after = a_job(status={"conditions": others}), a_job(status={"conditions": [*others, waits]})
+    assert (before.told, after.told) == (NO_CONDITION, ("False", "QueueLimit"))
+    assert before == after
 
 
 def test_an_indexed_jobs_ordinals_are_completion_indexes() -> None:
