@@ -70,7 +70,7 @@ class DryRunWriter:
         self._impatience: dict[TemplateKey, asyncio.TimerHandle] = {}
         #: Set while nothing is to be asked and nothing is under way.
         self._idle = asyncio.Event()
-        self.queue: WorkQueue[TemplateKey] = WorkQueue(requeue=self._ask, finished=self._ended)
+        self.queue: WorkQueue[TemplateKey] = WorkQueue(requeue=self._ask_again, finished=self._ended)
 
     async def ask_first(self) -> None:
         """Ask about the templates that are there when a term begins; return with the answers, or after a moment.
@@ -111,6 +111,13 @@ class DryRunWriter:
             runs = workload.kind is WorkloadKind.JOB and not fact.suspended
             return not (fact.deleting or runs or self._world.admission_index.holds(workload))
         return state.needs_seats or state.is_untried
+
+    def _ask_again(self, key: TemplateKey) -> None:
+        """The time for it has come; without a workload that waits, it is asked when the next one comes."""
+        if self._example(key) is None:
+            self._world.templates.expire(key)
+        else:
+            self._ask(key)
 
     def _ask(self, key: TemplateKey) -> None:
         line = self._lines.get(key.namespace, {})
@@ -187,7 +194,8 @@ class DryRunWriter:
         timer = self._impatience.pop(fact.key, None)
         if timer is not None:
             timer.cancel()
-        self._hand_in(Change(FactKind.TEMPLATE, str(fact.key), fact))
+        if not self._world.templates.has(fact):
+            self._hand_in(Change(FactKind.TEMPLATE, str(fact.key), fact))
 
     async def stop(self) -> None:
         """Cancel what is under way."""

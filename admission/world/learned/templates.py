@@ -106,6 +106,19 @@ class TemplateIndex:
         fact = self._facts.get(key)
         return fact is not None and fact.is_known and key not in self._outdated
 
+    def expire(self, key: TemplateKey) -> None:
+        """What the API server told of a template is too old to be told of another workload."""
+        if key in self._facts:
+            self._outdated.add(key)
+
+    def has(self, fact: TemplateFact) -> bool:
+        """Whether an answer is no news."""
+        return (
+            self.is_current(fact.key) and self._facts[fact.key] == fact
+            if fact.is_known
+            else self.is_told(fact.key)
+        )
+
     def is_told(self, key: TemplateKey) -> bool:
         """Whether nobody waits for what the API server tells of a template: it has told, or takes too long."""
         return key in self._facts

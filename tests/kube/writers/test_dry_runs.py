@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from admission.facts import Change, TemplateFact, WorkloadFact
+from admission.facts import Change, FactKind, PodDefaultsFact, TemplateFact, WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import dry_runs, work_queue
 from admission.kube.writers.dry_runs import DryRunWriter
@@ -18,6 +18,7 @@ from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import read_pod
 from admission.workloads.kinds.batch_job import WireJob, job_fact
 from admission.workloads.kinds.volcano_job import WireVolcanoJob, volcano_job_fact
+from admission.world.learned.templates import keys_of
 from admission.world.world import World
 from queues.api.api_resources import JOBS, LIMIT_RANGES, PODS, RUNTIME_CLASSES, SERVICE_ACCOUNTS
 from queues.resources import Resources
@@ -198,9 +199,8 @@ def task(cpu: int) -> dict[str, Any]:
 async def test_a_term_begins_with_what_is_known_of_the_templates_that_are_there(
     misled: Asking, server: FakeApiServer
 ) -> None:
-    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "7"}}}]}}
     facts = [volcano("ns", f"train-{number}") for number in range(3)]
-    server.once("POST", says(msgspec.json.encode(pod)))
+    server.once("POST", says(answered("7")))
     misled.world.observe(map(seen, facts))
     await misled.writer.ask_first()
     assert [told.shape.takes["cpu"] for told in misled.told if told.shape is not None] == [7000]
@@ -215,6 +215,45 @@ async def test_a_term_begins_soon_though_there_is_no_answer(
     misled.world.observe([seen(volcano("ns"))])
     await misled.writer.ask_first()
     assert misled.writer.queue.is_busy()
+
+
+async def test_it_is_asked_anew_when_something_has_changed_and_the_old_answer_holds_until_then(
+    misled: Asking, server: FakeApiServer
+) -> None:
+    fact = volcano("ns")
+    server.once("POST", says(answered("7")))
+    await misled.answer(fact)
+    server.once("POST", answers(500, "failed calling webhook"))
+    server.once("POST", says(answered("9")))
+    misled.world.observe([Change(FactKind.POD_DEFAULTS, "uid", PodDefaultsFact(namespace="ns", digest="2"))])
+    misled.writer.ask_anew()
+    await eventually(lambda: len(server.seen("POST")) == 3, "the failure to be followed by another attempt")
+    await eventually(lambda: len(misled.told) > 1, "the new answer")
+    assert [told.shape.takes["cpu"] for told in misled.told if told.shape] == [7000, 9000]
+    misled.writer.ask_anew()
+    assert not misled.writer.queue.is_busy()
+
+
+async def test_an_old_answer_is_asked_for_again_when_a_workload_of_its_template_comes(
+    misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_runs, "ANEW_AFTER", 0.01)
+    fact = volcano("ns")
+    key = next(keys_of(fact))
+    server.once("POST", says(answered("7")), times=100)
+    await misled.answer(fact)
+    await eventually(lambda: len(server.seen("POST")) > 2, "it to be asked again while the workload waits")
+    misled.about(replace(fact, finished=True))
+    await eventually(lambda: not misled.world.templates.is_current(key), "the answer to become old")
+    assert len(misled.told) == 1, "the same answer is no news"
+    misled.about(fact)
+    await eventually(lambda: misled.world.templates.is_current(key), "it to be asked again")
+
+
+def answered(cpu: str) -> bytes:
+    """A pod with this request, as the API server answers."""
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    return msgspec.json.encode({"metadata": {"name": "a"}, "spec": {"containers": [container]}})
 
 
 async def test_nothing_is_asked_about_what_does_not_wait(misled: Asking, server: FakeApiServer) -> None:
