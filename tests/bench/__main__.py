@@ -11,11 +11,14 @@ from pathlib import Path
 from tests.bench import report, restart
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
+from tests.bench.history import retention
 from tests.bench.model_objects import ClusterSize
 from tests.bench.report import Mark
 from tests.bench.rounds import Figures, Shape, play
 
 Rounds = dict[str, list[Figures]]
+#: They take long, and much room on the disk.
+_ONLY_IF_ASKED = frozenset({"retention"})
 #: That ask the read API in part ``readers``.
 _CLIENTS = 200
 
@@ -32,6 +35,7 @@ def main() -> int:
         "readers": _readers,
         "engine": _engine,
         "restart": lambda _shape, _pairs: _restart(options),
+        "retention": lambda _shape, _pairs: _retention(options),
     }
     marks: list[Mark] = []
     everything: dict[str, Rounds] = {}
@@ -40,7 +44,7 @@ def main() -> int:
         f"{os.cpu_count()} cores for everything"
     )
     for name, benchmark in benchmarks.items():
-        if options.only in (None, name):
+        if options.only == name or (options.only is None and name not in _ONLY_IF_ASKED):
             everything[name], reached = benchmark(shape, options.pairs)
             marks += reached
             for mark in reached:
@@ -120,6 +124,19 @@ def _restart(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
     return {}, restart.marks(figures)
 
 
+def _retention(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
+    """Sixty days, and a failover with a week of postings."""
+    figures = retention.play(
+        days=options.days,
+        jobs=options.jobs,
+        old_rows=options.old_rows,
+        postings=options.postings,
+        folder=options.logs,
+    )
+    print(retention.table(figures))
+    return {}, retention.marks(figures)
+
+
 def _alternate(forms: tuple[Form, ...], shape: Shape, pairs: int, *, one_at_a_time: bool = False) -> Rounds:
     rounds: Rounds = {form.value: [] for form in forms}
     for pair in range(pairs):
@@ -149,7 +166,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
     parser.add_argument(
-        "--only", choices=("volcano", "jobs", "latency", "writes", "readers", "engine", "restart")
+        "--only",
+        choices=("volcano", "jobs", "latency", "writes", "readers", "engine", "restart", "retention"),
     )
     parser.add_argument("--gangs", type=int, default=500)
     parser.add_argument("--nodes", type=int, help="1000; of restart: 10000")
@@ -159,6 +177,9 @@ def _options() -> argparse.Namespace:
     for name in ("pending", "finished", "running", "burst", "departures"):
         of_restart.add_argument(f"--{name}", type=int, default=getattr(usual, name), metavar="JOBS")
     of_restart.add_argument("--logs", type=Path, metavar="FOLDER", help="keep logs and database there")
+    of_retention = parser.add_argument_group("retention")
+    for name, value in (("days", 60), ("jobs", 1000), ("old-rows", 18_000_000), ("postings", 7_000_000)):
+        of_retention.add_argument(f"--{name}", type=int, default=value, metavar="N")
     return parser.parse_args()
 
 

@@ -31,7 +31,7 @@ from deploy.local.processes import free_port
 from queues.api.api_resources import JOBS, QUEUES
 from queues.sql.database import raw_connection
 from queues.sql.embedded.server import EmbeddedPostgres
-from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS
+from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.bench import processes
 from tests.bench.model_objects import PAUSED, ClusterSize, queue
 from tests.bench.report import Mark
@@ -50,10 +50,10 @@ _COUNTS: Final = {
 
 #: The finished Jobs held something once.
 _CLOSED_ADMISSIONS: Final = """
-INSERT INTO admissions (kind, uid, namespace, name, queue, priority, generation, state, started, opened_at, closed_at,
-                        term, pod_sets, ordinals, nodes, flavors, shape_of, shapes, ended)
-SELECT kind, uid, namespace, name, queue, 0, '1', 'closed', true, now(), now(),
-       1, '{main,main}', '{0,1}', '{node-00000,node-00001}', '{"",""}', '{0,0}', '[{"pods": 1}]', '{0,1}'
+INSERT INTO closed_admissions (id, kind, uid, namespace, name, queue, priority, generation, started, opened_at,
+                               closed_at, term, pod_sets, ordinals, nodes, flavors, shape_of, shapes)
+SELECT nextval(pg_get_serial_sequence('admissions', 'id')), kind, uid, namespace, name, queue, 0, '1', true, now(),
+       now(), 1, '{main,main}', '{0,1}', '{node-00000,node-00001}', '{"",""}', '{0,0}', '[{"pods": 1}]'
 FROM workloads WHERE finished
 """
 
