@@ -49,11 +49,15 @@ def find(bug: str, seeds: Sequence[int]) -> bool:
     print(
         f"{bug}: {BUGS[bug].about}",
         told,
-        *([each[:300] for each in last.breaches] or ["no breach"]),
+        *(_first_of_each_check(last.breaches) or ["no breach"]),
         sep="\n    ",
         flush=True,
     )
     return _tells(bug, last)
+
+
+def _first_of_each_check(breaches: Sequence[str]) -> list[str]:
+    return list({each.partition(":")[0]: each[:300] for each in reversed(breaches)}.values())[::-1]
 
 
 def _tells(bug: str, result: Result) -> bool:

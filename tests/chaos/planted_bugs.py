@@ -26,11 +26,12 @@ from admission.kube.writers.work_queue import WorkQueue
 from admission.reconcile import release as orders
 from admission.reconcile.release import Order, Verb
 from admission.reconcile.status import GroupPhase, WorkloadStatus
-from admission.volcano_jobs import pod_changes
+from admission.workloads import ended_seats
 from admission.workloads.kinds import support_of
 from admission.workloads.seats import may_be_seated
 from admission.world import world as worlds
 from admission.world.pod_outcomes import PodOutcomes
+from queues.admissions import AdmissionState
 from queues.errors import DatabaseError, OutcomeUnknown
 from queues.sql import database, leadership, ledger
 from queues.sql.ledger.types import LedgerTransaction
@@ -180,8 +181,14 @@ def _not_done_without_answer() -> None:
 
 
 def _admission_not_checked() -> None:
+    right = AwaitedSeats.writes
+
+    def writes(self: Any, key: Any) -> Any:
+        return {subject: write for subject, write in right(self, key).items() if not write.is_undone()}
+
     _set(ReleaseWriter, "_holds", lambda self, seats: True)
     _set(ReleaseWriter, "_cancel_unwanted", lambda self, key, wanted: None)
+    _set(AwaitedSeats, "writes", writes)
 
 
 def _any_generation() -> None:
@@ -212,19 +219,15 @@ def _ungated(pod: PodFact) -> Order:
     )
 
 
-def _only_first_evicted() -> None:
-    right, right_reason = orders._evictions, pod_changes._reason_to_delete
+def _evicted_at_once() -> None:
+    right = ended_seats._over
 
-    def evictions(state: Any) -> list[Order]:
-        first = {pod.uid for place in state.seat_maps for index, pod in place.seated.items() if index == 0}
-        return [order for order in right(state) if order.uid in first]
+    def over(place: Any, *others: Any) -> frozenset[int]:
+        if place.admission.state is AdmissionState.EVICTING:
+            return frozenset(range(len(place.admission.seats))) - place.admission.ended
+        return right(place, *others)
 
-    def reason_to_delete(pod: PodFact, *others: Any) -> str | None:
-        reason = right_reason(pod, *others)
-        return None if reason == "AdmissionClosed" and pod.index else reason
-
-    _set(orders, "_evictions", evictions)
-    _set(pod_changes, "_reason_to_delete", reason_to_delete)
+    _set(ended_seats, "_over", over)
 
 
 def _gives_up() -> None:
@@ -295,22 +298,13 @@ def _version_of_another_kind() -> None:
 # ── pods that go ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _intent_not_stored() -> None:
-    right = RecreationWriter._keep
+def _not_made_again() -> None:
+    right = RecreationWriter._void
 
-    def keep(self: Any, uid: str, intent: Any) -> None:
-        right(self, uid, intent)
-        if intent is not None:
-            recreations = self.world.recreations
-            recreations.stored[uid] = intent
-            self.handed_in.pop(uid, None)
-            self._requeue(intent.workload)
+    def void(self: Any, intent: Any, pod: Any) -> str:
+        return "a user deleted it" if pod is None else right(self, intent, pod)
 
-    async def record(tx: Any, term: Any, rows: Any, gone: Any) -> None:
-        await observed.check_term(tx, term)
-
-    _set(RecreationWriter, "_keep", keep)
-    _set(observed, "record_recreations", record)
+    _set(RecreationWriter, "_void", void)
 
 
 def _finalizers_stay() -> None:
@@ -385,7 +379,9 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         "a write without an answer counts as not carried out", "seats", _not_done_without_answer
     ),
     "admission-not-checked": PlantedBug(
-        "a release is sent whatever became of its admission", "release", _admission_not_checked
+        "a release that is queued counts for nothing, and is sent whatever became of its admission",
+        "release",
+        _admission_not_checked,
     ),
     "any-generation": PlantedBug(
         "a Job is resumed whatever its spec says by then", "release", _any_generation
@@ -393,8 +389,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     "member-without-seat": PlantedBug(
         "a member is let go before its gang has seats", "release", _member_without_seat
     ),
-    "evicted-in-part": PlantedBug(
-        "of a gang that is evicted one pod is deleted", "eviction", _only_first_evicted
+    "evicted-at-once": PlantedBug(
+        "the seats of a gang are given back as soon as it is evicted", "eviction", _evicted_at_once
     ),
     "gives-up": PlantedBug("what failed once is not written again", "retry", _gives_up),
     "gone-means-empty": PlantedBug("410 means that there are no objects", "informer", _gone_means_empty),
@@ -404,8 +400,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     "version-of-another-kind": PlantedBug(
         "a watch goes on at the newest version of all kinds", "informer", _version_of_another_kind
     ),
-    "intent-not-stored": PlantedBug(
-        "a pod is deleted before it is stored how to make it again", "recreation", _intent_not_stored
+    "not-made-again": PlantedBug(
+        "every pod that is gone counts as deleted by a user", "recreation", _not_made_again
     ),
     "finalizers-stay": PlantedBug(
         "pods that are deleted keep their finalizer", "finalizers", _finalizers_stay, stops=True

@@ -332,7 +332,7 @@ def statuses_are_true_at_the_end(recording: Recording) -> Iterator[Breach]:
             members = recording.members(workload)
             ended = (
                 members
-                and all(pod.outcome for pod in members)
+                and all(pod.outcome and pod.is_there for pod in members)
                 and len(members) >= minimum_of(workload.document)
             )
             if ended and status.get("phase") != "Completed":

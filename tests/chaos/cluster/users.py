@@ -53,6 +53,12 @@ class Users:
                     self._delete(_WORKLOADS[action.kind], action.name)
                 case "delete-pod":
                     self._delete_pod()
+                case "delete-newest":
+                    self._delete_newest()
+                case "collect-ended":
+                    self._collect_ended()
+                case "scale-suspended":
+                    self._scale_suspended()
                 case "patch":
                     queue = self.store.get(QUEUES, ("", action.name))
                     self.store.replace(QUEUES, ("", action.name), merged(queue, action.patch), USER)
@@ -79,6 +85,34 @@ class Users:
         running = [pod for pod in self.store.all(PODS) if pod["status"]["phase"] == "Running"]
         if running:
             self.store.delete(PODS, key_of(running[0]), USER)
+
+    def _delete_newest(self) -> None:
+        """The workload, or group, of the pod that was changed last: something about it is under way."""
+        pods = [pod for pod in self.store.all(PODS) if "deletionTimestamp" not in pod["metadata"]]
+        for pod in sorted(pods, key=lambda pod: -int(pod["metadata"]["resourceVersion"])):
+            for owner in pod["metadata"].get("ownerReferences") or ():
+                found = self.store.with_uid(owner["uid"])
+                if found is not None:
+                    self.store.delete(found[0], key_of(found[1]), USER)
+                    return
+
+    def _collect_ended(self) -> None:
+        """What the pod garbage collector does when there are many: pods that have ended go."""
+        for pod in self.store.all(PODS):
+            if pod["status"]["phase"] in ("Succeeded", "Failed"):
+                self.store.delete(PODS, key_of(pod), NODE_CONTROLLER)
+
+    def _scale_suspended(self) -> None:
+        """A user changes what suspended Jobs ask, and changes it back the next time."""
+        for job in self.store.all(JOBS):
+            spec = job["spec"]
+            if spec.get("suspend") and spec["parallelism"] < spec["completions"] + 2:
+                more = -1 if "chaos.muster.dev/scaled" in (job["metadata"].get("annotations") or {}) else 1
+                patch = {
+                    "metadata": {"annotations": {"chaos.muster.dev/scaled": "true" if more > 0 else None}},
+                    "spec": {"parallelism": spec["parallelism"] + more},
+                }
+                self.store.replace(JOBS, key_of(job), merged(job, patch), USER)
 
     def _change_node(self, name: str, patch: dict[str, Any]) -> None:
         node = self.store.get(NODES, ("", name))

@@ -223,6 +223,20 @@ def _group(draw: random.Random, number: int, cluster: Cluster) -> Workload:
     return Workload(kind="PodGroup", name=f"{namespace}/{name}", documents=(group, *members))
 
 
+def foreign_pod(draw: random.Random, number: int, cluster: Cluster) -> Document:
+    """A pod of other people's, which names no queue: it takes room on a node for a while."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"foreign-{number}",
+            "namespace": "default",
+            "annotations": {RUN_SECONDS: f"{draw.uniform(0.5, 2.0):.2f}"},
+        },
+        "spec": _spec(draw.choice((1, cluster.gpus // 2, cluster.gpus)), "low"),
+    }
+
+
 def _pod(draw: random.Random, number: int, cluster: Cluster) -> Workload:
     name, (namespace, queue, priority) = f"pod-{number}", _place(draw, cluster)
     document = {

@@ -47,7 +47,8 @@ class UserAction:
     """Something that a user or an administrator does."""
 
     at: float
-    #: create | delete | patch | cordon | uncordon | node-down | node-up
+    #: create | delete | delete-newest | delete-pod | collect-ended | scale-suspended | patch | cordon | uncordon
+    #: | node-down | node-up
     verb: str
     documents: tuple[Document, ...] = ()
     #: Kind and name of the object that it is about.
@@ -87,12 +88,15 @@ def plan(seed: int) -> Plan:
     count = draw.choices((1, 2, 3), (2, 5, 3))[0]
     replicas = tuple(f"replica-{number + 1}" for number in range(count))
     cluster = documents.Cluster.drawn(draw)
+    moments = random.Random(f"chaos moments {seed}")
+    actions = [*_actions(draw, cluster), *_at_bad_moments(moments, cluster)]
+    faults = [*_faults(draw, replicas), *_failpoint_everywhere(moments, replicas)]
     return Plan(
         seed=seed,
         replicas=replicas,
         prepared=tuple(cluster.documents()),
-        actions=tuple(sorted(_actions(draw, cluster), key=lambda action: action.at)),
-        faults=tuple(sorted(_faults(draw, replicas), key=lambda fault: fault.at)),
+        actions=tuple(sorted(actions, key=lambda action: action.at)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
     )
 
 
@@ -127,6 +131,22 @@ def _actions(draw: random.Random, cluster: documents.Cluster) -> list[UserAction
     return actions
 
 
+def _at_bad_moments(draw: random.Random, cluster: documents.Cluster) -> list[UserAction]:
+    """What people and controllers do just when Muster is about something else."""
+    actions = []
+    for number in range(draw.choice((0, 0, 1, 2))):
+        pod = documents.foreign_pod(draw, number, cluster)
+        actions.append(UserAction(at=draw.uniform(0.5, _USERS_END), verb="create", documents=(pod,)))
+    for verb, share, times in (("delete-newest", 0.4, 2), ("collect-ended", 0.4, 4)):
+        if draw.random() < share:
+            actions += [UserAction(at=draw.uniform(0.8, _USERS_END), verb=verb) for _ in range(times)]
+    if draw.random() < 0.3:
+        at = draw.uniform(0.6, 2.0)
+        # An even number: in the end there is what there was.
+        actions += [UserAction(at=at + 0.05 * step, verb="scale-suspended") for step in range(20)]
+    return actions
+
+
 # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _Draw = Callable[[random.Random, Sequence[str]], PlannedFault]
@@ -137,6 +157,24 @@ def _faults(draw: random.Random, replicas: Sequence[str]) -> list[PlannedFault]:
     count = draw.choices((0, 2, 3, 4, 6), (1, 4, 6, 5, 3))[0]
     kinds, weights = zip(*_KINDS, strict=True)
     return [draw.choices(kinds, weights)[0](draw, replicas) for _ in range(count)]
+
+
+def _failpoint_everywhere(draw: random.Random, replicas: Sequence[str]) -> list[PlannedFault]:
+    """Every replica stops at one point of its first terms: whoever leads does."""
+    if draw.random() > 0.3:
+        return []
+    point, number, seconds = draw.choice(POINTS), draw.randint(1, 4), _stopped(draw)
+    how = draw.choice(("KILL", "STOP", "STOP"))
+    return [
+        PlannedFault(
+            at=0.0,
+            name="failpoint",
+            target=replica,
+            seconds=seconds if how == "STOP" else 0.0,
+            detail={"point": f"{point}:{how}:{number}", "start": 1},
+        )
+        for replica in replicas
+    ]
 
 
 def _at(draw: random.Random) -> float:
