@@ -96,7 +96,7 @@ def _no_posting_for_parts() -> None:
     async def post(tx: Any, transaction: Any, kind: str, moves: Any) -> None:
         async def is_closed(id_: int) -> bool:
             found = await tx.scalar(text("SELECT state FROM admissions WHERE id = :id"), {"id": id_})
-            return bool(found == "closed")
+            return found in (None, "closed")
 
         if kind == "free":
             moves = [move for move in moves if await is_closed(move[0])]
