@@ -11,6 +11,7 @@ from typing import Any, Final
 from admission import controller, leadership, term
 from admission.kube.client import session
 from admission.kube.client.client import Client
+from admission.kube.watch import lag
 from admission.kube.watch.informer import Timing
 from admission.kube.watch.informers import Informers
 from admission.kube.writers import (
@@ -68,6 +69,8 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (controller, "FIRST_PAUSE", 0.1),
     (controller, "LONGEST_PAUSE", _PAUSE),
     (session, "_LONGEST_PAUSE", _PAUSE),
+    # A leader whose turn is late is not at rest.
+    (lag, "_LATE", 0.3),
     (database, "CONNECT_TIMEOUT", _STATEMENT),
     (database, "SILENCE", 0.4),
 )
