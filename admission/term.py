@@ -197,6 +197,7 @@ class LeaderTerm:
         dry_runs = DryRunWriter(
             dependencies.client, world, check_lease, rules=dependencies.rules, hand_in=self.informers.hand_in
         )
+        world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems)
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
         statuses = StatusLoop(
             dependencies.client,
@@ -204,7 +205,7 @@ class LeaderTerm:
             WorldStatuses(
                 world,
                 job_controller,
-                ChainMap(jobs.problems, release.problems, recreate.problems, world.refused_rows.workloads),
+                ChainMap(world.refusals, world.refused_rows.workloads),
                 failing=self._failing,
             ),
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,

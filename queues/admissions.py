@@ -66,6 +66,13 @@ class Admission:
         """Seats that still hold quota and node space."""
         return tuple(seat for index, seat in enumerate(self.seats) if index not in self.ended)
 
+    def asks_budgets(self) -> bool:
+        """Whether PodDisruptionBudgets have a say in the removal of its pods, as it is evicted.
+
+        Not for a gang that never got ready: there is nothing yet that they could protect.
+        """
+        return self.state is AdmissionState.EVICTING and self.ready
+
     def holds(self) -> Resources:
         """The sum of what these seats take."""
         return total(seat.takes for seat in self.holding()) if self.seats else NOTHING

@@ -126,6 +126,10 @@ class ApiRefused(ApiError):
     """{method} {path}: refused as invalid or forbidden ({status}): {reason}"""
 
 
+class EvictionRefused(ApiRefused):
+    """{method} {path}: a PodDisruptionBudget does not allow this eviction now ({status}): {reason}"""
+
+
 class TooManyRequests(ApiError):
     """{method} {path}: the API server asks to wait (429): {reason}"""
 

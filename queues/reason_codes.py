@@ -44,6 +44,8 @@ class ReasonCode(StrEnum):
     DRAINING = "Draining"
     #: As Draining, before the workload is considered again.
     EVICTING = "Evicting"
+    #: A PodDisruptionBudget does not allow that pods of an earlier admission are evicted now.
+    EVICTION_REFUSED = "EvictionRefused"
     #: The pod has no owner; it was evicted and is being created again.
     BEING_RECREATED = "BeingRecreated"
     #: The queue is strictly first in, first out, and an earlier workload waits.

@@ -43,6 +43,8 @@ class Verb(StrEnum):
 
     PATCH_POD = "patch pod"
     DELETE_POD = "delete pod"
+    #: As PodDisruptionBudgets allow.
+    EVICT_POD = "evict pod"
     PATCH_JOB = "patch job"
 
 
@@ -128,7 +130,10 @@ def _buried(state: WorkloadState, inventory: NodeInventory) -> list[Order]:
 
 def _evictions(state: WorkloadState) -> list[Order]:
     return [
-        _remove(pod, "evict")
+        replace(
+            _remove(pod, "evict"),
+            verb=Verb.EVICT_POD if place.admission.asks_budgets() else Verb.DELETE_POD,
+        )
         for place in state.seat_maps
         if place.admission.state is AdmissionState.EVICTING
         for pod in (*place.seated.values(), *place.unseated)

@@ -3,8 +3,9 @@
 Compares the seats of open admissions and the Job's phase with the pods that exist.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.companions import Companion
@@ -18,6 +19,9 @@ from admission.volcano_jobs.volumes import volume_claims
 from queues.admissions import Admission, AdmissionState
 from queues.resources import devices_text
 from queues.workload import AdmissionId, NodeName, WorkloadKey
+
+#: Reason to delete a pod: its admission is closed, or is evicted.
+_CLOSED: Final = "AdmissionClosed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,8 @@ class PodUnwanted:
     uid: str
     #: AdmissionClosed, ScaledDown, Stale, or the phase of the Job.
     reason: str
+    #: PodDisruptionBudgets have a say: its admission is evicted.
+    evict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,20 +82,16 @@ def work_for(
     if view.deleting:
         return JobWork(key=key, spec=spec)
     open_ = [admission for admission in view.admissions if admission.state is AdmissionState.OPEN]
-    ids = frozenset(admission.id for admission in open_)
-    adopted = frozenset(uid for admission in open_ for uid in admission.adopted or ())
-    deletes = tuple(
-        PodUnwanted(name=pod.name, uid=pod.uid, reason=reason)
-        for pod in view.pods
-        if not pod.deleting and (reason := _reason_to_delete(pod, spec, state, ids, adopted)) is not None
-    )
+    deletes = tuple(_deletes(view, state))
     creates = _missing(view, open_) if state.wants_pods() else ()
     return JobWork(
         key=key,
         spec=spec,
         pod_settings={
-            id_: PodSettings(admission=id_, version=state.version, retry_count=state.retry_count, rules=rules)
-            for id_ in ids
+            each.id: PodSettings(
+                admission=each.id, version=state.version, retry_count=state.retry_count, rules=rules
+            )
+            for each in open_
         },
         creates=creates,
         deletes=deletes,
@@ -143,14 +145,27 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted,
     return tuple(wanted)
 
 
+def _deletes(view: JobView, state: JobState) -> Iterator[PodUnwanted]:
+    """Pods that are not to be there. What is evicted goes as budgets allow, what its owner wants gone in any case."""
+    by_id = {admission.id: admission for admission in view.admissions}
+    adopted_by = {uid: admission for admission in view.admissions for uid in admission.adopted or ()}
+    for pod in view.pods:
+        admission = adopted_by.get(pod.uid)
+        if admission is None and pod.admission is not None:
+            admission = by_id.get(pod.admission)
+        if pod.deleting or (reason := _reason_to_delete(pod, view.spec, state, admission)) is None:
+            continue
+        evict = reason == _CLOSED and admission is not None and admission.asks_budgets()
+        yield PodUnwanted(name=pod.name, uid=pod.uid, reason=reason, evict=evict)
+
+
 def _reason_to_delete(
-    pod: PodFact,
-    spec: JobSpec,
-    state: JobState,
-    admissions: frozenset[AdmissionId],
-    adopted: frozenset[str],
+    pod: PodFact, spec: JobSpec, state: JobState, admission: Admission | None
 ) -> str | None:
-    """Why a pod must be deleted; None: it may stay. A pod that ended by itself stays for its logs."""
+    """Why a pod must be deleted; None: it may stay. A pod that ended by itself stays for its logs.
+
+    ``admission``: the one of its seat or that has adopted it; None: it has none, or that is closed.
+    """
     if pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         return "Stale" if pod.version < state.version and state.phase not in STOPPED else None
     if not state.wants_pods():
@@ -160,7 +175,7 @@ def _reason_to_delete(
     task = spec.task(pod.task)
     if task is not None and pod.index is not None and pod.index >= task.replicas:
         return "ScaledDown"
-    if pod.uid not in adopted and (pod.admission is None or pod.admission not in admissions):
-        # A pod without an admission may be older than Muster: the engine adopts it.
-        return None if pod.admission is None else "AdmissionClosed"
-    return None
+    if admission is None:
+        # A pod that names none may be older than Muster: the engine adopts it.
+        return None if pod.admission is None else _CLOSED
+    return None if admission.state is AdmissionState.OPEN else _CLOSED

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
+from queues.plan import Reason
 from queues.quota.queue import DEFAULT_POLICY, QueuePolicy
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
@@ -83,6 +84,8 @@ class WorkloadInputs:
     #: Seats (indices) by admission for which a pod may still come although none is seen: a write that brings one is
     #: queued, under way, or was sent and its effect is not seen yet.
     awaited: SeatIndices = field(default_factory=dict)
+    #: Why the API server refuses to evict a pod of it; None: it does not.
+    eviction_refused: Reason | None = None
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
     #: What the API server makes of its templates.

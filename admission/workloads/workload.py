@@ -70,6 +70,8 @@ def _evicting(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], delay: Reaso
     evicting = [place for place in seat_maps if place.admission.state is AdmissionState.EVICTING]
     if not evicting:
         return None
+    if (refused := _eviction_refused(inputs)) is not None:
+        return refused
     message = "its pods of an earlier admission are still ending" + _because(delay)
     if any(place.admission.id in inputs.awaited for place in evicting):
         pods = any(place.seated or place.unseated for place in evicting)
@@ -78,6 +80,14 @@ def _evicting(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], delay: Reaso
             f"{beside}pods of its earlier admission may still come: they were released before it was evicted"
         )
     return Obstacle(ReasonCode.EVICTING, message)
+
+
+def _eviction_refused(inputs: WorkloadInputs) -> Obstacle | None:
+    """What an eviction waits for that a PodDisruptionBudget does not allow."""
+    refused = inputs.eviction_refused
+    if refused is None or all(each.state is not AdmissionState.EVICTING for each in inputs.admissions):
+        return None
+    return Obstacle(refused.code, refused.message)
 
 
 def too_many_pod_sets(pod_sets: Sequence[PodSet]) -> Obstacle | None:
@@ -176,7 +186,7 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
             " it will count on its node. To have it wait, delete it and create it again",
         )
     elif pod is not None:
-        obstacle = held_back(inputs)
+        obstacle = _eviction_refused(inputs) or held_back(inputs)
     named = pod or last or again
     return Workload(
         key=inputs.key,

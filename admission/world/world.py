@@ -6,7 +6,7 @@ Law: the world equals one loaded afresh from the same database and the same obje
 Only the controller's loop touches it, never while a decision runs on a snapshot of it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
@@ -50,6 +50,7 @@ from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT, WAS_REMOVED, Queue
 from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
@@ -104,6 +105,8 @@ class World:
         self._dirty: set[WorkloadKey] = set()
         self._awaiting_timeout: set[WorkloadKey] = set()
         self._deadlines = Deadlines()
+        #: What the API server refuses to the writers, by workload: a view of what they know.
+        self.refusals: MutableMapping[WorkloadKey, Reason] = {}
         self.put_admissions(rows.admissions)
         self._dirty |= self.arrivals.keys() | self.recreations.workloads()
 
@@ -492,6 +495,7 @@ class World:
         admissions = self.admission_index.of(key)
         pods = self.pod_index.of(key)
         user = self._queue_user(key, pods, admissions)
+        refusal = self.refusals.get(key)
         dead_nodes, taken_nodes = self.node_inventory.lost(seat for each in admissions for seat in each.seats)
         return WorkloadInputs(
             key=key,
@@ -510,6 +514,7 @@ class World:
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             awaited=awaited,
+            eviction_refused=refusal if refusal and refusal.code is ReasonCode.EVICTION_REFUSED else None,
             recreations=self.recreations.of(key),
             # Only what runs is told.
             may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),

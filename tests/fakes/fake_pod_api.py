@@ -39,6 +39,16 @@ class FakePodApi:
     async def create(
         self, path: str, body: bytes, *, brief: bool = False, check_lease: Callable[[], None] | None = None
     ) -> bytes:
+        if path.endswith("/eviction"):
+            document = json.loads(body)
+            assert document["kind"] == "Eviction"
+            wanted = document["deleteOptions"]["preconditions"]
+            return await self.delete(
+                path.removesuffix("/eviction"),
+                uid=wanted["uid"],
+                resource_version=wanted.get("resourceVersion"),
+                check_lease=check_lease,
+            )
         self._ask("POST", check_lease)
         assert path == PODS.path(NAMESPACE)
         self.cluster.create_pod(body)

@@ -83,6 +83,14 @@ class ModelApiServer:
     async def create(
         self, path: str, body: bytes, *, brief: bool = False, check_lease: Callable[[], None] | None = None
     ) -> bytes:
+        if path.endswith("/eviction"):
+            wanted = json.loads(body)["deleteOptions"]["preconditions"]
+            return await self.delete(
+                path.removesuffix("/eviction"),
+                uid=wanted["uid"],
+                resource_version=wanted.get("resourceVersion"),
+                check_lease=check_lease,
+            )
         if path != PODS.path(NAMESPACE):
             return b"{}"  # objects beside the pods
 

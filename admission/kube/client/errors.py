@@ -6,11 +6,26 @@ from typing import Any, Final, NoReturn
 import aiohttp
 import msgspec
 
-from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, Gone, NotFound, TooManyRequests
+from queues.errors import (
+    ApiError,
+    ApiRefused,
+    ApiUnavailable,
+    Conflict,
+    EvictionRefused,
+    Gone,
+    NotFound,
+    TooManyRequests,
+)
+
+
+class _StatusCause(msgspec.Struct, gc=False):
+    reason: str = ""
+    message: str = ""
 
 
 class _StatusDetails(msgspec.Struct, gc=False):
     retryAfterSeconds: int = 0  # noqa: N815
+    causes: tuple[_StatusCause, ...] | None = None
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -20,6 +35,9 @@ class _Status(msgspec.Struct, gc=False):
     reason: str = ""
     details: _StatusDetails | None = None
 
+
+#: Cause of a 429 that is no congestion: it names the budget.
+_DISRUPTION_BUDGET: Final = "DisruptionBudget"
 
 _STATUS: Final = msgspec.json.Decoder(_Status)
 
@@ -56,6 +74,9 @@ def refuse(method: str, path: str, answer: aiohttp.ClientResponse, content: byte
         facts["retry_after"] = (
             int(after) if after.isdigit() else status.details and status.details.retryAfterSeconds
         )
+        causes = (status.details.causes if status.details is not None else None) or ()
+        if budget := next((each.message for each in causes if each.reason == _DISRUPTION_BUDGET), ""):
+            raise EvictionRefused(**{**facts, "reason": budget})
     if answer.status in known:
         raise known[answer.status](**facts)
     raise (ApiUnavailable if answer.status >= 500 else ApiRefused)(**facts)

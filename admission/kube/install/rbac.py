@@ -110,7 +110,10 @@ CONTROLLER: Final = (
         ("create",),
     ),
     PolicyRule("patch-pods", "take the gate off and pin; take the finalizer off", "", ("pods",), ("patch",)),
-    PolicyRule("delete-pods", "evict; take back what cannot start", "", ("pods",), ("delete",)),
+    PolicyRule(
+        "evict-pods", "victims, as their disruption budgets allow", "", ("pods/eviction",), ("create",)
+    ),
+    PolicyRule("delete-pods", "take back what cannot start; what is lost", "", ("pods",), ("delete",)),
     PolicyRule("read-a-pod", "whose it is, if a pod of that name exists already", "", ("pods",), ("get",)),
     PolicyRule("tell-pods", "why a pod of its own waits", "", ("pods/status",), ("patch",)),
     PolicyRule("patch-jobs", "resume admitted Jobs, suspend evicted ones", "batch", ("jobs",), ("patch",)),

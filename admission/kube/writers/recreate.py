@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 
 from admission.facts import Change, FactKind, PodFact
 from admission.kube.client.client import Client
+from admission.kube.client.eviction import evict
 from admission.kube.writers.awaited_seats import UnwantedWrite
 from admission.kube.writers.work_queue import Step, WorkQueue, pause_after
 from admission.reconcile.pod_manifest import manifest_of
@@ -34,7 +35,7 @@ from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
 from queues.api.api_resources import PODS
-from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, NotFound
+from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, EvictionRefused, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
@@ -224,22 +225,31 @@ class RecreationWriter:
                 raise UnwantedWrite
 
         self._failpoint("recreation-stored")
-        node_is_gone = pod.node is not None and pod.node not in self.world.node_inventory.nodes
         try:
-            await self._client.delete(
-                path,
-                uid=pod.uid,
-                resource_version=meta["resourceVersion"],
-                # No kubelet will confirm that the pod has ended.
-                grace=0 if node_is_gone else None,
-                check_lease=check,
-            )
+            await self._remove(pod, meta["resourceVersion"], check)
         except ApiUnavailable:
             self._not_deleted.discard(pod.uid)  # the deletion may well have been carried out
             raise
         self._not_deleted.discard(pod.uid)
         self.queue.expect(pod.uid, _DELETION)
         self._failpoint("pod-removed")
+
+    async def _remove(self, pod: PodFact, version: str, check: Callable[[], None]) -> None:
+        """Remove a pod if it still is this version of it: as its budgets allow, if it is evicted."""
+        path = PODS.path(pod.namespace, pod.name)
+        node_is_gone = pod.node is not None and pod.node not in self.world.node_inventory.nodes
+        admission = self.world.admission_index.admission_of(pod)
+        if admission is not None and admission.asks_budgets() and not node_is_gone:
+            await evict(self._client, path, uid=pod.uid, resource_version=version, check_lease=check)
+            return
+        await self._client.delete(
+            path,
+            uid=pod.uid,
+            resource_version=version,
+            # No kubelet will confirm that the pod has ended.
+            grace=0 if node_is_gone else None,
+            check_lease=check,
+        )
 
     async def _make_again(self, intent: Recreation) -> None:
         def check() -> None:
@@ -303,7 +313,10 @@ class RecreationWriter:
         self.queue.back_off(pod)
         if isinstance(error, ApiRefused):
             reason = str(error.facts.get("reason", error))
-            self.problems[key] = Reason(code=ReasonCode.RECREATION_REFUSED, message=reason)
+            refused = isinstance(error, EvictionRefused)
+            code = ReasonCode.EVICTION_REFUSED if refused else ReasonCode.RECREATION_REFUSED
+            self.problems[key] = Reason(code=code, message=reason)
+            self._requeue(key)
             self._refused[key] = pod.uid
 
     def _solved(self, key: WorkloadKey, uid: str) -> None:

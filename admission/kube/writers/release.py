@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from admission.kube.client.client import Client, PatchKind
 from admission.kube.client.errors import does_not_apply
+from admission.kube.client.eviction import evict
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
 from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue, pause_after
 from admission.reconcile.release import LOST, Order, Promised, Verb, json_patch, orders_for, paths_of
@@ -22,7 +23,7 @@ from admission.world.world import World
 from queues.api import names
 from queues.api.api_resources import JOBS, NODES, PODS
 from queues.api.json_patch import Step
-from queues.errors import ApiError, ApiRefused, Conflict, NotFound
+from queues.errors import ApiError, ApiRefused, Conflict, EvictionRefused, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import NodeName, WorkloadKey
@@ -77,6 +78,7 @@ class ReleaseWriter:
             return
         self.queue.keep_expectations(key.uid, {order.intent for order in orders if order.uid == key.uid})
         self._cancel_unwanted(key, orders)
+        self._forget_refused_evictions(key, orders)
         if self.queue.is_backing_off(key):
             return
         for order in orders:
@@ -90,6 +92,15 @@ class ReleaseWriter:
                 self.world.mark_dirty(key)
             step = partial(self._carry_out, key, order)
             self.queue.start(key, item, step, f"{order.verb} {order.name}")
+
+    def _forget_refused_evictions(self, key: WorkloadKey, orders: Iterable[Order]) -> None:
+        """Pods that a budget kept may have ended by themselves."""
+        problem = self.problems.get(key)
+        if problem is None or problem.code is not ReasonCode.EVICTION_REFUSED:
+            return
+        if all(order.verb is not Verb.EVICT_POD for order in orders):
+            del self.problems[key]
+            self._requeue(key)
 
     # ── seats for which a pod may still come ────────────────────────────────────────────────────────────────────
 
@@ -174,6 +185,9 @@ class ReleaseWriter:
     async def _send(self, key: WorkloadKey, order: Order) -> None:
         path = _path(order)
         write = self.awaited.get(key, order.uid) if order.seats else None
+        if order.verb is Verb.EVICT_POD:
+            await evict(self._client, path, uid=order.uid, check_lease=self._check_lease)
+            return
         if order.verb is Verb.DELETE_POD:
             if order.missing_node is not None and await self._exists(order.missing_node):
                 why = f"node {order.missing_node} is there again, so its pods may run"
@@ -240,7 +254,9 @@ class ReleaseWriter:
         changed = self.awaited.drop_if_undone(key, order.uid)
         if isinstance(error, ApiRefused) and key not in self.problems:
             reason = str(error.facts.get("reason", error))
-            self.problems[key] = Reason(code=ReasonCode.RELEASE_REFUSED, message=f"{order.name}: {reason}")
+            refused = isinstance(error, EvictionRefused)
+            code = ReasonCode.EVICTION_REFUSED if refused else ReasonCode.RELEASE_REFUSED
+            self.problems[key] = Reason(code=code, message=reason if refused else f"{order.name}: {reason}")
             changed = True
         if changed:
             self._requeue(key)

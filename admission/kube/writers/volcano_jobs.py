@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from admission.kube.client.client import Client
+from admission.kube.client.eviction import evict
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
 from admission.kube.writers.companion_objects import Companions, NameTaken
 from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue
@@ -25,7 +26,15 @@ from admission.world.world import World
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS
 from queues.api.reading.user_values import number
-from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
+from queues.errors import (
+    ApiError,
+    ApiRefused,
+    Conflict,
+    EvictionRefused,
+    Fenced,
+    InvalidDocument,
+    NotFound,
+)
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, WorkloadKey
@@ -179,7 +188,8 @@ class JobPods:
     async def delete(self, work: JobWork, unwanted: PodUnwanted, report: JobReport) -> None:
         """A pod that is not to be there, whatever it does."""
         path = PODS.path(work.spec.namespace, unwanted.name)
-        if await self._gone(path, unwanted.uid, report):
+        remove = self._evicted if unwanted.evict else self._gone
+        if await remove(path, unwanted.uid, report):
             report.deleted += 1
             self._expect(work, unwanted.uid)
 
@@ -199,6 +209,18 @@ class JobPods:
             return False  # it is gone, or another one has its name
         except ApiError as error:
             self._failed(report, error)
+            return False
+        return True
+
+    async def _evicted(self, path: str, uid: str, report: JobReport) -> bool:
+        try:
+            await evict(self._client, path, uid=uid, check_lease=self._check_lease)
+        except (NotFound, Conflict):
+            return False  # it is gone, or another one has its name
+        except ApiError as error:
+            refused = isinstance(error, EvictionRefused)
+            code = ReasonCode.EVICTION_REFUSED if refused else ReasonCode.POD_REFUSED
+            self._failed(report, error, code)
             return False
         return True
 

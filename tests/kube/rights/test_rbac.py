@@ -98,6 +98,7 @@ PURPOSES: dict[str, list[Ask]] = {
     "see-webhooks": [ask for each in api_resources.WEBHOOK_CONFIGURATIONS for ask in _sees(each)],
     "create-pods": [_creates(api_resources.PODS.path("default"))],
     "patch-pods": [_patches(_in(api_resources.PODS))],
+    "evict-pods": [_creates(_in(api_resources.PODS, subresource="eviction"))],
     "delete-pods": [_deletes(_in(api_resources.PODS))],
     "read-a-pod": [_at(_in(api_resources.PODS))],
     "tell-pods": [_patches(_in(api_resources.PODS, subresource="status"))],

@@ -199,6 +199,55 @@ async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
     await release.queue.stop()
 
 
+async def _kept_by_a_budget(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+    causes = [{"reason": "DisruptionBudget", "message": "The disruption budget steady needs 1 …"}]
+    status = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "details": {"causes": causes}}
+    return web.json_response(status, status=429)
+
+
+async def test_a_pod_that_a_budget_keeps_is_told_and_evicted_once_the_budget_allows_it(
+    server: FakeApiServer, client: Client
+) -> None:
+    member = released("a", f"{MEMBER}/0", "n1", group="gang", uid="uid-a")
+    leaving = evicting(admission(GROUP, "n1", pod_set=MEMBER, started=True))
+    known = world([node("n1"), group(1), member], [leaving], arrivals={GROUP: 1})
+    told = []
+
+    def requeue(key: WorkloadKey) -> None:
+        known.mark_dirty(key)
+        known.refresh(NOW)
+        obstacle = known.states[key].workload.obstacle
+        told.append(None if obstacle is None else str(obstacle.code))
+
+    server.once("POST", _kept_by_a_budget)
+    release = release_writer(client, known, allowed, requeue)
+    known.refusals = release.problems
+    release.reconcile([GROUP])
+    await eventually(lambda: told == ["EvictionRefused", "Evicting"], "the refusal and its end")
+    assert [request.path.rpartition("/pods/")[2] for request in server.seen("POST")] == ["a/eviction"] * 2
+    assert server.seen("POST")[1].body["deleteOptions"] == {"preconditions": {"uid": "uid-a"}}
+    assert server.seen("DELETE") == []
+    assert known.admissions[leaving.id].holding(), "its seats stay booked"
+    await release.queue.stop()
+
+
+async def test_a_refusal_is_forgotten_when_the_pod_has_gone_by_itself(
+    server: FakeApiServer, client: Client
+) -> None:
+    member = released("a", f"{MEMBER}/0", "n1", group="gang")
+    leaving = evicting(admission(GROUP, "n1", pod_set=MEMBER, started=True))
+    known = world([node("n1"), group(1), member], [leaving], arrivals={GROUP: 1})
+    server.once("POST", _kept_by_a_budget, times=100)
+    release = release_writer(client, known, allowed)
+    release.reconcile([GROUP])
+    await eventually(lambda: GROUP in release.problems, "the refusal")
+    known.observe([gone(member)])
+    known.refresh(NOW)
+    release.reconcile([GROUP])
+    assert release.problems == {}
+    await release.queue.stop()
+
+
 async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, client: Client) -> None:
     known = world([node("n1"), job(1, suspended=True)], [admission(JOB, "n1")])
     release = release_writer(client, known, allowed)

@@ -237,6 +237,14 @@ def test_a_finished_job_is_left_alone() -> None:
 # ── removing ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_budgets_have_a_say_in_the_eviction_of_a_gang_that_was_ready() -> None:
+    pods = [released("a", f"{MEMBER}/0", "n1")]
+    for ready, verb in ((True, Verb.EVICT_POD), (False, Verb.DELETE_POD)):
+        leaving = evicting(admission(GROUP, "n1", pod_set=MEMBER, started=True, ready=ready))
+        (order,) = orders(state_of(group(1), pods, [leaving]), group(1))
+        assert order.verb is verb
+
+
 def test_members_of_a_gang_that_goes_back_are_deleted_once() -> None:
     leaving = evicting(admission(GROUP, "n1 n2", pod_set=MEMBER))
     pods = [released("a", f"{MEMBER}/0", "n1"), released("b", f"{MEMBER}/1", "n2", deleting=True)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodPhase
+from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.plugins.flags import port
 from admission.volcano_jobs.pod_changes import JobWork, companions_of, work_for
@@ -87,6 +87,24 @@ def test_pods_of_an_admission_that_is_not_open_are_removed() -> None:
     assert removed(work(stray, own)) == {"pod-0": "AdmissionClosed"}
     evicting = admission(state=AdmissionState.EVICTING)
     assert removed(work(own, admissions=(evicting,))) == {"pod-1": "AdmissionClosed"}
+
+
+def test_budgets_have_a_say_in_the_eviction_of_a_job_that_was_ready_and_in_nothing_else() -> None:
+    def asked(*pods: PodFact, **facts: Any) -> list[bool]:
+        return [each.evict for each in work(*pods, **facts).deletes]
+
+    leaving = admission(state=AdmissionState.EVICTING)
+    assert asked(pod(1), admissions=(leaving,)) == [False]
+    ready = replace(leaving, ready=True)
+    assert asked(pod(1), admissions=(ready,)) == [True]
+    assert asked(pod(1), admissions=(ready,), phase=Phase.ABORTING) == [False], "its owner wants it gone"
+    assert asked(pod(1, admission=AdmissionId(3)), admissions=(ready,)) == [False], "of a closed admission"
+
+
+def test_adopted_pods_of_an_evicted_admission_go_too() -> None:
+    leaving = replace(admission(state=AdmissionState.EVICTING), adopted={"pod-0": 0}, ready=True)
+    (unwanted,) = work(pod(0, admission=None), admissions=(leaving,)).deletes
+    assert (unwanted.uid, unwanted.evict) == ("pod-0", True)
 
 
 def test_adopted_pods_and_pods_to_be_adopted_are_left_alone() -> None:
