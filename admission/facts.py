@@ -413,8 +413,6 @@ class WorkloadFact:
     #: minTaskMember of a PodGroup.
     task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
     generation: str = ""
-    #: Not compared: a write that changes nothing else is no change. The informer has the current version.
-    resource_version: str = field(default="", compare=False)
     #: Name of the priority class, "" = the cluster's default; ``priority`` is its value.
     priority_class: str = ""
     #: False: the class says ``preemptionPolicy: Never``.

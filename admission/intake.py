@@ -235,7 +235,7 @@ def _description(world: World, key: WorkloadKey) -> workloads.Description:
         priority=workload.priority,
         created=workload.created,
         minimum=workload.minimum,
-        pods=sum(len(pods.wanted()) for pods in workload.pod_sets),
+        pods=sum(pods.wanted_count() for pods in workload.pod_sets),
         asks=workload.asks(),
         devices=devices(workload),
         run_time=workload.run_time,

@@ -193,6 +193,10 @@ class PodSet:
             return self.takes
         return Resources({name: units for name, units in self.takes.items() if name != self.share.resource})
 
+    def wanted_count(self) -> int:
+        """Number of ordinals that need a seat."""
+        return len(self.wanted()) if self.done else self.count
+
     def wanted(self) -> tuple[int, ...]:
         """Ordinals that need a seat."""
         every = self.ordinals or range(self.count)
@@ -251,7 +255,7 @@ class Workload:
 
     def asks(self) -> Resources:
         """The sum of the requests of all pods that still need a seat."""
-        return total(pods.takes * len(pods.wanted()) for pods in self.pod_sets)
+        return total(pods.takes * pods.wanted_count() for pods in self.pod_sets)
 
     def pod_set(self, name: str) -> PodSet | None:
         """The pod set of that name."""

@@ -47,7 +47,6 @@ def unreadable_fact(kind: WorkloadKind, bare: Bare, error: Exception) -> Workloa
         created=seconds(meta.creation_timestamp),
         minimum=0,
         generation=str(meta.generation),
-        resource_version=meta.resource_version,
         deleting=meta.deletion_timestamp is not None,
         obstacle=values.obstacle,
     )

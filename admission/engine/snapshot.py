@@ -175,7 +175,7 @@ class Snapshot:
             pending={
                 key: workload
                 for key, workload in pending.items()
-                if seats[key] < sum(len(pods.wanted()) for pods in workload.pod_sets)
+                if seats[key] < sum(pods.wanted_count() for pods in workload.pod_sets)
             },
             holders=holders,
             claims={**kept, **{claim.workload: claim for claim in plan.claims}},

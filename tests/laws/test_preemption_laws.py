@@ -195,7 +195,7 @@ def test_no_ping_pong_in_a_thousand_turns_of_coming_and_going(snapshot: Snapshot
             number += 1
             like = chance.choice([*snapshot.holders.values(), *pending.values()] or [None])
             if like is not None:
-                key = replace(like.key, uid=f"w{number}")
+                key = WorkloadKey(like.key.kind, f"w{number}")
                 pending[key] = replace(
                     like,
                     key=key,

@@ -35,7 +35,7 @@ def clearable_from(workload: Workload, admitted_at: int, head: Workload, tree: Q
     if tree.counted_priority(workload.queue, workload.priority) > head.priority:
         return NEVER
     # Only smaller single pods are cleared away (admission.engine.preemption.rules).
-    if sum(len(pods.wanted()) for pods in workload.pod_sets) > 1 or _size(workload) >= _size(head):
+    if sum(pods.wanted_count() for pods in workload.pod_sets) > 1 or _size(workload) >= _size(head):
         return NEVER
     if workload.evictions >= (policy.max_evictions or 0):
         return NEVER
@@ -47,7 +47,7 @@ def clearable_from(workload: Workload, admitted_at: int, head: Workload, tree: Q
 
 
 def _size(workload: Workload) -> int:
-    return size_of((pods.takes, len(pods.wanted())) for pods in workload.pod_sets)
+    return size_of((pods.takes, pods.wanted_count()) for pods in workload.pod_sets)
 
 
 class FutureFit(NamedTuple):

@@ -56,6 +56,15 @@ class PodShapes:
     request: ClassRequest
     #: Number of workloads that ask for them.
     workload_count: int = 0
+    _names: dict[Hashable, Hashable] = field(default_factory=dict)
+
+    def shared(self, name: Hashable) -> Hashable:
+        """An equal name of a class of such workloads, the same one for all its members."""
+        return self._names.setdefault(name, name)
+
+    def forget_names(self) -> None:
+        """No workload asks for these pods any more. The names refer to this object."""
+        self._names.clear()
 
 
 @dataclass(slots=True, eq=False)

@@ -194,7 +194,7 @@ class PendingWorkloads:
         priority = self.tree.counted_priority(source.queue, source.priority)
         workload = source if priority == source.priority else replace(source, priority=priority)
         # The nodes of held seats matter, so a workload that holds some is a class of its own.
-        shape: Hashable = request if shapes is None else (shapes, *_effects(workload))
+        shape: Hashable = request if shapes is None else shapes.shared((shapes, *_effects(workload)))
         complete = request.need.complete
         entry = LineEntry(workload=workload, shape=shape, joins=complete, accounts=request.accounts)
         return PendingWorkload(entry, source, request, shapes)
@@ -202,6 +202,7 @@ class PendingWorkloads:
     def _release_shapes(self, shapes: PodShapes) -> None:
         shapes.workload_count -= 1
         if not shapes.workload_count:
+            shapes.forget_names()
             del self._pod_shapes[shapes.name]
 
     def _class_of(self, entry: PendingWorkload, trial: Trial) -> WorkloadClass:

@@ -145,7 +145,8 @@ class Informer(Generic[S, V]):
     async def _list(self) -> None:
         """Bring everything up to date, deletions included. Raises ApiError."""
         self.lists += 1
-        seen: set[Place] = set()
+        # The first time there is nothing that could be gone.
+        seen: set[Place] | None = None if self.collection.is_empty() else set()
         limit: int | None = self._timing.page
         token: str | None = None
         while True:
@@ -156,19 +157,19 @@ class Informer(Generic[S, V]):
                     raise
                 # The list grew too old between two pages: once more from the start, in one piece.
                 limit, token = None, None
-                seen.clear()
+                seen = set()
                 continue
             async for part in slices(page.items or ()):
                 shifts: list[ObjectChange[V]] = []
                 for raw in part:
                     meta = self.collection.put(raw, shifts, cut=cut)
-                    if meta is not None:
+                    if meta is not None and seen is not None:
                         seen.add((meta.namespace, meta.name))
                 self._hand_over(shifts)
             token = page.metadata.continue_
             if not token:
                 break
-        async for places in slices(self.collection.others(seen)):
+        async for places in slices(() if seen is None else self.collection.others(seen)):
             shifts = []
             for place in places:
                 self.collection.drop(place, shifts)

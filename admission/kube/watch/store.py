@@ -12,6 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from admission.decode.fields import one
 from admission.wire import Bare, WireMetadata
 from queues.api.api_resources import ApiResource
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
@@ -51,7 +52,6 @@ class StoredObject(Generic[V]):
     """What is known of one object."""
 
     uid: str
-    resource_version: str
     value: V
 
 
@@ -131,7 +131,7 @@ class ObjectStore(Generic[S, V]):
                 return None
             self._keep_remains(meta, raw, error, shifts)
             return meta
-        place = (meta.namespace, meta.name)
+        place = (one(meta.namespace), meta.name)
         try:
             value = self.kind.translate(thing, raw)
         except InvalidDocument as error:
@@ -166,11 +166,10 @@ class ObjectStore(Generic[S, V]):
         if value is None:
             self._drop(place, shifts)
         elif known is None:
-            self.kept[place] = StoredObject(meta.uid, meta.resource_version, value)
+            self.kept[place] = StoredObject(meta.uid, value)
             shifts.append(ObjectChange(*place, meta.uid, None, value))
         else:
             before = known.value
-            known.resource_version = meta.resource_version
             # An equal value is no news, and the old one stays: others hold it already.
             if before != value:
                 known.value = value
@@ -182,6 +181,10 @@ class ObjectStore(Generic[S, V]):
         if known is None or uid is None or uid == known.uid:
             self._told.pop(place, None)
             self._drop(place, shifts)
+
+    def is_empty(self) -> bool:
+        """Whether no object is known, not even one that cannot be read."""
+        return not (self.kept or self._told)
 
     def others(self, seen: Set[Place]) -> list[Place]:
         """Where there are objects that were not seen."""

@@ -94,6 +94,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
     pods, priority_class, problem = pod_set_of(MAIN, count, template, "spec.template")
+    generation, alone = _counted(spec.completion_mode, pods, parallelism, spec.completions, gang)
     finished = any(is_true(status.conditions, kind) for kind in ("Complete", "Failed"))
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.JOB, meta.uid),
@@ -103,12 +104,11 @@ def job_fact(job: WireJob) -> WorkloadFact:
         created=seconds(meta.creation_timestamp),
         # Members that are done count as present in the gang.
         minimum=min(gang, count),
-        pod_sets=(replace(pods, done=done) if done else pods,),
+        pod_sets=(replace(pods, done=done),) if done else alone,
         templates=() if finished else one((template_digest(template),)),
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
-        generation=_generation(spec.completion_mode, pods, parallelism, spec.completions, gang),
-        resource_version=meta.resource_version,
+        generation=generation,
         finished=finished,
         told=_told(status.conditions),
         deleting=meta.deletion_timestamp is not None,
@@ -130,9 +130,12 @@ def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=4096)
-def _generation(mode: str | None, pods: PodSet, parallelism: int, completions: int | None, gang: int) -> str:
-    """Most Jobs repeat one of a few."""
-    return counted_generation(digest(mode, pods.takes, pods), digest(parallelism, completions, gang))
+def _counted(
+    mode: str | None, pods: PodSet, parallelism: int, completions: int | None, gang: int
+) -> tuple[str, tuple[PodSet]]:
+    """The generation, and the pod set as the only one. Most Jobs repeat one of a few, and share it."""
+    generation = counted_generation(digest(mode, pods.takes, pods), digest(parallelism, completions, gang))
+    return generation, (pods,)
 
 
 def indexes(text: str | None, *, below: int) -> frozenset[int]:
@@ -181,8 +184,10 @@ def _own_selector(spec: WireJobSpec) -> Obstacle | None:
 def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
     """Of a Job without ordinals those that are held, and the lowest free ones."""
     fact = inputs.fact
-    if fact is None or fact.indexed:
-        return fact.pod_sets if fact is not None else ()
+    if fact is None:
+        return ()
+    if fact.indexed or not (places or any(pods.done or pods.ordinals for pods in fact.pod_sets)):
+        return fact.pod_sets
     return tuple(
         numbered(pods, held, max(pods.count, len(held)))
         for pods in fact.pod_sets

@@ -90,7 +90,6 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
         network_tier=tier_of(spec.network_topology, values),
         subgroups=subgroups,
         generation=digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
-        resource_version=meta.resource_version,
         deleting=meta.deletion_timestamp is not None,
         obstacle=values.obstacle,
         stands_for=stands_for,

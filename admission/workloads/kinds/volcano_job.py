@@ -72,7 +72,6 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         phase=phase,
         network_tier=tier_of(job.spec.network_topology, values),
         generation=str(meta.generation),
-        resource_version=meta.resource_version,
         finished=phase in _ENDED,
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),

@@ -11,6 +11,7 @@ from admission.engine.pending import waiting_time
 from admission.engine.snapshot import Snapshot
 from queues.quota.queue import Limits
 from queues.resources import GPU
+from queues.workload import WorkloadKey
 from tests.unit.admission.engine.backfill.test_reservation import (
     NOW,
     A,
@@ -47,7 +48,7 @@ def test_it_keeps_the_place_of_the_one_who_came_in_after_it() -> None:
 def test_what_it_will_not_need_is_for_everybody() -> None:
     """The second has a node of its own in the way; of two free nodes the gang needs one."""
     assert admitted(turn(passed(nodes=4), work("head", 3, 8, arrival=10), OTHER)) == set()
-    wide = replace(OTHER, key=replace(OTHER.key, uid="wide"), name="wide")
+    wide = replace(OTHER, key=WorkloadKey(OTHER.key.kind, "wide"), name="wide")
     plan = turn(passed(nodes=4), work("head", 3, 7, arrival=10), OTHER, wide)
     assert admitted(plan) == {"other", "wide"}
 
