@@ -5,8 +5,9 @@ with another name are replaced, and the requester is written down. The API serve
 policies, so things wait also while Muster is down. ``validating_policies`` has the other half.
 
 Cost decides the shape. Measured on 1.36.3, a pod that a policy changes takes 2.3 ms more of the API
-server's CPU; one that selectors or conditions leave out takes no measurable time. So three bindings that
-never match the same object do the work:
+server's CPU, and one of 300 kB 0.7 s more, where creating it takes 0.2 s without policies: what is
+copied and compared grows with the pod, and the expressions do not matter. One that selectors or conditions
+leave out takes no measurable time. So three bindings that never match the same object do the work:
 
 - *named*: the object has the label ``muster.dev/queue-name``;
 - *namespace*: it has not, but its namespace is labelled ``muster.dev/gated: "true"``;

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from deploy.local.stack import Stack
-from tests.e2e.support.api_paths import path
+from tests.e2e.support.api_paths import condition, path
 from tests.e2e.support.gang_kinds import finish, made
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
@@ -29,6 +29,7 @@ def test_a_task_that_succeeded_and_was_deleted_while_muster_was_down_is_not_run_
     whole_stack.kubectl("delete", "pod", "train-worker-0", "-n", sandbox.name, "--wait=false")
     sandbox.wait(lambda: not sandbox.running("train-worker-0"), "the deletion")
     assert is_held(sandbox, "train-worker-0")
+    namespace_is_held(sandbox)
 
     whole_stack.start_muster("muster-again")
     sandbox.wait(lambda: sandbox.find("Pod", "train-worker-0") is None, "the pod to go")
@@ -37,6 +38,20 @@ def test_a_task_that_succeeded_and_was_deleted_while_muster_was_down_is_not_run_
     sandbox.wait_phase("Job", "train", "Completed")
     assert len(made(sandbox, "train-worker-0")) == 1
     sandbox.wait(lambda: not is_held(sandbox, "train-worker-1"), "the other one to be let go as well")
+
+
+def namespace_is_held(sandbox: Sandbox) -> None:
+    """A namespace that is deleted waits for the API that Muster announces."""
+    name = f"{sandbox.name}-gone"
+    sandbox.api.create(path("Namespace", ""), {"metadata": {"name": name}})
+    sandbox.api.delete(path("Namespace", "", name))
+    sandbox.wait(
+        lambda: (
+            condition(sandbox.get("Namespace", name), "NamespaceDeletionDiscoveryFailure").get("status")
+            == "True"
+        ),
+        "the namespace to wait",
+    )
 
 
 def test_a_pod_that_ends_well_only_because_it_is_stopped_has_not_succeeded(sandbox: Sandbox) -> None:
