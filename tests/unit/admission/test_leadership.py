@@ -5,8 +5,9 @@ import gc
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 from weakref import ReferenceType, ref
 
 import pytest
@@ -15,10 +16,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from admission.containment.repeated_failures import RepeatedFailures
-from admission.leadership import LOOP_LOST, LeaderLease, Leadership, LeaseTiming
+from admission.kube.client.client import Client
+from admission.kube.cluster_ledger import ClusterLedger
+from admission.leadership import LOOP_LOST, LeaderLease, Leadership, LeaseTiming, LedgerGuard
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term, database_time
+from tests.fakes.fake_api_server import FakeApiServer
 from tests.waiting import eventually
 
 QUICK = LeaseTiming(lease=2.0, retry=0.1)
@@ -399,3 +403,31 @@ async def test_nothing_of_an_ended_term_is_kept_in_memory(postgres: Flaky) -> No
         with suppress(asyncio.CancelledError):
             await task
     assert set(left) == {0}
+
+
+async def test_a_ledger_that_does_not_lead_the_cluster_is_not_elected_until_it_does(
+    postgres: Flaky, tmp_path: Path
+) -> None:
+    root = {"metadata": {"name": "root", "uid": "u1"}}
+    server, queues = FakeApiServer(), "/apis/scheduling.volcano.sh/v1beta1/queues"
+    await server.start()
+    await server.put(queues, {**root, "status": {"ledger": {"id": "another", "term": 7, "holder": "them"}}})
+    reign, database = Reign(), cast(Database, postgres)
+    async with await Client.connect(server.kubeconfig(tmp_path)) as client:
+        guard = LedgerGuard(database, ClusterLedger(client))
+        leadership = Leadership(database, "me", QUICK, unfit=guard.why_refused)
+        task = asyncio.create_task(leadership.run(reign.lead))
+        await eventually(lambda: guard.problem is not None, "a refusal")
+        assert "muster ledger adopt-cluster" in str(guard.problem)
+        assert reign.mandates == []
+        await server.put(queues, root)
+        await eventually(lambda: reign.at_work == 1, "an election")
+        assert guard.problem is None
+
+        asked = len(server.requests)
+        assert await guard.why_refused() is None
+        assert len(server.requests) == asked, "while a replica leads, the others need not ask"
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await server.stop()
