@@ -24,8 +24,8 @@ class TemplateShapes:
     shapes: Mapping[str, PodShape] = field(default_factory=lambda: NOTHING_BY_NAME)
     #: Why it would refuse pods of one of them; None: it is not known to.
     refusal: Obstacle | None = None
-    #: The answer is expected any moment.
-    awaited: bool = False
+    #: The answer is expected any moment, until this second; 0: it is not.
+    awaited_until: int = 0
 
 
 NOTHING_ASKED: Final = TemplateShapes()

@@ -166,13 +166,13 @@ def _held_state(
         if place.admission.state is AdmissionState.OPEN
     )
     # It is about to be known: a gang that is held back for a moment starts, one that is too large goes back.
-    untried = not over and inputs.templates.awaited and not inputs.admissions and workload.obstacle is None
+    untried = _untried_until(inputs, workload) if not (over or inputs.admissions) else None
     return WorkloadState(
         key=inputs.key,
         workload=workload,
-        is_untried=untried,
+        is_untried=untried is not None,
         needs_seats=not over
-        and not untried
+        and untried is None
         and unbooked is None
         and (wanted(pod_sets) > held or only_has_an_obstacle(workload, held)),
         is_over=over,
@@ -194,10 +194,16 @@ def _held_state(
         unbooked=unbooked,
         foreign=extra.foreign,
         ready=readiness.ready,
-        awaits_timeout=bool(refused or lost.awaited or untried),
-        look_at=readiness.look_at,
+        awaits_timeout=bool(refused or lost.awaited),
+        look_at=min((each for each in (readiness.look_at, untried) if each is not None), default=None),
         follows_policy=follows_policy(inputs, seat_maps),
     )
+
+
+def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:
+    """Until when a workload without seats waits for what its templates become; None: it does not. Not looked at in
+    every turn: all that wait may wait for this when a term begins."""
+    return inputs.templates.awaited_until or None if workload.obstacle is None else None
 
 
 def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:
@@ -225,14 +231,14 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
     """The same state where there are no pods and no admissions: most of the workloads that wait are like that."""
     pod_sets = enlarged(support.pod_sets(inputs, ()), inputs.larger)
     workload = workload_of(inputs, elsewhere(pod_sets, inputs.refusing_nodes), ())
-    untried = inputs.templates.awaited and workload.obstacle is None
+    untried = _untried_until(inputs, workload)
     return WorkloadState(
         key=inputs.key,
         workload=workload,
-        is_untried=untried,
-        needs_seats=not untried and (wanted(pod_sets) > 0 or only_has_an_obstacle(workload, 0)),
+        is_untried=untried is not None,
+        needs_seats=untried is None and (wanted(pod_sets) > 0 or only_has_an_obstacle(workload, 0)),
         is_over=False,
-        awaits_timeout=untried,
+        look_at=untried,
         follows_policy=follows_policy(inputs, ()),
     )
 

@@ -140,19 +140,19 @@ class TemplateIndex:
         """What the API server makes of a workload's templates."""
         if not fact.templates:
             return NOTHING_ASKED
-        shapes, refusal, awaited = {}, None, False
+        shapes, refusal, awaited_until = {}, None, 0
         for pods, key in zip(fact.pod_sets, keys_of(fact), strict=False):
             if not key.digest:
                 continue
             known = self._facts.get(key)
             if known is None:
-                since = self._unknown_since.setdefault(key, now)
-                awaited |= now < since + self._patience
+                until = self._unknown_since.setdefault(key, now) + self._patience
+                awaited_until = max(awaited_until, until if now < until else 0)
             elif known.shape is not None:
                 shapes[pods.name] = known.shape
             elif known.refusal and refusal is None:
                 refusal = _refused(pods.name, known.refusal)
-        return TemplateShapes(shapes=shapes, refusal=refusal, awaited=awaited)
+        return TemplateShapes(shapes=shapes, refusal=refusal, awaited_until=awaited_until)
 
 
 def keys_of(fact: WorkloadFact | None) -> Iterator[TemplateKey]:

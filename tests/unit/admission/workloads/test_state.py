@@ -75,8 +75,8 @@ def test_a_job_without_seats_waits_for_all_of_them(fact: WorkloadFact) -> None:
         {"setbacks": Setbacks(rollbacks=1, unready=Unready(revision="r", message="m"))},
         {"recreations": (INTENT,)},
         {"outcomes": {("worker", 0): PodPhase.SUCCEEDED}},
-        {"templates": TemplateShapes(awaited=True)},
-        {"templates": TemplateShapes(refusal=Obstacle(ReasonCode.INVALID_SPEC, "no"), awaited=True)},
+        {"templates": TemplateShapes(awaited_until=NOW + 2)},
+        {"templates": TemplateShapes(refusal=Obstacle(ReasonCode.INVALID_SPEC, "no"), awaited_until=NOW + 2)},
     ],
     ids=lambda inputs: next(iter(inputs), "nothing"),
 )

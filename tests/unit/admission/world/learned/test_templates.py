@@ -74,6 +74,12 @@ def test_it_is_decided_on_as_it_is_written_if_there_is_no_answer(passes: list[Ch
     assert [pods.takes for pods in after(known, asks()).freeze(now).pending[JOB].pod_sets] == [LARGER]
 
 
+def test_what_waits_for_an_answer_is_not_looked_at_in_every_turn() -> None:
+    known = begun(waiting())
+    assert not known.refresh(NOW)
+    assert JOB in known.refresh(NOW + PATIENCE)
+
+
 def test_nothing_waits_where_templates_are_not_tried() -> None:
     assert JOB in begun(waiting(), dry_run=0).freeze(NOW).pending
     assert JOB in begun(waiting(templates=())).freeze(NOW).pending
