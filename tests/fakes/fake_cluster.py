@@ -42,6 +42,8 @@ class FakeCluster:
     unwanted: set[str] = field(default_factory=set)
     #: Pods that the scheduler has preempted, uid → name.
     preempted: dict[str, str] = field(default_factory=dict)
+    #: Pods with such names (their beginnings) have an image that is not there.
+    unpullable: set[str] = field(default_factory=set)
     versions: int = 0
     _uids: int = 0
 

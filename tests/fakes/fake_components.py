@@ -132,8 +132,20 @@ def run_pods(cluster: FakeCluster) -> None:
         if "deletionTimestamp" in pod["metadata"]:
             cluster.remove("pods", uid)
         elif pod["status"]["phase"] == "Pending":
-            conditions = [
-                {"type": kind, "status": "True", "lastTransitionTime": time_text(cluster.now)}
-                for kind in ("PodScheduled", "Ready")
-            ]
-            cluster.change("pods", uid, {"status": {"phase": "Running", "conditions": conditions}})
+            _start(cluster, uid, pod)
+
+
+def _start(cluster: FakeCluster, uid: str, pod: Document) -> None:
+    if pod["metadata"]["name"].startswith(tuple(cluster.unpullable)):
+        if "containerStatuses" not in pod["status"]:
+            waiting = {"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+            status = {"conditions": _true(cluster, "PodScheduled"), "containerStatuses": [waiting]}
+            cluster.change("pods", uid, {"status": status})
+        return
+    conditions = _true(cluster, "PodScheduled", "Ready")
+    cluster.change("pods", uid, {"status": {"phase": "Running", "conditions": conditions}})
+
+
+def _true(cluster: FakeCluster, *kinds: str) -> list[Document]:
+    moment = time_text(cluster.now)
+    return [{"type": kind, "status": "True", "lastTransitionTime": moment} for kind in kinds]

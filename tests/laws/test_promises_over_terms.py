@@ -123,6 +123,52 @@ async def test_a_job_that_is_changed_before_it_is_resumed_runs_with_what_it_asks
 # ── nodes that do not answer ────────────────────────────────────────────────────────────────────────────────────
 
 
+def told(ring: Ring, uid: str) -> str:
+    """Why a workload waits."""
+    return next((str(each.code) for key, each in ring.world.reasons.items() if key.uid == uid), "")
+
+
+async def test_a_gang_that_does_not_get_ready_is_counted_whoever_leads_and_held_back_in_the_end(
+    database: str,
+) -> None:
+    """The times are those of the default policy: ten minutes for each of four attempts."""
+    connected = await Database.connect(database)
+    try:
+        cluster = three_nodes()
+        ring = await Ring.begin(connected, cluster)
+        cluster.unpullable.add("typo")
+        typo = cluster.add_volcano_job("typo", "a", 2, 2, 4)
+        for attempt in range(4):
+            for _ in range(4):
+                await beat(ring)
+            assert len(cluster.objects["pods"]) == 2, f"attempt {attempt}"
+            await ring.lead()
+            await beat(ring, seconds=600)
+            for _ in range(4):
+                await beat(ring)
+            assert cluster.objects["pods"] == {}, "it goes back whole"
+            cluster.now += PATIENCE.backoff_limit
+        for _ in range(3):
+            await ring.lead()
+            await beat(ring, seconds=600)
+        assert told(ring, typo) == "BackoffLimitExceeded"
+        assert ring.world.admissions == {}, "it holds nothing"
+
+        cluster.unpullable.clear()
+        cluster.change("vcjobs", typo, {"metadata": {"annotations": {"muster.dev/retry": "pushed"}}})
+        for _ in range(4):
+            await beat(ring)
+        assert running(ring, "a") == 8
+        await beat(ring, seconds=60)
+        for _ in range(3):
+            await beat(ring)
+        assert all(each.ready for each in ring.world.admissions.values())
+        assert {each.unready for each in ring.world.setbacks.values()} == {None}
+        await equals_reloaded(ring)
+    finally:
+        await connected.close()
+
+
 def on_nodes_that_answer(ring: Ring) -> int:
     nodes = ring.cluster.objects["nodes"]
     pods = (ring.cluster.objects["pods"][uid] for uid in ring.cluster.running())
