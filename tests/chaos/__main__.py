@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chaos.checker.checker import breaches
+from tests.chaos.drawn.pace import PACE
 from tests.chaos.drawn.plan import plan
 from tests.chaos.replicas.fork_server import ForkServer
 from tests.chaos.seeds import ROOT, Lane, Result, Results, fork_server, play_all
@@ -36,6 +37,7 @@ def main() -> int:
         seeds = range(chosen.first, chosen.first + chosen.seeds)
         began = time.monotonic()
         asyncio.run(play_all(server, seeds, results, lanes=chosen.lanes, tell=_tell))
+    print(f"pace {PACE:g}")
     found = [results.done[seed] for seed in seeds]
     print(_summary(found, time.monotonic() - began))
     return 0 if all(result.is_good for result in found) else 1

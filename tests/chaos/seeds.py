@@ -27,6 +27,9 @@ ROOT: Final = Path(__file__).parents[2]
 #: What a result depends on.
 _SOURCES: Final = ("admission", "queues", "migrations", "tests/chaos")
 
+#: Alembic keeps what it works on in globals of its modules.
+_MIGRATING: Final = asyncio.Lock()
+
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one seed."""
@@ -114,7 +117,8 @@ class Lane:
         postgres = ChaosPostgres(folder / "postgres")
         try:
             await asyncio.to_thread(postgres.start)
-            await postgres.prepare([f"replica-{index + 1}" for index in range(MOST_REPLICAS)])
+            async with _MIGRATING:
+                await postgres.prepare([f"replica-{index + 1}" for index in range(MOST_REPLICAS)])
             yield cls(number, server, postgres, folder)
         finally:
             await asyncio.to_thread(postgres.stop)

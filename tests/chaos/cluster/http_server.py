@@ -20,6 +20,7 @@ from queues.api.api_resources import PODS, ApiResource
 from tests.chaos.cluster import requests
 from tests.chaos.cluster.line_faults import LineFaults, Trouble
 from tests.chaos.cluster.store import RESOURCES, Collection, Key, ObjectStore, Refusal, not_found
+from tests.chaos.drawn.pace import PACE
 from tests.chaos.history import Document
 from tests.chaos.network.link import Line
 
@@ -31,8 +32,8 @@ _QUIET.setLevel(logging.CRITICAL)
 _BOOKMARK: Final = 0.5
 #: Seconds of a slow answer, and after which a late request is carried out: its client waits for less, see
 #: ``short_times``.
-SLOW: Final = 0.4
-LATE: Final = 1.5
+SLOW: Final = 0.4 * PACE
+LATE: Final = 1.8 * PACE
 #: Pages that are kept for the next request.
 _PAGES: Final = 50
 

@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from admission.failpoints import POINTS, RECREATION_POINTS
 from tests.chaos.cluster.line_faults import Trouble
 from tests.chaos.drawn import documents
+from tests.chaos.drawn.pace import PACE
 from tests.chaos.history import Document
 from tests.chaos.network.link import Line
 
@@ -17,7 +18,7 @@ LEADER: Final = "leader"
 MOST_REPLICAS: Final = 3
 #: Seconds after which nothing new goes wrong, and everything heals.
 FAULTS_END: Final = 3.2
-HEALS_AT: Final = 3.8
+HEALS_AT: Final = 3.8 * PACE
 #: Seconds in which users do something.
 _USERS_END: Final = 3.0
 
@@ -79,11 +80,11 @@ class Plan:
         lines += [(each.at, f"fault: {each}") for each in self.faults]
         lines.append((HEALS_AT, "everything heals"))
         told = "\n".join(f"{at:7.2f} s  {line}" for at, line in sorted(lines))
-        return f"seed {self.seed}, {len(self.replicas)} replica(s)\n{told}"
+        return f"seed {self.seed}, {len(self.replicas)} replica(s), pace {PACE:g}\n{told}"
 
 
 def plan(seed: int) -> Plan:
-    """What a seed does."""
+    """What a seed does, at this process's pace."""
     draw = random.Random(f"chaos {seed}")
     count = draw.choices((1, 2, 3), (2, 5, 3))[0]
     replicas = tuple(f"replica-{number + 1}" for number in range(count))
@@ -95,8 +96,13 @@ def plan(seed: int) -> Plan:
         seed=seed,
         replicas=replicas,
         prepared=tuple(cluster.documents()),
-        actions=tuple(sorted(actions, key=lambda action: action.at)),
-        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        actions=tuple(
+            replace(action, at=action.at * PACE) for action in sorted(actions, key=lambda action: action.at)
+        ),
+        faults=tuple(
+            replace(fault, at=fault.at * PACE, seconds=fault.seconds * PACE)
+            for fault in sorted(faults, key=lambda fault: fault.at)
+        ),
     )
 
 

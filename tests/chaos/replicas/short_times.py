@@ -27,42 +27,48 @@ from admission.kube.writers import (
 )
 from queues.sql import database
 from queues.sql.leadership import LeaseTrust
+from tests.chaos.drawn.pace import PACE
 
 #: Of every replica: what an administrator may set.
 SETTINGS: Final = {
-    "MUSTER_LEASE_SECONDS": "2.5",
-    "MUSTER_RETRY_SECONDS": "0.4",
-    "MUSTER_REFUSAL_GRACE_SECONDS": "1",
-    "MUSTER_BACKOFF_SECONDS": "0.5",
-    "MUSTER_BACKOFF_MAX_SECONDS": "1",
-    "MUSTER_TURN_AT_LEAST_EVERY_SECONDS": "0.5",
-    "MUSTER_API_SERVER_LOST_SECONDS": "3",
-    "MUSTER_DEAD_NODE_SECONDS": "1",
+    name: str(round(seconds * PACE, 2))
+    for name, seconds in {
+        "MUSTER_LEASE_SECONDS": 2.5,
+        "MUSTER_RETRY_SECONDS": 0.4,
+        "MUSTER_REFUSAL_GRACE_SECONDS": 1,
+        "MUSTER_BACKOFF_SECONDS": 0.5,
+        "MUSTER_BACKOFF_MAX_SECONDS": 1,
+        "MUSTER_TURN_AT_LEAST_EVERY_SECONDS": 0.5,
+        "MUSTER_API_SERVER_LOST_SECONDS": 3,
+        "MUSTER_DEAD_NODE_SECONDS": 1,
+    }.items()
 }
 
 #: Seconds for which a client waits for an answer.
-REQUEST_TIMEOUT: Final = 1.0
+REQUEST_TIMEOUT: Final = 1.2 * PACE
+#: Seconds after which the sender of a request without an answer asks what became of it.
+ASKED_AFTER: Final = 1.2 * PACE
 #: Seconds of every pause that grows, at most.
-_PAUSE: Final = 0.8
-_STATEMENT: Final = 0.8
-_EXPECTED: Final = 1.0
+_PAUSE: Final = 0.8 * PACE
+_STATEMENT: Final = 1.2 * PACE
+_EXPECTED: Final = 1.0 * PACE
 #: Seconds by which a leader stops trusting its lease before it ends.
-_MARGIN: Final = 0.3
+_MARGIN: Final = 0.3 * PACE
 
 _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
-    (awaited_seats, "ASKED_AFTER", 1.0),
+    (awaited_seats, "ASKED_AFTER", ASKED_AFTER),
     (finalizers, "EXPECTATION_SECONDS", _EXPECTED),
     (work_queue, "LONGEST_PAUSE", _PAUSE),
     (release, "LONGEST_PAUSE", _PAUSE),
     (volcano_jobs, "LONGEST_PAUSE", _PAUSE),
-    (recreate, "_UNSEEN", 2.5),
+    (recreate, "_UNSEEN", 2.5 * PACE),
     (status, "_AFTER_FAILURE", 0.5),
     (status, "COALESCE", 0.2),
     (status, "BETWEEN_WRITES", 0.4),
     (status_loop, "QUEUES_EVERY", 0.5),
     (companion_objects, "_GROUP_DELAY", 0.2),
     (leadership, "LONGEST_PAUSE", _PAUSE),
-    (leadership, "BEAT_EVERY", 0.5),
+    (leadership, "BEAT_EVERY", 0.5 * PACE),
     (term, "FIRST_PAUSE", 0.1),
     (term, "LONGEST_PAUSE", _PAUSE),
     (term, "PROVEN_SECONDS", 5.0),
@@ -72,10 +78,10 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     # A leader whose turn is late is not at rest.
     (lag, "_LATE", 0.3),
     (database, "CONNECT_TIMEOUT", _STATEMENT),
-    (database, "SILENCE", 0.4),
+    (database, "SILENCE", 0.4 * PACE),
 )
 
-_WATCHES: Final = Timing(page=20, silence=2.0, watch=20.0, first_pause=0.05, longest_pause=0.5)
+_WATCHES: Final = Timing(page=20, silence=2.0 * PACE, watch=20.0, first_pause=0.05, longest_pause=0.5 * PACE)
 
 
 def shorten() -> None:
