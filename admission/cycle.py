@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 
 #: Admissions that one statement asks about.
 _RECALLED = 10_000
-#: Postings that a turn reads to learn past use: some seconds.
-MOST_POSTINGS = 200_000
+#: Postings that a turn reads to learn past use: a few seconds.
+MOST_POSTINGS = 50_000
 #: Changed numbers of a reason with the same code are stored at most this often.
 REASON_NUMBERS_EVERY_SECONDS = 2.0
 

@@ -277,7 +277,7 @@ def marks(figures: RetentionFigures) -> list[Mark]:
     ]
     if (growth := _growth(figures)) is not None:
         found.append(
-            mark("largest size of the last week ÷ of the first after the retention", growth, "", 1.1, 1.0)
+            mark("largest size of the last week ÷ of the first after the retention", growth, "", 1.1, 1.05)
         )
     return found
 

@@ -196,6 +196,18 @@ async def test_killed_before_its_commit_a_drop_has_not_happened(muster: Database
         assert (await partitions(tx, "postings"))[0] == oldest
 
 
+async def test_who_asks_about_a_workload_is_told_where_the_history_begins(muster: Database) -> None:
+    harness = await harness_of(muster, "j1")
+    async with muster.transaction() as tx:
+        await ensure_partitions(tx, harness.term, "decisions", MONDAY.date(), weeks=1)
+        (told,) = await views.explain(tx, "ns", "j1")
+        assert told.history_begins == 0
+        (week,) = await partitions(tx, "decisions")
+        await drop(tx, harness.term, "decisions", week)
+        (told,) = await views.explain(tx, "ns", "j1")
+        assert told.history_begins == (MONDAY + WEEK).timestamp()
+
+
 async def test_a_deposed_leader_drops_nothing(muster: Database) -> None:
     harness = await harness_of(muster)
     async with muster.transaction() as tx:

@@ -161,6 +161,12 @@ def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None
     assert [row[8] for row in rows] == ["-", "-"]
 
 
+@pytest.mark.parametrize("begins", [None, "2026-11-16T00:00:00Z"])
+def test_where_a_history_was_cut_is_said(begins: str | None) -> None:
+    told = workload_text(to_builtins(structs.replace(STORY, history_begins=begins)), wide=False)
+    assert ("decisions before 2026-11-16T00:00:00Z were dropped" in told) == (begins is not None)
+
+
 async def test_nobody_waiting_here_points_elsewhere(ask: Asking) -> None:
     said = await ask("pending")
 

@@ -5,14 +5,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from admission import cycle
+from admission.cycle import look_back
 from admission.history.keeper import HistoryKeeper
 from queues.errors import Fenced
-from queues.quota.queue import ROOT
+from queues.quota.decayed_usage import NO_PAST
+from queues.quota.queue import ROOT, QueuePolicy
 from queues.sql.database import Database
 from queues.sql.history.partitions import partitions
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import elect
+from queues.sql.read.past_use import past_use
 from queues.sql.tables import PARTITIONED
+from queues.workload import QueueName
+from tests.builders.facts import queue as queue_fact
+from tests.builders.facts import world
 from tests.sql.ledger_harness import NOW, LedgerHarness, gang, queue
 
 DAY = 86_400
@@ -99,6 +106,33 @@ async def test_postings_are_dropped_only_when_they_are_summed_up(muster: Databas
     assert kept.summed_up == {HALF_LIFE}
     async with muster.transaction() as tx:
         assert await tx.scalar(text("SELECT count(*) FROM past_use_sums")) == 1
+
+
+async def test_where_much_is_not_summed_up_present_use_counts_until_it_is(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycle, "MOST_POSTINGS", 2)
+    names = [f"j{number}" for number in range(4)]
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4}, names)
+    await harness.admit(*(gang(name, "a", "n1") for name in names))
+    known = world([queue_fact("a", policy=QueuePolicy(usage_half_life=HALF_LIFE))])
+    history = known.usage_history
+    assert history.half_lives() is None
+
+    await look_back(muster, known, NOW)
+
+    assert (history.missing, history.half_lives()) == ({HALF_LIFE}, {HALF_LIFE})
+    assert history.freeze(NOW) == NO_PAST
+    kept = Kept(harness, history.half_lives())
+    assert await kept.keeper.look()
+    assert kept.summed_up == history.missing
+    history.needs_reading = True
+    await look_back(muster, known, NOW)
+    assert history.missing == frozenset()
+    async with muster.snapshot() as tx:
+        expected = await past_use(tx, {QueueName("a"): frozenset({HALF_LIFE})}, NOW)
+    assert history.freeze(NOW).rows == expected
+    assert expected
 
 
 async def test_sums_of_a_half_life_go_when_it_is_missed_at_two_looks(muster: Database) -> None:
