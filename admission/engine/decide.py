@@ -55,7 +55,7 @@ def decide(snapshot: Snapshot, memo: Memo, limit: int = SEATS_PER_PLAN) -> tuple
         restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
         prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority)
         refused = admission.refused_classes(prospects)
-        preempted = preemption.make_room(snapshot, refused, held, prospects, state.held_admissions)
+        preempted = preemption.make_room(snapshot, refused, held, prospects, state.running)
 
     plan = replace(
         forced,

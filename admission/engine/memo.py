@@ -17,6 +17,7 @@ from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
 from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
 from admission.engine.preemption.pruning import ParkedClasses
+from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission
@@ -56,9 +57,10 @@ class EngineState:
     users: UserShares
     #: Averages of past use; None: it counts in no queue.
     decayed_usage: DecayedUsage | None
-    open_admissions: OpenAdmissions = field(default_factory=OpenAdmissions)
+    open_admissions: OpenAdmissions
     #: Seats, amounts and size of each admission.
-    held_admissions: dict[AdmissionId, HeldAdmission] = field(default_factory=dict)
+    held_admissions: dict[AdmissionId, HeldAdmission]
+    running: RunningWorkloads
     shapes: ChargesByShape
     pending: PendingWorkloads
     screening: Screening
@@ -85,12 +87,16 @@ class EngineState:
         tree = tree_of(snapshot.queues, snapshot.nodes)
         usage, users = Usage(tree), UserShares()
         usage.past = users.past = DecayedUsage.over(tree, usage.book, users.book)
+        open_admissions, held_admissions = OpenAdmissions(), dict[AdmissionId, HeldAdmission]()
         state = cls(
             snapshot=replace(snapshot, pending={}, admissions={}, holders={}),
             tree=tree,
             usage=usage,
             users=users,
             decayed_usage=usage.past,
+            open_admissions=open_admissions,
+            held_admissions=held_admissions,
+            running=RunningWorkloads(tree, open_admissions, held_admissions),
             shapes=ChargesByShape() if earlier is None else earlier.shapes,
             pending=PendingWorkloads(tree),
             screening=Screening() if earlier is None else earlier.screening,
@@ -117,7 +123,9 @@ class EngineState:
         for number in changed:
             was, now = before.admissions.get(number), snapshot.admissions.get(number)
             self.open_admissions.update(number, was, now)
-            dirty.update(each.workload for each in (was, now) if each is not None)
+            keys = [each.workload for each in (was, now) if each is not None]
+            dirty.update(keys)
+            self.running.mark_dirty(keys)
         self._post(changed)
         if self.decayed_usage is not None:
             self.queue_keys.forget(self.decayed_usage.update(snapshot.past_use, snapshot.now))
@@ -126,7 +134,9 @@ class EngineState:
         elif relabelled := _relabelled(before, snapshot):
             dirty.update(key for key, each in snapshot.pending.items() if each.namespace in relabelled)
         dirty |= self.pending.expired_backoffs(snapshot.now)
-        for key in differing(before.holders, snapshot.holders):
+        holders = differing(before.holders, snapshot.holders)
+        self.running.mark_dirty(holders)
+        for key in holders:
             was_holder, holder = before.holders.get(key), snapshot.holders.get(key)
             self.holders_with_run_time -= was_holder is not None and was_holder.run_time is not None
             self.holders_with_run_time += holder is not None and holder.run_time is not None

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.engine.nodes.table import NodeTable
-from admission.engine.preemption.candidates import Candidate, VictimCandidates, victim_candidates
+from admission.engine.preemption.candidates import Candidate, VictimCandidates
 from admission.engine.preemption.held_admission import ChargesByShape
+from admission.engine.preemption.running import victim_candidates
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue

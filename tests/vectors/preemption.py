@@ -10,9 +10,9 @@ from typing import Any
 
 from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import size_of
-from admission.engine.preemption.candidates import victim_candidates
 from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.rules import ReclaimDepth
+from admission.engine.preemption.running import victim_candidates
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat

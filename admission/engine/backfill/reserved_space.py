@@ -16,7 +16,7 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, size_of
-from admission.engine.preemption.protection import NEVER, wish_ends
+from admission.engine.preemption.protection import NEVER, administrators_end, wish_end
 from admission.engine.trial import Columns, Trial
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
@@ -37,13 +37,11 @@ def clearable_from(workload: Workload, admitted_at: int, head: Workload, tree: Q
     # Only smaller single pods are cleared away (admission.engine.preemption.rules).
     if sum(pods.wanted_count() for pods in workload.pod_sets) > 1 or _size(workload) >= _size(head):
         return NEVER
-    if workload.evictions >= (policy.max_evictions or 0):
-        return NEVER
     if not tree.reclaimable(workload.queue, head.queue):
         return NEVER
     # As if the wish of its user counted: whether it is within what the queue deserves then cannot be told now.
-    wish = wish_ends(workload, admitted_at, admitted_at, policy)
-    return max(admitted_at + (policy.min_run_time or 0), wish)
+    wish = wish_end(workload, admitted_at, admitted_at, policy)
+    return max(administrators_end(workload, admitted_at, policy), wish)
 
 
 def _size(workload: Workload) -> int:

@@ -16,8 +16,7 @@ from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
 from admission.engine.trial import Trial
 from queues.quota.accounts import Account
 from queues.quota.usage import Usage
-from queues.resources import Resources
-from queues.workload import AdmissionId, HostPort, QueueName
+from queues.workload import AdmissionId, QueueName
 
 #: More than any queue or candidate has.
 _NO_LIMIT = 1 << 62
@@ -171,7 +170,8 @@ class CandidateArrays:
         self._protected_in_queue = np.array([each.protected_in_queue for each in every], np.bool_)
         #: (C,) position in the order in which candidates are chosen.
         self._rank = np.empty(len(every), np.int64)
-        self._rank[sorted(range(len(every)), key=lambda index: every[index].sort_key)] = np.arange(len(every))
+        keys = [each.sort_key for each in every]
+        self._rank[sorted(range(len(every)), key=keys.__getitem__)] = np.arange(len(every))
         #: (C,) cost of a candidate ÷ its pods.
         self.cost_per_pod = np.array([each.cost // each.pods for each in every], np.int64)
         single = np.flatnonzero(self._pods == 1)
@@ -184,44 +184,33 @@ class CandidateArrays:
         #: (C,) evicted in this turn already.
         self.evicted = np.zeros(len(every), np.bool_)
         self._of_admission: dict[AdmissionId, list[int]] = {}
+        for index, candidate in enumerate(every):
+            for held in candidate.admissions:
+                self._of_admission.setdefault(held.admission.id, []).append(index)
         self._charged: dict[tuple[Account, ...], Amounts] = {}
         self._add_seats(trial)
 
     def _add_seats(self, trial: Trial) -> None:
-        shapes: dict[Resources, int] = {}
-        nodes: list[int] = []
-        owners: list[int] = []
-        of_shape: list[int] = []
-        #: Host ports of the pod in a seat.
-        self.seat_ports: dict[int, tuple[HostPort, ...]] = {}
-        position = trial.layout.position
-        only_seat = []
-        for index, candidate in enumerate(self.candidates):
-            for held in candidate.admissions:
-                self._of_admission.setdefault(held.admission.id, []).append(index)
-                ports = dict(held.ports)
-                for seat in held.seats:
-                    column = position.get(seat.node)
-                    if column is not None:
-                        if taken := ports.pop(seat.node, ()):
-                            self.seat_ports[len(nodes)] = taken
-                        nodes.append(column)
-                        owners.append(index)
-                        of_shape.append(shapes.setdefault(seat.takes, len(shapes)))
-            is_single = candidate.pods == 1 and owners and owners[-1] == index
-            only_seat.append(len(nodes) - 1 if is_single else -1)
+        seats = [candidate.seats_on(trial) for candidate in self.candidates]
+        counts = np.array([len(each.columns) for each in seats], np.intp)
+        no_columns, no_takes = np.zeros(0, np.intp), np.zeros((len(trial.free), 0), np.int64)
         #: (S,) column of the node, and index of the candidate.
-        self.seat_columns = np.array(nodes, np.intp)
-        self.seat_owners = np.array(owners, np.intp)
-        rows = [trial.vector(takes) for takes in shapes] or [np.zeros(len(trial.free), np.int64)]
+        self.seat_columns = np.concatenate([no_columns, *(each.columns for each in seats)])
+        self.seat_owners = np.repeat(np.arange(len(seats)), counts)
         #: (R, S) what each seat takes.
-        self.seat_takes = np.stack(rows, axis=1)[:, np.array(of_shape, np.intp)]
+        self.seat_takes = np.concatenate([no_takes, *(each.takes for each in seats)], axis=1)
         #: (S,) seats by node, on each node in the order in which their candidates are chosen.
         self.seats_by_node = np.lexsort(
-            (np.arange(len(owners)), self._rank[self.seat_owners], self.seat_columns)
+            (np.arange(len(self.seat_owners)), self._rank[self.seat_owners], self.seat_columns)
         )
         #: (C,) the seat of a candidate of one pod; -1: it has more pods, or its node is unknown.
-        self.only_seat = np.array(only_seat, np.intp)
+        self.only_seat = np.where((self._pods == 1) & (counts == 1), np.cumsum(counts) - 1, -1)
+        #: Host ports of the pods in seats; of most there are none.
+        self.seat_ports = {
+            int(first) + index: ports
+            for first, each in zip(np.cumsum(counts) - counts, seats, strict=True)
+            for index, ports in each.ports
+        }
 
     def mark_evicted(self, admissions: Sequence[AdmissionId]) -> None:
         """Leave out from now on the candidates that these admissions belong to."""

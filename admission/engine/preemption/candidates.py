@@ -5,18 +5,18 @@ admission that joined a gang above its minimum (an elastic part).
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from admission.engine.nodes.host_ports import ports_of
-from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
-from admission.engine.preemption.protection import RunningWorkload, protection_of
-from admission.engine.snapshot import Snapshot
-from queues.admissions import AdmissionState
+import numpy as np
+
+from admission.engine.nodes.table import Amounts
+from admission.engine.preemption.held_admission import HeldAdmission
+from admission.engine.trial import Columns, Trial
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
-from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, HostPort, QueueName, Workload, WorkloadKey
 
 #: What an eviction costs beside the lost work: ten minutes of a device, so that one victim of eight devices is
 #: better than eight victims of one.
@@ -38,6 +38,17 @@ class SortKey(NamedTuple):
     admission: AdmissionId
 
 
+class CandidateSeats(NamedTuple):
+    """Seats of a candidate on known nodes."""
+
+    #: (S,) column of the node.
+    columns: Columns
+    #: (R, S) what each seat takes.
+    takes: Amounts
+    #: Indices of seats with host ports, and the ports.
+    ports: tuple[tuple[int, tuple[HostPort, ...]], ...]
+
+
 @dataclass(slots=True, eq=False)
 class Candidate:
     """Admissions of one workload that can be evicted together."""
@@ -46,25 +57,77 @@ class Candidate:
     queue: QueueName
     #: Oldest first.
     admissions: tuple[HeldAdmission, ...]
-    #: Work lost (size × seconds since the last checkpoint) and the disturbance itself.
-    cost: int
+    #: All that the workload holds, not an elastic part.
+    whole: bool
     size: int
     pods: int
-    sort_key: SortKey
+    #: Priority at which the oldest of the admissions was opened, as far as it counts in the queue now.
+    priority: int
+    #: Work lost (size × seconds since the last checkpoint) and the disturbance itself.
+    cost: int = 0
+    #: Its wish not to be evicted counts inside its queue, and not for other queues: it holds lent quota.
+    protected_in_queue: bool = False
+    _seats: CandidateSeats | None = None
+
+    def count_cost(self, now: int) -> None:
+        """Bring the cost up to date, and forget the protection of another second."""
+        interval, cost = self.workload.checkpoint_interval, _DISTURBANCE
+        for held in self.admissions:
+            lost = now - held.admission.opened_at
+            if lost > 0:
+                cost += held.size * (lost % interval if interval else lost)
+        self.cost, self.protected_in_queue = cost, False
 
     @property
-    def protected_in_queue(self) -> bool:
-        """True: its wish not to be evicted counts inside its queue, and not for other queues: it holds lent quota."""
-        return self.sort_key.wished
-
-    @property
-    def priority(self) -> int:
-        """Priority at which the oldest of the admissions was opened, as far as it counts in the queue now."""
-        return self.sort_key.priority
+    def sort_key(self) -> SortKey:
+        """Order in which candidates are chosen."""
+        newest = self.admissions[-1].admission
+        return SortKey(
+            self.protected_in_queue,
+            self.whole,
+            self.cost,
+            self.priority,
+            -newest.opened_at,
+            self.workload.key.uid,
+            newest.id,
+        )
 
     def charged(self, account: Account) -> int:
         """Units of an account that the eviction would free."""
         return sum(held.charges.get(account, 0) for held in self.admissions)
+
+    def seats_on(self, trial: Trial) -> CandidateSeats:
+        """Its seats on nodes of the trial. Every trial that is asked about has the same layout."""
+        if self._seats is None:
+            position = trial.layout.position
+            columns, takes, ports = list[int](), list[Amounts](), list[tuple[int, tuple[HostPort, ...]]]()
+            for held in self.admissions:
+                of_node = dict(held.ports)
+                for seat in held.seats:
+                    if (column := position.get(seat.node)) is not None:
+                        if taken := of_node.pop(seat.node, ()):
+                            ports.append((len(columns), taken))
+                        columns.append(column)
+                        takes.append(trial.vector(seat.takes))
+            table = np.stack(takes, axis=1) if takes else np.zeros((len(trial.free), 0), np.int64)
+            self._seats = CandidateSeats(np.array(columns, np.intp), table, tuple(ports))
+        return self._seats
+
+
+@dataclass(slots=True, eq=False)
+class RunningWorkload:
+    """A workload with what it holds in one queue."""
+
+    workload: Workload
+    queue: QueueName
+    #: Its open admissions, the oldest first.
+    admissions: tuple[HeldAdmission, ...]
+    #: The workload as a whole, and before it each of its admissions that the gang can do without.
+    candidates: tuple[Candidate, ...]
+    #: The second at which administrators protect it no more, and at which its own wish counts no more
+    #: (``protection``).
+    administrators_end: int
+    wish_end: int
 
 
 class BudgetedPods(NamedTuple):
@@ -99,71 +162,19 @@ class VictimCandidates:
             self.disruptions_left[each.budget] -= times * min(each.pods, pods)
 
 
-def victim_candidates(
-    snapshot: Snapshot, tree: QueueTree, held_admissions: Mapping[AdmissionId, HeldAdmission]
-) -> VictimCandidates:
-    """Candidates among all running workloads.
-
-    ``held_admissions``: every admission; seats that end in this turn (``Snapshot.ended``) are left out here.
-    """
-    of_workload: dict[WorkloadKey, tuple[Workload, list[HeldAdmission]]] = {}
-    leaving = Counter[WorkloadKey]()
-    shapes, holders = ChargesByShape(), snapshot.holders
-    for number, whole in held_admissions.items():
-        admission = whole.admission
-        holder = holders.get(admission.workload)
-        if holder is None:
-            continue
-        if admission.state is not AdmissionState.OPEN or number in snapshot.evictable:
-            leaving[admission.workload] += len(admission.seats)
-            continue
-        ending = snapshot.ended.get(number)
-        held = whole if ending is None else shapes.hold(admission, ending)
-        if held.holder is not holder:
-            held.holder, held.ports = holder, ports_of(holder, held.seats)
-        if held.seats:
-            of_workload.setdefault(admission.workload, (holder, []))[1].append(held)
-    running = [
-        RunningWorkload(workload, queue, sorted(admissions, key=lambda held: held.admission.id))
-        for workload, admissions in of_workload.values()
-        if (queue := admissions[0].admission.queue) in tree.paths
-    ]
-    protection = protection_of(running, tree, snapshot.now)
-    found = VictimCandidates(until=protection.until)
-    for each in running:
-        key = each.workload.key
-        if key not in protection.whole:
-            candidates = _candidates(each, tree, snapshot.now, wished=key in protection.in_own_queue)
-            found.of_queue.setdefault(each.queue, []).extend(candidates)
-    _count_budgets(found, snapshot, leaving)
-    return found
-
-
-def _count_budgets(found: VictimCandidates, snapshot: Snapshot, leaving: Mapping[WorkloadKey, int]) -> None:
-    """Enter what the disruption budgets allow. ``leaving``: pods that are being removed already, by workload."""
-    for index, budget in enumerate(snapshot.budgets):
-        # Kubernetes may still count pods that are leaving already.
-        uncounted = sum(min(leaving.get(key, 0), pods) for key, pods in budget.pods.items())
-        found.disruptions_left.append(max(0, budget.allowed - uncounted))
-        for key, pods in budget.pods.items():
-            found.budgets.setdefault(key, []).append(BudgetedPods(index, pods))
-
-
-def _candidates(running: RunningWorkload, tree: QueueTree, now: int, *, wished: bool) -> list[Candidate]:
-    """The workload as a whole, and before it each of its admissions that the gang can do without.
-
-    ``wished``: its wish not to be evicted counts inside its queue only.
-    """
-    if len(running.admissions) == 1:
-        return [_candidate(running, tuple(running.admissions), tree, now, wished=wished)]
-    parts: list[tuple[HeldAdmission, ...]] = []
-    core = list(running.admissions)
-    for held in reversed(running.admissions):
-        if len(core) > 1 and _has_minimum_without(running.workload, core, held):
+def candidates_of(
+    workload: Workload, queue: QueueName, admissions: Sequence[HeldAdmission], tree: QueueTree
+) -> tuple[Candidate, ...]:
+    """What of a workload can be evicted. ``admissions``: all that it holds, the oldest first."""
+    if len(admissions) == 1:
+        return (_candidate(workload, queue, tuple(admissions), tree, whole=True),)
+    parts: list[Candidate] = []
+    core = list(admissions)
+    for held in reversed(admissions):
+        if len(core) > 1 and _has_minimum_without(workload, core, held):
             core.remove(held)
-            parts.append((held,))
-    parts.append(tuple(running.admissions))
-    return [_candidate(running, part, tree, now, wished=wished) for part in parts]
+            parts.append(_candidate(workload, queue, (held,), tree, whole=False))
+    return (*parts, _candidate(workload, queue, tuple(admissions), tree, whole=True))
 
 
 def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left_out: HeldAdmission) -> bool:
@@ -177,25 +188,14 @@ def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left
 
 
 def _candidate(
-    running: RunningWorkload,
+    workload: Workload,
+    queue: QueueName,
     admissions: tuple[HeldAdmission, ...],
     tree: QueueTree,
-    now: int,
     *,
-    wished: bool,
+    whole: bool,
 ) -> Candidate:
-    """These admissions of a workload: all of them, or an elastic part."""
-    workload, queue = running.workload, running.queue
-    cost, size, pods = _DISTURBANCE, 0, 0
-    for held in admissions:
-        lost = max(0, now - held.admission.opened_at)
-        if workload.checkpoint_interval:
-            lost %= workload.checkpoint_interval
-        cost += held.size * lost
-        size += held.size
-        pods += len(held.seats)
-    oldest, newest = admissions[0].admission, admissions[-1].admission
-    priority = tree.counted_priority(queue, oldest.priority)
-    whole = len(admissions) == len(running.admissions)
-    sort_key = SortKey(wished, whole, cost, priority, -newest.opened_at, workload.key.uid, newest.id)
-    return Candidate(workload, queue, admissions, cost, size, pods, sort_key)
+    size = sum(held.size for held in admissions)
+    pods = sum(len(held.seats) for held in admissions)
+    priority = tree.counted_priority(queue, admissions[0].admission.priority)
+    return Candidate(workload, queue, admissions, whole, size, pods, priority)

@@ -1,6 +1,6 @@
 """What one turn of preemption works on and brings about: the drained world, the candidates, evictions and claims."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,9 +8,9 @@ from admission.engine import reasons
 from admission.engine.claims import HeldClaims
 from admission.engine.pending.waiting_time import soonest
 from admission.engine.preemption.candidate_arrays import CandidateArrays
-from admission.engine.preemption.candidates import VictimCandidates, victim_candidates
-from admission.engine.preemption.held_admission import HeldAdmission
+from admission.engine.preemption.candidates import VictimCandidates
 from admission.engine.preemption.pruning import PreemptionProspects
+from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.preemption.victim_set import Victim
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -69,14 +69,14 @@ class PreemptionContext:
         snapshot: Snapshot,
         held_claims: HeldClaims,
         prospects: PreemptionProspects,
-        held_admissions: Mapping[AdmissionId, HeldAdmission],
+        running: RunningWorkloads,
     ) -> None:
         self.snapshot = snapshot
         self.held_claims = held_claims
         self.prospects = prospects
         self.trial = prospects.trial
         self.result = PreemptionResult()
-        self._held_admissions = held_admissions
+        self._running = running
         #: Admissions evicted in this turn so far.
         self.evicted: set[AdmissionId] = set()
         #: Requests that failed in this turn: those that ask no less, of the same queue, are spared the search.
@@ -90,7 +90,7 @@ class PreemptionContext:
     @cached_property
     def candidates(self) -> VictimCandidates:
         """Candidates that may be evicted now."""
-        found = victim_candidates(self.snapshot, self.trial.tree, self._held_admissions)
+        found = self._running.candidates(self.snapshot)
         self.revisit_at(found.until)
         return found
 
@@ -105,7 +105,7 @@ class PreemptionContext:
         ended = self.snapshot.ended
         return any(
             len(held.seats) - len(ended.get(number, ())) == 1
-            for number, held in self._held_admissions.items()
+            for number, held in self._running.held_admissions.items()
         )
 
     def revisit_at(self, second: int | None) -> None:

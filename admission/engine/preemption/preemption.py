@@ -5,19 +5,18 @@ decided in the world as it will be when all that leaves is gone and every claim 
 place that becomes free anyhow.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from admission.engine import reasons
 from admission.engine.claims import HeldClaims
 from admission.engine.pending.classes import RefusedClass
 from admission.engine.placement.need import need_choices
 from admission.engine.preemption.context import FailedRequest, PreemptionContext, PreemptionResult
-from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.pruning import PreemptionProspects
+from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.preemption.search import VictimSearch, failed_request, may_clear, searches_by_flavor
 from admission.engine.snapshot import Snapshot
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId
 
 #: Refusals that evictions may help against.
 _FOR_LACK_OF_ROOM = (ReasonCode.QUEUE_LIMIT, ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT)
@@ -28,7 +27,7 @@ def make_room(
     refused: Iterable[RefusedClass],
     held_claims: HeldClaims,
     prospects: PreemptionProspects,
-    held_admissions: Mapping[AdmissionId, HeldAdmission],
+    running: RunningWorkloads,
 ) -> PreemptionResult:
     """Evictions and claims for refused classes, given in the order in which their heads were tried.
 
@@ -37,7 +36,7 @@ def make_room(
     """
     if not (snapshot.holders or held_claims.claims):
         return PreemptionResult()
-    context = PreemptionContext(snapshot, held_claims, prospects, held_admissions)
+    context = PreemptionContext(snapshot, held_claims, prospects, running)
     for each in refused:
         if may_evict(each):
             _make_room_for_class(context, each)

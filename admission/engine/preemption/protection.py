@@ -11,11 +11,11 @@ has two bounds, because it would keep quota from the queues that lent it:
 - It counts for ``maxProtection`` after the admission.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
-from admission.engine.preemption.held_admission import HeldAdmission
+from admission.engine.preemption.candidates import RunningWorkload
 from queues.quota.accounts import Account
 from queues.quota.queue import QueuePolicy
 from queues.quota.tree import QueueTree
@@ -23,25 +23,6 @@ from queues.workload import QueueName, Workload, WorkloadKey
 
 #: A second that does not come.
 NEVER: Final = 1 << 62
-
-
-class RunningWorkload(NamedTuple):
-    """A workload with what it holds in one queue."""
-
-    workload: Workload
-    queue: QueueName
-    #: Its open admissions, the oldest first.
-    admissions: Sequence[HeldAdmission]
-
-    @property
-    def first_opened(self) -> int:
-        """The second at which its oldest admission was opened."""
-        return min(held.admission.opened_at for held in self.admissions)
-
-    @property
-    def last_opened(self) -> int:
-        """The second at which its newest admission was opened."""
-        return max(held.admission.opened_at for held in self.admissions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +43,10 @@ def protection_of(running: Iterable[RunningWorkload], tree: QueueTree, now: int)
     whole: set[WorkloadKey] = set()
     wishing: dict[QueueName, list[RunningWorkload]] = {}
     for each in running:
-        policy = tree.policy(each.queue)
-        by_administrators = _end_for_administrators(each, policy)
-        by_wish = wish_ends(each.workload, each.first_opened, each.last_opened, policy)
-        ends += [end for end in (by_administrators, by_wish) if now < end < NEVER]
-        if by_administrators > now:
+        ends += [end for end in (each.administrators_end, each.wish_end) if now < end < NEVER]
+        if each.administrators_end > now:
             whole.add(each.workload.key)
-        if by_wish > now:
+        if each.wish_end > now:
             wishing.setdefault(each.queue, []).append(each)
     for queue, workloads in wishing.items():
         whole.update(each.workload.key for each in within_deserved(workloads, queue, tree))
@@ -76,7 +54,17 @@ def protection_of(running: Iterable[RunningWorkload], tree: QueueTree, now: int)
     return Protection(whole, wished - whole, min(ends, default=None))
 
 
-def wish_ends(workload: Workload, first_opened: int, last_opened: int, policy: QueuePolicy) -> int:
+def administrators_end(workload: Workload, last_opened: int, policy: QueuePolicy) -> int:
+    """The second from which administrators do not protect a workload any more; ``NEVER``: they always do.
+
+    ``last_opened``: the second at which its newest admission was opened.
+    """
+    if workload.evictions >= (policy.max_evictions or 0):
+        return NEVER
+    return last_opened + (policy.min_run_time or 0)
+
+
+def wish_end(workload: Workload, first_opened: int, last_opened: int, policy: QueuePolicy) -> int:
     """The second at which a workload's own wish not to be evicted ends; ``NEVER``: it has no end.
 
     It counts from the newest admission, but for ``max_protection`` from the oldest: members that join a gang do not
@@ -85,12 +73,6 @@ def wish_ends(workload: Workload, first_opened: int, last_opened: int, policy: Q
     end = last_opened + max(workload.min_run_time, workload.cooldown) if workload.preemptable else NEVER
     most = policy.max_protection
     return end if most is None else min(end, first_opened + most)
-
-
-def _end_for_administrators(running: RunningWorkload, policy: QueuePolicy) -> int:
-    if running.workload.evictions >= (policy.max_evictions or 0):
-        return NEVER
-    return running.last_opened + (policy.min_run_time or 0)
 
 
 def within_deserved(
