@@ -146,6 +146,8 @@ class Run:
         ]
         self.cluster.heal(nodes)
         self._note("healed", "", "")
+        # Others may lead long since when one goes on.
+        await asyncio.sleep(max(replica.stopped_for for replica in self.replicas.values()))
 
     def _note(self, name: str, target: str, detail: str) -> None:
         self.noted.append(Fault(at=time.monotonic() - self.began, name=name, target=target, detail=detail))

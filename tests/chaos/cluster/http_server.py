@@ -7,7 +7,7 @@ known by the replica that sent it. Nobody is authenticated.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,6 +74,8 @@ class ModelApiServer:
         self._transports: dict[str, set[asyncio.BaseTransport]] = {}
         self._watches: set[_OpenWatch] = set()
         self._pages: dict[str, tuple[int, list[bytes]]] = {}
+        #: Called before an object itself is patched: somebody else may be quicker.
+        self.before_patch: Callable[[ApiResource, Key], None] = lambda resource, key: None
         #: Requests by replica, method and what became of them.
         self.requests = 0
 
@@ -232,6 +234,8 @@ class ModelApiServer:
             return _encoded(requests.delete(store, resource, target.key, document, replica))
         if request.method == "PATCH":
             kind = request.content_type
+            if not target.subresource:
+                self.before_patch(resource, target.key)
             return _encoded(
                 requests.patch(store, resource, target.key, target.subresource, kind, document, replica)
             )

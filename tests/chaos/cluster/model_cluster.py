@@ -31,6 +31,7 @@ class ModelCluster:
         self._api = ModelApiServer(self._store, self._faults)
         self._components = Components(self._store, seed)
         self._users = Users(self._store)
+        self._api.before_patch = self._users.forestall
 
     async def begin(self, prepared: Sequence[Document]) -> float:
         self._store.began = time.monotonic()

@@ -18,7 +18,7 @@ from queues.api.api_resources import (
     ApiResource,
 )
 from tests.chaos.cluster import requests
-from tests.chaos.cluster.store import ObjectStore, Refusal, key_of
+from tests.chaos.cluster.store import Key, ObjectStore, Refusal, key_of
 from tests.chaos.drawn.plan import UserAction
 from tests.chaos.history import NODE_CONTROLLER, USER, Document
 from tests.fakes.fake_objects import merged
@@ -36,6 +36,8 @@ class Users:
     """All of them."""
 
     store: ObjectStore
+    #: So many resumptions will be forestalled.
+    forestalls: int = 0
 
     def create(self, documents: Sequence[Document]) -> None:
         for document in documents:
@@ -57,8 +59,8 @@ class Users:
                     self._delete_newest()
                 case "collect-ended":
                     self._collect_ended()
-                case "scale-suspended":
-                    self._scale_suspended()
+                case "forestall":
+                    self.forestalls += 2
                 case "patch":
                     queue = self.store.get(QUEUES, ("", action.name))
                     self.store.replace(QUEUES, ("", action.name), merged(queue, action.patch), USER)
@@ -102,17 +104,13 @@ class Users:
             if pod["status"]["phase"] in ("Succeeded", "Failed"):
                 self.store.delete(PODS, key_of(pod), NODE_CONTROLLER)
 
-    def _scale_suspended(self) -> None:
-        """A user changes what suspended Jobs ask, and changes it back the next time."""
-        for job in self.store.all(JOBS):
-            spec = job["spec"]
-            if spec.get("suspend") and spec["parallelism"] < spec["completions"] + 2:
-                more = -1 if "chaos.muster.dev/scaled" in (job["metadata"].get("annotations") or {}) else 1
-                patch = {
-                    "metadata": {"annotations": {"chaos.muster.dev/scaled": "true" if more > 0 else None}},
-                    "spec": {"parallelism": spec["parallelism"] + more},
-                }
-                self.store.replace(JOBS, key_of(job), merged(job, patch), USER)
+    def forestall(self, resource: ApiResource, key: Key) -> None:
+        """A user scales a suspended Job in the moment in which Muster resumes it."""
+        job = self.store.find(resource, key) if resource is JOBS and self.forestalls else None
+        if job is not None and job["spec"].get("suspend"):
+            self.forestalls -= 1
+            patch = {"spec": {"parallelism": job["spec"]["parallelism"] + 1}}
+            self.store.replace(resource, key, merged(job, patch), USER)
 
     def _change_node(self, name: str, patch: dict[str, Any]) -> None:
         node = self.store.get(NODES, ("", name))

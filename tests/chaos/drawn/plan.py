@@ -48,7 +48,7 @@ class UserAction:
     """Something that a user or an administrator does."""
 
     at: float
-    #: create | delete | delete-newest | delete-pod | collect-ended | scale-suspended | patch | cordon | uncordon
+    #: create | delete | delete-newest | delete-pod | collect-ended | forestall | patch | cordon | uncordon
     #: | node-down | node-up
     verb: str
     documents: tuple[Document, ...] = ()
@@ -146,10 +146,8 @@ def _at_bad_moments(draw: random.Random, cluster: documents.Cluster) -> list[Use
     for verb, share, times in (("delete-newest", 0.4, 2), ("collect-ended", 0.4, 4)):
         if draw.random() < share:
             actions += [UserAction(at=draw.uniform(0.8, _USERS_END), verb=verb) for _ in range(times)]
-    if draw.random() < 0.3:
-        at = draw.uniform(0.6, 2.0)
-        # An even number: in the end there is what there was.
-        actions += [UserAction(at=at + 0.05 * step, verb="scale-suspended") for step in range(20)]
+    if draw.random() < 0.4:
+        actions.append(UserAction(at=0.0, verb="forestall"))
     return actions
 
 

@@ -85,14 +85,24 @@ class Replica:
             self._continue_at = now + seconds
             self.tell("stop", self.name, f"at {point}")
 
+    @property
+    def stopped_for(self) -> float:
+        """Seconds until it goes on; 0: it runs, or is dead."""
+        if self.pid is None or self._continue_at is None:
+            return 0.0
+        return max(0.0, self._continue_at - asyncio.get_running_loop().time())
+
     def heal(self) -> None:
-        """It runs, or is started at once; no failpoint is armed any more from the next start on."""
+        """It runs, or goes on when its time has come, or is started at once.
+
+        No failpoint is armed any more from the next start on.
+        """
         self.failpoints = {
             number: fault for number, fault in self.failpoints.items() if number <= self.starts
         }
         if self.pid is None:
             self._due = 0.0
-        else:
+        elif self._continue_at is None:
             self._continue_at = 0.0
         self.look()
 
