@@ -17,6 +17,9 @@ from tests.fakes import postgres_crash
 _SETTINGS: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 _TEMPLATE: Final = "chaos_template"
 
+_END_SESSIONS: Final = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()"
+)
 _DISK: Final = """
 CREATE TABLE chaos.disk (is_full BOOLEAN NOT NULL);
 INSERT INTO chaos.disk VALUES (false);
@@ -91,28 +94,27 @@ class ChaosPostgres:
 
     async def end_sessions(self) -> None:
         """All sessions of the seed's database end."""
-        await self._run(
-            "postgres",
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            f" WHERE datname = '{self.database}' AND pid <> pg_backend_pid()",
-        )
+        await self._change("postgres", _END_SESSIONS.format(self.database))
 
     async def set_read_only(self, on: bool) -> None:
         """New sessions may not write; those that were open end when it begins, and go on when it is over."""
         value = "SET default_transaction_read_only = on" if on else "RESET default_transaction_read_only"
-        await self._run("postgres", f'ALTER DATABASE "{self.database}" {value}')
-        if on:
-            await self.end_sessions()
+        ends = [_END_SESSIONS.format(self.database)] if on else []
+        await self._change("postgres", f'ALTER DATABASE "{self.database}" {value}', *ends)
 
     async def set_full(self, on: bool) -> None:
         """No table grows any more."""
-        await self._run(self.database, f"UPDATE chaos.disk SET is_full = {on}")
+        await self._change(self.database, f"UPDATE chaos.disk SET is_full = {on}")
 
     async def heal(self) -> None:
         """Everything can be read and written again."""
+        await self.set_read_only(False)
+        await self.set_full(False)
+
+    async def _change(self, database: str, *statements: str) -> None:
+        """Statements, while the server is up."""
         async with self._lock:
-            await self.set_read_only(False)
-            await self.set_full(False)
+            await self._run(database, *statements)
 
     async def fetch(self, question: str, *values: Any) -> list[asyncpg.Record]:
         """Rows of the seed's database."""
