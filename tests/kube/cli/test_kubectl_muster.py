@@ -31,7 +31,7 @@ from admission.web.access.callers import Callers
 from admission.web.access.rights import Rights
 from admission.web.app import PREFIX, ReadApi
 from admission.web.http import serving
-from admission.web.process import trust
+from admission.web.user_service import trust
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import (
     CLUSTER_ROLE_BINDINGS,
