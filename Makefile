@@ -64,7 +64,8 @@ test: checks kubernetes ## Lint, types, import contracts and all tests that are 
 test-all: checks kubernetes ## The same, with the tests that take minutes or need a container engine
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
-checks: lint types contracts
+checks: $(INSTALLED)
+	@$(MAKE) --jobs=3 lint types contracts
 
 lint: $(INSTALLED) ## Ruff: rules and format
 	@$(BIN)/ruff check --quiet .
