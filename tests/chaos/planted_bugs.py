@@ -1,4 +1,4 @@
-"""Planted bugs in the ring around ``decide``: chaos runs have to bring each to light.
+"""Planted bugs in the ring around ``decide``, for chaos runs to bring to light.
 
 ``plant`` replaces attributes in this process, which becomes a replica afterwards: every replica of a run has the bug.
 A bug is one mistake that a programmer could make in one place. Guards in other places may save it for a while, so a
