@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from queues.errors import Fenced
-from queues.sql.database import Database
+from queues.sql.database import Database, migrate
 from queues.sql.history.closing import move_left_behind
 from queues.sql.history.partitions import HistoryPartition, ensure_partitions, partitions
 from queues.sql.history.retention import Closing, Held, drop, expired, trim_default
@@ -144,6 +144,26 @@ async def test_what_an_older_version_closed_goes_with_its_workload_too(muster: D
         assert await tx.scalar(text("SELECT count(*) FROM admissions")) == 0
         ended = await tx.scalar(text("SELECT ended_at FROM ended_workloads"))
     assert ended == datetime.fromtimestamp(NOW + DAY, UTC)
+
+
+async def test_a_downgrade_takes_closed_admissions_back_and_an_upgrade_moves_them_again(
+    muster: Database, database: str
+) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2"])
+    verdict = await harness.admit(gang("j1", "a", "n1 n1"), gang("j2", "a", "n1"))
+    first, second = verdict.accepted.values()
+    await harness.free(first, 0, 1, at=NOW + 60)
+    told = "SELECT id, state, seats_held, closed_at FROM muster_admissions ORDER BY id"
+    async with muster.transaction() as tx:
+        before = (await tx.execute(text(told))).all()
+    await migrate(database, "0012")
+    async with muster.transaction() as tx:
+        assert (await tx.execute(text(told))).all() == before
+        assert list(await tx.scalars(text("SELECT id FROM admissions ORDER BY id"))) == [first, second]
+    await migrate(database)
+    async with muster.transaction() as tx:
+        assert await move_left_behind(tx, NOW, after=AdmissionId(0), rows=9) == first
+        assert (await tx.execute(text(told))).all() == before
 
 
 # ── postings ────────────────────────────────────────────────────────────────────────────────────────────────────
