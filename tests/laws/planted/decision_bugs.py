@@ -84,13 +84,13 @@ _place, _together, _open = pod_set.assign_nodes, gangs.all_or_none, trial.Trial.
 _need, _admit = need.missing_members, gangs.admit
 
 MUTATIONS = (
-    Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, decision.no_queue_above_a_limit),
+    Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, decision.no_queue_above_a_limit, 1),
     Bug("only the queue's own limit counts", usage.Usage, "_first_hit", lambda self, queue, account, units: None
         if self.tree.capability(queue, account) is None
         or self.counted(queue, account) + units <= self.tree.capability(queue, account)
         else usage.LimitHit(queue=queue, account=account, limit=0, used=0, kept=0, asked=units),
         decision.no_queue_above_a_limit),
-    Bug("quota is not taken", trial.Trial, "take", _take_quota_for_free, decision.no_queue_above_a_limit),
+    Bug("quota is not taken", trial.Trial, "take", _take_quota_for_free, decision.no_queue_above_a_limit, 6),
     Bug("node space is not taken", trial.Trial, "take", _take_nodes_for_free, decision.no_node_above_what_it_has),
     Bug("free is what nodes have", trial.Trial, "open", classmethod(
         lambda cls, table, books: replace(_open(table, books), free=table.allocatable.copy())),
@@ -100,24 +100,24 @@ MUTATIONS = (
     Bug("seats held are given again", classes, "missing_members", _blind_need, decision.gangs_whole_or_nothing),
     Bug("the like of a refused head vanish", classes.WorkloadClass, "answer_with", _only_the_head,
         decision.in_the_plan_or_one_reason),
-    Bug("required topology is a wish", pod_set, "assign_nodes", _ignore_required, decision.required_topology_kept),
+    Bug("required topology is a wish", pod_set, "assign_nodes", _ignore_required, decision.required_topology_kept, 7),
     Bug("seated pods do not bind the others", pod_set, "_with_parts",
         lambda where, want, partitions: _with_parts(where, replace(want, seated={}), partitions),
-        decision.required_topology_kept),
-    Bug("parts are anywhere", pod_set, "_seated", _parts_anywhere, decision.parts_kept),
+        decision.required_topology_kept, 101),
+    Bug("parts are anywhere", pod_set, "_seated", _parts_anywhere, decision.parts_kept, 7),
     Bug("parts are not whole", need, "_whole_parts",
-        lambda pods, missing, count: min(count, len(missing)), decision.parts_kept),
+        lambda pods, missing, count: min(count, len(missing)), decision.parts_kept, 3),
     Bug("the level around all is forgotten", gangs, "_in_one_domain",
         lambda workload, need, groups, tried, *_: gangs._all_groups(workload, groups, tried, None),
-        decision.sets_together),
+        decision.sets_together, 3),
     Bug("ports are shared", pod_set.NodeScope, "pods_per_node",
         lambda self, pods: self.trial.pods_per_node(pods.takes, self.usable(replace(pods, ports=()))),
         decision.ports_alone),
     Bug("selectors and taints are ignored", Layout, "allowed",
-        lambda self, nodes: self.usable, decision.only_allowed_nodes),
+        lambda self, nodes: self.usable, decision.only_allowed_nodes, 1),
     Bug("dead nodes take pods", Layout, "allowed",
         lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), decision.only_allowed_nodes),
-    Bug("paused queues go on", tree.QueueTree, "paused", lambda *_: None, decision.stopped_queues_admit_nothing),
+    Bug("paused queues go on", tree.QueueTree, "paused", lambda *_: None, decision.stopped_queues_admit_nothing, 2),
     Bug("broken queues go on", tree.QueueTree, "usable", lambda *_: True, decision.stopped_queues_admit_nothing),
     Bug("every namespace may use every queue", tree.QueueTree, "access_refusal", lambda *_: None,
         decision.stopped_queues_admit_nothing),
@@ -131,7 +131,7 @@ MUTATIONS = (
         closes=False)
                                  for number in snapshot.admissions), decision.reaches_a_fixed_point),
     Bug("the memo answers for another world", memo.Memo, "answer", _stale_answer, decision.memo_decides_nothing),
-    Bug("the memo keeps old books", memo.EngineState, "_post", _old_books, decision.memo_decides_nothing),
+    Bug("the memo keeps old books", memo.EngineState, "_post", _old_books, decision.memo_decides_nothing, 2),
 )  # fmt: skip
 
 _with_parts, _seated = pod_set._with_parts, pod_set._seated

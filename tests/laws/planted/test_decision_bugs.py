@@ -19,4 +19,4 @@ def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch)
         else:
             bug.law(snapshot)
 
-    is_broken_in(snapshots(), law)
+    is_broken_in(snapshots(), law, first=bug.first)

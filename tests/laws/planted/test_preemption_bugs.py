@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.engine import claims
-from admission.engine.preemption import candidates, preemption, protection, rules, running, victim_set
+from admission.engine.preemption import candidates, preemption, protection, rules, victim_set
 from queues.quota import tree
 from tests.laws.laws import preemption as laws
 from tests.laws.laws.preemption import full_worlds, lent_worlds
@@ -55,7 +55,7 @@ def _every_candidate(self: Any, candidate: Any) -> Any:
 def _less_urgent(*given: Any, **how: Any) -> Any:
     """Running workloads count as less urgent than they are, so equals take each other's place."""
     candidate = _candidate(*given, **how)
-    return replace(candidate, priority=candidate.priority - 1)
+    return replace(candidate, sort_key=candidate.sort_key._replace(priority=candidate.priority - 1))
 
 
 def _hold_nothing(snapshot: Any, trial: Any, evicting: Any) -> Any:
@@ -81,14 +81,15 @@ BUGS = (
         _without_claims,
         laws.no_victim_without_a_beneficiary,
     ),
-    Bug("budgets are ignored", candidates.VictimCandidates, "may_disrupt", _unlimited, laws.budgets_hold),
-    Bug("nothing protects", running, "protection_of", _unprotected, laws.nobody_protected_goes),
+    Bug("budgets are ignored", candidates.VictimCandidates, "may_disrupt", _unlimited, laws.budgets_hold, 1),
+    Bug("nothing protects", candidates, "protection_of", _unprotected, laws.nobody_protected_goes),
     Bug(
         "preemptionPolicy: Never is ignored",
         preemption,
         "may_evict",
         _whatever_the_class_says,
         laws.nothing_goes_for_who_never_preempts,
+        4,
     ),
     Bug(
         "every candidate may be taken",
@@ -96,16 +97,17 @@ BUGS = (
         "rule",
         _every_candidate,
         laws.priority_protects,
+        1,
     ),
-    Bug("equals take each other's place", candidates, "_candidate", _less_urgent, laws.no_ping_pong),
-    Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in),
+    Bug("equals take each other's place", candidates, "_candidate", _less_urgent, laws.no_ping_pong, 3),
+    Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in, 2),
 )
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=str)
 def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
-    is_broken_in(full_worlds(), bug.law)
+    is_broken_in(full_worlds(), bug.law, first=bug.first)
 
 
 def test_a_wish_that_counts_for_lent_quota_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
