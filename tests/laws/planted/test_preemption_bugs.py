@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.engine import claims
-from admission.engine.preemption import candidates, preemption, protection, rules, victim_set
+from admission.engine.preemption import candidates, preemption, protection, rules, running, victim_set
 from queues.quota import tree
 from tests.laws.laws import preemption as laws
 from tests.laws.laws.preemption import full_worlds, lent_worlds
@@ -55,7 +55,7 @@ def _every_candidate(self: Any, candidate: Any) -> Any:
 def _less_urgent(*given: Any, **how: Any) -> Any:
     """Running workloads count as less urgent than they are, so equals take each other's place."""
     candidate = _candidate(*given, **how)
-    return replace(candidate, sort_key=candidate.sort_key._replace(priority=candidate.priority - 1))
+    return replace(candidate, priority=candidate.priority - 1)
 
 
 def _hold_nothing(snapshot: Any, trial: Any, evicting: Any) -> Any:
@@ -82,7 +82,7 @@ BUGS = (
         laws.no_victim_without_a_beneficiary,
     ),
     Bug("budgets are ignored", candidates.VictimCandidates, "may_disrupt", _unlimited, laws.budgets_hold, 1),
-    Bug("nothing protects", candidates, "protection_of", _unprotected, laws.nobody_protected_goes),
+    Bug("nothing protects", running, "protection_of", _unprotected, laws.nobody_protected_goes),
     Bug(
         "preemptionPolicy: Never is ignored",
         preemption,
