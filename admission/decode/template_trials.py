@@ -6,10 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.decode.pod_templates import directed_by
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodShape
 from admission.wire import WirePod, WireStruct
 from queues.api import names
+from queues.api.node_affinity import unpinned
 from queues.api.reading.user_values import LONGEST_MESSAGE, UserValues, shortened
 from queues.errors import ApiError, ApiRefused
 
@@ -40,25 +42,30 @@ class _Template(msgspec.Struct):
 
 _TEMPLATE: Final = msgspec.json.Decoder(_Template)
 _CONTAINERS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_AFFINITY: Final = msgspec.json.Decoder(dict[str, Any] | None)
+_NONE: Final = b"null"
 _POD: Final = msgspec.json.Decoder(WirePod)
 
 
 def template_digest(template: bytes) -> str:
     """A digest that is equal for templates of which equal pods are made; "": the template cannot be read.
 
-    ``template``: as the API server writes it, with fields in its order. Commands and their arguments do not count.
+    ``template``: as the API server writes it, with fields in its order. Commands and their arguments do not count, nor
+    do nodes that an earlier admission wrote.
     """
     try:
         read = _TEMPLATE.decode(template)
         spec: dict[str, Any] = dict(read.spec)
+        affinity = _AFFINITY.decode(spec.pop("affinity", _NONE))
+        said_of_nodes = affinity if directed_by(template) is None else unpinned(affinity)
         for field in ("containers", "initContainers"):
             if field in spec:
                 spec[field] = [_of_every_run(each) for each in _CONTAINERS.decode(spec[field])]
     except (msgspec.DecodeError, RecursionError):
         return ""
     meta = read.metadata or _Metadata()
-    said = [_of_every_job(meta.labels), _of_every_job(meta.annotations)]
-    return blake2b(msgspec.json.encode((said, spec)), digest_size=8).hexdigest()
+    said = [_of_every_job(meta.labels), _of_every_job(meta.annotations), said_of_nodes or None]
+    return blake2b(msgspec.json.encode((said, spec), order="deterministic"), digest_size=8).hexdigest()
 
 
 def _of_every_run(container: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:

@@ -78,12 +78,7 @@ def _spec(spec: Mapping[str, Any], labels: Mapping[str, str], *, pinned: bool) -
 
 
 def _affinity(affinity: Mapping[str, Any], labels: Mapping[str, str], *, pinned: bool) -> Document:
-    made = {key: value for key, value in affinity.items() if key != "nodeAffinity"}
-    node = dict(affinity.get("nodeAffinity") or {})
-    if pinned:
-        node = unpinned(node)
-    if node:
-        made["nodeAffinity"] = node
+    made = unpinned(affinity) if pinned else {key: value for key, value in affinity.items() if value}
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = dict(affinity.get(kind) or {})
         if REQUIRED in terms:

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.decode.pod_templates import directed_by
 from admission.volcano_jobs.job import read_job
 from admission.volcano_jobs.pods import PodRules, PodSettings, pod_manifest
 from admission.wire import WireMetadata
 from queues.api import names
+from queues.api.node_affinity import unpinned
 from queues.workload import AdmissionId, NodeName
 
 Document = dict[str, Any]
@@ -21,8 +23,15 @@ _NO_ADMISSION: Final = AdmissionId(0)
 
 
 def pod_of_job(job: WireMetadata, template: bytes) -> Document:
-    """A pod as the job controller makes it from the template of a batch/v1 Job."""
+    """A pod as the job controller makes it from the template of a batch/v1 Job.
+
+    Nodes that an earlier admission wrote there are taken out again.
+    """
     read = msgspec.json.decode(template)
+    spec = dict(read["spec"])
+    if directed_by(template) is not None:
+        affinity = unpinned(spec.pop("affinity", None))
+        spec |= {"affinity": affinity} if affinity else {}
     said = read.get("metadata") or {}
     labels, annotations = (_without_own(said.get(each)) for each in ("labels", "annotations"))
     owner = {
@@ -42,7 +51,7 @@ def pod_of_job(job: WireMetadata, template: bytes) -> Document:
             "annotations": annotations,
             "ownerReferences": [owner],
         },
-        "spec": read["spec"],
+        "spec": spec,
     }
 
 

@@ -70,16 +70,20 @@ def _expression(requirement: Requirement) -> dict[str, Any]:
     return document
 
 
-def unpinned(node_affinity: Mapping[str, Any]) -> dict[str, Any]:
-    """A ``nodeAffinity`` as a document, as it was before ``pinned`` narrowed it to one node."""
-    own = dict(node_affinity)
-    required = own.pop(REQUIRED, None)
-    if required is None:
-        return own
-    terms = [_without_last_field(term) for term in required.get("nodeSelectorTerms") or ()]
-    # A term that asked for nothing but the node was the only one; others that ask nothing match nothing.
-    if all(term is not None for term in terms):
-        own[REQUIRED] = {"nodeSelectorTerms": terms}
+def unpinned(affinity: Mapping[str, Any] | None) -> dict[str, Any]:
+    """An ``affinity`` as a document, as it was before ``pinned`` narrowed it; {}: it asked for nothing."""
+    own = dict(affinity or {})
+    node_affinity = dict(own.pop("nodeAffinity", None) or {})
+    required = node_affinity.pop(REQUIRED, None)
+    if required is not None:
+        terms = [_without_last_field(term) for term in required.get("nodeSelectorTerms") or ()]
+        # A term that asked for nothing but the node was the only one; others that ask nothing match nothing.
+        if all(term is not None for term in terms):
+            # Each term was there once for each node.
+            once = [term for index, term in enumerate(terms) if term not in terms[:index]]
+            node_affinity[REQUIRED] = {"nodeSelectorTerms": once}
+    if node_affinity:
+        own["nodeAffinity"] = node_affinity
     return own
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from admission.decode.template_trials import refusal_answered, shape_answered, template_digest
+from queues.api import names
+from queues.api.node_affinity import pinned
 from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, NotFound, TooManyRequests
 from queues.resources import Resources
 
@@ -34,6 +36,14 @@ def test_jobs_of_one_template_share_a_dry_run() -> None:
 
 def test_runs_of_a_series_share_a_dry_run() -> None:
     assert digest(container={**CONTAINER, "command": ["train", "--seed=2"], "args": ["x"]}) == digest()
+
+
+def test_nodes_that_an_admission_wrote_make_no_other_template() -> None:
+    own = {"podAntiAffinity": {"kept": True}}
+    of_admission = {names.ADMISSION_ID: "7"}
+    assert digest(annotations=of_admission, affinity=pinned(own, ["n1", "n2"])) == digest(affinity=own)
+    assert digest(annotations=of_admission, affinity=pinned(None, ["n1"])) == digest()
+    assert digest(affinity=pinned(None, ["n1"])) != digest(), "its user wrote them"
 
 
 @pytest.mark.parametrize(

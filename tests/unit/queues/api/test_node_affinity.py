@@ -53,13 +53,16 @@ def test_a_pod_is_untied_by_writing_its_own_terms_only() -> None:
 
 
 def test_a_pin_that_was_written_on_a_document_is_removed_from_it() -> None:
-    for own in ({}, {"preferred": "kept"}, {REQUIRED: {"nodeSelectorTerms": WRITTEN[:1]}}):
-        assert unpinned(pinned({"nodeAffinity": own}, ["n1"])["nodeAffinity"]) == own
+    for node_affinity in ({"preferred": "kept"}, {REQUIRED: {"nodeSelectorTerms": WRITTEN}}):
+        own = {"nodeAffinity": node_affinity, "podAntiAffinity": {"kept": True}}
+        assert unpinned(pinned(own, ["n1"])) == own
+        assert unpinned(pinned(own, ["n1", "n2"])) == own
+    assert unpinned(pinned(None, ["n1", "n2"])) == {}
 
 
 def test_a_field_of_the_users_own_stays_on_a_document() -> None:
-    own = {REQUIRED: {"nodeSelectorTerms": [on("n2")]}}
-    assert unpinned(pinned({"nodeAffinity": own}, ["n1"])["nodeAffinity"]) == own
+    own = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [on("n2")]}}}
+    assert unpinned(pinned(own, ["n1"])) == own
 
 
 def test_a_pin_on_several_nodes_is_removed_from_a_filter() -> None:
