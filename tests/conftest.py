@@ -21,6 +21,7 @@ SHARED: Final = (
     ("tests/e2e/users/test_demo.py", "demo"),
     ("tests/e2e/support", ""),
     ("tests/e2e", "whole product"),
+    ("tests/kube/client/test_eviction.py", "bare cluster"),
     ("tests/kube/client", ""),
     ("tests/kube/watch/test_api_server_contact.py", ""),
     ("tests/kube/watch/test_informer.py", ""),
