@@ -16,10 +16,10 @@ ENDED: Final = ("Succeeded", "Failed")
 
 def control(store: ObjectStore, job: Document, now: float) -> None:
     """Bring the pods and the status of a Job to what its spec says."""
-    if is_finished(job):
-        return
     pods = [pod for resource, pod in store.owned_by(job["metadata"]["uid"]) if resource is PODS]
     status = _counted(store, job, pods)
+    if is_finished(job):
+        return  # pods that ended later are let go, and change nothing any more
     spec = job["spec"]
     active = [pod for pod in pods if _is_active(pod)]
     left = spec["completions"] - status.get("succeeded", 0)
