@@ -115,6 +115,7 @@ async def test_changes_that_come_together_are_one_write_and_the_same_again_is_no
         for count in range(5):
             status.submit([pod_group_status(group(count))])
         await seen(api, ref.path, lambda status: status.get("running") == 4)
+        await eventually(lambda: _true(status.counts.written == 1))  # the answer has come
         assert writes(api) - before == 1
 
         status.submit([pod_group_status(replace(group(4), seen="Running"))])

@@ -1,12 +1,13 @@
 """What holds of the ring between any two steps: the world is what is stored and seen, the books add up."""
 
 from copy import deepcopy
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from sqlalchemy import text
 
 from admission.engine.decide import Memo, decide
+from admission.facts import Change, PodFact
 from admission.workloads.seats import is_live
 from admission.world.world import World
 from queues.api import names
@@ -20,10 +21,12 @@ from tests.laws.worlds.ring import Ring
 
 async def equals_reloaded(ring: Ring) -> None:
     """The world equals one loaded afresh from the same database and the same facts."""
-    fresh = await ring.loaded(ring.cluster.watch.everything_known())
     now = ring.cluster.now
     kept = ring.world
     ring.refresh_world()
+    fresh = await ring.loaded(
+        [_as_seen_before(kept, change) for change in ring.cluster.watch.everything_known()]
+    )
     # Only hints, and not stored.
     fresh.pod_left_at = dict(kept.pod_left_at)
     fresh.avoided_nodes = deepcopy(kept.avoided_nodes)
@@ -41,6 +44,15 @@ async def equals_reloaded(ring: Ring) -> None:
         "there is news, and no turn for it"
     )
     kept.snapshot_is_stale = news
+
+
+def _as_seen_before(kept: World, change: Change) -> Change:
+    """A pod as the kept world knows it where it cannot tell itself any more whether it ended before its deletion."""
+    pod = change.fact
+    if not isinstance(pod, PodFact) or pod.ended_first is not None:
+        return change
+    known = kept.pods.get(change.key)
+    return change if known is None else replace(change, fact=replace(pod, ended_first=known.ended_first))
 
 
 def _plan(ring: Ring, world: World, memo: Memo) -> Plan:

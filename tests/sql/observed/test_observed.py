@@ -73,12 +73,12 @@ async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Dat
         rows = (
             await tx.execute(
                 text(
-                    "SELECT uid, admissions->0->>'id' AS id, jsonb_array_length(outcomes) AS outcomes "
-                    "FROM ended_workloads ORDER BY uid"
+                    "SELECT uid, a.id, jsonb_array_length(outcomes) AS outcomes "
+                    "FROM ended_workloads LEFT JOIN closed_admissions a USING (kind, uid) ORDER BY uid"
                 )
             )
         ).all()
-    assert [tuple(row) for row in rows] == [("j1", str(id_), 1), ("j2", None, 0)]
+    assert [tuple(row) for row in rows] == [("j1", id_, 1), ("j2", None, 0)]
     async with muster.snapshot() as tx:
         world = await load_world(tx)
     assert (world.arrivals, world.outcomes, world.admissions) == ({}, (), ())
@@ -102,8 +102,10 @@ async def test_of_many_that_leave_together_each_keeps_its_own_history(muster: Da
         await workloads.depart(tx, harness.term, [key(name) for name in names], NOW)
         rows = await tx.execute(
             text(
-                "SELECT uid, jsonb_path_query_array(admissions, '$[*].id')::text AS ids,"
-                " jsonb_path_query_array(outcomes, '$[*].pod_uid')::text AS pods FROM ended_workloads ORDER BY uid"
+                "SELECT uid, (SELECT coalesce(jsonb_agg(a.id ORDER BY a.id), '[]') FROM closed_admissions a"
+                " WHERE (a.kind, a.uid) = (w.kind, w.uid))::text AS ids,"
+                " jsonb_path_query_array(outcomes, '$[*].pod_uid')::text AS pods"
+                " FROM ended_workloads w ORDER BY uid"
             )
         )
         found = [tuple(row) for row in rows]
@@ -257,6 +259,6 @@ async def test_nothing_is_forgotten_by_giving_nothing(muster: Database) -> None:
         await workloads.record_node_limits(tx, harness.term, {})
         await workloads.record_outcomes(tx, harness.term, [])
         await workloads.describe(tx, harness.term, [])
-        assert await workloads.arrive(tx, harness.term, [], NOW) == {}
+        assert await workloads.arrive(tx, harness.term, []) == {}
         assert await workloads.depart(tx, harness.term, [], NOW) == frozenset()
     assert await harness.balances(Account(GPUS.flavor, GPUS.resource)) == {}
