@@ -10,6 +10,8 @@ Lease and fence are two rows, so that a renewal never waits for a transaction th
 - Renewals lock the lease row only. Writers lock the fence row only, and read the lease without a lock.
 - An election changes both, the lease first: only a replica that has won the lease touches the fence. There it waits
   until the writers of the old term have ended; what they committed is there when the new term reads the ledger.
+- A writer of the old term that has not ended within ``MARGIN_SECONDS`` is ended: its process may stand still between
+  two messages of one statement, where none of Postgres' timeouts counts.
 - A writer that comes later finds another term in the fence, and writes nothing. So what keeps a deposed leader from
   writing is the term in the locked row. That the lease has not run out either is checked once, at the beginning; a
   transaction that outlives its lease is over before a successor can read or write.
@@ -19,7 +21,7 @@ Lease and fence are two rows, so that a renewal never waits for a transaction th
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Interval, and_, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Interval, and_, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -107,12 +109,27 @@ async def elect(
     )
     if number is None:
         return None
+    await tx.execute(_END_OLD_WRITERS, {"seconds": MARGIN_SECONDS})
     fence = insert(fences).values(name=lease, term=number)
     # Waits for the writers of the last term.
     await tx.execute(
         fence.on_conflict_do_update(index_elements=[fences.c.name], set_={"term": fence.excluded.term})
     )
     return Term(holder=holder, number=number, lease=lease)
+
+
+#: Whoever else has locked rows of the fence is a writer of an old term, for the lease is locked.
+_END_OLD_WRITERS: Final = text(
+    """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()
+    AND xact_start < clock_timestamp() - make_interval(secs => CAST(:seconds AS double precision))
+    AND pid IN (
+        SELECT pid FROM pg_locks
+        WHERE relation = 'fences'::regclass AND mode IN ('RowShareLock', 'RowExclusiveLock')
+    )
+    """
+)
 
 
 async def renew(tx: AsyncConnection, term: Term, lease_seconds: float = LEASE_SECONDS) -> Term | None:

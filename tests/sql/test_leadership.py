@@ -2,10 +2,21 @@
 
 import asyncio
 
+import pytest
 from sqlalchemy import text
 
+from queues.errors import DatabaseError
 from queues.sql.database import Database
-from queues.sql.leadership import LeaseTrust, Term, elect, holder, renew, resign
+from queues.sql.leadership import (
+    MARGIN_SECONDS,
+    LeaseTrust,
+    Term,
+    check_term,
+    elect,
+    holder,
+    renew,
+    resign,
+)
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 
 
@@ -35,6 +46,30 @@ async def test_a_lease_that_ended_is_taken_by_a_new_term(muster: Database) -> No
     await let_it_expire(muster)
     terms = await asyncio.gather(*(attempt(muster, holder) for holder in "bcde"))
     assert [term.number for term in terms if term is not None] == [2]
+
+
+async def test_a_writer_of_an_old_term_whose_process_stands_still_keeps_nobody_from_leading(
+    muster: Database, database: str
+) -> None:
+    old = await attempt(muster, "a")
+    assert old is not None
+    # As one that was stopped between two messages of a statement: no timeout of Postgres ends it.
+    frozen = await Database.connect(database, statement_timeout=0, idle_timeout=0)
+
+    async def write_on() -> None:
+        async with frozen.transaction() as writing:
+            await check_term(writing, old)
+            async with muster.transaction() as tx:
+                await tx.execute(text("SELECT pg_sleep(:seconds)"), {"seconds": MARGIN_SECONDS})
+            await let_it_expire(muster)
+            assert await attempt(muster, "b") == Term(holder="b", number=2)
+            await check_term(writing, old)
+
+    try:
+        with pytest.raises(DatabaseError):
+            await write_on()
+    finally:
+        await frozen.close()
 
 
 async def test_a_term_is_renewed_until_it_ends_and_not_afterwards(muster: Database) -> None:

@@ -1,9 +1,10 @@
 """How pods ended is stored before they go, so that nothing that succeeded runs twice."""
 
 from collections.abc import Callable
+from itertools import count
 
 from deploy.local.stack import Stack
-from tests.e2e.support.api_paths import condition, path
+from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.gang_kinds import finish, made
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
@@ -41,17 +42,26 @@ def test_a_task_that_succeeded_and_was_deleted_while_muster_was_down_is_not_run_
 
 
 def namespace_is_held(sandbox: Sandbox) -> None:
-    """A namespace that is deleted waits for the API that Muster announces."""
-    name = f"{sandbox.name}-gone"
-    sandbox.api.create(path("Namespace", ""), {"metadata": {"name": name}})
-    sandbox.api.delete(path("Namespace", "", name))
-    sandbox.wait(
-        lambda: (
-            condition(sandbox.get("Namespace", name), "NamespaceDeletionDiscoveryFailure").get("status")
-            == "True"
-        ),
-        "the namespace to wait",
-    )
+    """A namespace that is deleted waits for the API that Muster announces, once the API server misses it."""
+    attempts = count()
+
+    def is_held() -> bool:
+        name = f"{sandbox.name}-gone-{next(attempts)}"
+        sandbox.api.create(path("Namespace", ""), {"metadata": {"name": name}})
+        sandbox.api.delete(path("Namespace", "", name))
+
+        def found() -> Document | None:
+            return sandbox.find("Namespace", name)
+
+        def said(namespace: Document) -> bool:
+            return condition(namespace, "NamespaceDeletionDiscoveryFailure").get("status") == "True"
+
+        sandbox.wait(
+            lambda: (namespace := found()) is None or said(namespace), "the namespace to go, or to wait"
+        )
+        return found() is not None
+
+    sandbox.wait(is_held, "a namespace to wait")
 
 
 def test_a_pod_that_ends_well_only_because_it_is_stopped_has_not_succeeded(sandbox: Sandbox) -> None:
