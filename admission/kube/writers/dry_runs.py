@@ -153,8 +153,9 @@ class DryRunWriter:
     async def _try(self, key: TemplateKey) -> None:
         await self._limiter.wait()
         example = self._example(key)
-        if example is None:
+        if example is None:  # the answer would never be asked for again
             self.queue.forget(key)
+            self._world.templates.expire(key)
             return self._tell(TemplateFact(key=key))
         try:
             pod = await self._pod(key, example)

@@ -230,6 +230,7 @@ async def test_it_is_asked_anew_when_something_has_changed_and_the_old_answer_ho
     await eventually(lambda: len(server.seen("POST")) == 3, "the failure to be followed by another attempt")
     await eventually(lambda: len(misled.told) > 1, "the new answer")
     assert [told.shape.takes["cpu"] for told in misled.told if told.shape] == [7000, 9000]
+    await eventually(lambda: not misled.writer.queue.is_busy(), "the attempt to be over")
     misled.writer.ask_anew()
     assert not misled.writer.queue.is_busy()
 
