@@ -153,8 +153,6 @@ class WireResourceClaim(WireStruct):
     """Devices that a pod claims."""
 
     name: str = ""
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
 
 
 class WireSchedulingGate(WireStruct):

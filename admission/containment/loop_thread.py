@@ -46,6 +46,6 @@ def _settle(answer: asyncio.Future[T], task: asyncio.Task[T]) -> None:
         answer.cancel()
     elif (error := task.exception()) is not None:
         answer.set_exception(error)
-        answer.exception()  # nobody may be left to hear it
+        answer.exception()  # the caller may have been cancelled, and hears nothing
     else:
         answer.set_result(task.result())

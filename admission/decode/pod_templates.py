@@ -1,8 +1,9 @@
 """Pod templates → pod sets: what the pods that are made from one will ask for. Pure; what cannot be used says why."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +14,7 @@ from admission.wire import WireMetadata, WirePodTemplate, WireStruct
 from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
+from queues.api.node_affinity import unpinned
 from queues.api.reading.user_values import UserValues, number, resource_problem
 from queues.api.validation.pod_rules import beyond_nodes
 from queues.resources import Resources, in_bytes, scale, show
@@ -95,6 +97,11 @@ def directed_by(template: bytes) -> AdmissionId | None:
         return None
     written = number(((meta and meta.annotations) or {}).get(names.ADMISSION_ID))
     return None if written is None else AdmissionId(written)
+
+
+def affinity_as_written(template: bytes, affinity: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The affinity in a template without the nodes that an admission wrote; {}: its owner asked for nothing."""
+    return affinity or {} if directed_by(template) is None else unpinned(affinity)
 
 
 class _AffinityPaths(WireStruct):

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.pod_templates import directed_by
+from admission.decode.pod_templates import affinity_as_written
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodShape
 from admission.wire import WirePod, WireStruct
 from queues.api import names
-from queues.api.node_affinity import unpinned
 from queues.api.reading.user_values import LONGEST_MESSAGE, UserValues, shortened
 from queues.errors import ApiError, ApiRefused
 
@@ -24,7 +23,7 @@ _OF_ONE_RUN: Final = ("command", "args")
 
 #: What begins an answer and differs from one dry run to the next: the name that the pod would have had.
 _NAMED: Final = re.compile(r'^[Pp]ods? "[^"]*" is (?:forbidden|invalid): ')
-#: Refusals that say nothing of the pod: Muster may not ask, or somebody's webhook does not take part.
+#: Refusals that say nothing of the pod: Muster may not ask, or a webhook does not take part.
 _SAYS_NOTHING: Final = ('cannot create resource "pods"', "does not support dry run")
 #: Unauthorized, and such.
 _OF_THE_CALLER: Final = (401, 405, 408)
@@ -43,7 +42,6 @@ class _Template(msgspec.Struct):
 _TEMPLATE: Final = msgspec.json.Decoder(_Template)
 _CONTAINERS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _AFFINITY: Final = msgspec.json.Decoder(dict[str, Any] | None)
-_NONE: Final = b"null"
 _POD: Final = msgspec.json.Decoder(WirePod)
 
 
@@ -56,15 +54,14 @@ def template_digest(template: bytes) -> str:
     try:
         read = _TEMPLATE.decode(template)
         spec: dict[str, Any] = dict(read.spec)
-        affinity = _AFFINITY.decode(spec.pop("affinity", _NONE))
-        said_of_nodes = affinity if directed_by(template) is None else unpinned(affinity)
+        affinity = affinity_as_written(template, _AFFINITY.decode(spec.pop("affinity", b"null")))
         for field in ("containers", "initContainers"):
             if field in spec:
                 spec[field] = [_of_every_run(each) for each in _CONTAINERS.decode(spec[field])]
     except (msgspec.DecodeError, RecursionError):
         return ""
     meta = read.metadata or _Metadata()
-    said = [_of_every_job(meta.labels), _of_every_job(meta.annotations), said_of_nodes or None]
+    said = [_of_every_job(meta.labels), _of_every_job(meta.annotations), affinity]
     return blake2b(msgspec.json.encode((said, spec), order="deterministic"), digest_size=8).hexdigest()
 
 

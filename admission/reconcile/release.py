@@ -273,9 +273,7 @@ def _releases(
 
 def _pod_set(state: WorkloadState, fact: WorkloadFact | None, name: str) -> PodSet | None:
     """A Job's pod set of that name, as its pods are made; None: the object is no Job, or has no such set."""
-    if fact is None or not fact.pod_sets:
-        return None
-    return next((pods for pods in state.workload.pod_sets if pods.name == name), None)
+    return state.workload.pod_set(name) if fact is not None and fact.pod_sets else None
 
 
 def _rank(pod: PodFact) -> tuple[int, list[str | int]]:

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.pod_templates import directed_by
+from admission.decode.pod_templates import affinity_as_written
 from admission.volcano_jobs.job import read_job
 from admission.volcano_jobs.pods import PodRules, PodSettings, pod_manifest
 from admission.wire import WireMetadata
 from queues.api import names
-from queues.api.node_affinity import unpinned
 from queues.workload import AdmissionId, NodeName
 
 Document = dict[str, Any]
@@ -29,9 +28,8 @@ def pod_of_job(job: WireMetadata, template: bytes) -> Document:
     """
     read = msgspec.json.decode(template)
     spec = dict(read["spec"])
-    if directed_by(template) is not None:
-        affinity = unpinned(spec.pop("affinity", None))
-        spec |= {"affinity": affinity} if affinity else {}
+    if affinity := affinity_as_written(template, spec.pop("affinity", None)):
+        spec["affinity"] = affinity
     said = read.get("metadata") or {}
     labels, annotations = (_without_own(said.get(each)) for each in ("labels", "annotations"))
     owner = {

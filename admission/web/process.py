@@ -71,9 +71,8 @@ async def _tell(is_open: asyncio.Event) -> None:
 
 
 def _say_open() -> None:
-    with suppress(
-        BrokenPipeError
-    ):  # the process that started this one has ended: so does this one, by its input
+    # Broken: the process that started this one has ended, and so does this one, by its input.
+    with suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), OPEN)
 
 

@@ -1,4 +1,4 @@
-"""The read API for users, with what it needs to know who asks and what there is; it runs in a process of its own."""
+"""The read API for users, with its users' rights and its certificates; it runs in a process of its own."""
 
 import asyncio
 import logging

@@ -28,7 +28,7 @@ class Recreations:
         """Stored intents of a workload."""
         if key not in self._of:
             return ()
-        return tuple(self.stored[uid] for uid in sorted(self._of.get(key, ())))
+        return tuple(self.stored[uid] for uid in sorted(self._of[key]))
 
     def workloads(self) -> set[WorkloadKey]:
         """Workloads with pods to recreate."""

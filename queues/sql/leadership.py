@@ -118,7 +118,7 @@ async def elect(
     return Term(holder=holder, number=number, lease=lease)
 
 
-#: Whoever else has locked rows of the fence is a writer of an old term, for the lease is locked.
+#: Every other session that has locked rows of the fence is a writer of an old term, for the lease is locked.
 _END_OLD_WRITERS: Final = text(
     """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -3,7 +3,7 @@
 Statements are built once, at import, and executed with ``UnnestRows.rows``: building them costs more than running them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final
@@ -17,6 +17,8 @@ from sqlalchemy import (
     DateTime,
     FromClause,
     Integer,
+    Row,
+    Select,
     Table,
     Text,
     and_,
@@ -29,6 +31,7 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, Insert, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import TableValuedAlias
 from sqlalchemy.types import TypeEngine
 
@@ -126,6 +129,15 @@ def same(
 ) -> ColumnElement[bool]:
     """Condition: these columns are equal in both; none named: kind and uid of the workload are."""
     return and_(*(left.c[name] == right.c[name] for name in names or ("kind", "uid")))
+
+
+async def parts(
+    tx: AsyncConnection, question: Select[Any], size: int = 200
+) -> AsyncIterator[Sequence[Row[*tuple[Any, ...]]]]:
+    """Rows of a question with a large answer: other tasks get their turn between two parts of it."""
+    async with tx.stream(question, execution_options={"yield_per": size}) as result:
+        async for part in result.partitions():
+            yield part
 
 
 #: Workloads by key, for ``KEYS.rows(key_rows(…))``.

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
-import yaml
 
 from deploy.local.processes import free_port
 from queues.api.api_resources import JOBS, QUEUES
@@ -35,6 +34,7 @@ from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.bench import processes
 from tests.bench.model_objects import PAUSED, ClusterSize, queue
 from tests.bench.report import Mark
+from tests.chaos.cluster.kubeconfig import write_kubeconfig
 
 #: Seconds that any phase may take.
 _PATIENCE: Final = 900.0
@@ -185,7 +185,7 @@ class _Cluster:
         self.size = figures.size
         self.leader: subprocess.Popen[bytes] | None = None
         self.http = ""
-        self.kubeconfig = _kubeconfig(place, model)
+        self.kubeconfig = write_kubeconfig(place / "kubeconfig", model)
 
     async def first_start(self, stack: ExitStack) -> None:
         self._start(stack, "first")
@@ -405,17 +405,3 @@ def _model(size: ClusterSize) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
-
-
-def _kubeconfig(place: Path, server: str) -> Path:
-    path = place / "kubeconfig"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "model",
-        "contexts": [{"name": "model", "context": {"cluster": "model", "user": "model"}}],
-        "clusters": [{"name": "model", "cluster": {"server": server}}],
-        "users": [{"name": "model", "user": {"token": "none"}}],
-    }
-    path.write_text(yaml.safe_dump(document))
-    return path

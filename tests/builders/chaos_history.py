@@ -284,6 +284,18 @@ def _group_runs(story: Story) -> None:
     story.change(GROUP, "podgroups", LEADER, lambda group: group.update(status={"phase": "Completed"}))
 
 
+def add_worker(story: Story, uid: str) -> None:
+    """The pod of the Job's only task is made and let go."""
+    worker = pod("v-worker-0", uid, 1, ownerReferences=[{"uid": JOB, "controller": True}])
+    worker["metadata"]["annotations"] = {
+        names.TASK_SPEC: "worker",
+        names.TASK_INDEX: "0",
+        names.JOB_VERSION: "0",
+    }
+    let_go(worker, 2, "worker/0")
+    story.put("pods", worker, LEADER)
+
+
 def _job_runs(story: Story) -> None:
     tasks = [{"name": "worker", "replicas": 1, "template": {"spec": pod("", "", 1)["spec"]}}]
     spec = {"minAvailable": 1, "queue": QUEUE, "tasks": tasks}
@@ -300,14 +312,7 @@ def _job_runs(story: Story) -> None:
         ("postings", None, posting(3, "admit", 2, 3, 1000)),
         ("decisions", None, decision(3, "admit", 2, 3)),
     )
-    worker = pod("v-worker-0", WORKER, 1, ownerReferences=[{"uid": JOB, "controller": True}])
-    worker["metadata"]["annotations"] = {
-        names.TASK_SPEC: "worker",
-        names.TASK_INDEX: "0",
-        names.JOB_VERSION: "0",
-    }
-    let_go(worker, 2, "worker/0")
-    story.put("pods", worker, LEADER)
+    add_worker(story, WORKER)
     story.change(WORKER, "pods", SCHEDULER, bind)
     running = {"state": {"phase": "Running"}}
     story.change(JOB, "jobs.batch.volcano.sh", LEADER, lambda job: job.update(status=running))

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.table import NodeTable
 from admission.engine.preemption.candidates import Candidate, VictimCandidates
-from admission.engine.preemption.held_admission import ChargesByShape
-from admission.engine.preemption.running import victim_candidates
+from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue
@@ -83,6 +84,18 @@ def candidates_in(snapshot: Snapshot, tree: QueueTree) -> VictimCandidates:
     shapes = ChargesByShape()
     held = {number: shapes.hold(admission) for number, admission in snapshot.admissions.items()}
     return victim_candidates(snapshot, tree, held)
+
+
+def victim_candidates(
+    snapshot: Snapshot, tree: QueueTree, held_admissions: Mapping[AdmissionId, HeldAdmission]
+) -> VictimCandidates:
+    """Candidates among all running workloads, from nothing. ``held_admissions``: every admission."""
+    open_admissions = OpenAdmissions()
+    for number, held in held_admissions.items():
+        open_admissions.update(number, None, held.admission)
+    running = RunningWorkloads(tree, open_admissions, held_admissions)
+    running.mark_dirty(held.admission.workload for held in held_admissions.values())
+    return running.candidates(snapshot)
 
 
 def candidate_of(work: Running, tree: QueueTree) -> Candidate:

@@ -16,6 +16,7 @@ from tests.builders.chaos_history import (
     QUEUE,
     WORKER,
     Story,
+    add_worker,
     admission,
     bind,
     decision,
@@ -214,27 +215,16 @@ def a_pod_is_let_go_before_its_admission() -> History:
     return replace(history, began=history.began - 5)
 
 
-def another_worker(story: Story, uid: str) -> None:
-    again = pod("v-worker-0", uid, 1, ownerReferences=[{"uid": JOB, "controller": True}])
-    again["metadata"]["annotations"] = {
-        names.TASK_SPEC: "worker",
-        names.TASK_INDEX: "0",
-        names.JOB_VERSION: "0",
-    }
-    let_go(again, 2, "worker/0")
-    story.put("pods", again, LEADER)
-
-
 def two_pods_have_one_seat() -> History:
     story = good_story()
-    another_worker(story, "uid-again")
+    add_worker(story, "uid-again")
     return story.history()
 
 
 def a_task_runs_again_after_its_success() -> History:
     story = good_story()
     story.change(WORKER, "pods", "kubelet", succeed)
-    another_worker(story, "uid-again")
+    add_worker(story, "uid-again")
     return story.history()
 
 

@@ -12,7 +12,6 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import size_of
 from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.rules import ReclaimDepth
-from admission.engine.preemption.running import victim_candidates
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
@@ -31,6 +30,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.running_work import victim_candidates
 from tests.vectors import quota_tree
 from tests.vectors.fair_sharing import FairSharingRights, FairSharingVictims, ShareRule
 

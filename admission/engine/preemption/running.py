@@ -31,7 +31,7 @@ class RunningWorkloads:
         open_admissions: OpenAdmissions,
         held_admissions: Mapping[AdmissionId, HeldAdmission],
     ) -> None:
-        """``open_admissions``, ``held_admissions``: of the snapshot; who changes them says ``mark_dirty``."""
+        """``open_admissions``, ``held_admissions``: of the snapshot. Their changes are told by ``mark_dirty``."""
         self.held_admissions = held_admissions
         self._tree = tree
         self._open_admissions = open_admissions
@@ -154,15 +154,3 @@ class RunningWorkloads:
             found.disruptions_left.append(max(0, budget.allowed - uncounted))
             for key, pods in budget.pods.items():
                 found.budgets.setdefault(key, []).append(BudgetedPods(index, pods))
-
-
-def victim_candidates(
-    snapshot: Snapshot, tree: QueueTree, held_admissions: Mapping[AdmissionId, HeldAdmission]
-) -> VictimCandidates:
-    """Candidates among all running workloads, from nothing. ``held_admissions``: every admission."""
-    open_admissions = OpenAdmissions()
-    for number, held in held_admissions.items():
-        open_admissions.update(number, None, held.admission)
-    running = RunningWorkloads(tree, open_admissions, held_admissions)
-    running.mark_dirty(held.admission.workload for held in held_admissions.values())
-    return running.candidates(snapshot)

@@ -6,7 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from admission.kube.client.client import Client
-from queues.errors import ApiUnavailable, EvictionRefused
+from queues.errors import ApiError, ApiUnavailable, EvictionRefused
+from queues.reason_codes import ReasonCode
 
 #: What the API server says of a pod that more than one budget selects; the status is that of an internal error.
 _SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
@@ -45,3 +46,8 @@ async def evict(
         if _SEVERAL_BUDGETS not in str(error.facts.get("reason")):
             raise
         await client.delete(path, uid=uid, resource_version=resource_version, check_lease=check_lease)
+
+
+def code_of(error: ApiError, otherwise: ReasonCode) -> ReasonCode:
+    """The code of a reason about a pod that was not removed: a budget keeps it, or what the writer says otherwise."""
+    return ReasonCode.EVICTION_REFUSED if isinstance(error, EvictionRefused) else otherwise

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from admission.facts import Change, FactKind, PodFact
 from admission.kube.client.client import Client
-from admission.kube.client.eviction import evict
+from admission.kube.client.eviction import code_of, evict
 from admission.kube.writers.awaited_seats import UnwantedWrite
 from admission.kube.writers.work_queue import Step, WorkQueue, pause_after
 from admission.reconcile.pod_manifest import manifest_of
@@ -35,7 +35,7 @@ from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
 from queues.api.api_resources import PODS
-from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, EvictionRefused, NotFound
+from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
@@ -313,8 +313,7 @@ class RecreationWriter:
         self.queue.back_off(pod)
         if isinstance(error, ApiRefused):
             reason = str(error.facts.get("reason", error))
-            refused = isinstance(error, EvictionRefused)
-            code = ReasonCode.EVICTION_REFUSED if refused else ReasonCode.RECREATION_REFUSED
+            code = code_of(error, ReasonCode.RECREATION_REFUSED)
             self.problems[key] = Reason(code=code, message=reason)
             self._requeue(key)
             self._refused[key] = pod.uid

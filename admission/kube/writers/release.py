@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.kube.client.client import Client, PatchKind
 from admission.kube.client.errors import does_not_apply
-from admission.kube.client.eviction import evict
+from admission.kube.client.eviction import code_of, evict
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
 from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue, pause_after
 from admission.reconcile.release import LOST, Order, Promised, Verb, json_patch, orders_for, paths_of
@@ -23,7 +23,7 @@ from admission.world.world import World
 from queues.api import names
 from queues.api.api_resources import JOBS, NODES, PODS
 from queues.api.json_patch import Step
-from queues.errors import ApiError, ApiRefused, Conflict, EvictionRefused, NotFound
+from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import NodeName, WorkloadKey
@@ -254,9 +254,9 @@ class ReleaseWriter:
         changed = self.awaited.drop_if_undone(key, order.uid)
         if isinstance(error, ApiRefused) and key not in self.problems:
             reason = str(error.facts.get("reason", error))
-            refused = isinstance(error, EvictionRefused)
-            code = ReasonCode.EVICTION_REFUSED if refused else ReasonCode.RELEASE_REFUSED
-            self.problems[key] = Reason(code=code, message=reason if refused else f"{order.name}: {reason}")
+            code = code_of(error, ReasonCode.RELEASE_REFUSED)
+            told = reason if code is ReasonCode.EVICTION_REFUSED else f"{order.name}: {reason}"
+            self.problems[key] = Reason(code=code, message=told)
             changed = True
         if changed:
             self._requeue(key)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.client.eviction import evict
+from admission.kube.client.eviction import code_of, evict
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
 from admission.kube.writers.companion_objects import Companions, NameTaken
 from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue
@@ -30,7 +30,6 @@ from queues.errors import (
     ApiError,
     ApiRefused,
     Conflict,
-    EvictionRefused,
     Fenced,
     InvalidDocument,
     NotFound,
@@ -218,9 +217,7 @@ class JobPods:
         except (NotFound, Conflict):
             return False  # it is gone, or another one has its name
         except ApiError as error:
-            refused = isinstance(error, EvictionRefused)
-            code = ReasonCode.EVICTION_REFUSED if refused else ReasonCode.POD_REFUSED
-            self._failed(report, error, code)
+            self._failed(report, error, code_of(error, ReasonCode.POD_REFUSED))
             return False
         return True
 

@@ -1,6 +1,6 @@
 """What pod templates become, as dry runs told, and which workloads have them. Pure.
 
-A template that nobody has asked about holds its workloads back for a bounded time; then they are decided on as they
+A template that was not asked about yet holds its workloads back for a bounded time; then they are decided on as they
 are written. Not stored: a new leader asks again.
 """
 
@@ -120,7 +120,7 @@ class TemplateIndex:
         )
 
     def is_told(self, key: TemplateKey) -> bool:
-        """Whether nobody waits for what the API server tells of a template: it has told, or takes too long."""
+        """Whether no workload waits for what the API server tells of a template: it has told, or takes too long."""
         return key in self._facts
 
     def take_outdated(self) -> list[TemplateKey]:

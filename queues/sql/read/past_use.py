@@ -8,15 +8,15 @@ there, and "up to one posting" has one meaning.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Row, Select, bindparam, func, select, text
+from sqlalchemy import Row, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import NO_PAST, SLOTS, PastUse, UsageHolder, oldest_block, weigh_slot
-from queues.sql.statements import NUMBER, moment, names
+from queues.sql.statements import NUMBER, moment, names, parts
 from queues.sql.tables import past_use_marks, past_use_sums, postings
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
@@ -254,17 +254,11 @@ async def _read_stored(
         sums.block >= oldest_block(now, half_life),
         sums.queue == func.any(names(queue for queue, each in half_lives.items() if half_life in each)),
     )
-    async for row in _streamed(tx, asked):
-        holder = UsageHolder(QueueName(row.queue), row.username, half_life)
-        account = Account(FlavorName(row.flavor), row.resource)
-        rows.setdefault(holder, defaultdict(Counter))[account][row.block] += int(row.units)
-
-
-async def _streamed(tx: AsyncConnection, question: Select[Any]) -> AsyncIterator[Row[Any]]:
-    async with tx.stream(question, execution_options={"yield_per": _PART}) as result:
-        async for part in result.partitions():
-            for row in part:
-                yield row
+    async for part in parts(tx, asked, _PART):
+        for row in part:
+            holder = UsageHolder(QueueName(row.queue), row.username, half_life)
+            account = Account(FlavorName(row.flavor), row.resource)
+            rows.setdefault(holder, defaultdict(Counter))[account][row.block] += int(row.units)
 
 
 def _with_totals(sums: BlockSums) -> dict[Account, dict[int, int]]:

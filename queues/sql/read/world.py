@@ -1,11 +1,11 @@
 """Everything open, as the world of a new leader starts from it, and rows as values for all readers. SELECT only."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, Text, any_, bindparam, cast, func, select
+from sqlalchemy import ColumnElement, Row, Text, any_, bindparam, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,7 +16,7 @@ from queues.sql.leadership import CONTROLLER
 from queues.sql.read.displacements import displacements
 from queues.sql.read.rows import Eviction, StoredReason
 from queues.sql.seat_columns import SEAT_NAMES, from_columns
-from queues.sql.statements import NUMBER, attributes
+from queues.sql.statements import NUMBER, attributes, parts
 from queues.sql.tables import (
     admissions,
     backoffs,
@@ -34,8 +34,6 @@ from queues.sql.tables import (
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 
-#: Rows of a part.
-_PART: Final = 200
 #: Workloads in a row that is about many of them, about, and such rows of a part.
 _TOGETHER: Final = 2000
 _PART_OF_MANY: Final = 2
@@ -82,7 +80,7 @@ async def read_admissions(tx: AsyncConnection, which: ColumnElement[bool]) -> Ad
     )
     found: list[Admission] = []
     evictions: dict[AdmissionId, Eviction] = {}
-    async for part in _parts(tx, statement):
+    async for part in parts(tx, statement):
         for row in part:
             found.append(_admission(row, AdmissionState(row.state), row.ended))
             if row.evicted_at is not None:
@@ -127,15 +125,6 @@ def _eviction(row: Row[Any]) -> Eviction:
     )
 
 
-async def _parts(
-    tx: AsyncConnection, statement: Select[Any], size: int = _PART
-) -> AsyncIterator[Sequence[Row[*tuple[Any, ...]]]]:
-    """Rows of a question with a large answer: other tasks get their turn between two parts of it."""
-    async with tx.stream(statement, execution_options={"yield_per": size}) as result:
-        async for part in result.partitions():
-            yield part
-
-
 def key_of(kind: str, uid: str) -> WorkloadKey:
     """Key of the workload that a row is about."""
     return WorkloadKey(WorkloadKind(kind), uid)
@@ -164,7 +153,7 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
                     workload=key_of(row.kind, row.uid),
                     **attributes(row, "pod_set", "ordinal", "pod_uid", "phase", "exit_code", "version"),
                 )
-                async for part in _parts(
+                async for part in parts(
                     tx, select(outcomes).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid)
                 )
                 for row in part
@@ -172,13 +161,13 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
         ),
         setbacks={
             key_of(row.kind, row.uid): _setbacks(row)
-            async for part in _parts(tx, select(backoffs))
+            async for part in parts(tx, select(backoffs))
             for row in part
         },
         claims=await open_claims(tx),
         job_states={
             key_of(kind, uid): state
-            async for part in _parts(tx, select(*job_states.c["kind", "uid", "state"]))
+            async for part in parts(tx, select(*job_states.c["kind", "uid", "state"]))
             for kind, uid, state in part
         },
         reasons=await _reasons(tx),
@@ -214,7 +203,7 @@ _ARRIVALS = select(
 async def _arrivals(tx: AsyncConnection) -> dict[WorkloadKey, int]:
     """Number of each workload that is known."""
     found: dict[WorkloadKey, int] = {}
-    async for part in _parts(tx, _ARRIVALS, _PART_OF_MANY):
+    async for part in parts(tx, _ARRIVALS, _PART_OF_MANY):
         for kind, uids, numbers in part:
             of_kind = WorkloadKind(kind)
             found.update(zip((WorkloadKey(of_kind, uid) for uid in uids), numbers, strict=True))
@@ -236,7 +225,7 @@ async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
     """Why workloads wait. Those that wait for the same share one value, as they do in the engine's answers."""
     shared: dict[tuple[str, str, str], Reason] = {}
     found: dict[WorkloadKey, Reason] = {}
-    async for part in _parts(tx, _REASONS):
+    async for part in parts(tx, _REASONS):
         for kind, code, message, facts, uids in part:
             reason = shared.get((code, message, facts))
             if reason is None:

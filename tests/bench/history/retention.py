@@ -15,14 +15,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from admission.containment.decider import Decider
-from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Fact, WorkloadFact
-from admission.failpoints import armed
 from admission.history.keeper import HistoryKeeper
-from admission.workloads.inputs import Timeouts
-from admission.world.world import World
 from queues.quota.queue import ROOT, QueuePolicy
 from queues.sql import leadership
 from queues.sql.database import Database, migrate, raw_connection
@@ -30,9 +25,9 @@ from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.partitions import WEEK, ensure_partitions
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import Term
-from queues.sql.read.world import load_world
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.bench.report import Mark
+from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import TEAM, gone, job, node, queue, seen
 
 DAY: Final = 86_400
@@ -168,22 +163,10 @@ class _Leader:
             node("n1", count=100_000),
             *self.running,
         ]
-        async with self.database.snapshot() as tx:
-            rows = await load_world(tx)
-        world = World(rows, Timeouts())
-        world.begin(rows.queues, rows.nodes, [seen(fact) for fact in facts])
+        world = await begun_world(self.database, facts)
         await recall(self.database, world)
         await look_back(self.database, world, self.now)
-        self.cycle = Cycle(
-            self.database,
-            self.term,
-            world,
-            awaited=lambda key: {},
-            transitions=lambda world, keys, now: (),
-            clock=lambda: self.now,
-            decider=Decider(DecisionThread(60.0), keep=lambda snapshot: None),
-            failpoint=armed(None),
-        )
+        self.cycle = cycle_over(self.database, self.term, world, lambda: self.now)
         await self.cycle.turn()
 
     async def live(self, jobs: int) -> None:

@@ -28,6 +28,19 @@ _STARTS: Final = (0.02, 0.25)
 _ENDS: Final = (0.02, 0.4)
 
 
+def unfinished_pod(pod: Document) -> str:
+    """What is still to come of a pod by itself; empty: nothing."""
+    meta, phase = pod["metadata"], pod["status"].get("phase")
+    about = f"pod {meta['namespace']}/{meta['name']}"
+    if "deletionTimestamp" in meta:
+        return f"{about} is being deleted"
+    if phase == "Pending" and pod["spec"].get("nodeName"):
+        return f"{about} is being started"
+    if phase == "Running" and RUN_SECONDS in (meta.get("annotations") or {}):
+        return f"{about} has not ended"
+    return ""
+
+
 @dataclass(slots=True)
 class Components:
     """All of them."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from queues.api.api_resources import JOBS, PODS
-from tests.chaos.cluster.components import RUN_SECONDS, Components
+from tests.chaos.cluster.components import Components, unfinished_pod
 from tests.chaos.cluster.http_server import ModelApiServer
 from tests.chaos.cluster.kubeconfig import write_kubeconfig
 from tests.chaos.cluster.line_faults import LineFaults, Spell, Trouble
@@ -64,14 +64,8 @@ class ModelCluster:
 
     def unfinished(self) -> str:
         for pod in self._store.all(PODS):
-            meta, phase = pod["metadata"], pod["status"]["phase"]
-            about = f"pod {meta['namespace']}/{meta['name']}"
-            if "deletionTimestamp" in meta:
-                return f"{about} is being deleted"
-            if phase == "Pending" and pod["spec"].get("nodeName"):
-                return f"{about} is being started"
-            if phase == "Running" and RUN_SECONDS in (meta.get("annotations") or {}):
-                return f"{about} has not ended"
+            if found := unfinished_pod(pod):
+                return found
         for job in self._store.all(JOBS):
             if "deletionTimestamp" in job["metadata"]:
                 return f"Job {job['metadata']['name']} is being deleted"

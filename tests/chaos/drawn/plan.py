@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from admission.failpoints import POINTS, RECREATION_POINTS
@@ -232,24 +233,14 @@ def _struck_commit(draw: random.Random, replicas: Sequence[str]) -> PlannedFault
     )
 
 
-def _api_line(draw: random.Random, replicas: Sequence[str]) -> PlannedFault:
+def _line(name: str, longest: float, draw: random.Random, replicas: Sequence[str]) -> PlannedFault:
+    """The way to a server is cut or held up for at most so many seconds."""
     line = draw.choice((Line.CUT, Line.NO_REQUESTS, Line.NO_ANSWERS))
     return PlannedFault(
         at=_at(draw),
-        name="api-server-line",
+        name=name,
         target=_whom(draw, replicas),
-        seconds=draw.uniform(0.3, 2.5),
-        detail={"line": line.value},
-    )
-
-
-def _postgres_line(draw: random.Random, replicas: Sequence[str]) -> PlannedFault:
-    line = draw.choice((Line.CUT, Line.NO_REQUESTS, Line.NO_ANSWERS))
-    return PlannedFault(
-        at=_at(draw),
-        name="postgres-line",
-        target=_whom(draw, replicas),
-        seconds=draw.uniform(0.3, 3.0),
+        seconds=draw.uniform(0.3, longest),
         detail={"line": line.value},
     )
 
@@ -318,8 +309,8 @@ _KINDS: Final[tuple[tuple[_Draw, int], ...]] = (
     (_failpoint, 5),
     (_struck_write, 5),
     (_struck_commit, 5),
-    (_api_line, 3),
-    (_postgres_line, 3),
+    (partial(_line, "api-server-line", 2.5), 3),
+    (partial(_line, "postgres-line", 3.0), 3),
     (_postgres_slow, 2),
     (_postgres_killed, 2),
     (_postgres_state, 2),

@@ -1,6 +1,7 @@
 """A way for bytes between one replica and a server, which can be cut, or held up in one direction or both."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -36,7 +37,7 @@ class Connection:
 
 
 @dataclass(slots=True)
-class Link:
+class Link(ABC):
     """The way of one replica to one server. A kind of server has a class of its own."""
 
     replica: str
@@ -47,9 +48,9 @@ class Link:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _listening: asyncio.AbstractServer | None = None
 
+    @abstractmethod
     async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to the server. Raises OSError."""
-        raise NotImplementedError
 
     def sends(self, connection: Connection, chunk: bytes) -> bool:
         """Whether bytes go on to the server; else the connection breaks."""

@@ -34,7 +34,7 @@ from queues.api.api_resources import (
     VOLCANO_JOBS,
 )
 from queues.errors import ApiError
-from tests.chaos.cluster.components import RUN_SECONDS
+from tests.chaos.cluster.components import RUN_SECONDS, unfinished_pod
 from tests.chaos.drawn.plan import UserAction
 from tests.chaos.history import Document, ObjectChange
 from tests.chaos.network.interception import Interception
@@ -185,14 +185,8 @@ class RealCluster:
         if self._doing:
             return "a user is at work"
         for pod in self._watch.current(PODS):
-            meta, phase = pod["metadata"], pod["status"].get("phase")
-            about = f"pod {meta['namespace']}/{meta['name']}"
-            if "deletionTimestamp" in meta:
-                return f"{about} is being deleted"
-            if phase == "Pending" and pod["spec"].get("nodeName"):
-                return f"{about} is being started"
-            if phase == "Running" and RUN_SECONDS in (meta.get("annotations") or {}):
-                return f"{about} has not ended"
+            if found := unfinished_pod(pod):
+                return found
         return ""
 
     # ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────

@@ -10,14 +10,10 @@ from sqlalchemy import text
 
 from admission import cycle
 from admission.apply import Applied, TurnPlan, apply
-from admission.containment.decider import Decider
-from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
 from admission.facts import Change, Fact, WorkloadFact
 from admission.failpoints import armed
 from admission.turn_report import TurnReport
-from admission.workloads.inputs import Timeouts
-from admission.world.world import World
 from queues.admissions import Admission, Seat
 from queues.errors import DataRefused, Fenced
 from queues.plan import Admit, Plan
@@ -29,6 +25,7 @@ from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.read.world import load_world
 from queues.workload import NO_FLAVOR, NodeName, QueueName, WorkloadKey, WorkloadKind
+from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -63,20 +60,8 @@ class Ring:
 
     async def begin(self, *facts: Fact) -> None:
         """A world read from the database and these objects."""
-        async with self.database.snapshot() as tx:
-            rows = await load_world(tx)
-        world = World(rows, Timeouts())
-        world.begin(rows.queues, rows.nodes, [seen(fact) for fact in facts])
-        self.cycle = Cycle(
-            self.database,
-            self.term,
-            world,
-            awaited=lambda key: {},
-            transitions=lambda world, keys, now: (),
-            clock=lambda: self.now,
-            decider=Decider(DecisionThread(60.0), keep=lambda snapshot: None),
-            failpoint=armed(None),
-        )
+        world = await begun_world(self.database, facts)
+        self.cycle = cycle_over(self.database, self.term, world, lambda: self.now)
 
     async def turn(self, *changes: Change | Fact) -> TurnReport:
         report = await self.cycle.turn([each if isinstance(each, Change) else seen(each) for each in changes])
