@@ -208,6 +208,7 @@ class Controller:
             observe=self._metrics.observe,
             address=settings.read_url or "",
             put_off=self._metrics.put_off,
+            observe_dry_run=self._metrics.observe_dry_run,
             decision_thread=DecisionThread(settings.decision_limit_seconds),
             keep_failed_turn=FailedTurns(
                 settings.failed_turns_dir or Path.home() / STATE / "failed-turns", fingerprint()

@@ -101,6 +101,13 @@ class Metrics:
             buckets=WAIT_SECONDS,
             registry=self._registry,
         )
+        self._dry_runs = Histogram(
+            "muster_dry_run_seconds",
+            "Time the API server takes for a dry run of a pod template, in seconds, by its outcome.",
+            ("outcome",),
+            buckets=TURN_SECONDS,
+            registry=self._registry,
+        )
         self._registry.register(_Reading(self._families))
 
     def observe(self, report: TurnReport) -> None:
@@ -136,6 +143,10 @@ class Metrics:
     def put_off(self) -> None:
         """Postgres could not serve a turn."""
         self._put_off += 1
+
+    def observe_dry_run(self, outcome: str, seconds: float) -> None:
+        """The API server was asked what it makes of a pod template."""
+        self._dry_runs.labels(outcome).observe(seconds)
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""

@@ -18,6 +18,7 @@ from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.containment.repeated_failures import RepeatedFailures
 from admission.cycle import Cycle
+from admission.decode.template_trials import DryRunOutcome
 from admission.engine.snapshot import Snapshot
 from admission.history.keeper import HistoryKeeper
 from admission.kube.client.client import Client
@@ -86,6 +87,8 @@ class TermDependencies:
     address: str
     #: Called for each turn that is put off.
     put_off: Callable[[], None]
+    #: Called after each dry run, with the seconds that it took.
+    observe_dry_run: Callable[[DryRunOutcome, float], None]
     decision_thread: DecisionThread
     #: Keeps the snapshot of a turn that cannot be decided; blocks.
     keep_failed_turn: Callable[[Snapshot], Path | None]
@@ -195,7 +198,12 @@ class LeaderTerm:
             failpoint=dependencies.failpoint,
         )
         dry_runs = DryRunWriter(
-            dependencies.client, world, check_lease, rules=dependencies.rules, hand_in=self.informers.hand_in
+            dependencies.client,
+            world,
+            check_lease,
+            rules=dependencies.rules,
+            hand_in=self.informers.hand_in,
+            observe=dependencies.observe_dry_run,
         )
         world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems)
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)

@@ -1,6 +1,7 @@
 """Pod templates that are tried by a dry run: which of them are equal, and what the API server's answers mean. Pure."""
 
 import re
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -27,6 +28,17 @@ _NAMED: Final = re.compile(r'^[Pp]ods? "[^"]*" is (?:forbidden|invalid): ')
 _SAYS_NOTHING: Final = ('cannot create resource "pods"', "does not support dry run")
 #: Unauthorized, and such.
 _OF_THE_CALLER: Final = (401, 405, 408)
+
+
+class DryRunOutcome(StrEnum):
+    """What came of a dry run."""
+
+    #: The API server would make the pod.
+    ACCEPTED = "accepted"
+    #: It would not.
+    REFUSED = "refused"
+    #: It did not tell: no answer in time, an error, or one that says nothing of the pod.
+    UNANSWERED = "unanswered"
 
 
 class _Metadata(WireStruct):

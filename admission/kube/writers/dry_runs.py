@@ -18,7 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.template_trials import refusal_answered, shape_answered, template_digest
+from admission.decode.template_trials import (
+    DryRunOutcome,
+    refusal_answered,
+    shape_answered,
+    template_digest,
+)
 from admission.facts import Change, FactKind, TemplateFact, TemplateKey, WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers.rate_limit import RateLimiter
@@ -57,12 +62,15 @@ class DryRunWriter:
         *,
         rules: PodRules,
         hand_in: Callable[[Change], None],
+        observe: Callable[[DryRunOutcome, float], None],
     ) -> None:
+        """``observe``: called after each dry run, with the seconds that it took."""
         self._client = client
         self._world = world
         self._check_lease = check_lease
         self._rules = rules
         self._hand_in = hand_in
+        self._observe = observe
         self._limiter = RateLimiter(lambda: False, normal=PER_SECOND, when_busy=PER_SECOND)
         #: Templates that are to be asked about, in order, by namespace. Namespaces take turns.
         self._lines: dict[str, dict[TemplateKey, None]] = {}
@@ -162,8 +170,7 @@ class DryRunWriter:
             if pod is None:  # it has changed meanwhile
                 self.queue.back_off(key)
                 return self._tell(TemplateFact(key=key))
-            collection = PODS.path(key.namespace)
-            answer = await self._client.create(collection, pod, dry_run=True, check_lease=self._check_lease)
+            answer = await self._create(key.namespace, pod)
         except (ApiError, InvalidDocument) as error:
             self.queue.back_off(key)
             refusal = refusal_answered(error) if isinstance(error, ApiError) else ""
@@ -173,6 +180,19 @@ class DryRunWriter:
         self.queue.reset(key)
         self.queue.requeue_after(key, ANEW_AFTER)
         return self._tell(TemplateFact(key=key, shape=shape_answered(answer)))
+
+    async def _create(self, namespace: str, pod: dict[str, Any]) -> bytes:
+        """The answer to a dry run. Raises ApiError."""
+        loop, path = asyncio.get_running_loop(), PODS.path(namespace)
+        began = loop.time()
+        try:
+            answer = await self._client.create(path, pod, dry_run=True, check_lease=self._check_lease)
+        except ApiError as error:
+            outcome = DryRunOutcome.REFUSED if refusal_answered(error) else DryRunOutcome.UNANSWERED
+            self._observe(outcome, loop.time() - began)
+            raise
+        self._observe(DryRunOutcome.ACCEPTED, loop.time() - began)
+        return answer
 
     def _example(self, key: TemplateKey) -> WorkloadFact | None:
         """A workload that waits with this template; None: there is none any more."""

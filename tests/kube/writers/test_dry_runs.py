@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from admission.decode.template_trials import DryRunOutcome
 from admission.facts import Change, FactKind, PodDefaultsFact, TemplateFact, WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import dry_runs, work_queue
@@ -39,7 +40,14 @@ class Asking:
         self.api = api
         self.told: list[TemplateFact] = []
         self.world = World(WorldRows(), Timeouts(dry_run=2))
-        self.writer = DryRunWriter(api, self.world, lambda: None, rules=PodRules(), hand_in=self._hand_in)
+        self.outcomes: list[DryRunOutcome] = []
+        self.writer = DryRunWriter(
+            api, self.world, lambda: None, rules=PodRules(), hand_in=self._hand_in, observe=self._observe
+        )
+
+    def _observe(self, outcome: DryRunOutcome, seconds: float) -> None:
+        assert seconds > 0
+        self.outcomes.append(outcome)
 
     def _hand_in(self, change: Change) -> None:
         assert isinstance(change.fact, TemplateFact)
@@ -102,6 +110,7 @@ async def test_jobs_of_one_template_share_a_dry_run_that_shows_what_a_namespace_
     assert told.shape is not None
     assert told.shape.takes == Resources({"cpu": 1000, "memory": 2**30, "pods": 1})
     assert asking.dry_runs() == 1
+    assert asking.outcomes == [DryRunOutcome.ACCEPTED]
     assert all(asking.world.states[fact.key].needs_seats for fact in facts)
     pods = msgspec.json.decode(await asking.api.get(PODS.path(namespace)))
     assert pods["items"] == [], "nothing is stored"
@@ -176,7 +185,8 @@ async def test_failures_are_no_refusals_and_are_tried_again(
     assert misled.world.states[fact.key].needs_seats
     await eventually(lambda: misled.told[-1].refusal == "exceeded quota: team", "the second attempt")
     assert misled.world.states[fact.key].workload.obstacle is not None
-    await eventually(lambda: len(server.seen("POST")) > 2, "the third attempt")
+    await eventually(lambda: len(misled.outcomes) > 2, "the third attempt")
+    assert misled.outcomes[:2] == [DryRunOutcome.UNANSWERED, DryRunOutcome.REFUSED]
 
 
 async def test_templates_beyond_what_can_be_tried_at_once_are_decided_on_as_they_are_written(

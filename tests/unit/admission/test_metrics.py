@@ -130,6 +130,7 @@ def test_every_metric_is_documented() -> None:
     amounts = {(A, GPU): 1}
     metrics.observe(report(pending={(A, "NoFit"): 3}, used=amounts, deserved=amounts, past_use=amounts))
     metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
+    metrics.observe_dry_run("accepted", 0.01)
     page = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text(encoding="utf-8")
     families = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
     shown = {
@@ -155,3 +156,14 @@ def test_failures_are_counted_over_terms() -> None:
     assert (found["muster_workloads_set_aside"], found["muster_decisions_failed_total"]) == (0, 3)
     assert found["muster_terms_ended_total,error=ZeroDivisionError"] == 1
     assert found["muster_turns_put_off_total"] == 1
+
+
+def test_dry_runs_are_counted_by_outcome_with_their_time() -> None:
+    metrics = Metrics()
+    for seconds in (0.01, 0.03):
+        metrics.observe_dry_run("accepted", seconds)
+    metrics.observe_dry_run("refused", 0.002)
+    found = samples(metrics)
+    assert found["muster_dry_run_seconds_count,outcome=accepted"] == 2
+    assert round(found["muster_dry_run_seconds_sum,outcome=accepted"], 3) == 0.04
+    assert found["muster_dry_run_seconds_count,outcome=refused"] == 1

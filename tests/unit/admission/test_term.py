@@ -127,6 +127,7 @@ async def leading(
             observe=lambda report: None,
             address="",
             put_off=counted.note,
+            observe_dry_run=lambda outcome, seconds: None,
             decision_thread=DecisionThread(60.0),
             keep_failed_turn=lambda snapshot: None,
             contact=ApiServerContact(client, cut_off_after),
