@@ -89,9 +89,9 @@ class Cycle:
         """
         now = int(self._clock())
         world = self.world
-        async for part in slices(changes):
+        async for part in slices(world.devices.resolved(changes)):
             log_queue_changes(part, world.queues)
-            world.observe(part)
+            world.put(part)
         if world.admission_index.unknown:
             await recall(self._database, world)
         if world.usage_history.needs_reading:

@@ -82,6 +82,8 @@ class FlavorFact:
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    #: The resource that devices of a DeviceClass count as, by class.
+    device_classes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +144,59 @@ class NamespaceFact:
     queue: QueueName | None = None
     #: Migration mode: when it ends or ended (seconds); 0: it is not in that mode.
     adopt_until: int = 0
+
+
+# ── devices of dynamic resource allocation ──────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceClaimFact:
+    """A ResourceClaim, or what a ResourceClaimTemplate makes: devices for a pod."""
+
+    namespace: str
+    name: str
+    #: Numbers of devices by DeviceClass: as they were allocated, else as they are asked for.
+    devices: tuple[tuple[str, int], ...] = ()
+    #: Why they cannot be counted as they are asked for, as found and expected; "": they can.
+    problem: str = ""
+    #: Uid of the first pod that it is reserved for; "": none.
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClassFact:
+    """A DeviceClass: which devices it selects."""
+
+    name: str
+    #: "": of all drivers.
+    driver: str = ""
+    #: Attributes that a device must have, as in ``ResourceSliceFact.devices``.
+    attributes: frozenset[tuple[str, str]] = frozenset()
+    #: Why its selectors cannot be read, as found and expected; "": they can.
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceSliceFact:
+    """Devices of one driver on one node: a ResourceSlice."""
+
+    node: NodeName
+    driver: str
+    pool: str
+    #: Slices of older generations than the pool's newest count no more.
+    generation: int
+    #: Attributes of each device that pods may get: (``domain/name``, type and value).
+    devices: tuple[frozenset[tuple[str, str]], ...] = ()
+
+
+class PodResourceClaim(NamedTuple):
+    """An entry of a pod's ``resourceClaims``."""
+
+    name: str
+    #: The ResourceClaimTemplate of its namespace that a claim is made from for each pod; "": it names a claim.
+    template: str = ""
+    #: The ResourceClaim: the one it names, or the one that was made for it; "": not made yet.
+    claim: str = ""
 
 
 # ── pods ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -305,6 +360,8 @@ class PodFact:
     conduct: Conduct = NOTHING_SAID
     #: Those that all pods of one template share: what PodDisruptionBudgets select by.
     labels: tuple[tuple[str, str], ...] = ()
+    #: What it claims of devices, not counted yet; (): nothing, or ``shape`` has it (``admission.world.devices``).
+    claims: tuple[PodResourceClaim, ...] = ()
     #: Why the pod cannot be considered as it is written; None: it can. What it uses is counted all the same.
     obstacle: Obstacle | None = None
 
@@ -410,6 +467,8 @@ class WorkloadFact:
     #: Digests of the templates of ``pod_sets``, in the same order; "": that one cannot be read. Empty: a PodGroup, or
     #: it has ended.
     templates: tuple[str, ...] = ()
+    #: What pods of a pod set claim of devices, not counted yet; empty: nothing, or ``pod_sets`` have it.
+    claims: Mapping[str, tuple[PodResourceClaim, ...]] = field(default_factory=lambda: NOTHING_BY_NAME)
     #: minTaskMember of a PodGroup.
     task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
     generation: str = ""
@@ -474,6 +533,10 @@ class FactKind(StrEnum):
     RECREATION = "recreations"
     TEMPLATE = "templates"
     POD_DEFAULTS = "pod defaults"
+    DEVICE_CLASS = "deviceclasses"
+    RESOURCE_SLICE = "resourceslices"
+    CLAIM_TEMPLATE = "resourceclaimtemplates"
+    RESOURCE_CLAIM = "resourceclaims"
 
 
 Fact = (
@@ -489,6 +552,9 @@ Fact = (
     | Recreation
     | TemplateFact
     | PodDefaultsFact
+    | DeviceClassFact
+    | ResourceSliceFact
+    | ResourceClaimFact
 )
 
 

@@ -163,8 +163,8 @@ class LeaderTerm:
             world.put_admissions(admissions)
         await self.informers.all_synced()
         self.informers.drain()
-        async for objects in slices(self.informers.everything()):
-            world.observe(objects)
+        async for objects in slices(world.devices.resolved(self.informers.everything())):
+            world.put(objects)
         world.begin(rows.queues, rows.nodes, ())
         return world
 

@@ -149,10 +149,12 @@ class WireToleration(WireStruct):
     effect: str | None = None
 
 
-class WireResourceClaim(WireStruct):
-    """Devices that a pod claims."""
+class WirePodResourceClaim(WireStruct):
+    """Devices that a pod claims; in its status: the claim that was made for it."""
 
     name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class WireSchedulingGate(WireStruct):
@@ -178,7 +180,7 @@ class WirePodSpec(WireStruct):
     preemption_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
     scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
-    resource_claims: tuple[WireResourceClaim, ...] | None = None
+    resource_claims: tuple[WirePodResourceClaim, ...] | None = None
 
 
 class WireTerminated(WireStruct):
@@ -223,6 +225,7 @@ class WirePodStatus(WireStruct):
     init_container_statuses: tuple[WireContainerStatus, ...] | None = None
     resources: WireAmounts | None = None
     allocated_resources: dict[str, Quantity] | None = None
+    resource_claim_statuses: tuple[WirePodResourceClaim, ...] | None = None
 
 
 class WirePod(WireStruct):

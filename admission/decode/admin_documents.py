@@ -16,7 +16,14 @@ from admission.facts import (
 )
 from admission.wire import Bare, WireLabelSelector, WireMetadata, WireNamespace, WirePodDisruptionBudget
 from queues.api import names
-from queues.api.reading.user_values import LONGEST_MESSAGE, UserValues, counted_selector, shortened
+from queues.api.reading.user_values import (
+    LONGEST_MESSAGE,
+    UserValues,
+    counted_selector,
+    is_device_resource,
+    is_dns_name,
+    shortened,
+)
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.hypernode import HyperNodeMemberSpec as MemberSpec
@@ -70,7 +77,15 @@ def _broken(meta: WireMetadata, why: str) -> Queue:
 def flavor_fact(raw: bytes) -> FlavorFact:
     """A ResourceFlavor. Raises InvalidDocument."""
     flavor = ResourceFlavor.read(msgspec.json.decode(raw))
-    return FlavorFact(name=flavor.metadata.name, node_labels=flavor.spec.node_labels)
+    return FlavorFact(
+        name=flavor.metadata.name,
+        node_labels=flavor.spec.node_labels,
+        device_classes={
+            name: resource
+            for name, resource in flavor.spec.device_classes.items()
+            if is_dns_name(name) and is_device_resource(resource)
+        },
+    )
 
 
 def topology_fact(raw: bytes) -> TopologyFact:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from admission.decode.fields import explained, one
+from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
-from admission.facts import PodShape
+from admission.facts import PodResourceClaim, PodShape
 from admission.wire import WireMetadata, WirePodTemplate, WireStruct
 from queues.api import names
 from queues.api.json_patch import escaped
@@ -25,14 +26,25 @@ _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 _CACHED_TEMPLATE: Final = 8192
 
 
+class TemplatePods(NamedTuple):
+    """What a pod template says."""
+
+    pods: PodSet
+    priority_class: str = ""
+    #: What is wrong with it; None: nothing.
+    obstacle: Obstacle | None = None
+    #: What the pods claim of devices, which ``pods`` does not have.
+    claims: tuple[PodResourceClaim, ...] = ()
+
+
 class _Annotated(msgspec.Struct, gc=False):
     """A template's part that is read anew at every version: the rest is cached by its bytes."""
 
     metadata: WireMetadata | None = None
 
 
-def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, Obstacle | None]:
-    """The pod set of a template, the template's priority class, and what is wrong with it.
+def pod_set_of(name: str, count: int, template: bytes, where: str) -> TemplatePods:
+    """So many pods of a template.
 
     Nodes that Muster has written into the template are left out: they are not what its owner asks for.
     """
@@ -41,34 +53,35 @@ def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodS
 
 
 @lru_cache(maxsize=1024)
-def _counted_set(name: str, raw: bytes, where: str, count: int) -> tuple[PodSet, str, Obstacle | None]:
+def _counted_set(name: str, raw: bytes, where: str, count: int) -> TemplatePods:
     read = _template_set if len(raw) <= _CACHED_TEMPLATE else _template_set.__wrapped__
-    pods, priority_class, obstacle = read(name, raw, where)
-    return (pods if pods.count == count else replace(pods, count=count)), priority_class, obstacle
+    found = read(name, raw, where)
+    return found if found.pods.count == count else found._replace(pods=replace(found.pods, count=count))
 
 
 @lru_cache(maxsize=1024)
-def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obstacle | None]:
+def _template_set(name: str, raw: bytes, where: str) -> TemplatePods:
     empty = PodShape(takes=Resources()).pod_set(name)
     values = UserValues()
     try:
         template = _TEMPLATE.decode(raw)
     except msgspec.DecodeError as error:
         values.note(f"{where}.{explained(error)}")
-        return empty, "", values.obstacle
+        return TemplatePods(empty, obstacle=values.obstacle)
     spec = template.spec
     if spec is None or not spec.containers:
         values.refuse(f"{where}.spec.containers", "none", "at least one")
-        return empty, "", values.obstacle
+        return TemplatePods(empty, obstacle=values.obstacle)
     if spec.node_name:
         # Such pods go past the scheduler: past cordons and taints, and past what others have of that node.
         expected = "none: Muster gives each pod its node; use nodeSelector or affinity to choose"
         values.refuse(f"{where}.spec.nodeName", excerpt(spec.node_name), expected)
     annotations = template.metadata.annotations if template.metadata else None
     shape = pod_shape_of(spec, annotations, values, f"{where}.", pinned=directed_by(raw) is not None)
+    claims = claims_of(spec, None, values, f"{where}.")
     _note_impossible(shape.takes, values, where)
     priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
-    return one(shape).pod_set(name), priority_class or "", values.obstacle
+    return TemplatePods(one(shape).pod_set(name), priority_class or "", values.obstacle, claims)
 
 
 def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:

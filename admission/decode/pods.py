@@ -12,6 +12,7 @@ import msgspec
 from admission.decode.fields import condition, defect, explained, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_readiness import readiness_of
+from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodController, PodFact, PodPhase, PodShape
 from admission.wire import (
@@ -81,6 +82,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     if owner is None and group is None and (queue or gated):
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
     shape = pod_shape_of(spec, annotations, values, pinned=admission is not None, status=status)
+    claims = claims_of(spec, status, values)
     phase = _phase(status.phase)
     readiness = readiness_of(status)
     of_template = counted_labels({key: value for key, value in labels.items() if key not in _OF_ONE_POD})
@@ -130,6 +132,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         ),
         conduct=conduct_of(annotations, labels, spec.active_deadline_seconds),
         labels=one(of_template) if len(of_template) <= _SHARED_LABELS else of_template,
+        claims=claims,
         obstacle=values.obstacle,
     )
 

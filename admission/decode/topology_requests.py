@@ -31,7 +31,6 @@ from queues.api.reading.user_values import (
     MOST_RESOURCES,
     MOST_SUBGROUPS,
     UserValues,
-    claims_problem,
     counted_filter,
     counted_ports,
     counted_selector,
@@ -97,7 +96,6 @@ def pod_shape_of(
     ``where``: what paths begin with, "" for a pod. ``pinned``: Muster has added nodes to the affinity, which are not
     what its owner asks for. ``status``: of a pod, where it may have been resized.
     """
-    _note_claims(spec, values, f"{where}spec")
     said = annotations or {}
     nodes, prefers = node_filter_of(spec), preferences_of(spec.affinity)
     if pinned:
@@ -117,13 +115,6 @@ def pod_shape_of(
         balanced=said.get(names.BALANCED) == "true",
         share=_readable(values, where, lambda: share_of(spec, said)),
     )
-
-
-def _note_claims(spec: Any, values: UserValues, where: str) -> None:
-    if spec.resource_claims:
-        values.refuse(
-            f"{where}.resourceClaims", *claims_problem([each.name for each in spec.resource_claims])
-        )
 
 
 def _takes_of(spec: Any, status: Any, values: UserValues, where: str) -> Resources:

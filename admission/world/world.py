@@ -34,6 +34,7 @@ from admission.workloads.set_aside import SetAside
 from admission.workloads.state import WorkloadState, derive_state, underivable_state
 from admission.world.admissions import AdmissionIndex
 from admission.world.avoided_nodes import AvoidedNodes
+from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.templates import TemplateIndex
@@ -62,6 +63,8 @@ class World:
         self.timeouts = timeouts
         self.node_inventory = NodeInventory()
         self.budgets = Budgets()
+        #: Counts devices in changes before they are put into the world.
+        self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
         #: Nodes that refused pods of a gang a moment ago.
@@ -127,6 +130,10 @@ class World:
 
     def observe(self, changes: Iterable[Change]) -> None:
         """Take in a batch of changes, in order."""
+        self.put(self.devices.resolved(changes))
+
+    def put(self, changes: Iterable[Change]) -> None:
+        """The same, with devices counted already (``devices.resolved``)."""
         for change in changes:
             match change.kind, change.fact:
                 case FactKind.POD, PodFact() | None:

@@ -73,6 +73,8 @@ _REGISTRATION: Final = "admissionregistration.k8s.io/v1"
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 
 _APPS: Final = "apps/v1"
+#: Dynamic resource allocation.
+_DEVICES: Final = "resource.k8s.io/v1"
 
 # ── what waits, and what it runs on ─────────────────────────────────────────────────────────────────────────────
 
@@ -98,6 +100,14 @@ BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruption
 LIMIT_RANGES: Final = ApiResource(CORE, "limitranges", "LimitRange")
 
 RUNTIME_CLASSES: Final = ApiResource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+
+DEVICE_CLASSES: Final = ApiResource(_DEVICES, "deviceclasses", "DeviceClass", namespaced=False)
+
+RESOURCE_SLICES: Final = ApiResource(_DEVICES, "resourceslices", "ResourceSlice", namespaced=False)
+
+CLAIM_TEMPLATES: Final = ApiResource(_DEVICES, "resourceclaimtemplates", "ResourceClaimTemplate")
+
+RESOURCE_CLAIMS: Final = ApiResource(_DEVICES, "resourceclaims", "ResourceClaim")
 
 PRIORITY_CLASSES: Final = ApiResource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False

@@ -101,6 +101,13 @@ CONTROLLER: Final = (
         ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
         _SEE,
     ),
+    PolicyRule(
+        "see-devices",
+        "devices that pods claim, and those that nodes have",
+        "resource.k8s.io",
+        ("deviceclasses", "resourceslices", "resourceclaimtemplates", "resourceclaims"),
+        _SEE,
+    ),
     PolicyRule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
     PolicyRule(
         "create-pods",

@@ -26,7 +26,7 @@ from admission.kube.watch.store import (
     without_depths,
 )
 from admission.wire import Page, WatchEvent, WireMetadata
-from queues.errors import ApiError, ApiUnavailable, Gone, WatchSilent
+from queues.errors import ApiError, ApiUnavailable, Gone, NotFound, WatchSilent
 from queues.slices import slices
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,8 @@ class Timing:
     watch: float = 300.0
     first_pause: float = 0.2
     longest_pause: float = 15.0
+    #: A kind that the cluster does not serve is asked for again after this.
+    absent: float = 300.0
 
 
 #: Failures in a row after which resuming the watch is given up and everything is listed anew.
@@ -81,6 +83,8 @@ class Informer(Generic[S, V]):
         self.synced = asyncio.Event()
         #: Where the watch goes on; "" asks for a LIST.
         self.resource_version = ""
+        #: False: the cluster does not serve the kind.
+        self.is_served = True
         #: Why nothing is heard now; None: all is well.
         self.problem: str | None = None
         self.lists = 0
@@ -112,6 +116,13 @@ class Informer(Generic[S, V]):
                 _log.info("listing anew", extra={"kind": self.kind.name, "why": str(error)})
                 self.resource_version = ""
                 failed = True
+            except NotFound as error:
+                if not self.kind.may_be_absent:
+                    self._interrupted(error)
+                else:
+                    self._is_absent()
+                    await asyncio.sleep(self._timing.absent)
+                failed = not self.kind.may_be_absent
             except WatchSilent as error:
                 # The API server sends no bookmarks for a kind of which nothing has changed since it started: only the
                 # next attempt shows whether this connection was dead.
@@ -120,8 +131,7 @@ class Informer(Generic[S, V]):
                 _log.debug("watch opened again", extra={"kind": self.kind.name, "why": self.problem})
                 failed = False
             except ApiError as error:
-                self.problem = str(error)
-                _log.warning("informer interrupted", extra={"kind": self.kind.name, "why": self.problem})
+                self._interrupted(error)
                 failed = True
             if not failed or (self.resource_version and self.resource_version != before):
                 failures = 0
@@ -133,6 +143,21 @@ class Informer(Generic[S, V]):
             bound = min(self._timing.first_pause * 2 ** min(failures - 1, 10), self._timing.longest_pause)
             await asyncio.sleep(random.uniform(bound / 2, bound))
 
+    def _interrupted(self, error: ApiError) -> None:
+        self.problem = str(error)
+        _log.warning("informer interrupted", extra={"kind": self.kind.name, "why": self.problem})
+
+    def _is_absent(self) -> None:
+        """The cluster does not serve the kind, so that there are no objects of it."""
+        if self.is_served:
+            _log.info("the cluster does not serve a kind", extra={"kind": self.kind.name})
+        self.is_served, self.problem, self.resource_version = False, None, ""
+        shifts: list[ObjectChange[V]] = []
+        for place in self.collection.others(frozenset()):
+            self.collection.drop(place, shifts)
+        self._hand_over(shifts)
+        self.synced.set()
+
     def behind(self, now: float) -> float:
         """Seconds since the store was known to be current, at ``now`` on the loop's clock; 0: it is.
 
@@ -140,7 +165,11 @@ class Informer(Generic[S, V]):
         counts as open until it has been silent for ``Timing.silence``.
         """
         is_open = self.problem is None or now - self._silent_at < _REOPENED
-        return 0.0 if is_open and self.resource_version else max(0.0, now - self.current_at)
+        return (
+            0.0
+            if is_open and (self.resource_version or not self.is_served)
+            else max(0.0, now - self.current_at)
+        )
 
     async def _list(self) -> None:
         """Bring everything up to date, deletions included. Raises ApiError."""
@@ -175,7 +204,7 @@ class Informer(Generic[S, V]):
                 self.collection.drop(place, shifts)
             self._hand_over(shifts)
         self.resource_version = page.metadata.resource_version
-        self.problem = None
+        self.problem, self.is_served = None, True
         self.current_at = asyncio.get_running_loop().time()
         self.synced.set()
 

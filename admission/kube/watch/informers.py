@@ -25,6 +25,18 @@ from admission.decode.fields import defect
 from admission.decode.nodes import node_fact
 from admission.decode.pod_defaults import pod_defaults_fact
 from admission.decode.pods import minimal_pod_fact
+from admission.decode.resource_claims import (
+    WireResourceClaim,
+    WireResourceClaimTemplate,
+    resource_claim_fact,
+    resource_claim_template_fact,
+)
+from admission.decode.resource_slices import (
+    WireDeviceClass,
+    WireResourceSlice,
+    device_class_fact,
+    resource_slice_fact,
+)
 from admission.decode.workload_facts import unreadable_fact
 from admission.facts import (
     Change,
@@ -48,6 +60,8 @@ from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, controll
 from admission.world.hypernodes import tiers_of
 from queues.api.api_resources import (
     BUDGETS,
+    CLAIM_TEMPLATES,
+    DEVICE_CLASSES,
     FLAVORS,
     HYPERNODES,
     LIMIT_RANGES,
@@ -56,6 +70,8 @@ from queues.api.api_resources import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     RUNTIME_CLASSES,
     TOPOLOGIES,
     WEBHOOK_CONFIGURATIONS,
@@ -91,6 +107,12 @@ def _kind(resource: ApiResource, struct: Any, translate: Any, unreadable: Any = 
     )
 
 
+def _devices(fact_kind: FactKind, resource: ApiResource, struct: Any, fact: Any) -> "_Facts":
+    """A kind of dynamic resource allocation, which Kubernetes serves in this version since 1.34."""
+    kind = _kind(resource, struct, lambda found, raw: fact(found))
+    return _Facts(fact_kind, replace(kind, may_be_absent=True))
+
+
 def _workloads(support: KindSupport, reader: ObjectReader) -> _Facts:
     def unreadable(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
         return unreadable_fact(support.kind, bare, error)
@@ -113,9 +135,16 @@ def _pod(pod: WirePod, raw: bytes) -> PodFact:
 
 _FACTS: Final = (
     _Facts(FactKind.NAMESPACE, _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found))),
+    # What the devices of others follow from comes before them, so that those are told once.
+    _Facts(FactKind.FLAVOR, _kind(FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw)))),
+    _devices(FactKind.DEVICE_CLASS, DEVICE_CLASSES, WireDeviceClass, device_class_fact),
+    _devices(FactKind.RESOURCE_SLICE, RESOURCE_SLICES, WireResourceSlice, resource_slice_fact),
+    _devices(
+        FactKind.CLAIM_TEMPLATE, CLAIM_TEMPLATES, WireResourceClaimTemplate, resource_claim_template_fact
+    ),
+    _devices(FactKind.RESOURCE_CLAIM, RESOURCE_CLAIMS, WireResourceClaim, resource_claim_fact),
     _Facts(FactKind.NODE, _kind(NODES, WireNode, lambda node, raw: node_fact(node))),
     _Facts(FactKind.QUEUE, _kind(QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)), _unreadable_queue)),
-    _Facts(FactKind.FLAVOR, _kind(FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw)))),
     _Facts(FactKind.TOPOLOGY, _kind(TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw)))),
     _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),

@@ -45,6 +45,8 @@ class WatchedKind(Generic[S, V]):
     #: what was known before stays.
     unreadable: Callable[[Bare, msgspec.Raw, Exception], V | None] = lambda bare, raw, error: None
     namespace: str | None = None
+    #: The cluster may not serve the kind: then there are no objects of it.
+    may_be_absent: bool = False
 
 
 @dataclass(slots=True)

@@ -15,7 +15,14 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
-from admission.facts import ADMITTED, NO_CONDITION, JobRevision, WorkloadFact
+from admission.facts import (
+    ADMITTED,
+    NO_CONDITION,
+    NOTHING_BY_NAME,
+    JobRevision,
+    PodResourceClaim,
+    WorkloadFact,
+)
 from admission.wire import Int32, Int64, WireCondition, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import (
@@ -93,8 +100,8 @@ def job_fact(job: WireJob) -> WorkloadFact:
     )
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
-    pods, priority_class, problem = pod_set_of(MAIN, count, template, "spec.template")
-    generation, alone = _counted(spec.completion_mode, pods, parallelism, spec.completions, gang)
+    pods, priority_class, problem, claims = pod_set_of(MAIN, count, template, "spec.template")
+    generation, alone = _counted(spec.completion_mode, pods, claims, (parallelism, spec.completions, gang))
     finished = any(is_true(status.conditions, kind) for kind in ("Complete", "Failed"))
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.JOB, meta.uid),
@@ -106,6 +113,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         minimum=min(gang, count),
         pod_sets=(replace(pods, done=done),) if done else alone,
         templates=() if finished else one((template_digest(template),)),
+        claims={MAIN: claims} if claims else NOTHING_BY_NAME,
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
         generation=generation,
@@ -131,10 +139,14 @@ def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def _counted(
-    mode: str | None, pods: PodSet, parallelism: int, completions: int | None, gang: int
+    mode: str | None,
+    pods: PodSet,
+    claims: tuple[PodResourceClaim, ...],
+    counts: tuple[int, int | None, int],
 ) -> tuple[str, tuple[PodSet]]:
     """The generation, and the pod set as the only one. Most Jobs repeat one of a few, and share it."""
-    generation = counted_generation(digest(mode, pods.takes, pods), digest(parallelism, completions, gang))
+    asked = (mode, pods.takes, pods, *((claims,) if claims else ()))
+    generation = counted_generation(digest(*asked), digest(*counts))
     return generation, (pods,)
 
 

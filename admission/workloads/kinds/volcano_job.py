@@ -13,7 +13,7 @@ from admission.decode.pod_templates import pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said
-from admission.facts import PodPhase, WorkloadFact
+from admission.facts import NOTHING_BY_NAME, PodPhase, WorkloadFact
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins
 from admission.wire import WireMetadata, WireNetworkTopology, WireOwnerReference, WireStruct
@@ -91,11 +91,11 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         for position, task in enumerate(spec.tasks)
     ]
     pod_sets = tuple(
-        replace(found[0], minimum=least, partitions=_partitions(task) or found[0].partitions)
+        replace(found.pods, minimum=least, partitions=_partitions(task) or found.pods.partitions)
         for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
     )
     _note_contradiction(spec, values)
-    for problem in (found[2] for found in sets):
+    for problem in (found.obstacle for found in sets):
         if problem is not None:
             values.note(problem.message, problem.code)
     partition_tiers = {
@@ -108,7 +108,10 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         minimum=spec.minimum,
         pod_sets=pod_sets,
         templates=() if fact.finished else one(tuple(template_digest(task.template) for task in spec.tasks)),
-        priority_class=fact.priority_class or next((found[1] for found in sets if found[1]), ""),
+        claims={task.name: found.claims for task, found in zip(spec.tasks, sets, strict=True) if found.claims}
+        or NOTHING_BY_NAME,
+        priority_class=fact.priority_class
+        or next((found.priority_class for found in sets if found.priority_class), ""),
         # All of the spec: pods are made from it, so a change of any part must be told.
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
         obstacle=values.obstacle,

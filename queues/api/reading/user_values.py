@@ -139,6 +139,13 @@ def is_label_key(text: str) -> bool:
     return len(name) <= 63 and _KEY.fullmatch(name) is not None
 
 
+def is_device_resource(text: str) -> bool:
+    """True for the name of a resource that devices may count as: an extended one, such as ``nvidia.com/gpu``."""
+    return (
+        "/" in text and is_label_key(text) and not text.removeprefix("requests.").startswith("kubernetes.io/")
+    )
+
+
 def is_uid(text: str) -> bool:
     """True for a uid that an object of the API server can have."""
     return len(text) <= _LONGEST_UID and _UID.fullmatch(text) is not None
@@ -199,13 +206,11 @@ def counted_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(found[:MOST_LABELS])
 
 
-def claims_problem(claims: Sequence[str]) -> tuple[str, str]:
-    """What is found and what is expected where a pod claims devices (DRA). ``claims``: names of its claims."""
-    named = ", ".join(claims[:3]) + (", …" if len(claims) > 3 else "")
-    expected = (
-        "none: which devices a claim takes is not counted. Ask for resources, such as nvidia.com/gpu: 8"
-    )
-    return f"{len(claims)} ({shortened(named)})", expected
+def shared_claim_problem(claim: str) -> tuple[str, str]:
+    """What is found and what is expected where a pod names a ResourceClaim. ``claim``: its name; "": it names none."""
+    found = f"ResourceClaim {shortened(claim)}" if claim else "neither a claim nor a template"
+    expected = "resourceClaimTemplateName: devices that pods may share are not counted. Have a claim made for each pod"
+    return found, expected
 
 
 def resource_problem(names: Mapping[str, Any], most: int = MOST_RESOURCES) -> tuple[str, str] | None:

@@ -11,10 +11,12 @@ from queues.api.types.pod import TolerationSpec
 
 
 class FlavorSpec(Model):
-    """The nodes of the flavor. ``tolerations`` has no effect yet."""
+    """The nodes of the flavor, and what its devices count as. ``tolerations`` has no effect yet."""
 
     #: A node is of this flavor if it has all of them.
     node_labels: Labels = Field(default_factory=dict)
+    #: The resource that devices of a DeviceClass count as, by class.
+    device_classes: Labels = Field(default_factory=dict)
     #: Accepted and kept, without effect yet: pods need tolerations of their own for the flavor's nodes.
     tolerations: tuple[TolerationSpec, ...] = ()
 

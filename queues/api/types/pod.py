@@ -112,6 +112,8 @@ class ResourceClaim(Model):
     """Devices that a pod claims (dynamic resource allocation)."""
 
     name: Text = ""
+    resource_claim_name: Text = ""
+    resource_claim_template_name: Text = ""
 
 
 class PodSpec(Model):

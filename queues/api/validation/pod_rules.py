@@ -22,7 +22,7 @@ from queues.api.names import (
 )
 from queues.api.reading.pod_places import partitions_of
 from queues.api.reading.pod_requests import requests_of
-from queues.api.reading.user_values import LABEL, claims_problem, is_label_key
+from queues.api.reading.user_values import LABEL, is_label_key, shared_claim_problem
 from queues.api.types.pod import (
     Affinity,
     Container,
@@ -75,10 +75,11 @@ def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                 expected = "cpu, memory or huge pages, the only pod-level resources"
                 yield Violation(f"{path}.resources[{name}]", name, expected)
-    if spec.resource_claims:
-        claims = claims_problem([each.name for each in spec.resource_claims])
-        # Volcano accepts them; the workload waits with this message.
-        yield Violation(f"{path}.resourceClaims", *claims, tolerable=True)
+    for claim in spec.resource_claims:
+        if not claim.resource_claim_template_name:
+            found, expected = shared_claim_problem(claim.resource_claim_name)
+            # Volcano accepts them; the workload waits with this message.
+            yield Violation(f"{path}.resourceClaims[{claim.name}]", found, expected, tolerable=True)
     yield from quantity_violations(spec.overhead, f"{path}.overhead")
     yield from _beyond_nodes(spec, path)
     yield from _affinity(spec.affinity, f"{path}.affinity")

@@ -19,7 +19,7 @@ from queues.api.names import (
     SCHEDULING_VOLCANO,
     TOPOLOGY_VOLCANO,
 )
-from queues.api.reading.user_values import SUBDOMAIN, is_label_key
+from queues.api.reading.user_values import SUBDOMAIN, is_device_resource, is_dns_name, is_label_key
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
@@ -210,6 +210,14 @@ def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
     for key in flavor.spec.node_labels:
         if not is_label_key(key):
             yield Violation(f"spec.nodeLabels[{key}]", excerpt(key), "a node label key")
+    for name, resource in flavor.spec.device_classes.items():
+        path = f"spec.deviceClasses[{excerpt(name)}]"
+        if not is_dns_name(name):
+            yield Violation(path, excerpt(name), "the name of a DeviceClass")
+        if not is_device_resource(resource):
+            yield Violation(
+                path, excerpt(resource), "the name of an extended resource, such as nvidia.com/gpu"
+            )
     if not flavor.spec.node_labels:
         yield Violation(
             "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True

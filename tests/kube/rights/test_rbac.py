@@ -96,6 +96,16 @@ PURPOSES: dict[str, list[Ask]] = {
     "see-limits": _sees(api_resources.LIMIT_RANGES),
     "see-runtimes": _sees(api_resources.RUNTIME_CLASSES),
     "see-webhooks": [ask for each in api_resources.WEBHOOK_CONFIGURATIONS for ask in _sees(each)],
+    "see-devices": [
+        ask
+        for each in (
+            api_resources.DEVICE_CLASSES,
+            api_resources.RESOURCE_SLICES,
+            api_resources.CLAIM_TEMPLATES,
+            api_resources.RESOURCE_CLAIMS,
+        )
+        for ask in _sees(each)
+    ],
     "create-pods": [_creates(api_resources.PODS.path("default"))],
     "patch-pods": [_patches(_in(api_resources.PODS))],
     "evict-pods": [_creates(_in(api_resources.PODS, subresource="eviction"))],

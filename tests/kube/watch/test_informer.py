@@ -3,6 +3,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -395,3 +396,32 @@ async def test_namespaced_objects_of_the_same_name_are_different(
         assert set(informer.collection.kept) == {("x", "a"), ("y", "a")}
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_kind_that_the_cluster_does_not_serve_has_no_objects_until_it_does(
+    server: FakeApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody waits for it, it makes nothing look old, and the log warns of nothing."""
+    server.once("LIST", answers(404, "the server could not find the requested resource"), times=2)
+    async with await Client.connect(server.kubeconfig(tmp_path)) as client:
+        kind: WatchedKind[Any, Any] = WatchedKind(
+            name="nodes", resource=NODES, struct=WireNode, translate=labels_of, may_be_absent=True
+        )
+        informer: Informer[Any, Any] = Informer(client, kind, lambda _: None, replace(QUICK, absent=0.05))
+        task = asyncio.create_task(informer.run())
+        await informer.synced.wait()
+        assert (informer.is_served, informer.problem) == (False, None)
+        assert informer.behind(asyncio.get_running_loop().time() + 60) == 0.0
+        await server.put(PATH, node("a"))
+        await eventually(lambda: ("", "a") in informer.collection.kept, "the kind to be served")
+        assert informer.is_served
+        server.forget_history()
+        server.once("LIST", answers(404, "the server could not find the requested resource"), times=1000)
+        informer.resource_version = ""
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        task = asyncio.create_task(informer.run())
+        await eventually(informer.collection.is_empty, "its objects to go with it")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -175,7 +175,7 @@ def test_a_pod_no_node_could_hold_is_refused_in_clear_words() -> None:
 def test_a_template_that_is_in_the_cluster_already_says_the_same() -> None:
     template = b'{"spec":{"containers":[{"name":"c","resources":{"requests":{"memory":"1Ei"}}}]}}'
 
-    _, _, obstacle = pod_set_of("main", 1, template, "spec.template")
+    obstacle = pod_set_of("main", 1, template, "spec.template").obstacle
 
     assert obstacle == (
         "InvalidSpec",

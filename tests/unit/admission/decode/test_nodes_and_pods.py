@@ -441,10 +441,3 @@ def test_ephemeral_containers_take_nothing_and_overhead_is_taken_as_it_was_writt
     """The API server refuses requests of ephemeral containers; it writes the overhead of a RuntimeClass."""
     spec = {"ephemeralContainers": [{"name": "debug", "image": "x"}], "overhead": {"cpu": "250m"}}
     assert a_pod(spec={**spec, "runtimeClassName": "kata"}).shape.takes == Resources({"cpu": 1250, "pods": 1})
-
-
-def test_a_pod_that_claims_devices_is_told_that_claims_are_not_counted() -> None:
-    claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
-    obstacle = a_pod(spec={"resourceClaims": claims}).obstacle
-    assert obstacle is not None
-    assert obstacle.message.startswith("spec.resourceClaims: found 1 (gpu), expected none")

@@ -1,0 +1,164 @@
+"""Facts of pods, workloads and nodes with their devices of dynamic resource allocation: counted as amounts. Pure.
+
+What counts follows from several objects, which may come and change in any order. So pods and workloads with claims, and
+nodes, are kept as they were seen, and are told anew when something changes that their devices follow from.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from admission.facts import (
+    Change,
+    DeviceClassFact,
+    FactKind,
+    FlavorFact,
+    NodeFact,
+    PodFact,
+    ResourceClaimFact,
+    ResourceSliceFact,
+    WorkloadFact,
+)
+from admission.world.admissions import KeyIndex
+from admission.world.devices.device_classes import DeviceClasses
+from admission.world.devices.resource_claims import Place, ResourceClaims
+from queues.workload import NodeName
+
+#: Kind and key of a change.
+_Subject = tuple[FactKind, str]
+
+
+class DeviceFacts:
+    """Part of the world: the way in for changes."""
+
+    def __init__(self) -> None:
+        self._classes = DeviceClasses()
+        self._claims = ResourceClaims(self._classes)
+        #: Where ResourceClaims and ResourceClaimTemplates are, by uid.
+        self._places: dict[str, Place] = {}
+        #: Pods and workloads with claims, as they were seen; and which of them name a claim or template.
+        self._claimants: dict[_Subject, Change] = {}
+        self._users: KeyIndex[tuple[FactKind, Place], _Subject] = KeyIndex()
+        self._slices: dict[str, ResourceSliceFact] = {}
+        self._slices_on: KeyIndex[NodeName, str] = KeyIndex()
+        #: Nodes as they were seen.
+        self._nodes: dict[NodeName, Change] = {}
+
+    def resolved(self, changes: Iterable[Change]) -> Iterator[Change]:
+        """The changes with devices counted, and what follows from them for other objects. Lazy: take all of it.
+
+        Changes of what devices follow from are not passed on.
+        """
+        for change in changes:
+            match change.kind, change.fact:
+                case ((FactKind.POD | FactKind.WORKLOAD), _):
+                    self._note_claimant(change)
+                    yield self._counted(change)
+                case FactKind.NODE, _:
+                    self._note_node(change)
+                    yield self._on_node(change)
+                case FactKind.FLAVOR, FlavorFact() | None:
+                    yield change
+                    if self._classes.put_flavor(change.key, change.fact):
+                        yield from self._all()
+                case FactKind.DEVICE_CLASS, DeviceClassFact() | None:
+                    if self._classes.put_class(change.key, change.fact):
+                        yield from self._all()
+                case (
+                    (FactKind.CLAIM_TEMPLATE | FactKind.RESOURCE_CLAIM),
+                    (ResourceClaimFact() | None) as claim,
+                ):
+                    yield from self._put_claim(change, claim)
+                case FactKind.RESOURCE_SLICE, ResourceSliceFact() | None:
+                    yield from self._put_slice(change.key, change.fact)
+                case _:
+                    yield change
+
+    def _note_claimant(self, change: Change) -> None:
+        subject = (change.kind, change.key)
+        before = self._claimants.pop(subject, None)
+        named, names = _named(before), _named(change)
+        if names:
+            self._claimants[subject] = change
+        for place in named - names:
+            self._users.discard(place, subject)
+        for place in names - named:
+            self._users.add(place, subject)
+
+    def _counted(self, change: Change) -> Change:
+        match change.fact:
+            case PodFact(claims=claims) as pod if claims:
+                return replace(change, fact=self._claims.in_pod(pod))
+            case WorkloadFact(claims=by_pod_set) as workload if by_pod_set:
+                return replace(change, fact=self._claims.in_workload(workload))
+        return change
+
+    def _put_claim(self, change: Change, fact: ResourceClaimFact | None) -> Iterator[Change]:
+        place = self._places.pop(change.key, None)
+        if fact is not None:
+            place = self._places[change.key] = (fact.namespace, fact.name)
+        if place is None:
+            return
+        if change.kind is FactKind.CLAIM_TEMPLATE:
+            self._claims.put_template(place, fact)
+        else:
+            self._claims.put_claim(place, fact)
+        for subject in list(self._users.of((change.kind, place))):
+            yield self._counted(self._claimants[subject])
+
+    def _note_node(self, change: Change) -> None:
+        self._nodes.pop(NodeName(change.key), None)
+        if change.fact is not None:
+            self._nodes[NodeName(change.key)] = change
+
+    def _on_node(self, change: Change) -> Change:
+        """The node with the devices of its slices: as many as it announces itself, or more."""
+        if not isinstance(change.fact, NodeFact) or change.fact.name not in self._slices_on:
+            return change
+        slices = [self._slices[each] for each in self._slices_on.of(change.fact.name)]
+        newest: dict[tuple[str, str], int] = {}
+        for each in slices:
+            pool = (each.driver, each.pool)
+            newest[pool] = max(newest.get(pool, 0), each.generation)
+        current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
+        devices = self._classes.counted(current)
+        allocatable = change.fact.allocatable
+        if devices.fits(allocatable):
+            return change
+        return replace(change, fact=replace(change.fact, allocatable=allocatable.largest(devices)))
+
+    def _put_slice(self, name: str, fact: ResourceSliceFact | None) -> Iterator[Change]:
+        before = self._slices.pop(name, None)
+        if before is not None:
+            self._slices_on.discard(before.node, name)
+        if fact is not None:
+            self._slices[name] = fact
+            self._slices_on.add(fact.node, name)
+        for node in sorted({each.node for each in (before, fact) if each is not None}):
+            if node in self._nodes:
+                yield self._on_node(self._nodes[node])
+
+    def _all(self) -> Iterator[Change]:
+        """Whatever has devices, told anew."""
+        for change in list(self._claimants.values()):
+            yield self._counted(change)
+        nodes = self._slices_on.keys()
+        for node in nodes:
+            if node in self._nodes:
+                yield self._on_node(self._nodes[node])
+
+
+def _named(change: Change | None) -> set[tuple[FactKind, Place]]:
+    """Claims and templates that the pods of a change name."""
+    match change.fact if change is not None else None:
+        case PodFact(namespace=namespace, claims=claims):
+            named = list(claims)
+        case WorkloadFact(namespace=namespace, claims=by_pod_set):
+            named = [claim for claims in by_pod_set.values() for claim in claims]
+        case _:
+            return set()
+    return {
+        (kind, (namespace, name))
+        for claim in named
+        for kind, name in ((FactKind.CLAIM_TEMPLATE, claim.template), (FactKind.RESOURCE_CLAIM, claim.claim))
+        if name
+    }

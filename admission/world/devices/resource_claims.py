@@ -1,0 +1,100 @@
+"""What pods claim of devices, as amounts of the resources that these count as. Pure.
+
+What counts of a pod is its own ResourceClaim, once that is made: a template may have changed since, and anybody who may
+write claims could have made another one for the pod. Before that, and of a workload without pods, it is the template.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from admission.decode.fields import one
+from admission.facts import (
+    NOTHING_BY_NAME,
+    PodFact,
+    PodResourceClaim,
+    ResourceClaimFact,
+    WorkloadFact,
+)
+from admission.world.devices.device_classes import DeviceClasses
+from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
+from queues.reason_codes import ReasonCode
+from queues.resources import WHOLE, Resources
+from queues.workload import Obstacle
+
+#: Namespace and name.
+Place = tuple[str, str]
+
+
+class ResourceClaims:
+    """ResourceClaims and ResourceClaimTemplates."""
+
+    def __init__(self, classes: DeviceClasses) -> None:
+        self._classes = classes
+        self._templates: dict[Place, ResourceClaimFact] = {}
+        self._claims: dict[Place, ResourceClaimFact] = {}
+
+    def put_template(self, place: Place, fact: ResourceClaimFact | None) -> None:
+        """A ResourceClaimTemplate appeared or went away."""
+        self._templates.pop(place, None)
+        if fact is not None:
+            self._templates[place] = fact
+
+    def put_claim(self, place: Place, fact: ResourceClaimFact | None) -> None:
+        """A ResourceClaim appeared, changed or went away."""
+        self._claims.pop(place, None)
+        if fact is not None:
+            self._claims[place] = fact
+
+    def in_pod(self, pod: PodFact) -> PodFact:
+        """A pod with what it claims in its shape; one that claims something that cannot be counted has an obstacle."""
+        takes, problem = self._amounts(pod.namespace, pod.claims, pod.uid)
+        shape = one(replace(pod.shape, takes=pod.shape.takes + takes)) if takes else pod.shape
+        return replace(pod, shape=shape, claims=(), obstacle=pod.obstacle or _obstacle(problem))
+
+    def in_workload(self, fact: WorkloadFact) -> WorkloadFact:
+        """The same for the pods that are to be made for a workload."""
+        pod_sets, obstacle = [], fact.obstacle
+        for pods in fact.pod_sets:
+            takes, problem = self._amounts(fact.namespace, fact.claims.get(pods.name, ()))
+            obstacle = obstacle or _obstacle(problem and f"pods of {pods.name}: {problem}")
+            pod_sets.append(one(replace(pods, takes=pods.takes + takes)) if takes else pods)
+        return replace(fact, pod_sets=tuple(pod_sets), claims=NOTHING_BY_NAME, obstacle=obstacle)
+
+    def _amounts(
+        self, namespace: str, claims: Sequence[PodResourceClaim], uid: str = ""
+    ) -> tuple[Resources, str]:
+        """What a pod claims, and the first thing that is wrong with that; "": nothing. ``uid``: of the pod."""
+        found: Counter[str] = Counter()
+        problems: list[str] = []
+        for claim in claims:
+            fact, problem = self._known(namespace, claim, uid)
+            problems.append(problem)
+            for device_class, number in fact.devices if fact is not None else ():
+                resource, problem = self._classes.resource_of(device_class)
+                problems.append(problem)
+                if resource is not None:
+                    found[resource] += number * WHOLE
+        return Resources(found), next(filter(None, problems), "")
+
+    def _known(
+        self, namespace: str, claim: PodResourceClaim, uid: str
+    ) -> tuple[ResourceClaimFact | None, str]:
+        """What says what a pod gets by a claim, and what is wrong with it. Shared claims count for their first pod.
+
+        That a pod shares a claim was noted when the pod was read.
+        """
+        own = self._claims.get((namespace, claim.claim)) if claim.claim else None
+        if not claim.template:
+            return (own if own is not None and own.user == uid else None), ""
+        fact = own or self._templates.get((namespace, claim.template))
+        if fact is None:
+            return None, (
+                f"resourceClaims[{claim.name}]: found no ResourceClaimTemplate {claim.template} in namespace "
+                f"{namespace}, expected one; create it"
+            )
+        return fact, fact.problem and f"ResourceClaimTemplate {claim.template}: {fact.problem}"
+
+
+def _obstacle(problem: str) -> Obstacle | None:
+    return Obstacle(ReasonCode.INVALID_SPEC, shortened(problem, LONGEST_MESSAGE)) if problem else None

@@ -1,0 +1,204 @@
+"""ResourceClaims, DeviceClasses and ResourceSlices → what of them can be counted."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.decode.admin_documents import flavor_fact
+from admission.decode.resource_claims import (
+    WireResourceClaim,
+    WireResourceClaimTemplate,
+    resource_claim_fact,
+    resource_claim_template_fact,
+)
+from admission.decode.resource_slices import (
+    WireDeviceClass,
+    WireResourceSlice,
+    device_class_fact,
+    resource_slice_fact,
+)
+from admission.facts import (
+    DeviceClassFact,
+    PodFact,
+    PodResourceClaim,
+    ResourceClaimFact,
+    ResourceSliceFact,
+)
+from admission.wire import WirePod
+from admission.workloads.kinds import read_pod
+from tests.builders.devices import (
+    CLASS,
+    DRIVER,
+    RESOURCE,
+    Document,
+    claim,
+    claim_template,
+    device,
+    device_class,
+    flavor,
+    request,
+    reserved,
+    resource_slice,
+)
+
+
+def read(document: Document, struct: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(document), type=struct)
+
+
+def template(*requests: Document) -> ResourceClaimFact:
+    return resource_claim_template_fact(read(claim_template(*requests), WireResourceClaimTemplate))
+
+
+def a_claim(*requests: Document, **status: Any) -> ResourceClaimFact:
+    return resource_claim_fact(read(claim(*requests, name="c", **status), WireResourceClaim))
+
+
+def a_class(*expressions: str) -> DeviceClassFact:
+    return device_class_fact(read(device_class("c", *expressions), WireDeviceClass))
+
+
+def a_slice(*devices: Document) -> ResourceSliceFact:
+    found = resource_slice_fact(read(resource_slice("n1", *devices), WireResourceSlice))
+    assert found is not None
+    return found
+
+
+def a_pod(claims: list[Document], **status: Any) -> PodFact:
+    spec = {"containers": [{"name": "c"}], "resourceClaims": claims}
+    metadata = {"name": "p", "namespace": "ns", "uid": "u"}
+    return read_pod(read({"metadata": metadata, "spec": spec, "status": status}, WirePod))
+
+
+# ── claims ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_devices_of_a_class_are_counted_over_the_requests_of_a_template() -> None:
+    by_default = {"name": "other", "exactly": {"deviceClassName": "nic.example.com"}}
+    narrowed = request(2, "b", selectors=[{"cel": {"expression": "true"}}], allocationMode="ExactCount")
+    found = template(request(1), narrowed, by_default)
+    assert (dict(found.devices), found.problem) == ({CLASS: 3, "nic.example.com": 1}, "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (
+            request(allocationMode="All"),
+            "request gpu: found allocationMode All, expected a number of devices",
+        ),
+        (request(adminAccess=True), "request gpu: found adminAccess, expected a number of devices"),
+        (
+            {"name": "any", "firstAvailable": [{"name": "a", "deviceClassName": CLASS, "count": 1}]},
+            "request any: found firstAvailable, expected a number of devices",
+        ),
+        ({"name": "new", "tomorrow": {}}, "request new: found no request that is known here, expected"),
+        (request(33), "found 33 devices, expected at most 32"),
+        (request(2**62), f"found {2**62} devices, expected at most 32"),
+    ],
+)
+def test_what_is_no_number_of_devices_of_a_class_is_a_problem(asked: Document, found: str) -> None:
+    assert template(asked).problem.startswith(found)
+
+
+def test_a_claim_counts_with_what_was_allocated_to_it() -> None:
+    choice = {"name": "any", "firstAvailable": [{"name": "small", "deviceClassName": "mig", "count": 2}]}
+    watching = request(name="watch", adminAccess=True)
+    status = reserved("pod-uid", "gpu", "gpu", "any/small", "watch")
+    status["allocation"]["devices"]["results"][3]["adminAccess"] = True
+    found = a_claim(request(allocationMode="All"), choice, watching, **status)
+    assert (dict(found.devices), found.problem, found.user) == ({CLASS: 2, "mig": 1}, "", "pod-uid")
+    assert a_claim(request(2)).devices == ((CLASS, 2),)
+
+
+def test_a_pod_names_the_template_and_the_claim_that_was_made_for_it() -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    made = [{"name": "gpu", "resourceClaimName": "p-gpu-x7"}]
+    found = a_pod(claims, resourceClaimStatuses=made)
+    assert found.claims == (PodResourceClaim("gpu", "one-gpu", "p-gpu-x7"),)
+    assert a_pod(claims).claims == (PodResourceClaim("gpu", "one-gpu"),)
+    assert found.obstacle is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ({"name": "gpu", "resourceClaimName": "ours"}, "found ResourceClaim ours"),
+        ({"name": "gpu"}, "found neither a claim nor a template"),
+    ],
+)
+def test_claims_that_pods_may_share_are_told_to_be_uncounted(entry: Document, found: str) -> None:
+    obstacle = a_pod([entry]).obstacle
+    assert obstacle is not None
+    assert obstacle.message.startswith(
+        f"spec.resourceClaims[gpu]: {found}, expected resourceClaimTemplateName"
+    )
+
+
+def test_a_pod_with_countless_claims_is_not_considered() -> None:
+    found = a_pod([{"name": str(each), "resourceClaimTemplateName": "t"} for each in range(1000)])
+    assert found.obstacle is not None
+    assert found.obstacle.message.startswith("spec.resourceClaims: found 1000 claims, expected at most 64")
+    assert len(found.claims) == 64
+
+
+# ── devices ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_class_selects_by_driver_and_attributes_as_drivers_write_it() -> None:
+    found = a_class(
+        "device.driver == 'gpu.example.com' &&\n  device.attributes['gpu.example.com'].type == 'gpu'",
+        '(device.attributes["gpu.example.com"].healthy) && device.attributes["x.io"].index == 3',
+    )
+    assert found == DeviceClassFact(
+        name="c",
+        driver=DRIVER,
+        attributes=frozenset(
+            {(f"{DRIVER}/type", "str gpu"), (f"{DRIVER}/healthy", "bool True"), ("x.io/index", "int 3")}
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "device.driver == 'a' || device.driver == 'b'",
+        "!(device.driver == 'a')",
+        "device.driver == 'a' && device.driver == 'b'",
+        "device.attributes['a'].model.startsWith('H')",
+        "device.capacity['a'].memory.compareTo(quantity('10Gi')) >= 0",
+        "device.driver == 'a && b'",
+        "",
+    ],
+)
+def test_other_selectors_are_a_problem(expression: str) -> None:
+    assert "expected device.driver == " in a_class(expression).problem
+
+
+def test_devices_show_what_classes_select_by_and_equal_ones_are_kept_once() -> None:
+    found = a_slice(device(0), device(0))
+    assert found.devices[0] is found.devices[1]
+    assert found.devices[0] == {
+        (f"{DRIVER}/type", "str gpu"),
+        (f"{DRIVER}/index", "int 0"),
+        (f"{DRIVER}/healthy", "bool True"),
+    }
+
+
+def test_devices_that_pods_may_not_get_are_left_out() -> None:
+    tainted = device(1, taints=[{"key": "broken", "effect": "NoSchedule"}])
+    parted = device(2, consumesCounters=[{"counterSet": "gpu-2", "counters": {}}])
+    noted = device(3, taints=[{"key": "note", "effect": "None"}])
+    assert len(a_slice(device(0), tainted, parted, noted).devices) == 2
+
+
+def test_a_slice_of_no_single_node_is_left_out() -> None:
+    document = resource_slice("n1", device(0))
+    document["spec"] |= {"nodeName": None, "allNodes": True}
+    assert resource_slice_fact(read(document, WireResourceSlice)) is None
+
+
+def test_a_flavor_names_classes_and_what_cannot_be_a_resource_is_left_out() -> None:
+    names = {CLASS: RESOURCE, "a": "cpu", "b": "x/y z", "c": "kubernetes.io/x", "UPPER": RESOURCE}
+    assert flavor_fact(msgspec.json.encode(flavor(**names))).device_classes == {CLASS: RESOURCE}

@@ -1,0 +1,286 @@
+"""Devices that pods claim and that nodes have, counted in whatever order the objects come."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.decode.admin_documents import flavor_fact
+from admission.decode.resource_claims import (
+    WireResourceClaim,
+    WireResourceClaimTemplate,
+    resource_claim_fact,
+    resource_claim_template_fact,
+)
+from admission.decode.resource_slices import (
+    WireDeviceClass,
+    WireResourceSlice,
+    device_class_fact,
+    resource_slice_fact,
+)
+from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodResourceClaim, WorkloadFact
+from admission.workloads.inputs import Timeouts
+from admission.world.devices.device_facts import DeviceFacts
+from admission.world.world import World
+from queues.admissions import Admission
+from queues.reason_codes import ReasonCode
+from queues.resources import Resources
+from queues.workload import NodeName
+from queues.world_rows import WorldRows
+from tests.builders import devices
+from tests.builders.devices import CLASS, RESOURCE, Document
+from tests.builders.facts import JOB, NOW, admission, gated, job, node, pod, released, seen
+
+ONE_GPU = (PodResourceClaim("gpu", "one-gpu"),)
+TWO_EACH = Resources({RESOURCE: 2000, "pods": 1})
+NO_GPU = Resources({"pods": 1})
+
+_READ: dict[str, tuple[FactKind, Any]] = {
+    "ResourceFlavor": (FactKind.FLAVOR, flavor_fact),
+    "DeviceClass": (FactKind.DEVICE_CLASS, lambda raw: device_class_fact(_as(raw, WireDeviceClass))),
+    "ResourceSlice": (FactKind.RESOURCE_SLICE, lambda raw: resource_slice_fact(_as(raw, WireResourceSlice))),
+    "ResourceClaimTemplate": (
+        FactKind.CLAIM_TEMPLATE,
+        lambda raw: resource_claim_template_fact(_as(raw, WireResourceClaimTemplate)),
+    ),
+    "ResourceClaim": (
+        FactKind.RESOURCE_CLAIM,
+        lambda raw: resource_claim_fact(_as(raw, WireResourceClaim)),
+    ),
+}
+
+
+def _as(raw: bytes, struct: Any) -> Any:
+    return msgspec.json.decode(raw, type=struct)
+
+
+def shows(document: Document) -> Change:
+    """The object is there."""
+    kind, read = _READ[document["kind"]]
+    metadata = document["metadata"]
+    key = metadata["uid"] if "namespace" in metadata else metadata["name"]
+    return Change(kind, key, read(msgspec.json.encode(document)))
+
+
+def without(document: Document) -> Change:
+    """The object is gone."""
+    return replace(shows(document), fact=None)
+
+
+def waiting(**facts: Any) -> WorkloadFact:
+    """Two pods that claim what the template says."""
+    fact = job(2, suspended=True, claims={"main": ONE_GPU}, generation="1", **facts)
+    return replace(fact, pod_sets=(replace(fact.pod_sets[0], takes=NO_GPU),))
+
+
+FLAVOR, CLASSES = devices.flavor(), devices.device_class()
+TWO = devices.claim_template(devices.request(2))
+SLICE = devices.gpus_of("n1", 4)
+NODE = replace(node("n1"), allocatable=Resources({"pods": 110_000}))
+COUNTED = [shows(FLAVOR), shows(CLASSES), shows(TWO), shows(SLICE)]
+
+
+def last(changes: Iterable[Change]) -> dict[str, Fact]:
+    """What is known of each object after these changes."""
+    found: dict[str, Fact] = {}
+    for change in changes:
+        found.pop(change.key, None)
+        if change.fact is not None:
+            found[change.key] = change.fact
+    return found
+
+
+def known(*changes: Change) -> dict[str, Any]:
+    return last(DeviceFacts().resolved(changes))
+
+
+def job_in(facts: dict[str, Any]) -> WorkloadFact:
+    found = facts[JOB.uid]
+    assert isinstance(found, WorkloadFact)
+    return found
+
+
+def problem_of(fact: WorkloadFact | PodFact) -> str:
+    assert fact.obstacle is not None
+    assert fact.obstacle.code is ReasonCode.INVALID_SPEC
+    return fact.obstacle.message
+
+
+@pytest.mark.parametrize("order", list(permutations(range(6)))[::7])
+def test_devices_are_counted_in_whatever_order_the_objects_come(order: Sequence[int]) -> None:
+    changes = [*COUNTED, seen(waiting()), seen(NODE)]
+    facts = known(*(changes[index] for index in order))
+    assert job_in(facts).pod_sets[0].takes == TWO_EACH
+    assert job_in(facts).obstacle is None
+    assert facts["n1"].allocatable[RESOURCE] == 4000
+
+
+@pytest.mark.parametrize("missing", range(4))
+def test_what_is_taken_away_counts_no_more(missing: int) -> None:
+    objects = [FLAVOR, CLASSES, TWO, SLICE]
+    gone = without(objects[missing])
+    facts = known(*COUNTED, seen(waiting()), seen(NODE), gone)
+    others = [each for index, each in enumerate(COUNTED) if index != missing]
+    assert facts == known(*others, seen(waiting()), seen(NODE))
+
+
+# ── what cannot be counted ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_missing_template_is_told_and_no_device_is_counted() -> None:
+    found = job_in(known(shows(FLAVOR), shows(CLASSES), seen(waiting())))
+    assert problem_of(found) == (
+        "pods of main: resourceClaims[gpu]: found no ResourceClaimTemplate one-gpu in namespace ns, expected one; "
+        "create it"
+    )
+    assert found.pod_sets[0].takes == NO_GPU
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([shows(CLASSES)], "found no ResourceFlavor that names it, expected one with deviceClasses"),
+        ([shows(FLAVOR)], "found none of that name, expected the one that a ResourceFlavor names"),
+        (
+            [shows(FLAVOR), shows(CLASSES), shows(devices.flavor("z", **{CLASS: "example.com/other"}))],
+            "found ResourceFlavors that count it as example.com/gpu and as example.com/other, expected one",
+        ),
+        (
+            [shows(FLAVOR), shows(devices.device_class(CLASS, "device.driver.endsWith('x')"))],
+            "found selector \"device.driver.endsWith('x')\", expected device.driver ==",
+        ),
+    ],
+)
+def test_a_class_that_cannot_be_counted_is_told(changes: list[Change], expected: str) -> None:
+    message = problem_of(job_in(known(*changes, shows(TWO), seen(waiting()))))
+    assert message.startswith(f"pods of main: DeviceClass {CLASS}: {expected}")
+
+
+def test_a_template_that_asks_more_than_a_number_is_told() -> None:
+    every = devices.claim_template(devices.request(allocationMode="All"))
+    message = problem_of(job_in(known(shows(FLAVOR), shows(CLASSES), shows(every), seen(waiting()))))
+    assert message.startswith(
+        "pods of main: ResourceClaimTemplate one-gpu: request gpu: found allocationMode All"
+    )
+
+
+# ── pods ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def one_pod(*changes: Change, **facts: Any) -> PodFact:
+    given = {"takes": NO_GPU, "claims": ONE_GPU, **facts}
+    found = known(*COUNTED, *changes, seen(pod("p", "n1", **given)))["p"]
+    assert isinstance(found, PodFact)
+    return found
+
+
+def made(*requests: Document, **status: Any) -> Change:
+    return shows(devices.claim(*requests, name="p-gpu", **status))
+
+
+def test_the_claim_of_a_pod_counts_and_not_what_its_template_says_now() -> None:
+    mine = (PodResourceClaim("gpu", "one-gpu", "p-gpu"),)
+    assert one_pod(claims=mine).shape.takes == TWO_EACH, "the claim is not seen yet"
+    four = made(devices.request(4))
+    assert one_pod(four, claims=mine).shape.takes[RESOURCE] == 4000
+    gone = one_pod(four, without(TWO), claims=mine)
+    assert (gone.shape.takes[RESOURCE], gone.obstacle) == (4000, None)
+
+
+def test_a_claim_that_appears_late_changes_its_pod() -> None:
+    changes = [*COUNTED, seen(pod("p", takes=NO_GPU, claims=(PodResourceClaim("gpu", "one-gpu", "p-gpu"),)))]
+    found = known(*changes, made(devices.request(3)))["p"]
+    assert found.shape.takes[RESOURCE] == 3000
+
+
+def test_a_shared_claim_counts_once_for_the_first_pod_that_has_it() -> None:
+    shared = (PodResourceClaim("gpu", "", "p-gpu"),)
+    taken = made(devices.request(2), **devices.reserved("p", "gpu", "gpu"))
+    assert one_pod(taken, claims=shared).shape.takes[RESOURCE] == 2000
+    other = known(*COUNTED, taken, seen(pod("q", "n1", takes=NO_GPU, claims=shared)))["q"]
+    assert other.shape.takes[RESOURCE] == 0
+
+
+# ── nodes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def devices_on_node(*changes: Change, **allocatable: int) -> int:
+    offers = replace(NODE, allocatable=Resources({"pods": 110_000, **allocatable}))
+    found = known(shows(FLAVOR), shows(CLASSES), seen(offers), *changes)["n1"]
+    assert isinstance(found, NodeFact)
+    return found.allocatable[RESOURCE]
+
+
+def test_a_node_has_the_devices_that_a_class_selects() -> None:
+    mixed = devices.resource_slice("n1", devices.device(0), devices.device(1, "mig"), devices.device(2))
+    assert devices_on_node(shows(mixed)) == 2000
+    assert devices_on_node(shows(devices.gpus_of("n2", 4))) == 0
+    assert devices_on_node(shows(mixed), without(mixed)) == 0
+
+
+def test_slices_of_older_generations_count_no_more() -> None:
+    old = devices.resource_slice("n1", *map(devices.device, range(8)), name="old", generation=1)
+    new = devices.resource_slice("n1", *map(devices.device, range(3)), name="new", generation=2)
+    more = devices.resource_slice("n1", devices.device(9), name="more", generation=2)
+    assert devices_on_node(shows(old), shows(new), shows(more)) == 4000
+
+
+def test_devices_that_a_node_announces_itself_as_well_count_once() -> None:
+    assert devices_on_node(shows(SLICE), **{RESOURCE: 4000}) == 4000
+    assert devices_on_node(shows(SLICE), **{RESOURCE: 8000}) == 8000
+
+
+# ── what follows in the world ───────────────────────────────────────────────────────────────────────────────────
+
+
+def begun(*changes: Change, admissions: tuple[Admission, ...] = ()) -> World:
+    world = World(WorldRows(arrivals={JOB: 1}, admissions=admissions), Timeouts())
+    world.begin((), (), changes)
+    world.refresh(NOW)
+    return world
+
+
+def test_a_gang_waits_for_devices_of_nodes_and_foreign_pods_take_some() -> None:
+    foreign = pod("foreign", "n1", takes=NO_GPU, claims=ONE_GPU)
+    world = begun(*COUNTED, seen(NODE), seen(waiting()), seen(foreign))
+    assert world.states[JOB].workload.pod_sets[0].takes == TWO_EACH
+    assert world.node_inventory.room(NodeName("n1"))[RESOURCE] == 2000
+
+
+def test_a_suspended_job_goes_back_if_its_template_claims_more_than_was_admitted() -> None:
+    taken = admission(JOB, "n1 n1")
+    taken = replace(taken, seats=tuple(replace(seat, takes=TWO_EACH) for seat in taken.seats))
+    world = begun(*COUNTED, seen(NODE), seen(waiting()), admissions=(taken,))
+    assert not world.states[JOB].evictable
+    world.observe([without(TWO), shows(devices.claim_template(devices.request(3)))])
+    world.refresh(NOW)
+    (rollback,) = world.states[JOB].evictable.values()
+    assert rollback.code is ReasonCode.REQUEST_CHANGED
+    assert "3 example.com/gpu, expected at most 2" in rollback.message
+
+
+def test_a_pod_with_a_larger_claim_than_its_seat_sends_its_gang_back() -> None:
+    taken = admission(JOB, "n1", pod_set="main")
+    taken = replace(taken, seats=tuple(replace(seat, takes=TWO_EACH) for seat in taken.seats))
+    mine = released(
+        "p", "main/0", takes=NO_GPU, owner=JOB, claims=(PodResourceClaim("gpu", "one-gpu", "p-gpu"),)
+    )
+    running = replace(waiting(), suspended=False)
+    world = begun(*COUNTED, seen(NODE), seen(running), seen(mine), admissions=(taken,))
+    assert not world.states[JOB].evictable
+    world.observe([made(devices.request(8))])
+    world.refresh(NOW)
+    (rollback,) = world.states[JOB].evictable.values()
+    assert rollback.code is ReasonCode.SEAT_MISMATCH
+
+
+def test_the_world_is_the_same_however_it_came_about() -> None:
+    member = gated("m", takes=NO_GPU, claims=ONE_GPU)
+    changes = [*COUNTED, seen(NODE), seen(waiting()), seen(member)]
+    ahead, behind = begun(*changes), begun(*reversed(changes))
+    assert ahead.pods == behind.pods
+    assert ahead.facts == behind.facts
+    assert ahead.node_inventory.nodes == behind.node_inventory.nodes
