@@ -43,9 +43,11 @@ class Moment:
 
 @dataclass(slots=True)
 class PodHistory:
-    """A watch of all pods in its own thread. It has no gaps: after a break it continues at the last version."""
+    """A watch of pods in its own thread. It has no gaps: after a break it continues at the last version."""
 
     kubeconfig: Path
+    #: "": of all.
+    namespace: str = ""
     _moments: list[Moment] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _version: str = ""
@@ -53,7 +55,7 @@ class PodHistory:
 
     def __enter__(self) -> Self:
         with LocalClient(self.kubeconfig) as api:
-            self._version = api.get("/api/v1/pods?limit=1")["metadata"]["resourceVersion"]
+            self._version = api.get(f"{self._path}?limit=1")["metadata"]["resourceVersion"]
         threading.Thread(target=self._follow, daemon=True, name="pod history").start()
         return self
 
@@ -67,6 +69,10 @@ class PodHistory:
             raise HistoryIncomplete(version=self._version, reason=self._gap)
         return list(self._moments)
 
+    @property
+    def _path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods" if self.namespace else "/api/v1/pods"
+
     def _follow(self) -> None:
         while not self._stop.is_set() and self._gap is None:
             with LocalClient(self.kubeconfig) as api:
@@ -77,7 +83,7 @@ class PodHistory:
 
     def _listen(self, api: LocalClient) -> None:
         query = f"watch=true&resourceVersion={self._version}&allowWatchBookmarks=true"
-        for event in api.watch(f"/api/v1/pods?{query}"):
+        for event in api.watch(f"{self._path}?{query}"):
             if event["type"] == "ERROR":
                 self._gap = str(event["object"].get("message", event["object"]))
                 return

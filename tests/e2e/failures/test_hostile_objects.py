@@ -8,7 +8,7 @@ import os
 import random
 import time
 import urllib.request
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -17,15 +17,19 @@ import pytest
 from deploy.local.nodes import NodeShape, node
 from tests.builders.hostile_objects import Document, Hostile, hostile_object
 from tests.e2e.support.api_paths import path
-from tests.e2e.support.manifests import batch_job, grouped, pod_group, volcano_job
+from tests.e2e.support.paced_gangs import PacedGangs, comparison
 from tests.e2e.support.sandbox import Sandbox
 from tests.laws.worlds.hostile import json_of
 
 OBJECTS: Final = int(os.environ.get("HOSTILE_OBJECTS", "100"))
 #: Characters of a document: the API server takes half a minute for a pod of 3,000 containers.
 LARGEST: Final = 250_000
-#: Rounds of work of the other tenant, spread over the hostile objects.
-ROUNDS: Final = 4
+#: Characters of most documents, and the share of the others.
+SMALL: Final = 5_000
+LARGE: Final = 0.02 if OBJECTS > 100 else 1.0
+#: Gangs of the other tenant before the hostile objects, and seconds between the beginnings of two.
+QUIET: Final = min(40, 3 + OBJECTS // 200)
+PAUSE: Final = 1.0 if OBJECTS <= 100 else 3.0
 BUDGETS: Final = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 #: apiVersion, kind and collection of what each informer reads.
 KINDS: Final = {
@@ -46,6 +50,8 @@ class Attacker:
         self.queue = sandbox.add_queue("attack", capability={"pods": "20"})
         #: Answers of the API server, by status.
         self.answers: Counter[int] = Counter()
+        #: Seconds until answers, by kind.
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self._chance = random.Random(7)
         self._numbers = iter(range(10**6))
         self.node = node(0, NodeShape(gpus=0), self.namespace)
@@ -54,12 +60,36 @@ class Attacker:
         self.api.create(path("Namespace", ""), head)
 
     def send(self, count: int) -> None:
-        """So many objects; what the API server refuses harms nobody."""
+        """So many objects, few of them large; what the API server refuses harms nobody."""
         for number in (next(self._numbers) for _ in range(count)):
-            self.post(hostile_object(self._pick, f"h{number}", by_users=True))
+            largest = LARGEST if self._chance.random() < LARGE else SMALL
+            while not self.post(hostile_object(self._pick, f"h{number}", by_users=True), largest):
+                pass
 
-    def post(self, each: Hostile) -> None:
-        version, kind, collection = KINDS[each.informer]
+    def post(self, each: Hostile, largest: int = LARGEST) -> bool:
+        """Create an object, unless it has more characters; false: it has."""
+        body = self._body(each)
+        if len(body) > largest:
+            return False
+        sent = time.monotonic()
+        try:
+            # The client sends text as Latin-1.
+            answer = self.api._send(
+                "POST", KINDS[each.informer][2].format(self.namespace), body.encode().decode("latin-1")
+            )
+            answer.read()
+            self.answers[answer.status] += 1
+        except OSError:  # it is busy with that object for longer than the client waits
+            self.api.close()
+            self.answers[0] += 1
+        took = time.monotonic() - sent
+        self.seconds[each.informer] += took
+        if took > 3:
+            print(f"the API server took {took:.1f} s for {each.informer} of {len(body)} characters")
+        return True
+
+    def _body(self, each: Hostile) -> str:
+        version, kind, _ = KINDS[each.informer]
         document = {"apiVersion": version, "kind": kind, **each.document}
         metadata = dict(document.pop("metadata"))
         for field in ("uid", "resourceVersion", "creationTimestamp", "generation"):
@@ -72,21 +102,7 @@ class Attacker:
         words = {"nvidia.com/gpu": "example.org/gpu", '"o0"': json.dumps(self.node["metadata"]["name"])}
         for word, other in {**words, '"hostile"': json.dumps(self.queue)}.items():
             body = body.replace(word, other)
-        if len(body) > LARGEST:
-            return
-        # The client sends text as Latin-1.
-        sent = time.monotonic()
-        try:
-            answer = self.api._send(
-                "POST", collection.format(self.namespace), body.encode().decode("latin-1")
-            )
-            answer.read()
-            self.answers[answer.status] += 1
-        except OSError:  # it is busy with that object for longer than the client waits
-            self.api.close()
-            self.answers[0] += 1
-        if (took := time.monotonic() - sent) > 3:
-            print(f"the API server took {took:.1f} s for {each.informer} of {len(body)} characters")
+        return body
 
     def _pick(self, options: Sequence[Any]) -> Any:
         """The harmless first one half of the time: an object with an error in every field is refused as a whole."""
@@ -121,18 +137,18 @@ def attacker(sandbox: Sandbox) -> Iterator[Attacker]:
 
 
 def test_hostile_objects_stop_nobody_and_end_no_term(sandbox: Sandbox, attacker: Attacker) -> None:
-    sandbox.add_nodes(2)
+    sandbox.add_nodes(4)
     before = term(sandbox)
-    quiet = [work(sandbox, f"quiet-{number}") for number in range(ROUNDS)]
-    for known in worst():
-        attacker.post(known)
-    beside = []
-    for number in range(ROUNDS):
-        attacker.send(OBJECTS // ROUNDS)
-        beside.append(work(sandbox, f"beside-{number}"))
+    with PacedGangs(sandbox, "quiet", PAUSE) as quiet:
+        quiet.wait(QUIET)
+    with PacedGangs(sandbox, "beside", PAUSE) as beside:
+        for known in worst():
+            attacker.post(known)
+        attacker.send(OBJECTS)
     assert term(sandbox) == before
     assert attacker.answers[201] > OBJECTS // 6, attacker.answers
-    print(f"{attacker.answers} · seconds until work ran: {quiet} before, {beside} beside hostile objects")
+    print(attacker.told())
+    print(comparison(quiet.gangs, beside.gangs))
 
 
 def worst() -> list[Hostile]:
@@ -164,26 +180,6 @@ def worst() -> list[Hostile]:
 
 def _named(name: str) -> Document:
     return {"name": name, "uid": "", "resourceVersion": "", "creationTimestamp": "", "generation": 1}
-
-
-def work(sandbox: Sandbox, name: str) -> float:
-    """A gang of each kind of the other tenant runs, and is deleted; the seconds until all of it ran."""
-    started = time.monotonic()
-    sandbox.add(
-        volcano_job(sandbox, f"{name}-v", 2, 2),
-        batch_job(sandbox, f"{name}-j", 2, 2),
-        pod_group(sandbox, f"{name}-g", 2),
-        *(grouped(sandbox, f"{name}-g", f"{name}-g-{member}", 2) for member in range(2)),
-    )
-    sandbox.wait_running(name, 6, seconds=60)
-    took = round(time.monotonic() - started, 2)
-    sandbox.delete("Job", f"{name}-v")
-    sandbox.delete("batch/v1 Job", f"{name}-j")
-    sandbox.delete("PodGroup", f"{name}-g")
-    for member in range(2):
-        sandbox.delete("Pod", f"{name}-g-{member}", now=True)
-    sandbox.wait(lambda: not sandbox.pods(name), f"the pods of {name} to go")
-    return took
 
 
 def term(sandbox: Sandbox) -> str:
