@@ -22,11 +22,11 @@ from tests.e2e.support.sandbox import Sandbox
 from tests.laws.worlds.hostile import json_of
 
 OBJECTS: Final = int(os.environ.get("HOSTILE_OBJECTS", "100"))
-#: Characters of a document: the API server takes half a minute for a pod of 3,000 containers.
+#: Characters of a document: the API server takes half a minute to refuse a pod with many errors in 3,000 containers.
 LARGEST: Final = 250_000
 #: Characters of most documents, and the share of the others.
 SMALL: Final = 5_000
-LARGE: Final = 0.02 if OBJECTS > 100 else 1.0
+LARGE: Final = 0.02 if OBJECTS > 100 else 0.1
 #: Gangs of the other tenant before the hostile objects, and seconds between the beginnings of two.
 QUIET: Final = min(40, 3 + OBJECTS // 200)
 PAUSE: Final = 1.0 if OBJECTS <= 100 else 3.0
@@ -103,6 +103,12 @@ class Attacker:
         for word, other in {**words, '"hostile"': json.dumps(self.queue)}.items():
             body = body.replace(word, other)
         return body
+
+    def told(self) -> str:
+        """What was sent, and how long it took, in words."""
+        answers = ", ".join(f"{number} x {status}" for status, number in sorted(self.answers.items()))
+        seconds = ", ".join(f"{informer} {took:.0f} s" for informer, took in sorted(self.seconds.items()))
+        return f"{self.answers.total()} hostile objects, answers: {answers}; time to answer: {seconds}"
 
     def _pick(self, options: Sequence[Any]) -> Any:
         """The harmless first one half of the time: an object with an error in every field is refused as a whole."""
