@@ -118,7 +118,10 @@ class Cycle:
         for key, error in decision.culprits.items():
             world.set_aside(key, error, now)
         decided = perf_counter()
-        snapshot, plan = decision.snapshot, decision.plan
+        snapshot = decision.snapshot
+        plan, held_back = world.namespace_quotas.within(decision.plan, snapshot, world.states)
+        for key in held_back:
+            world.mark_dirty(key)
         self.last = Decided(snapshot=snapshot, plan=plan)
         self._failpoint("decided")
         reasons = self._changed_reasons(plan, snapshot.pending)
@@ -137,7 +140,7 @@ class Cycle:
             self._failpoint("applied")
             log_applied(applied, snapshot.admissions)
             await self._update_world(applied, plan, turn.reasons)
-        if applied is not None or decision.culprits:
+        if applied is not None or decision.culprits or held_back:
             await self._refresh(now)
         self.next_look = self._when_to_look_again(now, applied)
         return replace(

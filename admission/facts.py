@@ -15,6 +15,7 @@ from queues.api import names
 from queues.api.reading.device_shares import with_share
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
+from queues.namespace_quota import NamespaceQuota
 from queues.quota.queue import Queue
 from queues.resources import Resources
 from queues.workload import (
@@ -537,6 +538,7 @@ class FactKind(StrEnum):
     RESOURCE_SLICE = "resourceslices"
     CLAIM_TEMPLATE = "resourceclaimtemplates"
     RESOURCE_CLAIM = "resourceclaims"
+    RESOURCE_QUOTA = "resourcequotas"
 
 
 Fact = (
@@ -555,6 +557,7 @@ Fact = (
     | DeviceClassFact
     | ResourceSliceFact
     | ResourceClaimFact
+    | NamespaceQuota
 )
 
 

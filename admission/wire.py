@@ -303,6 +303,28 @@ class WirePodDisruptionBudget(WireStruct):
     status: WireBudgetStatus = msgspec.field(default_factory=WireBudgetStatus)
 
 
+class WireQuotaSpec(WireStruct):
+    """The spec of a ResourceQuota, the part that says which pods it counts."""
+
+    scopes: tuple[str, ...] | None = None
+    scope_selector: dict[str, msgspec.Raw] | None = None
+
+
+class WireQuotaStatus(WireStruct):
+    """What the API server enforces, and what it has counted."""
+
+    hard: dict[str, Quantity] | None = None
+    used: dict[str, Quantity] | None = None
+
+
+class WireResourceQuota(WireStruct):
+    """A ResourceQuota."""
+
+    metadata: WireMetadata
+    spec: WireQuotaSpec = msgspec.field(default_factory=WireQuotaSpec)
+    status: WireQuotaStatus = msgspec.field(default_factory=WireQuotaStatus)
+
+
 class WireNamespace(WireStruct):
     """A namespace."""
 

@@ -64,6 +64,8 @@ class ReasonCode(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     #: The API server would refuse its pods.
     TEMPLATE_REFUSED = "TemplateRefused"
+    #: A ResourceQuota of the namespace has no room for the pods that have to start together.
+    NAMESPACE_QUOTA = "NamespaceQuota"
     #: The workload names a priority class that does not exist.
     UNKNOWN_PRIORITY_CLASS = "UnknownPriorityClass"
     #: The pod names a PodGroup that does not exist.

@@ -14,7 +14,14 @@ from admission.facts import (
     QueueFact,
     TopologyFact,
 )
-from admission.wire import Bare, WireLabelSelector, WireMetadata, WireNamespace, WirePodDisruptionBudget
+from admission.wire import (
+    Bare,
+    WireLabelSelector,
+    WireMetadata,
+    WireNamespace,
+    WirePodDisruptionBudget,
+    WireResourceQuota,
+)
 from queues.api import names
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
@@ -31,9 +38,11 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import member_violations
-from queues.errors import InvalidDocument
+from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
+from queues.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.quota.queue import ROOT, Queue
+from queues.resources import PODS, amount
 from queues.workload import QueueName, Requirement
 
 
@@ -142,6 +151,34 @@ def budget_fact(budget: WirePodDisruptionBudget) -> BudgetFact:
         allowed=max(0, budget.status.disruptions_allowed),
         selector=requirements if requirements is None or counted_selector(requirements) else (),
     )
+
+
+def namespace_quota(quota: WireResourceQuota) -> NamespaceQuota | None:
+    """A ResourceQuota; None: it counts no pods, or only those of a scope, which are not told apart here."""
+    if quota.spec.scopes or quota.spec.scope_selector:
+        return None
+    used, limits = quota.status.used or {}, []
+    for name, hard in (quota.status.hard or {}).items():
+        resource = _limited_by(name)
+        if resource is None:
+            continue
+        try:
+            units = amount(resource, hard), amount(resource, used.get(name, 0))
+        except InvalidQuantity:
+            continue
+        limits.append(QuotaLimit(name, resource, *units))
+    meta = quota.metadata
+    return NamespaceQuota(namespace=meta.namespace, name=meta.name, limits=tuple(limits)) if limits else None
+
+
+def _limited_by(name: str) -> str | None:
+    """The resource of pods that a line of a ResourceQuota limits; None: it limits something else."""
+    if name in ("pods", "count/pods"):
+        return PODS
+    if name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        return name
+    resource = name.removeprefix("requests.")
+    return None if resource in (name, "storage") else resource
 
 
 def namespace_fact(namespace: WireNamespace) -> NamespaceFact:

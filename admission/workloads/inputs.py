@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
+from queues.namespace_quota import NamespaceQuota
 from queues.plan import Reason
 from queues.quota.queue import DEFAULT_POLICY, QueuePolicy
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, Obstacle, QueueName, WorkloadKey
 
 #: Where Volcano puts what names no queue.
 DEFAULT_QUEUE = QueueName("default")
@@ -92,6 +93,10 @@ class WorkloadInputs:
     templates: TemplateShapes = NOTHING_ASKED
     #: What its pods asked beyond that when they came up, by pod set: something adds to them.
     larger: Mapping[str, Resources] = field(default_factory=dict)
+    #: ResourceQuotas of its namespace, where its pods are still to be made.
+    quotas: tuple[NamespaceQuota, ...] = ()
+    #: Why it is held back though the nodes have room; None: it is not.
+    held_back: Obstacle | None = None
     #: A pod without a group: what keeps it from being one of the Job that it names as its controller; "": nothing.
     disowned: str = ""
     #: Its namespace may use its queue, so that pods that run may be adopted into it.

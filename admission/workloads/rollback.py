@@ -1,5 +1,6 @@
 """Pods to remove, and gangs to be rolled back whole, because a pod cannot start. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from admission.engine.snapshot import Rollback
@@ -9,6 +10,7 @@ from admission.workloads.kinds import Holding, support_of
 from admission.workloads.request_changes import RequestChanges, change_of
 from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
+from queues.namespace_quota import requests_together
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName
 
@@ -118,7 +120,32 @@ def rollbacks_of(
             found[admission.id] = Rollback(ReasonCode.REFUSED, message, not_before)
         elif lost:
             found[admission.id] = _lost(min(lost), min(lost) in inputs.taken_nodes, now)
+        elif (lacks := quota_lacks(inputs, place)) and now - _last_made(place) >= timeouts.refusal_grace:
+            message = f"not all of its pods can be made. {lacks}"
+            found[admission.id] = Rollback(ReasonCode.NAMESPACE_QUOTA, message, not_before)
     return found
+
+
+def quota_lacks(inputs: WorkloadInputs, place: SeatMap) -> str:
+    """Why a ResourceQuota keeps the pods from being made that a gang needs to start; "": it does not."""
+    fact, admission = inputs.fact, place.admission
+    if fact is None or not inputs.quotas or support_of(inputs.key).holding is Holding.GATED:
+        return ""
+    if admission.started or admission.state is not AdmissionState.OPEN:
+        return ""
+    done = sum(len(pods.done) for pods in fact.pod_sets)
+    vacant = place.vacant()
+    needed = min(len(vacant), fact.minimum - done - len(place.seated))
+    if needed <= 0:
+        return ""
+    asked = requests_together(Counter(admission.seats[index].takes for index in vacant), needed)
+    return next(filter(None, (quota.lacks(asked) for quota in inputs.quotas)), "")
+
+
+def _last_made(place: SeatMap) -> int:
+    """When (seconds) the last pod of an admission was made; without any, when it was admitted."""
+    pods = (*place.seated.values(), *place.unseated)
+    return max((place.admission.opened_at, *(pod.created for pod in pods)))
 
 
 def _lost(node: NodeName, taken: bool, now: int) -> Rollback:

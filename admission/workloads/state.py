@@ -25,6 +25,7 @@ from admission.workloads.rollback import (
     outgrowing_pods,
     pods_that_count_as_refused,
     pods_to_recreate,
+    quota_lacks,
     refusing_nodes,
     rollbacks_of,
 )
@@ -194,7 +195,7 @@ def _held_state(
         unbooked=unbooked,
         foreign=extra.foreign,
         ready=readiness.ready,
-        awaits_timeout=bool(refused or lost.awaited),
+        awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
         look_at=min((each for each in (readiness.look_at, untried) if each is not None), default=None),
         follows_policy=follows_policy(inputs, seat_maps),
     )

@@ -40,7 +40,7 @@ def workload_of(
     obstacle = obstacle or held_back(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.
-        obstacle = inputs.templates.refusal
+        obstacle = inputs.templates.refusal or inputs.held_back
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _too_few_pods(inputs, fact, pod_sets)
     return Workload(

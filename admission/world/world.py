@@ -37,6 +37,7 @@ from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
 from admission.world.learned.larger_pods import LargerPods
+from admission.world.learned.namespace_quotas import NamespaceQuotas
 from admission.world.learned.templates import TemplateIndex
 from admission.world.nodes import NodeInventory
 from admission.world.past_use import UsageHistory
@@ -63,7 +64,6 @@ class World:
         self.timeouts = timeouts
         self.node_inventory = NodeInventory()
         self.budgets = Budgets()
-        #: Counts devices in changes before they are put into the world.
         self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
@@ -71,6 +71,7 @@ class World:
         self.avoided_nodes = AvoidedNodes()
         self.templates = TemplateIndex(timeouts.dry_run)
         self.larger_pods = LargerPods()
+        self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
         self.recreations = Recreations(rows.recreations)
         self.usage_history = UsageHistory()
         self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
@@ -155,6 +156,8 @@ class World:
                     self._dirty |= self.templates.observe(change)
                 case FactKind.RECREATION, Recreation() | None:
                     self.recreations.put(change.key, change.fact)
+                case FactKind.RESOURCE_QUOTA, _:
+                    self._dirty |= self.namespace_quotas.observe(change)
                 case FactKind.BUDGET, BudgetFact() | None:
                     self.budgets.put(change.key, change.fact)
                     self.snapshot_is_stale = True
@@ -412,7 +415,7 @@ class World:
         self.pod_left_at.update(dict.fromkeys(self._lost_a_pod, now))
         self._lost_a_pod.clear()
         self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
-        self._dirty |= self._deadlines.due(now)
+        self._dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
         self._dirty |= self.queue_permissions.changed(self._queue_users())
         self._awaiting_timeout.clear()
         dirty = iter(list(self._dirty))
@@ -434,6 +437,7 @@ class World:
         if self.snapshot_rows.replace(before, state, self.arrivals):
             self.snapshot_is_stale = True
         self.queue_totals.replace_state(before, state)
+        self.namespace_quotas.note_state(key, state)
         if state is None:
             self._drop_state(key)
             return
@@ -517,6 +521,8 @@ class World:
             dead_nodes=dead_nodes,
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),
+            quotas=() if fact is None else self.namespace_quotas.of(fact.namespace),
+            held_back=self.namespace_quotas.obstacle_of(key),
             larger={} if fact is None else self.larger_pods.of(fact),
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,

@@ -97,6 +97,8 @@ HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", nam
 
 BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
+RESOURCE_QUOTAS: Final = ApiResource(CORE, "resourcequotas", "ResourceQuota")
+
 LIMIT_RANGES: Final = ApiResource(CORE, "limitranges", "LimitRange")
 
 RUNTIME_CLASSES: Final = ApiResource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)

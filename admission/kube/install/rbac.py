@@ -92,6 +92,7 @@ CONTROLLER: Final = (
     PolicyRule(
         "see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE
     ),
+    PolicyRule("see-quotas", "what a namespace lets its pods ask", "", ("resourcequotas",), _SEE),
     PolicyRule("see-limits", "what a namespace adds to its pods", "", ("limitranges",), _SEE),
     PolicyRule("see-runtimes", "what a runtime adds to its pods", "node.k8s.io", ("runtimeclasses",), _SEE),
     PolicyRule(

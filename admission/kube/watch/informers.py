@@ -18,6 +18,7 @@ from admission.decode.admin_documents import (
     flavor_fact,
     hypernode_fact,
     namespace_fact,
+    namespace_quota,
     queue_fact,
     topology_fact,
 )
@@ -54,7 +55,15 @@ from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
 from admission.reconcile.pod_manifest import with_successor
-from admission.wire import Bare, WireNamespace, WireNode, WirePod, WirePodDisruptionBudget, WirePriorityClass
+from admission.wire import (
+    Bare,
+    WireNamespace,
+    WireNode,
+    WirePod,
+    WirePodDisruptionBudget,
+    WirePriorityClass,
+    WireResourceQuota,
+)
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, controller_of, read_pod
 from admission.world.hypernodes import tiers_of
@@ -71,6 +80,7 @@ from queues.api.api_resources import (
     PRIORITY_CLASSES,
     QUEUES,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     RUNTIME_CLASSES,
     TOPOLOGIES,
@@ -149,6 +159,10 @@ _FACTS: Final = (
     _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
     _Facts(FactKind.BUDGET, _kind(BUDGETS, WirePodDisruptionBudget, lambda budget, raw: budget_fact(budget))),
+    _Facts(
+        FactKind.RESOURCE_QUOTA,
+        _kind(RESOURCE_QUOTAS, WireResourceQuota, lambda quota, raw: namespace_quota(quota)),
+    ),
     *(
         _Facts(
             FactKind.POD_DEFAULTS,

@@ -62,6 +62,11 @@ class DeviceClasses:
             return None, f"DeviceClass {device_class}: {known.problem}; an administrator has to change it"
         return named[0], ""
 
+    def resources(self) -> frozenset[str]:
+        """Resources that claimed devices count as."""
+        named = (flavor.device_classes.values() for flavor in self._flavors.values())
+        return frozenset(resource for each in named for resource in each)
+
     def counted(self, slices: Iterable[ResourceSliceFact]) -> Resources:
         """What the devices of these slices count as: each once for every resource of which a class selects it."""
         named = {name for flavor in self._flavors.values() for name in flavor.device_classes}

@@ -31,8 +31,8 @@ class DeviceFacts:
     """Part of the world: the way in for changes."""
 
     def __init__(self) -> None:
-        self._classes = DeviceClasses()
-        self._claims = ResourceClaims(self._classes)
+        self.classes = DeviceClasses()
+        self._claims = ResourceClaims(self.classes)
         #: Where ResourceClaims and ResourceClaimTemplates are, by uid.
         self._places: dict[str, Place] = {}
         #: Pods and workloads with claims, as they were seen; and which of them name a claim or template.
@@ -58,10 +58,10 @@ class DeviceFacts:
                     yield self._on_node(change)
                 case FactKind.FLAVOR, FlavorFact() | None:
                     yield change
-                    if self._classes.put_flavor(change.key, change.fact):
+                    if self.classes.put_flavor(change.key, change.fact):
                         yield from self._all()
                 case FactKind.DEVICE_CLASS, DeviceClassFact() | None:
-                    if self._classes.put_class(change.key, change.fact):
+                    if self.classes.put_class(change.key, change.fact):
                         yield from self._all()
                 case (
                     (FactKind.CLAIM_TEMPLATE | FactKind.RESOURCE_CLAIM),
@@ -120,7 +120,7 @@ class DeviceFacts:
             pool = (each.driver, each.pool)
             newest[pool] = max(newest.get(pool, 0), each.generation)
         current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
-        devices = self._classes.counted(current)
+        devices = self.classes.counted(current)
         allocatable = change.fact.allocatable
         if devices.fits(allocatable):
             return change

@@ -8,8 +8,8 @@ import pytest
 from deploy.local.client import LocalClient
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, path
-from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_volcano_job, finish
-from tests.e2e.support.manifests import batch_job, container, pod_spec
+from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_volcano_job, finish, finish_all
+from tests.e2e.support.manifests import batch_job, container, pod_spec, volcano_job
 from tests.e2e.support.namespace_history import admission_id
 from tests.e2e.support.sandbox import GPU, Sandbox
 
@@ -144,3 +144,22 @@ def test_a_gang_whose_pods_would_be_refused_is_told_so_and_holds_nothing(sandbox
     assert sandbox.ledger.admissions(sandbox.name, "train") == []
     sandbox.api.merge(here, allows)
     sandbox.wait_running("train-", 2)
+
+
+def test_gangs_that_a_resource_quota_has_room_for_one_by_one_run_one_by_one(sandbox: Sandbox) -> None:
+    quotas = f"/api/v1/namespaces/{sandbox.name}/resourcequotas"
+    sandbox.api.create(quotas, {"metadata": {"name": "team"}, "spec": {"hard": {"pods": "6"}}})
+    sandbox.wait(lambda: "hard" in sandbox.api.get(f"{quotas}/team").get("status", {}), "the quota to hold")
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(batch_job(sandbox, "first", 4), volcano_job(sandbox, "second", 4))
+    (first,) = {pod["metadata"]["name"].partition("-")[0] for pod in sandbox.wait_running("", 4)}
+    (second,) = {"first", "second"} - {first}
+    said = sandbox.wait_reason(second, "NamespaceQuota")
+    assert said.startswith(f"ResourceQuota team of namespace {sandbox.name}: found room for ")
+    assert "expected 4 for the pods that have to start together" in said
+    assert sandbox.ledger.admissions(sandbox.name, second) == []
+    finish_all(sandbox, f"{first}-")
+    sandbox.wait_running(f"{second}-", 4)
+    for name in ("first", "second"):
+        assert "evict" not in [kind for kind, _, _ in sandbox.ledger.decisions(sandbox.name, name)]

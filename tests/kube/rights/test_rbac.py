@@ -93,6 +93,7 @@ PURPOSES: dict[str, list[Ask]] = {
     "see-topologies": _sees(api_resources.TOPOLOGIES),
     "see-hypernodes": _sees(api_resources.HYPERNODES),
     "see-budgets": _sees(api_resources.BUDGETS),
+    "see-quotas": _sees(api_resources.RESOURCE_QUOTAS),
     "see-limits": _sees(api_resources.LIMIT_RANGES),
     "see-runtimes": _sees(api_resources.RUNTIME_CLASSES),
     "see-webhooks": [ask for each in api_resources.WEBHOOK_CONFIGURATIONS for ask in _sees(each)],

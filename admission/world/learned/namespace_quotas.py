@@ -1,0 +1,221 @@
+"""ResourceQuotas, and the gangs that they have no room for. Pure.
+
+A plan is compared with them before it is stored, gang after gang, so that no two gangs count on the same room. A gang
+that is held back waits for half a minute, or until there is room for it: a wake-up for each pod that ends would be one
+for all that wait.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Final
+
+from admission.engine.snapshot import Snapshot
+from admission.facts import Change
+from admission.workloads.kinds import Holding, support_of
+from admission.workloads.seats import SeatMap
+from admission.workloads.state import WorkloadState
+from admission.world.admissions import KeyIndex
+from queues.admissions import AdmissionState
+from queues.namespace_quota import NamespaceQuota, requests_together
+from queues.plan import Plan, Reason
+from queues.reason_codes import ReasonCode
+from queues.resources import NOTHING, Resources
+from queues.workload import Obstacle, Workload, WorkloadKey
+
+#: Seconds for which a gang is held back, if no room shows up before.
+HELD_BACK: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldBack:
+    """A workload that is held back."""
+
+    asked: Resources
+    obstacle: Obstacle
+    until: int
+
+
+class NamespaceQuotas:
+    """Part of the world: ResourceQuotas of all namespaces, and workloads that are held back."""
+
+    def __init__(self, claimable: Callable[[], AbstractSet[str]]) -> None:
+        """``claimable``: resources that claimed devices count as; ResourceQuotas count claims by other names."""
+        self._claimable = claimable
+        self._quotas: dict[str, NamespaceQuota] = {}
+        self._in_namespace: KeyIndex[str, str] = KeyIndex()
+        #: Those that were held back first come first.
+        self._held_back: dict[str, dict[WorkloadKey, _HeldBack]] = {}
+        self._namespace_of: dict[WorkloadKey, str] = {}
+        #: Workloads that wait for pods to be made for their seats, by namespace; and the other way round.
+        self._waiting_for_pods: KeyIndex[str, WorkloadKey] = KeyIndex()
+        self._lacks_pods: dict[WorkloadKey, str] = {}
+
+    def observe(self, change: Change) -> AbstractSet[WorkloadKey]:
+        """A ResourceQuota appeared, changed or went away. Workloads for which that may be news."""
+        uid, fact = change.key, change.fact if isinstance(change.fact, NamespaceQuota) else None
+        before = self._quotas.pop(uid, None)
+        if before is not None:
+            self._in_namespace.discard(before.namespace, uid)
+        if fact is not None:
+            self._quotas[uid] = fact
+            self._in_namespace.add(fact.namespace, uid)
+        found = fact or before
+        if found is None:
+            return set()
+        return {*self._waiting_for_pods.of(found.namespace), *self._released(found.namespace)}
+
+    def of(self, namespace: str) -> tuple[NamespaceQuota, ...]:
+        """The ResourceQuotas of a namespace."""
+        if namespace not in self._in_namespace:
+            return ()
+        claimable = self._claimable()
+        return tuple(
+            replace(quota, limits=tuple(each for each in quota.limits if each.resource not in claimable))
+            for quota in (self._quotas[uid] for uid in sorted(self._in_namespace.of(namespace)))
+        )
+
+    def _released(self, namespace: str) -> list[WorkloadKey]:
+        """Workloads for which there is room now, in the order in which they were held back."""
+        promised, quotas = NOTHING, self.of(namespace)
+        found = []
+        for key, each in self._held_back.get(namespace, {}).items():
+            if _first_lack(quotas, each.asked, promised):
+                break
+            promised += each.asked
+            found.append(key)
+        for key in found:
+            self.forget(key)
+        return found
+
+    def expire(self, now: int) -> set[WorkloadKey]:
+        """Workloads that are tried again from now on. One for which there is no room at all stays held back."""
+        found = set()
+        for namespace, held_back in self._held_back.items():
+            quotas = self.of(namespace) if held_back else ()
+            for key, each in list(held_back.items()):
+                if each.until > now:
+                    break  # the others came later
+                del held_back[key]
+                if _first_lack(quotas, each.asked, NOTHING):
+                    held_back[key] = replace(each, until=now + HELD_BACK)
+                else:
+                    self._namespace_of.pop(key, None)
+                    found.add(key)
+        return found
+
+    def obstacle_of(self, key: WorkloadKey) -> Obstacle | None:
+        """Why a workload is held back; None: it is not."""
+        namespace = self._namespace_of.get(key)
+        return None if namespace is None else self._held_back[namespace][key].obstacle
+
+    def note_state(self, key: WorkloadKey, state: WorkloadState | None) -> None:
+        """The state of a workload was derived; None: nothing is left of it."""
+        before = self._lacks_pods.pop(key, None)
+        after = state.workload.namespace if state is not None and _unstarted(state) else None
+        if before is not None and before != after:
+            self._waiting_for_pods.discard(before, key)
+        if after is not None:
+            self._lacks_pods[key] = after
+            self._waiting_for_pods.add(after, key)
+        if state is None:
+            self.forget(key)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """A workload is gone, or is not held back any more."""
+        namespace = self._namespace_of.pop(key, None)
+        if namespace is not None:
+            del self._held_back[namespace][key]
+
+    # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def within(
+        self, plan: Plan, snapshot: Snapshot, states: Mapping[WorkloadKey, WorkloadState]
+    ) -> tuple[Plan, AbstractSet[WorkloadKey]]:
+        """The plan without gangs that would not get all the pods they need, and without evictions for them; and these
+        gangs, which are held back from now on."""
+        if not self._quotas:
+            return plan, frozenset()
+        promised: dict[str, Resources] = {}
+        refused: dict[WorkloadKey, Reason] = {}
+        admitted = {admit.workload for admit in plan.admits if not admit.elastic}
+        beneficiaries = {evict.beneficiary for evict in plan.evicts if evict.beneficiary is not None}
+        for key in (*(admit.workload for admit in plan.admits), *sorted(beneficiaries - admitted)):
+            workload = snapshot.pending.get(key)
+            if workload is None or key in snapshot.holders or support_of(key).holding is Holding.GATED:
+                continue  # what has pods is counted, and members that join later take what is left
+            namespace = workload.namespace
+            quotas = self.of(namespace)
+            if quotas and namespace not in promised:
+                promised[namespace] = _promised(namespace, snapshot, states)
+            asked = _asked(workload)
+            if lacks := _first_lack(quotas, asked, promised.get(namespace, NOTHING)):
+                refused[key] = self._hold_back(workload, asked, lacks, plan.now)
+            elif quotas and key in admitted:
+                promised[namespace] += asked
+        return (_without(plan, refused) if refused else plan), refused.keys()
+
+    def _hold_back(self, workload: Workload, asked: Resources, lacks: str, now: int) -> Reason:
+        message = (
+            f"{lacks} for the pods that have to start together; ask for fewer or smaller pods, end others of the "
+            "namespace, or have the ResourceQuota raised"
+        )
+        obstacle = Obstacle(ReasonCode.NAMESPACE_QUOTA, message)
+        self.forget(workload.key)
+        self._namespace_of[workload.key] = workload.namespace
+        self._held_back.setdefault(workload.namespace, {})[workload.key] = _HeldBack(
+            asked, obstacle, now + HELD_BACK
+        )
+        return Reason(code=obstacle.code, message=message)
+
+
+def _unstarted(state: WorkloadState) -> list[SeatMap]:
+    """Admissions of a workload that wait for its controller to make their pods.
+
+    A gang that has started may still get pods for vacant seats, or has no more to make: its pods have ended.
+    """
+    if support_of(state.key).holding is Holding.GATED:
+        return []
+    return [
+        place
+        for place in state.seat_maps
+        if not place.admission.started and place.admission.state is AdmissionState.OPEN and place.vacant()
+    ]
+
+
+def _promised(namespace: str, snapshot: Snapshot, states: Mapping[WorkloadKey, WorkloadState]) -> Resources:
+    """What the pods of a namespace will ask that are about to be made for gangs that have not started."""
+    workloads = {
+        admission.workload
+        for admission in snapshot.admissions.values()
+        if admission.namespace == namespace and not admission.started
+    }
+    vacant: Counter[Resources] = Counter()
+    for key in workloads & states.keys():
+        for place in _unstarted(states[key]):
+            vacant.update(place.admission.seats[index].takes for index in place.vacant())
+    return requests_together(vacant)
+
+
+def _first_lack(quotas: Iterable[NamespaceQuota], asked: Resources, promised: Resources) -> str:
+    return next(filter(None, (each.lacks(asked, promised) for each in quotas)), "")
+
+
+def _asked(workload: Workload) -> Resources:
+    """What the pods of a gang ask that have to start together. Members that are done are part of the gang."""
+    pods: Counter[Resources] = Counter()
+    for each in workload.pod_sets:
+        pods[each.takes] += each.wanted_count()
+    done = sum(len(each.done) for each in workload.pod_sets)
+    return requests_together(pods, min(pods.total(), max(1, workload.minimum - done)))
+
+
+def _without(plan: Plan, refused: Mapping[WorkloadKey, Reason]) -> Plan:
+    return replace(
+        plan,
+        admits=tuple(each for each in plan.admits if each.workload not in refused),
+        evicts=tuple(each for each in plan.evicts if each.beneficiary not in refused),
+        claims=tuple(each for each in plan.claims if each.workload not in refused),
+        reasons={**plan.reasons, **refused},
+    )

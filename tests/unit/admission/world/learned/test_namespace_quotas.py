@@ -1,0 +1,205 @@
+"""Gangs that a ResourceQuota of their namespace has no room for: held back before their admission, or sent back."""
+
+from dataclasses import replace
+from typing import Any
+
+from admission.facts import Change, FactKind, FlavorFact, WorkloadFact
+from admission.workloads.inputs import Timeouts
+from admission.world.learned.namespace_quotas import HELD_BACK
+from admission.world.world import World
+from queues.admissions import Admission
+from queues.namespace_quota import NamespaceQuota, QuotaLimit
+from queues.plan import Admit, Evict, Plan
+from queues.reason_codes import ReasonCode
+from queues.resources import GPU
+from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.world_rows import WorldRows
+from tests.builders.facts import GRACE, JOB, NOW, TEAM, admission, job, node, pod, released, seen
+
+OTHER = WorkloadKey(WorkloadKind.JOB, "other-uid")
+THIRD = WorkloadKey(WorkloadKind.JOB, "third-uid")
+
+
+def quota(hard: int, used: int = 0, resource: str = "pods", namespace: str = "ns") -> Change:
+    limit = QuotaLimit(resource, resource, hard, used)
+    fact = NamespaceQuota(namespace=namespace, name="team", limits=(limit,))
+    return Change(FactKind.RESOURCE_QUOTA, f"quota-{namespace}", fact)
+
+
+def waiting(count: int, key: WorkloadKey = JOB, **facts: Any) -> WorkloadFact:
+    return replace(job(count, suspended=True, generation="1"), key=key, name=key.uid, **facts)
+
+
+def begun(*changes: Change, admissions: tuple[Admission, ...] = ()) -> World:
+    arrivals = {JOB: 1, OTHER: 2, THIRD: 3}
+    world = World(WorldRows(arrivals=arrivals, admissions=admissions), Timeouts(refusal_grace=GRACE))
+    world.begin((), (), [seen(node("n1")), *changes])
+    world.refresh(NOW)
+    return world
+
+
+def plan_of(*keys: WorkloadKey, evicts: tuple[Evict, ...] = ()) -> Plan:
+    admits = tuple(
+        Admit(workload=key, namespace="ns", name=key.uid, queue=TEAM, priority=0, generation="1", seats=())
+        for key in keys
+    )
+    return Plan(now=NOW, ledger_seq=0, admits=admits, evicts=evicts)
+
+
+def within(world: World, plan: Plan) -> Plan:
+    kept, held_back = world.namespace_quotas.within(plan, world.freeze(NOW), world.states)
+    for key in held_back:
+        world.mark_dirty(key)
+    world.refresh(NOW)
+    return kept
+
+
+def keys(plan: Plan) -> list[WorkloadKey]:
+    return [admit.workload for admit in plan.admits]
+
+
+def test_gangs_of_one_plan_do_not_count_on_the_same_room() -> None:
+    world = begun(quota(6), seen(waiting(4)), seen(waiting(4, OTHER)), seen(waiting(2, THIRD)))
+    plan = within(world, plan_of(JOB, OTHER, THIRD))
+    assert keys(plan) == [JOB, THIRD]
+    assert plan.reasons[OTHER].code is ReasonCode.NAMESPACE_QUOTA
+    obstacle = world.states[OTHER].workload.obstacle
+    assert obstacle is not None
+    assert obstacle.message.startswith(
+        "ResourceQuota team of namespace ns: found room for 2 pods (6 hard, 0 used, 4 for pods that are about to be "
+        "made), expected 4 for the pods that have to start together; "
+    )
+
+
+def test_seats_for_which_pods_are_still_to_be_made_are_promised() -> None:
+    running = replace(waiting(4), suspended=False)
+    taken = admission(JOB, "n1 n1 n1 n1")
+    first = released("a", "main/0", "n1", owner=JOB, owner_name=JOB.uid)
+    world = begun(quota(6, 1), seen(running), seen(first), seen(waiting(3, OTHER)), admissions=(taken,))
+    assert keys(within(world, plan_of(OTHER))) == []
+    world = begun(quota(7, 1), seen(running), seen(first), seen(waiting(3, OTHER)), admissions=(taken,))
+    assert keys(within(world, plan_of(OTHER))) == [OTHER]
+
+
+def test_what_a_gang_that_has_started_leaves_is_promised_to_nobody() -> None:
+    """Its pods have ended, one after the other, and their seats are about to be given back."""
+    running = replace(waiting(4), suspended=False)
+    taken = admission(JOB, "n1 n1 n1 n1", started=True)
+    world = begun(quota(6), seen(running), seen(waiting(4, OTHER)), admissions=(taken,))
+    assert keys(within(world, plan_of(OTHER))) == [OTHER]
+
+
+def test_nothing_is_evicted_for_a_gang_that_would_not_get_its_pods() -> None:
+    world = begun(quota(6, 5), seen(waiting(4)))
+    eviction = Evict(admission=AdmissionId(7), code=ReasonCode.PREEMPTED, message="", beneficiary=JOB)
+    assert within(world, plan_of(evicts=(eviction,))).evicts == ()
+    assert within(begun(quota(9, 5), seen(waiting(4))), plan_of(evicts=(eviction,))).evicts == (eviction,)
+
+
+def test_only_members_that_have_to_start_together_must_fit() -> None:
+    elastic = waiting(8, minimum=2)
+    assert keys(within(begun(quota(3), seen(elastic)), plan_of(JOB))) == [JOB]
+    assert keys(within(begun(quota(1), seen(elastic)), plan_of(JOB))) == []
+
+
+def test_other_namespaces_and_pods_that_exist_are_not_held_back() -> None:
+    assert keys(within(begun(quota(0, namespace="else"), seen(waiting(4))), plan_of(JOB))) == [JOB]
+    alone = pod("p", gated=True, queue=TEAM, owner=WorkloadKey(WorkloadKind.POD, "p"))
+    key = WorkloadKey(WorkloadKind.POD, "p")
+    assert keys(within(begun(quota(0), seen(alone)), plan_of(key))) == [key]
+
+
+def test_a_resource_that_claimed_devices_count_as_is_left_to_the_api_server() -> None:
+    fact = FlavorFact(name="example", device_classes={"gpu.nvidia.com": GPU})
+    flavor = Change(FactKind.FLAVOR, "example", fact)
+    assert keys(within(begun(quota(0, resource=GPU), seen(waiting(4))), plan_of(JOB))) == []
+    assert keys(within(begun(flavor, quota(0, resource=GPU), seen(waiting(4))), plan_of(JOB))) == [JOB]
+
+
+# ── until when ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def held_back(world: World) -> set[WorkloadKey]:
+    return {key for key, state in world.states.items() if state.workload.obstacle is not None}
+
+
+def test_as_many_are_considered_again_as_there_is_room_for() -> None:
+    world = begun(quota(4, 4), *(seen(waiting(2, key)) for key in (JOB, OTHER, THIRD)))
+    within(world, plan_of(JOB, OTHER, THIRD))
+    assert held_back(world) == {JOB, OTHER, THIRD}
+    world.observe([quota(4, 3)])
+    world.refresh(NOW + 1)
+    assert held_back(world) == {JOB, OTHER, THIRD}
+    world.observe([quota(4, 1)])
+    world.refresh(NOW + 2)
+    assert held_back(world) == {OTHER, THIRD}
+    world.observe([replace(quota(0), fact=None)])
+    world.refresh(NOW + 3)
+    assert held_back(world) == set()
+
+
+def test_after_a_while_a_gang_for_which_there_may_be_room_is_considered_again() -> None:
+    running = replace(waiting(4), suspended=False)
+    world = begun(
+        quota(6), seen(running), seen(waiting(4, OTHER)), admissions=(admission(JOB, "n1 n1 n1 n1"),)
+    )
+    within(world, plan_of(OTHER))
+    assert held_back(world) == {OTHER}
+    world.refresh(NOW + HELD_BACK - 1)
+    assert held_back(world) == {OTHER}
+    world.refresh(NOW + HELD_BACK)
+    assert held_back(world) == set(), "the promised pods may have been given up"
+
+    world = begun(quota(3), seen(waiting(4)))
+    within(world, plan_of(JOB))
+    world.refresh(NOW + HELD_BACK)
+    assert held_back(world) == {JOB}, "there is no room, whoever gives up"
+
+
+def test_what_is_gone_is_not_held_back() -> None:
+    world = begun(quota(3), seen(waiting(4)))
+    within(world, plan_of(JOB))
+    world.observe([replace(seen(waiting(4)), fact=None)])
+    world.refresh(NOW)
+    world.refresh(NOW + HELD_BACK)
+    assert world.namespace_quotas.obstacle_of(JOB) is None
+
+
+# ── after the admission ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_gang_goes_back_when_others_have_taken_the_room_for_its_pods() -> None:
+    running = replace(waiting(4), suspended=False)
+    taken = admission(JOB, "n1 n1 n1 n1")  # a minute ago
+    pods = [
+        seen(released(name, f"main/{n}", "n1", owner=JOB, owner_name=JOB.uid, created=NOW - 5))
+        for n, name in enumerate("ab")
+    ]
+    world = begun(quota(6, 4), seen(running), *pods, admissions=(taken,))
+    assert not world.states[JOB].evictable, "two may still be made"
+    world.observe([quota(6, 5)])
+    world.refresh(NOW)
+    assert not world.states[JOB].evictable, "the last pod was made a moment ago"
+    assert world.states[JOB].awaits_timeout
+    world.refresh(NOW + GRACE)
+    (rollback,) = world.states[JOB].evictable.values()
+    assert rollback.code is ReasonCode.NAMESPACE_QUOTA
+    assert rollback.not_before > NOW + GRACE
+    assert "found room for 1 pods (6 hard, 5 used), expected 2" in rollback.message
+
+
+def test_a_gang_that_may_start_with_the_pods_it_has_stays() -> None:
+    running = replace(waiting(4, minimum=2), suspended=False)
+    pods = [
+        seen(released(name, f"main/{n}", "n1", owner=JOB, owner_name=JOB.uid, created=NOW - 60))
+        for n, name in enumerate("ab")
+    ]
+    world = begun(quota(2, 2), seen(running), *pods, admissions=(admission(JOB, "n1 n1 n1 n1"),))
+    assert not world.states[JOB].evictable
+
+
+def test_a_gang_that_has_started_stays() -> None:
+    running = replace(waiting(4), suspended=False)
+    taken = admission(JOB, "n1 n1 n1 n1", started=True)
+    world = begun(quota(2, 2), seen(running), admissions=(taken,))
+    assert ReasonCode.NAMESPACE_QUOTA not in {each.code for each in world.states[JOB].evictable.values()}
