@@ -30,6 +30,10 @@ class InvalidDocument(MusterError):
     """{where}: found {found}, expected {expected}."""
 
 
+class UnusableName(MusterError):
+    """Name of an object: found {found!r}, expected one without blanks, / % ? and #, other than . and .."""
+
+
 class InvalidQuantity(MusterError):
     """{found!r} is not a Kubernetes quantity. Expected a number with an optional suffix, such as 4, 500m, 32Gi or 1e3."""
 

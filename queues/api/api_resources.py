@@ -1,5 +1,6 @@
 """Where the API server keeps each kind of object that Muster reads, writes, installs or removes: one table. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,8 +14,14 @@ from queues.api.names import (
     SCHEDULING_VOLCANO,
     TOPOLOGY_VOLCANO,
 )
+from queues.errors import UnusableName
 
 Document = dict[str, Any]
+
+#: What a name may be that is one segment of a URL path; API servers decode escapes before they look for slashes.
+_SEGMENT: Final = re.compile(r"(?!\.\.?\Z)[^\x00-\x20/%?#\x7f]+")
+#: Characters of a name in a message.
+_SHOWN: Final = 100
 
 #: On everything that ``muster install`` applies, so that ``muster uninstall`` finds it again.
 PART_OF: Final = {PART_OF_LABEL: "muster"}
@@ -43,7 +50,13 @@ class ApiResource:
     def path(
         self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """URL path: of all, of a namespace's, of one object, of a subresource of it."""
+        """URL path: of all, of a namespace's, of one object, of a subresource of it.
+
+        Raises UnusableName: a name that users wrote would lead to another object, with the rights of Muster.
+        """
+        for each in (namespace, name):
+            if each and not _SEGMENT.fullmatch(each):
+                raise UnusableName(found=each[:_SHOWN])
         parts = ["/apis" if self.group else "/api", self.api_version]
         if namespace:
             parts += ["namespaces", namespace]

@@ -16,6 +16,7 @@ from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
 from admission.wire import Bare, WireNamespace
 from queues.api.api_resources import NAMESPACES, QUEUES, TOPOLOGIES, ApiResource
+from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.validation import Known
 from queues.errors import ApiError, NotFound
 from queues.quota.queue import Queue
@@ -73,7 +74,9 @@ class WatchedObjects:
         )
 
     async def find_queue(self, name: str) -> Queue | None:
-        """The Queue at the API server. Raises ApiError."""
+        """The Queue at the API server; None: there is none, or none can have this name. Raises ApiError."""
+        if not is_dns_name(name):
+            return None
         try:
             raw = await self._client.get(QUEUES.path(name=name))
         except NotFound:

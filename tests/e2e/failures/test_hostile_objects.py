@@ -17,7 +17,7 @@ import pytest
 from deploy.local.nodes import NodeShape, node
 from tests.builders.hostile_objects import Document, Hostile, hostile_object
 from tests.e2e.support.api_paths import path
-from tests.e2e.support.paced_gangs import PacedGangs, comparison
+from tests.e2e.support.paced_gangs import PacedGangs, add_nodes_for_gangs, comparison
 from tests.e2e.support.sandbox import Sandbox
 from tests.laws.worlds.hostile import json_of
 
@@ -27,6 +27,8 @@ LARGEST: Final = 250_000
 #: Characters of most documents, and the share of the others.
 SMALL: Final = 5_000
 LARGE: Final = 0.02 if OBJECTS > 100 else 0.1
+#: Shares of an object's values that are harmless: the more, the likelier the API server takes it.
+HARMLESS: Final = (0.5, 0.8, 0.95)
 #: Gangs of the other tenant before the hostile objects, and seconds between the beginnings of two.
 QUIET: Final = min(40, 3 + OBJECTS // 200)
 PAUSE: Final = 1.0 if OBJECTS <= 100 else 3.0
@@ -50,9 +52,11 @@ class Attacker:
         self.queue = sandbox.add_queue("attack", capability={"pods": "20"})
         #: Answers of the API server, by status.
         self.answers: Counter[int] = Counter()
-        #: Seconds until answers, by kind.
+        #: Objects that the API server has taken, and seconds until its answers, by kind.
+        self.taken: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._chance = random.Random(7)
+        self._harmless = HARMLESS[0]
         self._numbers = iter(range(10**6))
         self.node = node(0, NodeShape(gpus=0), self.namespace)
         self.api.create(path("Node", ""), self.node)
@@ -62,6 +66,7 @@ class Attacker:
     def send(self, count: int) -> None:
         """So many objects, few of them large; what the API server refuses harms nobody."""
         for number in (next(self._numbers) for _ in range(count)):
+            self._harmless = self._chance.choice(HARMLESS)
             largest = LARGEST if self._chance.random() < LARGE else SMALL
             while not self.post(hostile_object(self._pick, f"h{number}", by_users=True), largest):
                 pass
@@ -79,6 +84,7 @@ class Attacker:
             )
             answer.read()
             self.answers[answer.status] += 1
+            self.taken[each.informer] += answer.status == 201
         except OSError:  # it is busy with that object for longer than the client waits
             self.api.close()
             self.answers[0] += 1
@@ -107,12 +113,15 @@ class Attacker:
     def told(self) -> str:
         """What was sent, and how long it took, in words."""
         answers = ", ".join(f"{number} x {status}" for status, number in sorted(self.answers.items()))
-        seconds = ", ".join(f"{informer} {took:.0f} s" for informer, took in sorted(self.seconds.items()))
-        return f"{self.answers.total()} hostile objects, answers: {answers}; time to answer: {seconds}"
+        kinds = ", ".join(
+            f"{informer} {self.taken[informer]} in {took:.0f} s"
+            for informer, took in sorted(self.seconds.items())
+        )
+        return f"{self.answers.total()} hostile objects, answers: {answers}; taken: {kinds}"
 
     def _pick(self, options: Sequence[Any]) -> Any:
-        """The harmless first one half of the time: an object with an error in every field is refused as a whole."""
-        return options[0] if self._chance.random() < 0.5 else self._chance.choice(options)
+        """The harmless first one some of the time: an object with an error in every field is refused as a whole."""
+        return options[0] if self._chance.random() < self._harmless else self._chance.choice(options)
 
     def leave(self, sandbox: Sandbox) -> None:
         """Delete everything; pods at once: Kubernetes takes a minute for those on nodes that do not exist."""
@@ -143,7 +152,7 @@ def attacker(sandbox: Sandbox) -> Iterator[Attacker]:
 
 
 def test_hostile_objects_stop_nobody_and_end_no_term(sandbox: Sandbox, attacker: Attacker) -> None:
-    sandbox.add_nodes(4)
+    add_nodes_for_gangs(sandbox, 4)
     before = term(sandbox)
     with PacedGangs(sandbox, "quiet", PAUSE) as quiet:
         quiet.wait(QUIET)
@@ -158,7 +167,7 @@ def test_hostile_objects_stop_nobody_and_end_no_term(sandbox: Sandbox, attacker:
 
 
 def worst() -> list[Hostile]:
-    """Objects that once stopped all admission."""
+    """Objects that once stopped all admission, or led Muster astray."""
     running: Document = {"containers": [{"name": "c", "image": "i"}], "nodeName": "o0"}
     deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
     template = {"spec": {"containers": running["containers"]}, "deep": deep}
@@ -177,6 +186,10 @@ def worst() -> list[Hostile]:
         *(
             Hostile("pods", {"metadata": {**_named(f"worst-{number}"), "annotations": each}, "spec": running})
             for number, each in enumerate(said)
+        ),
+        Hostile(
+            "podgroups",
+            {"metadata": _named("worst-way"), "spec": {"minMember": 1, "queue": "worker/2000000000"}},
         ),
         Hostile(
             "volcano-jobs", {"metadata": _named("worst-job"), "spec": {"queue": "hostile", "tasks": [task]}}

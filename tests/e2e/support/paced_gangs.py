@@ -1,5 +1,7 @@
 """Small gangs of one tenant, begun at a steady pace whatever becomes of those before, and where the time of each went.
 
+Their nodes are tainted, so that pods that select no nodes do not fill them.
+
 Beside each gang begin two pods that Muster has nothing to do with. They take as long as API server and scheduler make
 everybody wait, so what a gang takes beyond them is Muster's part.
 """
@@ -26,6 +28,7 @@ from tests.waiting import until
 PODS: Final = 2
 #: Gangs that may be under way together; the sandbox's nodes have room for as many.
 TOGETHER: Final = 16
+_TAINT: Final = {"key": "paced-gangs", "effect": "NoSchedule"}
 #: Seconds until a gang has to be bound.
 PATIENCE: Final = 180
 _DAY: Final = 86_400
@@ -182,19 +185,35 @@ def _deleted_afterwards(api: LocalClient, namespace: str, documents: Sequence[Do
             api.request("DELETE", path(kind, namespace, each["metadata"]["name"]), now)
 
 
+def add_nodes_for_gangs(sandbox: Sandbox, number: int) -> None:
+    """Nodes that only paced gangs and the plain pods beside them may use."""
+    for name in sandbox.add_nodes(number):
+        sandbox.api.merge(path("Node", "", name), {"spec": {"taints": [_TAINT]}})
+
+
 def _gang(sandbox: Sandbox, name: str, number: int) -> list[Document]:
     """A gang of each kind in turn."""
     match number % 3:
         case 0:
-            return [volcano_job(sandbox, name, PODS)]
+            job = volcano_job(sandbox, name, PODS)
+            _tolerate(job["spec"]["tasks"][0]["template"])
+            return [job]
         case 1:
-            return [batch_job(sandbox, name, PODS)]
+            job = batch_job(sandbox, name, PODS)
+            _tolerate(job["spec"]["template"])
+            return [job]
     members = [grouped(sandbox, name, f"{name}-{member}") for member in range(PODS)]
-    return [pod_group(sandbox, name, PODS), *members]
+    return [pod_group(sandbox, name, PODS), *map(_tolerate, members)]
 
 
 def _plain_pods(sandbox: Sandbox, name: str) -> list[Document]:
-    return [pod(sandbox, f"plain-{name}-{member}", 0) for member in range(PODS)]
+    return [_tolerate(pod(sandbox, f"plain-{name}-{member}", 0)) for member in range(PODS)]
+
+
+def _tolerate(of: Document) -> Document:
+    """A pod or template that may use the nodes."""
+    of["spec"]["tolerations"] = [{**_TAINT, "operator": "Exists"}]
+    return of
 
 
 def admission_times(sandbox: Sandbox) -> dict[str, float]:

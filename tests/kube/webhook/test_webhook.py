@@ -169,6 +169,18 @@ async def test_a_group_for_an_unknown_queue_is_refused(running: Running) -> None
         await running.user.create(GROUPS, group)
 
 
+@pytest.mark.parametrize("queue", ["..", "../podgroups", "team/status", "team?limit=1"])
+async def test_what_cannot_be_a_queue_is_no_way_to_other_objects(running: Running, queue: str) -> None:
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "astray"},
+        "spec": {"minMember": 2, "queue": queue},
+    }
+    with pytest.raises(ApiRefused, match="unable to find queue"):
+        await running.user.create(GROUPS, group)
+
+
 async def test_a_queue_cannot_become_its_own_ancestor(running: Running) -> None:
     await becomes(lambda: _knows(running.door, "team-a"))
     with pytest.raises(ApiRefused) as refused:

@@ -14,6 +14,7 @@ from queues.api.api_resources import (
     ObjectRef,
     path_of,
 )
+from queues.errors import UnusableName
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,21 @@ from queues.api.api_resources import (
 )
 def test_a_path_names_group_namespace_object_and_subresource(path: str, expected: str) -> None:
     assert path == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "..", ".", "../../pods", "a%2Fb", "a?watch=true", "a#b", "a b", "a\n"]
+)
+def test_no_name_leads_to_another_path(name: str) -> None:
+    with pytest.raises(UnusableName):
+        QUEUES.path(name=name)
+    with pytest.raises(UnusableName):
+        PODS.path(name, "a")
+
+
+@pytest.mark.parametrize("name", ["a", "a.b-c", "..a", "system:node", "x" * 253])
+def test_names_of_objects_are_allowed_in_paths(name: str) -> None:
+    assert QUEUES.path(name=name).endswith(f"/{name}")
 
 
 def test_each_kind_and_each_plural_of_an_api_version_is_there_once() -> None:
