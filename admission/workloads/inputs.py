@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
@@ -51,6 +52,14 @@ class Timeouts:
         return now + min(self.backoff_limit, self.backoff << min(rollbacks, 10))
 
 
+class HeldBack(NamedTuple):
+    """A workload that is not considered for a while, though the nodes may have room."""
+
+    #: Of the workload; one with another generation is not held back.
+    generation: str
+    obstacle: Obstacle
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadInputs:
     """All that is known about one workload."""
@@ -95,8 +104,8 @@ class WorkloadInputs:
     larger: Mapping[str, Resources] = field(default_factory=dict)
     #: ResourceQuotas of its namespace, where its pods are still to be made.
     quotas: tuple[NamespaceQuota, ...] = ()
-    #: Why it is held back though the nodes have room; None: it is not.
-    held_back: Obstacle | None = None
+    #: Why it is held back; None: it is not.
+    held_back: HeldBack | None = None
     #: A pod without a group: what keeps it from being one of the Job that it names as its controller; "": nothing.
     disowned: str = ""
     #: Its namespace may use its queue, so that pods that run may be adopted into it.

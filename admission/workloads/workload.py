@@ -40,7 +40,7 @@ def workload_of(
     obstacle = obstacle or held_back(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.
-        obstacle = inputs.templates.refusal or inputs.held_back
+        obstacle = inputs.templates.refusal or _no_quota(inputs, fact)
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _too_few_pods(inputs, fact, pod_sets)
     return Workload(
@@ -59,6 +59,12 @@ def workload_of(
         not_before=inputs.setbacks.not_before,
         **_interruption(inputs, fact.conduct),
     )
+
+
+def _no_quota(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | None:
+    """What a ResourceQuota has no room for; None: it may have, for the workload asks something else now."""
+    held_back = inputs.held_back
+    return held_back.obstacle if held_back is not None and held_back.generation == fact.generation else None
 
 
 def _because(delay: Reason | None) -> str:

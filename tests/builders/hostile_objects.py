@@ -266,6 +266,13 @@ def pod_spec(pick: Pick) -> Document:
             spec["priorityClassName"] = pick(TEXTS)
         case 9:
             spec["hostNetwork"] = True
+        case 10:
+            named = pick(("resourceClaimTemplateName", "resourceClaimName", "resourceClaims"))
+            claims = [
+                {"name": f"c{each}", named: pick(("h0", "h1", *TEXTS))}
+                for each in range(pick((1, 2, 0, 300)))
+            ]
+            spec["resourceClaims"] = claims
     return spec
 
 
@@ -412,7 +419,9 @@ def _flavor(pick: Pick, name: str) -> Hostile:
     labels = {f"k{each}": pick(("v", 1, None)) for each in range(pick(COUNTS))}
     metadata = _metadata(pick, name, namespaced=False)
     head = {"apiVersion": names.MUSTER, "kind": "ResourceFlavor"}
-    return Hostile("resourceflavors", {**head, "metadata": metadata, "spec": {"nodeLabels": labels}})
+    classes = {pick(DEVICE_CLASSES): pick(("example.org/gpu", *TEXTS)) for _ in range(pick((1, 0, 2)))}
+    spec = {"nodeLabels": labels, "deviceClasses": classes}
+    return Hostile("resourceflavors", {**head, "metadata": metadata, "spec": spec})
 
 
 def _topology(pick: Pick, name: str) -> Hostile:
@@ -459,9 +468,76 @@ def _priority_class(pick: Pick, name: str) -> Hostile:
     return Hostile("priorityclasses", document)
 
 
+DEVICE_CLASSES: Final = ("h0", "h1", "gpu.example", *TEXTS)
+
+
+def _device_requests(pick: Pick) -> Document:
+    exactly = {
+        "deviceClassName": pick(DEVICE_CLASSES),
+        "allocationMode": pick(("ExactCount", None, "All", "Weird", *TEXTS)),
+        "count": pick((1, *NUMBERS)),
+        "adminAccess": pick((None, True, "yes")),
+    }
+    choices = many(
+        {"name": "a", "deviceClassName": pick(DEVICE_CLASSES), "count": pick(NUMBERS)}, pick(COUNTS)
+    )
+    asked = pick(({"exactly": exactly}, {"firstAvailable": choices}, {"exactly": None}, {}))
+    return {"devices": {"requests": many({"name": pick(("gpu", *TEXTS)), **asked}, pick((1, *COUNTS)))}}
+
+
+def _claim_template(pick: Pick, name: str) -> Hostile:
+    document = {"metadata": _metadata(pick, name), "spec": {"spec": _device_requests(pick)}}
+    return Hostile("resourceclaimtemplates", document)
+
+
+def _claim(pick: Pick, name: str) -> Hostile:
+    results = many(
+        {"request": pick(("gpu", "gpu/a", *TEXTS)), "adminAccess": pick((None, True))}, pick(COUNTS)
+    )
+    users = many({"resource": "pods", "name": "h0", "uid": pick(("uid-h0", *TEXTS))}, pick(COUNTS))
+    status = {"allocation": pick((None, {"devices": {"results": results}})), "reservedFor": users}
+    document = {"metadata": _metadata(pick, name), "spec": _device_requests(pick), "status": status}
+    return Hostile("resourceclaims", document)
+
+
+def _device_class(pick: Pick, name: str) -> Hostile:
+    terms = (
+        "device.driver == 'd'",
+        "device.attributes['d'].type == 'gpu'",
+        "true",
+        "(" * 5000,
+        "&&" * 5000,
+        *TEXTS,
+    )
+    selectors = many({"cel": {"expression": f"{pick(terms)} && {pick(terms)}"}}, pick((1, *COUNTS)))
+    document = {"metadata": _metadata(pick, name, namespaced=False), "spec": {"selectors": selectors}}
+    return Hostile("deviceclasses", document)
+
+
+def _resource_slice(pick: Pick, name: str) -> Hostile:
+    attributes = {pick(("type", "d/type", *TEXTS)): {pick(("string", "int", "bool", "x")): pick(TEXTS)}}
+    spec = {
+        "driver": pick(("d", *TEXTS)),
+        "nodeName": pick(("h0", "o0", None, *TEXTS)),
+        "pool": {"name": pick(("p", *TEXTS)), "generation": pick(NUMBERS)},
+        "devices": many({"name": "a", "attributes": attributes}, pick(COUNTS)),
+    }
+    return Hostile("resourceslices", {"metadata": _metadata(pick, name, namespaced=False), "spec": spec})
+
+
+def _quota(pick: Pick, name: str) -> Hostile:
+    amounts = {f"requests.{key}": units for key, units in _amounts(pick).items()}
+    status = {"hard": {"pods": pick(QUANTITIES), **amounts}, "used": {"pods": pick(QUANTITIES)}}
+    spec = {"scopes": pick((None, ["BestEffort"], [LONG]))}
+    return Hostile("resourcequotas", {"metadata": _metadata(pick, name), "spec": spec, "status": status})
+
+
 #: Kinds whose objects ordinary users may write, and kinds of administrators.
-BY_USERS: Final = (_pod, _pod, _pod, _job, _pod_group, _volcano_job, _budget)
-BY_ADMINISTRATORS: Final = (_queue, _flavor, _topology, _hypernode, _namespace, _priority_class)
+BY_USERS: Final = (_pod, _pod, _pod, _job, _pod_group, _volcano_job, _budget, _claim_template, _claim)
+BY_ADMINISTRATORS: Final = (
+    *(_queue, _flavor, _topology, _hypernode, _namespace, _priority_class),
+    *(_device_class, _resource_slice, _quota),
+)
 
 
 def hostile_object(pick: Pick, name: str, *, by_users: bool = False) -> Hostile:

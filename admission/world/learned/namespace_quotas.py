@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
+from admission.workloads.inputs import HeldBack
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import SeatMap
 from admission.workloads.state import WorkloadState
@@ -29,11 +31,11 @@ HELD_BACK: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldBack:
+class _Entry:
     """A workload that is held back."""
 
+    told: HeldBack
     asked: Resources
-    obstacle: Obstacle
     until: int
 
 
@@ -46,7 +48,7 @@ class NamespaceQuotas:
         self._quotas: dict[str, NamespaceQuota] = {}
         self._in_namespace: KeyIndex[str, str] = KeyIndex()
         #: Those that were held back first come first.
-        self._held_back: dict[str, dict[WorkloadKey, _HeldBack]] = {}
+        self._entries: dict[str, dict[WorkloadKey, _Entry]] = {}
         self._namespace_of: dict[WorkloadKey, str] = {}
         #: Workloads that wait for pods to be made for their seats, by namespace; and the other way round.
         self._waiting_for_pods: KeyIndex[str, WorkloadKey] = KeyIndex()
@@ -80,7 +82,7 @@ class NamespaceQuotas:
         """Workloads for which there is room now, in the order in which they were held back."""
         promised, quotas = NOTHING, self.of(namespace)
         found = []
-        for key, each in self._held_back.get(namespace, {}).items():
+        for key, each in self._entries.get(namespace, {}).items():
             if _first_lack(quotas, each.asked, promised):
                 break
             promised += each.asked
@@ -92,23 +94,23 @@ class NamespaceQuotas:
     def expire(self, now: int) -> set[WorkloadKey]:
         """Workloads that are tried again from now on. One for which there is no room at all stays held back."""
         found = set()
-        for namespace, held_back in self._held_back.items():
-            quotas = self.of(namespace) if held_back else ()
-            for key, each in list(held_back.items()):
-                if each.until > now:
-                    break  # the others came later
-                del held_back[key]
+        for namespace, held_back in list(self._entries.items()):
+            # Those that were held back first come first.
+            due = list(takewhile(lambda entry: entry[1].until <= now, held_back.items()))
+            quotas = self.of(namespace) if due else ()
+            for key, each in due:
                 if _first_lack(quotas, each.asked, NOTHING):
+                    del held_back[key]
                     held_back[key] = replace(each, until=now + HELD_BACK)
                 else:
-                    self._namespace_of.pop(key, None)
+                    self.forget(key)
                     found.add(key)
         return found
 
-    def obstacle_of(self, key: WorkloadKey) -> Obstacle | None:
+    def obstacle_of(self, key: WorkloadKey) -> HeldBack | None:
         """Why a workload is held back; None: it is not."""
         namespace = self._namespace_of.get(key)
-        return None if namespace is None else self._held_back[namespace][key].obstacle
+        return None if namespace is None else self._entries[namespace][key].told
 
     def note_state(self, key: WorkloadKey, state: WorkloadState | None) -> None:
         """The state of a workload was derived; None: nothing is left of it."""
@@ -121,12 +123,20 @@ class NamespaceQuotas:
             self._waiting_for_pods.add(after, key)
         if state is None:
             self.forget(key)
+        elif (namespace := self._namespace_of.get(key)) is not None:
+            entries, workload = self._entries[namespace], state.workload
+            if entries[key].told.generation == workload.generation:
+                entries[key] = replace(entries[key], asked=_asked(workload))
+            else:
+                self.forget(key)
 
     def forget(self, key: WorkloadKey) -> None:
         """A workload is gone, or is not held back any more."""
         namespace = self._namespace_of.pop(key, None)
         if namespace is not None:
-            del self._held_back[namespace][key]
+            del self._entries[namespace][key]
+            if not self._entries[namespace]:
+                del self._entries[namespace]
 
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -164,8 +174,8 @@ class NamespaceQuotas:
         obstacle = Obstacle(ReasonCode.NAMESPACE_QUOTA, message)
         self.forget(workload.key)
         self._namespace_of[workload.key] = workload.namespace
-        self._held_back.setdefault(workload.namespace, {})[workload.key] = _HeldBack(
-            asked, obstacle, now + HELD_BACK
+        self._entries.setdefault(workload.namespace, {})[workload.key] = _Entry(
+            HeldBack(workload.generation, obstacle), asked, now + HELD_BACK
         )
         return Reason(code=obstacle.code, message=message)
 
@@ -175,7 +185,7 @@ def _unstarted(state: WorkloadState) -> list[SeatMap]:
 
     A gang that has started may still get pods for vacant seats, or has no more to make: its pods have ended.
     """
-    if support_of(state.key).holding is Holding.GATED:
+    if not state.seat_maps or support_of(state.key).holding is Holding.GATED:
         return []
     return [
         place

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from deploy.local.nodes import NodeShape, node
+from queues.api.api_resources import CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from tests.builders.hostile_objects import Document, Hostile, hostile_object
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.paced_gangs import PacedGangs, add_nodes_for_gangs, comparison
@@ -40,6 +41,10 @@ KINDS: Final = {
     "podgroups": ("scheduling.volcano.sh/v1beta1", "PodGroup", path("PodGroup", "{}")),
     "volcano-jobs": ("batch.volcano.sh/v1alpha1", "Job", path("Job", "{}")),
     "poddisruptionbudgets": ("policy/v1", "PodDisruptionBudget", BUDGETS),
+    **{
+        each.plural: (each.api_version, each.kind, each.path("{}"))
+        for each in (CLAIM_TEMPLATES, RESOURCE_CLAIMS)
+    },
 }
 
 

@@ -11,7 +11,7 @@ from queues.admissions import Admission
 from queues.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.plan import Admit, Evict, Plan
 from queues.reason_codes import ReasonCode
-from queues.resources import GPU
+from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 from tests.builders.facts import GRACE, JOB, NOW, TEAM, admission, job, node, pod, released, seen
@@ -163,6 +163,25 @@ def test_what_is_gone_is_not_held_back() -> None:
     world.refresh(NOW)
     world.refresh(NOW + HELD_BACK)
     assert world.namespace_quotas.obstacle_of(JOB) is None
+
+
+def test_a_gang_that_asks_less_is_considered_at_once() -> None:
+    world = begun(quota(3), seen(waiting(4)))
+    within(world, plan_of(JOB))
+    world.observe([seen(waiting(3, generation="2"))])
+    world.refresh(NOW)
+    assert held_back(world) == set()
+
+
+def test_a_gang_whose_pods_turn_out_smaller_is_considered_after_a_while() -> None:
+    small = replace(waiting(4).pod_sets[0], takes=Resources({"pods": 1}))
+    world = begun(quota(4000, resource=GPU), seen(waiting(5)))
+    within(world, plan_of(JOB))
+    assert held_back(world) == {JOB}
+    world.observe([seen(replace(waiting(5), pod_sets=(replace(small, count=5),)))])
+    world.refresh(NOW)
+    world.refresh(NOW + HELD_BACK)
+    assert held_back(world) == set()
 
 
 # ── after the admission ─────────────────────────────────────────────────────────────────────────────────────────
