@@ -5,6 +5,7 @@ Pure: everything that is known about the workload comes in as a ``WorkloadInputs
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -121,7 +122,8 @@ def _held_state(
     pod_sets = enlarged(support.pod_sets(inputs, seat_maps), inputs.larger)
     extra = PodsWithoutSeat() if over else pods_without_seat(inputs, seat_maps, now)
     unbooked = unbooked_of(inputs, seat_maps, extra.adoptable)
-    successors = successors_of(inputs.fact, support, inputs.pods, pod_sets, seat_maps, over=over)
+    expected = partial(successors_of, inputs.fact, support, inputs.pods, pod_sets, over=over)
+    successors = expected(seat_maps)
     open_ = [place for place in seat_maps if place.admission.state is AdmissionState.OPEN]
     misplaced = tuple(
         pod
@@ -143,7 +145,9 @@ def _held_state(
             kept = support.holding is not Holding.NO_PODS
             outgrown = frozenset() if kept else changes.outgrown.get(place.admission.id, frozenset())
             awaited = inputs.awaited.get(place.admission.id, frozenset())
-            seats = seats_over(place, successors=successors, dead=dead, outgrown=outgrown, awaited=awaited)
+            # All pods of a directed Job come for its admission, also those after one that was adopted elsewhere.
+            to_come = expected([place]) if directed else successors
+            seats = seats_over(place, successors=to_come, dead=dead, outgrown=outgrown, awaited=awaited)
             if seats or not place.admission.holding():
                 ended[place.admission.id] = seats
     left = _left(seat_maps, ended)

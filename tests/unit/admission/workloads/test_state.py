@@ -334,6 +334,17 @@ def test_pods_beyond_what_a_job_was_directed_for_enter_the_books() -> None:
     assert [row[:3] for row in found.unbooked.pods] == [("b", "main", 1)]
 
 
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_directed_job_keeps_its_admission_while_a_pod_of_it_runs_elsewhere(indexed: bool) -> None:
+    """The next pod after one that was adopted is made from the same template, and names the same admission."""
+    taken = admission(JOB, "n1 n2", started=True, ended=frozenset({1}))
+    astray = released("a", None, "n2", index=0 if indexed else None)
+    elsewhere = admission(JOB, "n2", number=2, started=True, adopted={"a": 0})
+    fact = job(1, directed=ONE, indexed=indexed)
+    assert state_of(fact, [astray], [taken, elsewhere]).ended == {}
+    assert state_of(replace(fact, finished=True), [astray], [taken, elsewhere]).ended == {ONE: {0}}
+
+
 def test_a_workload_that_is_over_adopts_nobody() -> None:
     assert state_of(job(1, finished=True), [migrated("a", "n1")]).unbooked is None
 
