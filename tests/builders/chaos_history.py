@@ -314,8 +314,10 @@ def _job_runs(story: Story) -> None:
     )
     add_worker(story, WORKER)
     story.change(WORKER, "pods", SCHEDULER, bind)
-    running = {"state": {"phase": "Running"}}
+    running = {"state": {"phase": "Running"}, "running": 1}
     story.change(JOB, "jobs.batch.volcano.sh", LEADER, lambda job: job.update(status=running))
+    used = {"allocated": {GPU: "1"}}
+    story.change(f"uid-{QUEUE}", "queues", LEADER, lambda queue: queue.update(status=used))
 
 
 def with_row(history: History, table: str, place: int = 0, **values: Any) -> History:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.chaos.drawn.plan import UserAction
+from tests.chaos.drawn.steps import UserAction
 from tests.chaos.history import Document, ObjectChange
 from tests.chaos.network.interception import Interception
 from tests.chaos.network.link import Line
@@ -68,3 +68,6 @@ class Cluster(Protocol):
 
     def strike_write(self, interception: Interception) -> None:
         """Strike the sender of a write."""
+
+    def overtake_writes(self, detail: dict[str, Any]) -> None:
+        """Users delete workloads while writes about their pods are under way."""

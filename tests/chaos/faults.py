@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos.clusters import Cluster
-from tests.chaos.drawn.plan import LEADER, PlannedFault
+from tests.chaos.drawn.steps import LEADER, PlannedFault
 from tests.chaos.ledger.proxy import PostgresLink
 from tests.chaos.ledger.server import ChaosPostgres
 from tests.chaos.network.interception import Interception
@@ -67,12 +67,15 @@ class Faults:
             "watches-silent": self._silence,
             "postgres-line": self._postgres_line,
             "postgres-slow": self._postgres_slow,
+            "lease-connection-silent": self._lease_connection_silent,
             "postgres-killed": self._postgres_killed,
             "postgres-failed-over": self._failed_over,
             "postgres-sessions-ended": self._sessions_ended,
             "postgres-read-only": self._read_only,
             "postgres-full": self._full,
+            "postgres-clock-set": self._ledger_clock_set,
             "clock-set": self._clock_set,
+            "writes-overtaken": self._overtake,
         }
         target = fault.target
         if target == LEADER:
@@ -109,7 +112,12 @@ class Faults:
     async def _strike_commit(self, fault: PlannedFault, target: str) -> None:
         detail = fault.detail
         self.lines[target].commits.waiting.append(
-            Interception(passes=detail["passes"], before=detail["before"], strike=self._strike(fault))
+            Interception(
+                passes=detail["passes"],
+                before=detail["before"],
+                strike=self._strike(fault),
+                only_seats=detail.get("only_seats", False),
+            )
         )
 
     async def _clock_set(self, fault: PlannedFault, target: str) -> None:
@@ -139,6 +147,9 @@ class Faults:
         await asyncio.sleep(fault.seconds)
         self.cluster.set_silence(fault.detail["kinds"], on=False)
 
+    async def _overtake(self, fault: PlannedFault, target: str) -> None:
+        self.cluster.overtake_writes(fault.detail)
+
     # ── Postgres ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _postgres_line(self, fault: PlannedFault, target: str) -> None:
@@ -151,6 +162,11 @@ class Faults:
         await asyncio.sleep(fault.seconds)
         self.lines[target].delay = 0.0
 
+    async def _lease_connection_silent(self, fault: PlannedFault, target: str) -> None:
+        self.lines[target].set_silence(on=True)
+        await asyncio.sleep(fault.seconds)
+        self.lines[target].set_silence(on=False)
+
     async def _postgres_killed(self, fault: PlannedFault, target: str) -> None:
         await self.postgres.crash(fault.seconds)
 
@@ -160,6 +176,9 @@ class Faults:
         await self.postgres.crash(0.0)
         await asyncio.sleep(fault.seconds)
         await self.postgres.set_read_only(False)
+
+    async def _ledger_clock_set(self, fault: PlannedFault, target: str) -> None:
+        await self.postgres.set_clock(fault.detail["offset"])
 
     async def _sessions_ended(self, fault: PlannedFault, target: str) -> None:
         await self.postgres.end_sessions()

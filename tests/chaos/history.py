@@ -39,6 +39,13 @@ class ObjectChange:
     document: Document
     #: ``USER`` …, the name of a replica, or "": unknown.
     writer: str = ""
+    #: Seconds by which it may have happened before ``at``: it was not seen at once.
+    late: float = 0.0
+
+    @property
+    def earliest(self) -> float:
+        """When it can have happened at the earliest, as ``at``."""
+        return self.at - self.late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +56,15 @@ class RowChange:
     number: int
     #: Rows of one transaction have the same; it says nothing about order.
     transaction: int
-    #: Seconds since the epoch, by the database's clock.
+    #: Seconds since the epoch, by the clock of the database's machine that no fault sets.
     at: float
     #: Role that the session was opened with: each replica has its own.
     writer: str
     table: str
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
+    #: Seconds by which the clock that the database goes by was ahead of that.
+    ahead: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +98,7 @@ class History:
     seed: int
     #: Environment that all replicas were given.
     settings: Mapping[str, str] = field(default_factory=dict)
-    #: Seconds since the epoch when the run began, by the database's clock; ``RowChange.at`` minus this is like
-    #: ``ObjectChange.at``, as long as no fault sets that clock.
+    #: Seconds since the epoch when the run began; ``RowChange.at`` minus this is like ``ObjectChange.at``.
     began: float = 0.0
     objects: tuple[ObjectChange, ...] = ()
     #: Numbers of object changes that were made before the replicas started, up to and with this one.

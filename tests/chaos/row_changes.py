@@ -46,6 +46,7 @@ CREATE TABLE chaos.row_changes (
     number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     transaction BIGINT NOT NULL,
     at DOUBLE PRECISION NOT NULL,
+    ahead DOUBLE PRECISION NOT NULL,
     writer TEXT NOT NULL,
     table_name TEXT NOT NULL,
     before JSONB,
@@ -53,9 +54,10 @@ CREATE TABLE chaos.row_changes (
 );
 CREATE FUNCTION chaos.record() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    INSERT INTO chaos.row_changes (transaction, at, writer, table_name, before, after) VALUES (
+    INSERT INTO chaos.row_changes (transaction, at, ahead, writer, table_name, before, after) VALUES (
         pg_current_xact_id()::text::bigint,
-        extract(epoch FROM clock_timestamp()),
+        extract(epoch FROM pg_catalog.clock_timestamp()),
+        (SELECT ahead FROM settable_clock.clock),
         session_user,
         TG_ARGV[0],
         CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END,
@@ -93,6 +95,7 @@ async def read(dsn: str) -> tuple[RowChange, ...]:
             number=row["number"],
             transaction=row["transaction"],
             at=row["at"],
+            ahead=row["ahead"],
             writer=row["writer"],
             table=row["table_name"],
             before=_document(row["before"]),

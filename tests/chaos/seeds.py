@@ -19,11 +19,14 @@ from tests.chaos.cluster.model_cluster import ModelCluster
 from tests.chaos.drawn.plan import MOST_REPLICAS, plan
 from tests.chaos.history import History
 from tests.chaos.ledger.server import ChaosPostgres
+from tests.chaos.real.object_watch import HistoryGap
 from tests.chaos.real.real_cluster import RealCluster
 from tests.chaos.replicas.fork_server import ForkServer
 from tests.chaos.run import Run
 
 ROOT: Final = Path(__file__).parents[2]
+#: How often a seed is played of which not all was seen.
+_ATTEMPTS: Final = 3
 #: What a result depends on.
 _SOURCES: Final = ("admission", "queues", "migrations", "tests/chaos")
 
@@ -39,6 +42,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     breaches: tuple[str, ...] = ()
     #: Why the harness could not play it; "": it could.
     failure: str = ""
+    #: It was played, and not all of it was seen.
+    proves_nothing: bool = False
     seconds: float = 0.0
     replicas: int = 0
     #: How often each fault was carried out.
@@ -68,9 +73,8 @@ class Results:
         results = cls(folder, folder / f"results-{'real-' if real else ''}{digest()}.jsonl", real)
         if results.path.exists():
             lines = results.path.read_bytes().splitlines()
-            results.done = {
-                each.seed: each for line in lines for each in [msgspec.json.decode(line, type=Result)]
-            }
+            read = [msgspec.json.decode(line, type=Result) for line in lines]
+            results.done = {each.seed: each for each in read if not each.failure}
         return results
 
     def add(self, result: Result) -> None:
@@ -162,10 +166,21 @@ async def play_all(
 
 
 async def play_one(lane: Lane, seed: int, results: Results) -> Result:
-    """One seed, checked."""
+    """One seed, checked. A run of which changes were missed proves nothing, and is played again."""
+    for _ in range(_ATTEMPTS):
+        result = await _play_once(lane, seed, results)
+        if not result.proves_nothing:
+            break
+    return result
+
+
+async def _play_once(lane: Lane, seed: int, results: Results) -> Result:
     began = time.monotonic()
     try:
         history = await lane.play(seed, real=results.real)
+    except HistoryGap as gap:
+        why = f"the history has a gap, so that it proves nothing: {gap}"
+        return Result(seed=seed, failure=why, proves_nothing=True, seconds=time.monotonic() - began)
     except Exception as error:  # whatever it is, the other seeds are played
         return Result(seed=seed, failure=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began)
     seconds = time.monotonic() - began

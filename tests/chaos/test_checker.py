@@ -271,6 +271,20 @@ def a_pod_that_was_taken_back_does_not_return() -> History:
     return story.history()
 
 
+def a_pod_that_was_taken_back_and_so_ended_does_not_return() -> History:
+    story = good_story()
+    story.put("pods", pod("single", "uid-single", 1), USER)
+    story.change(
+        "uid-single",
+        "pods",
+        LEADER,
+        lambda one: one["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"),
+    )
+    story.change("uid-single", "pods", "kubelet", lambda one: one["status"].update(phase="Failed"))
+    story.put("pods", story.known["uid-single"], "kubelet", "DELETED")
+    return story.history()
+
+
 def what_a_user_wrote_is_overwritten() -> History:
     story = good_story()
     story.change(JOB, "jobs.batch.volcano.sh", LEADER, lambda job: job["spec"].update(minAvailable=0))
@@ -391,6 +405,25 @@ def a_pod_that_waits_is_told_nothing() -> History:
     return story.history()
 
 
+def a_job_is_told_to_run_more_pods_than_it_does() -> History:
+    story = good_story()
+    story.change(JOB, "jobs.batch.volcano.sh", LEADER, lambda job: job["status"].update(running=2))
+    return story.history()
+
+
+def a_queue_is_told_to_use_nothing() -> History:
+    story = good_story()
+    story.change(f"uid-{QUEUE}", "queues", LEADER, lambda queue: queue.pop("status"))
+    return story.history()
+
+
+def a_lease_is_taken_early_by_a_clock_that_was_set_back() -> History:
+    story = good_story()
+    story.commit(("leases", lease(1, LEADER, 0.5), lease(2, "replica-2", 70.0)), writer="replica-2")
+    history = story.history()
+    return replace(history, rows=(*history.rows[:-1], replace(history.rows[-1], ahead=-30.0)))
+
+
 BROKEN = (
     (books.balances_are_what_admissions_hold, a_node_balance_is_wrong),
     (books.balances_are_what_admissions_hold, a_queue_balance_is_wrong),
@@ -404,6 +437,7 @@ BROKEN = (
     (books.admissions_only_go_forward, an_admission_is_opened_again),
     (books.admissions_only_go_forward, a_closed_admission_holds_a_seat),
     (leaders.each_term_has_one_leader, a_lease_is_taken_before_its_end),
+    (leaders.each_term_has_one_leader, a_lease_is_taken_early_by_a_clock_that_was_set_back),
     (leaders.each_term_has_one_leader, a_term_is_left_out),
     (leaders.each_term_has_one_leader, a_lease_is_renewed_after_its_end),
     (leaders.each_term_has_one_leader, a_lease_of_others_is_renewed),
@@ -425,6 +459,7 @@ BROKEN = (
     (pods.nodes_are_never_too_small_for_their_pods, pods_are_let_go_for_a_node_that_is_too_small),
     (pods.no_pod_is_made_again_twice, a_pod_is_made_again_twice),
     (pods.pods_without_owner_come_back, a_pod_that_was_taken_back_does_not_return),
+    (pods.pods_without_owner_come_back, a_pod_that_was_taken_back_and_so_ended_does_not_return),
     (pods.what_users_write_stays, what_a_user_wrote_is_overwritten),
     (ending.no_end_is_told_early, a_group_is_completed_before_its_pods),
     (ending.no_defect_is_logged, a_defect_is_logged),
@@ -442,6 +477,8 @@ BROKEN = (
     (ending.what_is_stored_is_true_at_the_end, a_pod_of_others_is_not_counted),
     (ending.statuses_are_true_at_the_end, a_group_that_has_ended_is_told_to_run),
     (ending.statuses_are_true_at_the_end, a_pod_that_waits_is_told_nothing),
+    (ending.statuses_are_true_at_the_end, a_job_is_told_to_run_more_pods_than_it_does),
+    (ending.statuses_are_true_at_the_end, a_queue_is_told_to_use_nothing),
 )
 
 

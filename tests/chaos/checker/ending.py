@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from queues.resources import amount
 from tests.chaos.checker.breach import Breach
 from tests.chaos.checker.ledger import Admission
 from tests.chaos.checker.objects import (
@@ -322,10 +323,15 @@ def statuses_are_true_at_the_end(recording: Recording) -> Iterator[Breach]:
     if recording.history.unrest:
         return
     admitted = {each.owner for each in recording.end.admissions() if each.state == "open"}
+    yield from _wrong_queues(recording)
     for key, workload in recording.workloads.items():
         if not workload.is_there or "deletionTimestamp" in workload.document["metadata"]:
             continue
         status = workload.document.get("status") or {}
+        if key[0] in ("vcjob", "podgroup"):
+            told, runs = int(status.get("running") or 0), _running(recording, workload)
+            if told != runs:
+                yield Breach(what=f"{workload} is told to run {told} pods, {runs} run")
         if key[0] == "vcjob":
             yield from _wrong_volcano_job(recording, workload)
         elif key[0] == "podgroup":
@@ -351,3 +357,20 @@ def _wrong_volcano_job(recording: Recording, workload: Life) -> Iterator[Breach]
     phase = state_of(workload.document).get("phase")
     if len(succeeded) >= replicas and phase not in OVER:
         yield Breach(what=f"{workload} is told to be {phase}, all its pods have succeeded")
+
+
+def _running(recording: Recording, workload: Life) -> int:
+    """Pods of a workload that run at the end."""
+    return sum(pod.is_there and phase_of(pod.document) == "Running" for pod in recording.members(workload))
+
+
+def _wrong_queues(recording: Recording) -> Iterator[Breach]:
+    """Queues that are told to use something else than their admissions do."""
+    for queue in recording.of("queues"):
+        if not queue.is_there:
+            continue
+        name = queue.document["metadata"]["name"]
+        told = (queue.document.get("status") or {}).get("allocated") or {}
+        holds = recording.end.of("queue_balances").get((name, "", GPU), {}).get("own", 0)
+        if amount(GPU, told.get(GPU, "0")) != holds:
+            yield Breach(what=f"{queue} is told to use {told.get(GPU, 0)} {GPU}, it holds {holds} units")

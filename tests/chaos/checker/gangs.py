@@ -27,10 +27,12 @@ def _needed(recording: Recording, workload: Life, transaction: Transaction) -> i
     """Pods that must start together at that moment; of several versions of the object the smallest number."""
     moment = recording.since_beginning(transaction)
     minimum = min(
-        minimum_of(change.document) for change in workload.changes if change.at <= moment + CLOCKS_DIFFER
+        minimum_of(change.document)
+        for change in workload.changes
+        if change.earliest <= moment + CLOCKS_DIFFER
     )
     ended = sum(
-        pod.outcome != "" and pod.ended is not None and pod.ended.at <= moment + CLOCKS_DIFFER
+        pod.outcome != "" and pod.ended is not None and pod.ended.earliest <= moment + CLOCKS_DIFFER
         for pod in recording.members(workload)
     )
     return minimum - ended

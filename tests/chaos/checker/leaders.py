@@ -33,7 +33,7 @@ def _wrong_lease(change: RowChange, winner: str) -> Iterator[Breach]:
         return
     if change.writer != winner:
         yield Breach(what=f"{change.writer} renewed term {after['term']} of {winner}", row=change.number)
-    left = _seconds(before["expires"]) - change.at
+    left = _seconds(before["expires"]) - (change.at + change.ahead)
     if after["term"] == before["term"]:
         if after["holder"] != before["holder"]:
             what = f"term {after['term']} went from {before['holder']} to {after['holder']}"

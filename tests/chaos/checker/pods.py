@@ -131,7 +131,7 @@ def no_seat_is_given_back_under_a_pod(recording: Recording) -> Iterator[Breach]:
         if given_back is None:
             continue
         moment = recording.since_beginning(given_back)
-        if pod.ended is not None and pod.ended.at <= moment + CLOCKS_DIFFER:
+        if pod.ended is not None and pod.ended.earliest <= moment + CLOCKS_DIFFER:
             continue
         if _was_out_of_reach(recording, pod, moment):
             continue
@@ -155,9 +155,11 @@ def _was_out_of_reach(recording: Recording, pod: PodLife, moment: float) -> bool
         lives = recording.nodes.get(name, [])
         if not lives:
             return True
-        seen = [each for life in lives for each in life.changes if each.at <= moment + CLOCKS_DIFFER]
+        seen = [each for life in lives for each in life.changes if each.earliest <= moment + CLOCKS_DIFFER]
         return any(
-            each.change == "DELETED" or not is_ready(each.document) for each in seen if each.at >= change.at
+            each.change == "DELETED" or not is_ready(each.document)
+            for each in seen
+            if each.at >= change.earliest
         ) or any(not is_ready(each.document) for each in seen[-1:])
     return False
 
@@ -264,7 +266,7 @@ def no_pod_is_made_again_twice(recording: Recording) -> Iterator[Breach]:
 
 
 def pods_without_owner_come_back(recording: Recording) -> Iterator[Breach]:
-    """A pod of a user's that has not ended, and that Muster or the scheduler deleted, is there again at the end."""
+    """A pod of a user's that Muster or the scheduler deleted before it had ended is there again at the end."""
     if recording.history.unrest:
         return
     by_name: dict[str, list[PodLife]] = defaultdict(list)
@@ -273,11 +275,14 @@ def pods_without_owner_come_back(recording: Recording) -> Iterator[Breach]:
     for name, pods in by_name.items():
         pods.sort(key=lambda pod: pod.first.number)
         last = pods[-1]
-        if pods[0].first.writer != USER or owner_of(last.document) or last.deleted is None or last.outcome:
+        if pods[0].first.writer != USER or owner_of(last.document) or last.deleted is None:
             continue
         asked = next(
             (each for each in last.changes if "deletionTimestamp" in each.document["metadata"]), last.deleted
         )
+        # One that is ended by its deletion has failed as well.
+        if any(phase_of(each.document) in ENDED for each in last.changes if each.number < asked.number):
+            continue
         taken_back = is_replica(asked.writer) or asked.writer == SCHEDULER
         if taken_back and _has_group(recording, last):
             yield Breach(

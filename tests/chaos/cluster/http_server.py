@@ -76,6 +76,8 @@ class ModelApiServer:
         self._pages: dict[str, tuple[int, list[bytes]]] = {}
         #: Called before an object itself is patched: somebody else may be quicker.
         self.before_patch: Callable[[ApiResource, Key], None] = lambda resource, key: None
+        #: Called before an object itself is written, with method and body: seconds that this is still on its way.
+        self.on_its_way: Callable[[str, ApiResource, Key, bytes], float] = lambda method, *_: 0.0
         #: Requests by replica, method and what became of them.
         self.requests = 0
 
@@ -155,6 +157,8 @@ class ModelApiServer:
             target = _target(request.path)
             if is_watch:
                 return await self._watch(replica, request, self.store.collection(target.resource))
+            if not target.subresource:
+                await asyncio.sleep(self.on_its_way(request.method, target.resource, target.key, body))
             answer = self._carry_out(replica, request, target, body)
         except Refusal as refusal:
             answer = _status(refusal)

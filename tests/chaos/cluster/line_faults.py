@@ -45,6 +45,8 @@ class Spell:
     share: float
     #: Name of a replica; "": all.
     replica: str = ""
+    #: End of the paths of these requests; "": of all.
+    only: str = ""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,9 @@ class LineFaults:
 
     def trouble(self, replica: str, method: str, path: str) -> Trouble | None:
         """What becomes of a request."""
-        mine = [spell for spell in self.spells if spell.replica in ("", replica)]
+        mine = [
+            spell for spell in self.spells if spell.replica in ("", replica) and path.endswith(spell.only)
+        ]
         if not mine:
             return None
         self._asked[path] += 1

@@ -7,12 +7,13 @@ from typing import Any
 
 from queues.api.api_resources import JOBS, PODS
 from tests.chaos.cluster.components import Components, unfinished_pod
-from tests.chaos.cluster.http_server import ModelApiServer
+from tests.chaos.cluster.http_server import LATE, SLOW, ModelApiServer
 from tests.chaos.cluster.kubeconfig import write_kubeconfig
 from tests.chaos.cluster.line_faults import LineFaults, Spell, Trouble
+from tests.chaos.cluster.overtaking import Overtaking
 from tests.chaos.cluster.store import ObjectStore
 from tests.chaos.cluster.users import Users
-from tests.chaos.drawn.plan import UserAction
+from tests.chaos.drawn.steps import UserAction
 from tests.chaos.history import Document, ObjectChange
 from tests.chaos.network.interception import Interception
 from tests.chaos.network.link import Line
@@ -32,6 +33,8 @@ class ModelCluster:
         self._components = Components(self._store, seed)
         self._users = Users(self._store)
         self._api.before_patch = self._users.forestall
+        self._overtaking = Overtaking(self._store, self._users.delete)
+        self._api.on_its_way = self._overtaking.delay_of
 
     async def begin(self, prepared: Sequence[Document]) -> float:
         self._store.began = time.monotonic()
@@ -53,6 +56,7 @@ class ModelCluster:
 
     def heal(self, nodes: Sequence[str]) -> None:
         self._faults.heal()
+        self._overtaking.heal()
         self._api.wake_all()
         self._users.heal(nodes)
 
@@ -81,7 +85,9 @@ class ModelCluster:
         self._api.wake_all()
 
     def set_trouble(self, trouble: dict[str, Any], *, on: bool) -> None:
-        spell = Spell(trouble=Trouble(trouble["trouble"]), share=trouble["share"])
+        spell = Spell(
+            trouble=Trouble(trouble["trouble"]), share=trouble["share"], only=trouble.get("only", "")
+        )
         if on:
             self._faults.spells.append(spell)
         elif spell in self._faults.spells:
@@ -102,3 +108,7 @@ class ModelCluster:
 
     def strike_write(self, interception: Interception) -> None:
         self._faults.writes.waiting.append(interception)
+
+    def overtake_writes(self, detail: dict[str, Any]) -> None:
+        self._overtaking.times += detail["times"]
+        self._overtaking.delay = LATE if detail["how"] == "late" else SLOW

@@ -19,7 +19,7 @@ from queues.api.api_resources import (
 )
 from tests.chaos.cluster import requests
 from tests.chaos.cluster.store import Key, ObjectStore, Refusal, key_of
-from tests.chaos.drawn.plan import UserAction
+from tests.chaos.drawn.steps import UserAction
 from tests.chaos.history import NODE_CONTROLLER, USER, Document
 from tests.fakes.fake_objects import merged
 
@@ -71,6 +71,11 @@ class Users:
                 case "node-down" | "node-up":
                     ready = {"type": "Ready", "status": "True" if action.verb == "node-up" else "Unknown"}
                     self._change_node(action.name, {"status": {"conditions": [ready]}})
+
+    def delete(self, resource: ApiResource, key: Key) -> None:
+        """A user deletes an object, unless it is gone."""
+        with suppress(Refusal):
+            self.store.delete(resource, key, USER)
 
     def heal(self, nodes: Sequence[str]) -> None:
         """All nodes can be used again."""

@@ -5,7 +5,7 @@ are evicted or deleted, and now and then one fits nowhere.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ PRIORITIES: Final = {"low": 0, "high": 1000}
 RACK: Final = "topology.muster.dev/rack"
 HOST: Final = "kubernetes.io/hostname"
 
-__all__ = ["GPU", "NAMESPACES", "Cluster", "Workload", "workload"]
+__all__ = ["GPU", "NAMESPACES", "RUN_SECONDS", "Cluster", "Task", "Workload", "workload"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,58 +169,28 @@ def _batch_job(draw: random.Random, number: int, cluster: Cluster) -> Workload:
 def _volcano_job(draw: random.Random, number: int, cluster: Cluster) -> Workload:
     name, (namespace, queue, priority) = f"vcjob-{number}", _place(draw, cluster)
     pods, gpus = _size(draw, cluster)
-    tasks: list[Any] = [
-        {
-            "name": "worker",
-            "replicas": pods,
-            "template": {"metadata": {"annotations": _pod_annotations(draw)}, "spec": _spec(gpus, priority)},
-        }
-    ]
+    tasks = [Task(name="worker", replicas=pods, gpus=gpus, annotations=_pod_annotations(draw))]
     if draw.random() < 0.4:
-        template = {"metadata": {"annotations": dict(_pod_annotations(draw))}, "spec": _spec(1, priority)}
-        tasks.append({"name": "master", "replicas": 1, "template": template})
-    replicas = sum(task["replicas"] for task in tasks)
-    policies = [
-        {"event": "PodFailed", "action": "RestartJob"},
-        {"event": "PodEvicted", "action": "RestartJob"},
-    ]
-    document = {
-        "apiVersion": names.BATCH_VOLCANO,
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "minAvailable": draw.choice((replicas, replicas, max(1, replicas - 1))),
-            "queue": queue,
-            "maxRetry": 10,
-            "priorityClassName": priority,
-            **({"policies": policies} if draw.random() < 0.5 else {}),
-            **({"plugins": {"svc": []}} if draw.random() < 0.3 else {}),
-            "tasks": tasks,
-        },
-    }
-    return Workload(kind="VolcanoJob", name=f"{namespace}/{name}", documents=(document,))
+        tasks.append(Task(name="master", replicas=1, gpus=1, annotations=_pod_annotations(draw)))
+    replicas = sum(task.replicas for task in tasks)
+    minimum = draw.choice((replicas, replicas, max(1, replicas - 1)))
+    more: Document = {}
+    if draw.random() < 0.5:
+        more["policies"] = [
+            {"event": "PodFailed", "action": "RestartJob"},
+            {"event": "PodEvicted", "action": "RestartJob"},
+        ]
+    if draw.random() < 0.3:
+        more["plugins"] = {"svc": []}
+    return volcano_job(f"{namespace}/{name}", queue, priority, tasks, minimum=minimum, **more)
 
 
 def _group(draw: random.Random, number: int, cluster: Cluster) -> Workload:
     name, (namespace, queue, priority) = f"group-{number}", _place(draw, cluster)
     pods, gpus = _size(draw, cluster)
-    group = {
-        "apiVersion": names.SCHEDULING_VOLCANO,
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": draw.choice((pods, pods, max(1, pods - 1))), "queue": queue},
-    }
-    annotations = {**_pod_annotations(draw), names.GROUP_ANNOTATION: name}
-    members = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"{name}-{index}", "namespace": namespace, "annotations": dict(annotations)},
-            "spec": _spec(gpus, priority),
-        }
-        for index in range(pods)
-    ]
-    return Workload(kind="PodGroup", name=f"{namespace}/{name}", documents=(group, *members))
+    minimum = draw.choice((pods, pods, max(1, pods - 1)))
+    task = Task(name="", replicas=pods, gpus=gpus, annotations=_pod_annotations(draw))
+    return group(f"{namespace}/{name}", queue, priority, task, minimum=minimum)
 
 
 def foreign_pod(draw: random.Random, number: int, cluster: Cluster) -> Document:
@@ -239,6 +209,92 @@ def foreign_pod(draw: random.Random, number: int, cluster: Cluster) -> Document:
 
 def _pod(draw: random.Random, number: int, cluster: Cluster) -> Workload:
     name, (namespace, queue, priority) = f"pod-{number}", _place(draw, cluster)
+    annotations = _pod_annotations(draw)
+    gpus = draw.choice((1, 2, cluster.gpus))
+    task = Task(name="", replicas=1, gpus=gpus, annotations=annotations)
+    return pod(f"{namespace}/{name}", queue, priority, task)
+
+
+# ── workloads as they are asked for ─────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Pods that are the same."""
+
+    name: str
+    replicas: int
+    #: Of each.
+    gpus: int
+    annotations: Document
+
+
+def volcano_job(
+    path: str, queue: str, priority: str, tasks: Sequence[Task], *, minimum: int, **more: Any
+) -> Workload:
+    """A Volcano Job. ``path``: namespace and name; ``more``: other fields of its spec."""
+    namespace, _, name = path.partition("/")
+    document = {
+        "apiVersion": names.BATCH_VOLCANO,
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "minAvailable": minimum,
+            "queue": queue,
+            "maxRetry": 10,
+            "priorityClassName": priority,
+            **more,
+            "tasks": [
+                {
+                    "name": task.name,
+                    "replicas": task.replicas,
+                    "template": {
+                        "metadata": {"annotations": dict(task.annotations)},
+                        "spec": _spec(task.gpus, priority),
+                    },
+                }
+                for task in tasks
+            ],
+        },
+    }
+    return Workload(kind="VolcanoJob", name=path, documents=(document,))
+
+
+#: Annotations that a group has from its members.
+_OF_GROUPS: Final = (names.PREEMPTABLE,)
+
+
+def group(path: str, queue: str, priority: str, members: Task, *, minimum: int) -> Workload:
+    """A PodGroup with its pods. ``path``: namespace and name."""
+    namespace, _, name = path.partition("/")
+    document = {
+        "apiVersion": names.SCHEDULING_VOLCANO,
+        "kind": "PodGroup",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "annotations": {
+                key: members.annotations[key] for key in _OF_GROUPS if key in members.annotations
+            },
+        },
+        "spec": {"minMember": minimum, "queue": queue},
+    }
+    annotations = {**members.annotations, names.GROUP_ANNOTATION: name}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{name}-{index}", "namespace": namespace, "annotations": dict(annotations)},
+            "spec": _spec(members.gpus, priority),
+        }
+        for index in range(members.replicas)
+    ]
+    return Workload(kind="PodGroup", name=path, documents=(document, *pods))
+
+
+def pod(path: str, queue: str, priority: str, task: Task) -> Workload:
+    """A pod without a group. ``path``: namespace and name."""
+    namespace, _, name = path.partition("/")
     document = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -246,8 +302,8 @@ def _pod(draw: random.Random, number: int, cluster: Cluster) -> Workload:
             "name": name,
             "namespace": namespace,
             "labels": {names.QUEUE_LABEL: queue},
-            "annotations": _pod_annotations(draw),
+            "annotations": dict(task.annotations),
         },
-        "spec": _spec(draw.choice((1, 2, cluster.gpus)), priority),
+        "spec": _spec(task.gpus, priority),
     }
-    return Workload(kind="Pod", name=f"{namespace}/{name}", documents=(document,))
+    return Workload(kind="Pod", name=path, documents=(document,))

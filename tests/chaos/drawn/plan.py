@@ -2,67 +2,23 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from admission.failpoints import POINTS, RECREATION_POINTS
 from tests.chaos.cluster.line_faults import Trouble
 from tests.chaos.drawn import documents
+from tests.chaos.drawn.combinations import combination
 from tests.chaos.drawn.pace import PACE
+from tests.chaos.drawn.steps import FAULTS_END, HEALED, LEADER, USERS_END, PlannedFault, UserAction
 from tests.chaos.history import Document
 from tests.chaos.network.link import Line
 
-#: Whoever leads at that moment.
-LEADER: Final = "leader"
 #: Of one run.
 MOST_REPLICAS: Final = 3
-#: Seconds after which nothing new goes wrong, and everything heals.
-FAULTS_END: Final = 3.2
-HEALS_AT: Final = 3.8 * PACE
-#: Seconds in which users do something.
-_USERS_END: Final = 3.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedFault:
-    """Something that goes wrong."""
-
-    #: Seconds since the run began.
-    at: float
-    name: str
-    #: A replica, ``LEADER``, or "": the whole cluster, or all of Postgres.
-    target: str = ""
-    #: For how long; 0: it is over at once.
-    seconds: float = 0.0
-    #: What else there is to know, by name.
-    detail: dict[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        told = [f"{name}={value}" for name, value in self.detail.items()]
-        lasts = [f"for {self.seconds:.2f} s"] if self.seconds else []
-        return " ".join([self.name, *([self.target] if self.target else []), *told, *lasts])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserAction:
-    """Something that a user or an administrator does."""
-
-    at: float
-    #: create | delete | delete-newest | delete-pod | collect-ended | forestall | patch | cordon | uncordon
-    #: | node-down | node-up
-    verb: str
-    documents: tuple[Document, ...] = ()
-    #: Kind and name of the object that it is about.
-    kind: str = ""
-    name: str = ""
-    patch: Document = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        if self.documents:
-            made = self.documents[0]
-            return f"{self.verb} {made['kind']} {made['metadata']['name']}"
-        return " ".join(part for part in (self.verb, self.kind, self.name, str(self.patch or "")) if part)
+#: Seconds after which everything heals.
+HEALS_AT: Final = HEALED * PACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +44,14 @@ def plan(seed: int) -> Plan:
     """What a seed does, at this process's pace."""
     draw = random.Random(f"chaos {seed}")
     count = draw.choices((1, 2, 3), (2, 5, 3))[0]
-    replicas = tuple(f"replica-{number + 1}" for number in range(count))
     cluster = documents.Cluster.drawn(draw)
+    added = combination(seed, cluster)
+    replicas = tuple(f"replica-{number + 1}" for number in range(max(count, added.replicas)))
     moments = random.Random(f"chaos moments {seed}")
     actions = [*_actions(draw, cluster), *_at_bad_moments(moments, cluster)]
     faults = [*_faults(draw, replicas), *_failpoint_everywhere(moments, replicas)]
+    actions += added.actions
+    faults = [*([] if added.is_alone else faults), *added.faults]
     return Plan(
         seed=seed,
         replicas=replicas,
@@ -113,14 +72,14 @@ def plan(seed: int) -> Plan:
 def _actions(draw: random.Random, cluster: documents.Cluster) -> list[UserAction]:
     actions = []
     for number in range(draw.randint(6, 12)):
-        at = draw.uniform(0.0, _USERS_END) if number > 2 else 0.0
+        at = draw.uniform(0.0, USERS_END) if number > 2 else 0.0
         workload = documents.workload(draw, number, cluster)
         actions.append(UserAction(at=at, verb="create", documents=workload.documents))
         if draw.random() < 0.12:
-            gone = draw.uniform(at + 0.1, _USERS_END + 0.2)
+            gone = draw.uniform(at + 0.1, USERS_END + 0.2)
             actions.append(UserAction(at=gone, verb="delete", kind=workload.kind, name=workload.name))
     if draw.random() < 0.3:
-        actions.append(UserAction(at=draw.uniform(0.5, _USERS_END), verb="delete-pod"))
+        actions.append(UserAction(at=draw.uniform(0.5, USERS_END), verb="delete-pod"))
     if draw.random() < 0.25:
         at, node = draw.uniform(0.3, 2.0), draw.choice(cluster.nodes)
         actions.append(UserAction(at=at, verb="cordon", name=node))
@@ -143,10 +102,10 @@ def _at_bad_moments(draw: random.Random, cluster: documents.Cluster) -> list[Use
     actions = []
     for number in range(draw.choice((0, 0, 1, 2))):
         pod = documents.foreign_pod(draw, number, cluster)
-        actions.append(UserAction(at=draw.uniform(0.5, _USERS_END), verb="create", documents=(pod,)))
+        actions.append(UserAction(at=draw.uniform(0.5, USERS_END), verb="create", documents=(pod,)))
     for verb, share, times in (("delete-newest", 0.4, 2), ("collect-ended", 0.4, 4)):
         if draw.random() < share:
-            actions += [UserAction(at=draw.uniform(0.8, _USERS_END), verb=verb) for _ in range(times)]
+            actions += [UserAction(at=draw.uniform(0.8, USERS_END), verb=verb) for _ in range(times)]
     if draw.random() < 0.4:
         actions.append(UserAction(at=0.0, verb="forestall"))
     return actions

@@ -20,6 +20,18 @@ _TEMPLATE: Final = "chaos_template"
 _END_SESSIONS: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()"
 )
+#: A clock that goes as the machine's does and can be set; sessions find it before the server's own.
+_CLOCK: Final = """
+CREATE SCHEMA settable_clock;
+CREATE TABLE settable_clock.clock (ahead DOUBLE PRECISION NOT NULL);
+INSERT INTO settable_clock.clock VALUES (0);
+CREATE FUNCTION settable_clock.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN pg_catalog.clock_timestamp() + (SELECT ahead FROM settable_clock.clock) * interval '1 second';
+END
+$$;
+"""
+_PATH: Final = "public, settable_clock, pg_catalog"
 _DISK: Final = """
 CREATE TABLE chaos.disk (is_full BOOLEAN NOT NULL);
 INSERT INTO chaos.disk VALUES (false);
@@ -65,6 +77,7 @@ class ChaosPostgres:
             await self._run("postgres", f'CREATE ROLE "{role}" LOGIN SUPERUSER')
         address = self.dsn(_TEMPLATE)
         await migrate(address)
+        await self._run(_TEMPLATE, _CLOCK)
         await row_changes.install(address)
         tables = [*(table.name for table in row_changes.TABLES), "heartbeats"]
         full = [
@@ -77,7 +90,11 @@ class ChaosPostgres:
         """A fresh database for one seed."""
         self.database = name
         await self._run("postgres", f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        await self._run("postgres", f'CREATE DATABASE "{name}" TEMPLATE "{_TEMPLATE}" STRATEGY wal_log')
+        await self._run(
+            "postgres",
+            f'CREATE DATABASE "{name}" TEMPLATE "{_TEMPLATE}" STRATEGY wal_log',
+            f'ALTER DATABASE "{name}" SET search_path = {_PATH}',
+        )
 
     async def end(self) -> None:
         """The seed's database goes."""
@@ -105,6 +122,10 @@ class ChaosPostgres:
     async def set_full(self, on: bool) -> None:
         """No table grows any more."""
         await self._change(self.database, f"UPDATE chaos.disk SET is_full = {on}")
+
+    async def set_clock(self, ahead: float) -> None:
+        """Its clock is set by some seconds; it stays so."""
+        await self._change(self.database, f"UPDATE settable_clock.clock SET ahead = ahead + {ahead}")
 
     async def heal(self) -> None:
         """Everything can be read and written again."""

@@ -13,6 +13,8 @@ class Interception:
     #: The request that it strikes before is lost.
     before: bool
     strike: Callable[[str], None]
+    #: Requests count by which admissions are opened; others pass.
+    only_seats: bool = False
 
 
 @dataclass(slots=True)
@@ -21,10 +23,13 @@ class Interceptions:
 
     waiting: list[Interception] = field(default_factory=list)
 
-    def strike(self, replica: str, *, before: bool) -> bool:
-        """A request is about to be carried out, or was. True: something struck."""
+    def strike(self, replica: str, *, before: bool, gives_seats: bool = False) -> bool:
+        """A request is about to be carried out, or was. ``gives_seats``: by it. True: something struck."""
         struck = False
-        for each in [each for each in self.waiting if each.before == before]:
+        counted = [
+            each for each in self.waiting if each.before == before and (gives_seats or not each.only_seats)
+        ]
+        for each in counted:
             each.passes -= 1
             if each.passes < 0:
                 self.waiting.remove(each)

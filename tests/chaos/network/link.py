@@ -30,6 +30,13 @@ class Connection:
     server: asyncio.StreamWriter
     #: A request that is watched for was sent, and its answer has not come.
     awaits: bool = False
+    #: To Postgres: names of statements that open admissions, and whether the present transaction has used one.
+    opening: set[bytes] = field(default_factory=set)
+    gives_seats: bool = False
+    #: Whether it renews the lease.
+    renews: bool = False
+    #: Nothing passes, and nothing tells so.
+    is_silent: bool = False
 
     def abort(self) -> None:
         for end in (self.client, self.server):
@@ -68,11 +75,14 @@ class Link(ABC):
 
     def set_line(self, line: Line) -> None:
         self.line = line
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._tell_changed()
         if line is Line.CUT:
             for connection in list(self._connections):
                 connection.abort()
+
+    def _tell_changed(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def heal(self) -> None:
         """All is well."""
@@ -116,7 +126,7 @@ class Link(ABC):
             while chunk := await source.read(_CHUNK):
                 if self.delay:
                     await asyncio.sleep(self.delay)
-                while self.line is stopped_by:
+                while self.line is stopped_by or connection.is_silent:
                     await self._changed.wait()
                 if not passes(connection, chunk):
                     return

@@ -35,7 +35,7 @@ from queues.api.api_resources import (
 )
 from queues.errors import ApiError
 from tests.chaos.cluster.components import RUN_SECONDS, unfinished_pod
-from tests.chaos.drawn.plan import UserAction
+from tests.chaos.drawn.steps import UserAction
 from tests.chaos.history import Document, ObjectChange
 from tests.chaos.network.interception import Interception
 from tests.chaos.network.link import Line
@@ -108,6 +108,7 @@ class RealCluster:
     # ── what happens in it ──────────────────────────────────────────────────────────────────────────────────────
 
     def look(self) -> None:
+        self._watch.check()
         for done in [each for each in self._doing if each.done()]:
             self._doing.remove(done)
             done.result()
@@ -177,13 +178,14 @@ class RealCluster:
         return len(self._watch.changes)
 
     def history(self) -> tuple[ObjectChange, ...]:
+        self._watch.check()
         return self._watch.history()
 
     def unfinished(self) -> str:
-        if self._watch.gap:
-            return f"the history has a gap: {self._watch.gap}"
         if self._doing:
             return "a user is at work"
+        if self._watch.behind:
+            return f"changes of {', '.join(sorted(self._watch.behind))} are being read"
         for pod in self._watch.current(PODS):
             if found := unfinished_pod(pod):
                 return found
@@ -217,6 +219,11 @@ class RealCluster:
     def strike_write(self, interception: Interception) -> None:
         """Nothing is known here of single requests: it strikes at once."""
         interception.strike(next(iter(self._links)))
+
+    def overtake_writes(self, detail: dict[str, Any]) -> None:
+        """All that replicas send is late for a moment; what overtakes it are the other actions of users."""
+        for link in self._links.values():
+            link.delay = 0.3
 
 
 def _for_kwok(document: Document) -> Document:

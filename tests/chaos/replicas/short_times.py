@@ -29,8 +29,8 @@ from queues.sql import database
 from queues.sql.leadership import LeaseTrust
 from tests.chaos.drawn.pace import PACE
 
-#: Of every replica: what an administrator may set.
-SETTINGS: Final = {
+#: Of every replica: what an administrator may set. Few writes at a time, as for gangs that are much larger.
+SETTINGS: Final = {"MUSTER_API_CONCURRENCY": "6"} | {
     name: str(round(seconds * PACE, 2))
     for name, seconds in {
         "MUSTER_LEASE_SECONDS": 2.5,
@@ -65,6 +65,7 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (status, "_AFTER_FAILURE", 0.5),
     (status, "COALESCE", 0.2),
     (status, "BETWEEN_WRITES", 0.4),
+    (status, "BETWEEN_NUMBERS", 0.6),
     (status_loop, "QUEUES_EVERY", 0.5),
     (companion_objects, "_GROUP_DELAY", 0.2),
     (leadership, "LONGEST_PAUSE", _PAUSE),
