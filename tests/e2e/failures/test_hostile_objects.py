@@ -6,6 +6,7 @@
 import json
 import os
 import random
+import re
 import time
 import urllib.request
 from collections import Counter, defaultdict
@@ -130,18 +131,28 @@ class Attacker:
 
     def leave(self, sandbox: Sandbox) -> None:
         """Delete everything; pods at once: Kubernetes takes a minute for those on nodes that do not exist."""
+        patience = 60 + OBJECTS / 20
         for kind in ("volcano-jobs", "jobs", "pods"):
-            options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-            now = {**options, "gracePeriodSeconds": 0} if kind == "pods" else options
-            self.api._send("DELETE", KINDS[kind][2].format(self.namespace), json.dumps(now)).read()
+            sandbox.wait(lambda kind=kind: self._delete(kind), f"{kind} to be deleted", seconds=patience)  # type: ignore[misc]
         self.api.delete(path("Namespace", "", self.namespace))
         for kind in ("pods", "jobs", "volcano-jobs"):
             sandbox.wait(
                 lambda kind=kind: self._is_empty(kind),  # type: ignore[misc]
                 f"the last {kind} of the attacker to go",
-                seconds=60 + OBJECTS / 20,
+                seconds=patience,
             )
         self.api.delete(path("Node", "", self.node["metadata"]["name"]))
+
+    def _delete(self, kind: str) -> bool:
+        """Delete all of a kind; false: the API server is busy with that for longer than the client waits."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        now = {**options, "gracePeriodSeconds": 0} if kind == "pods" else options
+        try:
+            self.api._send("DELETE", KINDS[kind][2].format(self.namespace), json.dumps(now)).read()
+        except OSError:
+            self.api.close()
+            return False
+        return True
 
     def _is_empty(self, kind: str) -> bool:
         # As text: what is nested too deeply for Muster's decoder is so for this one too.
@@ -161,6 +172,7 @@ def test_hostile_objects_stop_nobody_and_end_no_term(sandbox: Sandbox, attacker:
     before = term(sandbox)
     with PacedGangs(sandbox, "quiet", PAUSE) as quiet:
         quiet.wait(QUIET)
+    reviewed = reviews(sandbox)
     with PacedGangs(sandbox, "beside", PAUSE) as beside:
         for known in worst():
             attacker.post(known)
@@ -168,6 +180,7 @@ def test_hostile_objects_stop_nobody_and_end_no_term(sandbox: Sandbox, attacker:
     assert term(sandbox) == before
     assert attacker.answers[201] > OBJECTS // 6, attacker.answers
     print(attacker.told())
+    print(f"webhook: {dict(reviews(sandbox) - reviewed)}")
     print(comparison(quiet.gangs, beside.gangs))
 
 
@@ -204,6 +217,27 @@ def worst() -> list[Hostile]:
 
 def _named(name: str) -> Document:
     return {"name": name, "uid": "", "resourceVersion": "", "creationTimestamp": "", "generation": 1}
+
+
+def reviews(sandbox: Sandbox) -> Counter[str]:
+    """Reviews that the API server asked the webhook of Muster for until now, by its own metrics, and their seconds."""
+    metrics = sandbox.api.request("GET", "/metrics")
+
+    def total(pattern: str) -> float:
+        found = re.findall(rf"^apiserver_admission_webhook_{pattern} ([0-9.e+]+)$", metrics, re.M)
+        return sum(map(float, found))
+
+    name = r'name="[\w.-]+\.muster\.dev"[^}]*'
+    number = round(total(rf"admission_duration_seconds_count{{{name}}}"))
+    quick = round(total(rf'admission_duration_seconds_bucket{{{name}le="0.5"}}'))
+    return Counter(
+        {
+            "reviews": number,
+            "seconds": round(total(rf"admission_duration_seconds_sum{{{name}}}")),
+            "above 0.5 s": number - quick,
+            "failed open": round(total(rf"fail_open_count{{{name}}}")),
+        }
+    )
 
 
 def term(sandbox: Sandbox) -> str:
