@@ -1,0 +1,52 @@
+"""Collections visit what is new, however much there is."""
+
+import gc
+from collections.abc import Iterator
+from weakref import ref
+
+import pytest
+
+from admission import garbage_collection
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
+    yield
+    gc.callbacks[:] = callbacks
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+def test_what_a_collection_found_in_use_is_left_out_of_the_next_ones() -> None:
+    garbage_collection.collect_seldom()
+    kept = [[number] for number in range(1000)]
+    gc.collect()
+    assert gc.get_freeze_count() > len(kept)
+    assert not any(each is kept for each in gc.get_objects(generation=2))
+
+
+class Cyclic:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_new_cycles_are_collected_and_old_ones_after_a_term() -> None:
+    garbage_collection.collect_seldom()
+    old = Cyclic()
+    gone = ref(old)
+    gc.collect()
+    new = ref(Cyclic())
+    del old
+    gc.collect()
+    assert new() is None
+    assert gone() is not None, "it was frozen when it was in use"
+    garbage_collection.collect_all()
+    assert gone() is None
+
+
+def test_it_is_set_up_once() -> None:
+    before = len(gc.callbacks)
+    garbage_collection.collect_seldom()
+    garbage_collection.collect_seldom()
+    assert len(gc.callbacks) == before + 1
