@@ -1,6 +1,6 @@
 """Admissions as the ledger has them: by workload, by node, by adopted pod, and which of them are closed. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -13,6 +13,8 @@ from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 #: Admissions with no more seats are searched anew for each pod: most have one.
 _FEW: Final = 4
+#: Members under one key that are looked through one by one.
+_FEW_MEMBERS: Final = 4
 
 Key = TypeVar("Key")
 Member = TypeVar("Member")
@@ -24,27 +26,37 @@ class KeyIndex(Generic[Key, Member]):
     __slots__ = ("_members",)
 
     def __init__(self) -> None:
-        self._members: dict[Key, set[Member]] = {}
+        #: Under most keys is one member, of hundreds of thousands of keys: a set each would take four times the memory.
+        self._members: dict[Key, tuple[Member, ...] | set[Member]] = {}
 
     def add(self, key: Key, member: Member) -> None:
         """The member belongs under the key."""
-        self._members.setdefault(key, set()).add(member)
+        members = self._members.get(key, ())
+        if isinstance(members, set):
+            members.add(member)
+        elif member not in members:
+            more = (*members, member)
+            self._members[key] = set(more) if len(more) > _FEW_MEMBERS else more
 
     def discard(self, key: Key, member: Member) -> None:
         """It does not (any more)."""
-        members = self._members.get(key)
-        if members is not None:
+        members = self._members.get(key, ())
+        if isinstance(members, set):
             members.discard(member)
-            if not members:
-                del self._members[key]
+        else:
+            members = tuple(each for each in members if each != member)
+        if members:
+            self._members[key] = members
+        else:
+            self._members.pop(key, None)
 
-    def pop(self, key: Key) -> AbstractSet[Member]:
+    def pop(self, key: Key) -> Collection[Member]:
         """Forget a key; what was under it."""
-        return self._members.pop(key, frozenset())
+        return self._members.pop(key, ())
 
-    def of(self, key: Key) -> AbstractSet[Member]:
+    def of(self, key: Key) -> Collection[Member]:
         """What is under a key now. It changes with the index: copy what outlives the next change."""
-        return self._members.get(key, frozenset())
+        return self._members.get(key, ())
 
     def keys(self) -> list[Key]:
         """Every key with something under it."""
@@ -146,6 +158,11 @@ class AdmissionIndex:
         if key not in self._of:
             return []
         return [self.admissions[id_] for id_ in sorted(self._of.of(key))]
+
+    def closed_on(self, key: WorkloadKey, pods: Iterable[PodFact]) -> frozenset[AdmissionId]:
+        """Closed admissions of a workload that pods name."""
+        named = [pod.admission for pod in pods if pod.admission is not None]
+        return frozenset(id_ for id_ in named if self.closed.get(id_) == key) if named else frozenset()
 
     def holds(self, key: WorkloadKey) -> bool:
         """Whether a workload has an admission that is not closed."""

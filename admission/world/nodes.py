@@ -207,6 +207,8 @@ class NodeInventory:
         All of them, and the nodes among them where foreign pods have taken the room.
         """
         places = {(seat.node, seat.takes) for seat in seats}
+        if not places:
+            return frozenset(), frozenset()
         gone = frozenset(node for node, _ in places if not self.can_take_pods(node))
         taken = frozenset(
             node for node, takes in places if node not in gone and self.is_overfull(node, takes)

@@ -53,9 +53,9 @@ class PodIndex:
                 self._groups[place] = key
             elif self._groups.get(place) == key:
                 del self._groups[place]
-            unsettled |= self._of_group.of(place)
+            unsettled.update(self._of_group.of(place))
         if (before is None) != (fact is None) or (before and fact and before.queue != fact.queue):
-            unsettled |= self._controlled.of(key)
+            unsettled.update(self._controlled.of(key))
         return unsettled
 
     def put_job_group(self, uid: str, place: Place) -> None:

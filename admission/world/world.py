@@ -533,11 +533,7 @@ class World:
             may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
-            closed=frozenset(
-                pod.admission
-                for pod in pods
-                if pod.admission is not None and self.admission_index.closed.get(pod.admission) == key
-            ),
+            closed=self.admission_index.closed_on(key, pods),
         )
 
     def changed(self) -> bool:

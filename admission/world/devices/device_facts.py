@@ -76,6 +76,8 @@ class DeviceFacts:
     def _note_claimant(self, change: Change) -> None:
         subject = (change.kind, change.key)
         before = self._claimants.pop(subject, None)
+        if before is None and not _has_claims(change):
+            return
         named, names = _named(before), _named(change)
         if names:
             self._claimants[subject] = change
@@ -145,6 +147,10 @@ class DeviceFacts:
         for node in nodes:
             if node in self._nodes:
                 yield self._on_node(self._nodes[node])
+
+
+def _has_claims(change: Change) -> bool:
+    return isinstance(change.fact, PodFact | WorkloadFact) and bool(change.fact.claims)
 
 
 def _named(change: Change | None) -> set[tuple[FactKind, Place]]:

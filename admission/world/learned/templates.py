@@ -4,7 +4,7 @@ A template that was not asked about yet holds its workloads back for a bounded t
 are written. Not stored: a new leader asks again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -132,7 +132,7 @@ class TemplateIndex:
         """Templates of workloads that are there."""
         return self._users.keys()
 
-    def users_of(self, key: TemplateKey) -> AbstractSet[WorkloadKey]:
+    def users_of(self, key: TemplateKey) -> Collection[WorkloadKey]:
         """Workloads that are there with a template."""
         return self._users.of(key)
 

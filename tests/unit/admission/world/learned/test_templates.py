@@ -203,7 +203,7 @@ def test_a_bounded_number_of_templates_is_remembered(monkeypatch: pytest.MonkeyP
 def test_a_job_that_is_gone_wants_no_answer() -> None:
     known = begun(waiting())
     after(known, gone(waiting()), asks())
-    assert known.templates.users_of(KEY) == frozenset()
+    assert not known.templates.users_of(KEY)
 
 
 def test_groups_have_pods_that_show_what_they_ask() -> None:
