@@ -51,17 +51,17 @@ class ObjectWatch:
 
     def start(self, kinds: Sequence[ApiResource]) -> None:
         """Watch from now on. What is there already is not told."""
-        with LocalClient(self.kubeconfig) as api:
-            for kind in kinds:
-                listed = api.get(kind.path())
-                known = {each["metadata"]["uid"]: _as_watched(kind, each) for each in listed["items"]}
-                self.objects[history_name(kind)] = known
-                threading.Thread(
-                    target=self._follow,
-                    args=(kind, int(listed["metadata"]["resourceVersion"])),
-                    daemon=True,
-                    name=f"watch {kind.plural}",
-                ).start()
+        for kind in kinds:
+            # With a limit it is read from etcd: for new kinds the API server has no cache yet.
+            listed = self._listed(kind, "limit=1000")
+            known = {each["metadata"]["uid"]: _as_watched(kind, each) for each in listed["items"]}
+            self.objects[history_name(kind)] = known
+            threading.Thread(
+                target=self._follow,
+                args=(kind, int(listed["metadata"]["resourceVersion"])),
+                daemon=True,
+                name=f"watch {kind.plural}",
+            ).start()
 
     def stop(self) -> None:
         self._stop.set()
