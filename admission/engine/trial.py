@@ -207,14 +207,14 @@ class Trial:
         """Free seats: amounts return to queue and nodes, host ports to the nodes; ``times=-1``: undo that."""
         self.usage.add(queue, accounts, -times)
         (self.ports.vacate if times > 0 else self.ports.occupy)(ports)
-        columns = []
+        columns = set()
         for seat in seats:
             column = self.layout.position.get(seat.node)
             if column is not None:
                 self.free[:, column] += times * self.vector(seat.takes)
-                columns.append(column)
+                columns.add(column)
         if columns:
-            self.mark_dirty(np.array(columns, np.intp))
+            self._dirty_columns.append(np.array(list(columns), np.intp))
 
     def take(
         self,

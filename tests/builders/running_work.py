@@ -93,9 +93,7 @@ def victim_candidates(
     open_admissions = OpenAdmissions()
     for number, held in held_admissions.items():
         open_admissions.update(number, None, held.admission)
-    running = RunningWorkloads(tree, open_admissions, held_admissions)
-    running.mark_dirty(held.admission.workload for held in held_admissions.values())
-    return running.candidates(snapshot)
+    return RunningWorkloads(tree, open_admissions, held_admissions).candidates(snapshot)
 
 
 def candidate_of(work: Running, tree: QueueTree) -> Candidate:

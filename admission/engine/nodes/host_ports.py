@@ -73,12 +73,13 @@ class HostPorts:
 
 def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[NodePorts, ...]:
     """Host ports of the pods in these seats of a workload."""
-    asked = {pods.name: pods.ports for pods in workload.pod_sets if pods.ports}
-    return (
-        tuple(NodePorts(seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked)
-        if asked
-        else ()
-    )
+    asked: dict[str, tuple[HostPort, ...]] = {}
+    for pods in workload.pod_sets:
+        if pods.ports:
+            asked[pods.name] = pods.ports
+    if not asked:
+        return ()
+    return tuple(NodePorts(seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked)
 
 
 def colliding(ports: Sequence[HostPort], others: Sequence[HostPort]) -> int:

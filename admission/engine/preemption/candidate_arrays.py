@@ -5,15 +5,17 @@ that it allows; they may include some that it does not, so it is asked again bef
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.nodes.table import Amounts, Mask
+from admission.engine.preemption.candidate_seats import CandidateSeats
 from admission.engine.preemption.candidates import Candidate, VictimCandidates
 from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
-from admission.engine.trial import Trial
+from admission.engine.trial import Columns, Trial
 from queues.quota.accounts import Account
 from queues.quota.usage import Usage
 from queues.workload import AdmissionId, QueueName
@@ -144,10 +146,21 @@ def most_reclaimable(excess: Amounts, depth: ReclaimDepth) -> Amounts:
 CandidateMask = NDArray[np.bool_]
 
 
-class CandidateArrays:
-    """All candidates of a turn, those of a queue side by side, and their seats.
+class _SinglePods(NamedTuple):
+    """Candidates of one pod."""
 
-    (C,) has one entry for each candidate, (S,) one for each seat on a known node, (Q,) one for each queue.
+    #: Ascending.
+    sizes: Amounts
+    #: The lowest priority up to each size.
+    lowest_priority: Amounts
+
+
+class CandidateArrays:
+    """All candidates of a turn, those of a queue side by side.
+
+    (C,) has one entry for each candidate, (S,) one for each seat on a known node, (Q,) one for each queue. Most turns
+    find no candidate that may be evicted, so what is asked about only then is worked out when it is asked for first:
+    the seats, and the order in which candidates are chosen.
     """
 
     def __init__(self, found: VictimCandidates, trial: Trial) -> None:
@@ -168,49 +181,54 @@ class CandidateArrays:
         self._size = np.array([each.size for each in every], np.int64)
         self._pods = np.array([each.pods for each in every], np.int64)
         self._protected_in_queue = np.array([each.protected_in_queue for each in every], np.bool_)
-        #: (C,) position in the order in which candidates are chosen.
-        self._rank = np.empty(len(every), np.int64)
-        keys = [each.sort_key for each in every]
-        self._rank[sorted(range(len(every)), key=keys.__getitem__)] = np.arange(len(every))
-        #: (C,) cost of a candidate ÷ its pods.
-        self.cost_per_pod = np.array([each.cost // each.pods for each in every], np.int64)
-        single = np.flatnonzero(self._pods == 1)
-        single = single[np.argsort(self._size[single], kind="stable")]
-        #: Sizes of single pods, ascending, and the lowest priority among those up to each.
-        self._single_sizes = self._size[single]
-        self._lowest_priority = np.minimum.accumulate(self.priority[single])
-        #: By identity.
-        self.index_of = {id(each): index for index, each in enumerate(every)}
         #: (C,) evicted in this turn already.
         self.evicted = np.zeros(len(every), np.bool_)
-        self._of_admission: dict[AdmissionId, list[int]] = {}
-        for index, candidate in enumerate(every):
-            for held in candidate.admissions:
-                self._of_admission.setdefault(held.admission.id, []).append(index)
         self._charged: dict[tuple[Account, ...], Amounts] = {}
-        self._add_seats(trial)
+        self._trial = trial
 
-    def _add_seats(self, trial: Trial) -> None:
-        seats = [candidate.seats_on(trial) for candidate in self.candidates]
-        counts = np.array([len(each.columns) for each in seats], np.intp)
-        no_columns, no_takes = np.zeros(0, np.intp), np.zeros((len(trial.free), 0), np.int64)
-        #: (S,) column of the node, and index of the candidate.
-        self.seat_columns = np.concatenate([no_columns, *(each.columns for each in seats)])
-        self.seat_owners = np.repeat(np.arange(len(seats)), counts)
-        #: (R, S) what each seat takes.
-        self.seat_takes = np.concatenate([no_takes, *(each.takes for each in seats)], axis=1)
-        #: (S,) seats by node, on each node in the order in which their candidates are chosen.
-        self.seats_by_node = np.lexsort(
-            (np.arange(len(self.seat_owners)), self._rank[self.seat_owners], self.seat_columns)
-        )
-        #: (C,) the seat of a candidate of one pod; -1: it has more pods, or its node is unknown.
-        self.only_seat = np.where((self._pods == 1) & (counts == 1), np.cumsum(counts) - 1, -1)
-        #: Host ports of the pods in seats; of most there are none.
-        self.seat_ports = {
-            int(first) + index: ports
-            for first, each in zip(np.cumsum(counts) - counts, seats, strict=True)
-            for index, ports in each.ports
-        }
+    @cached_property
+    def seats(self) -> CandidateSeats:
+        """Seats of all candidates."""
+        return CandidateSeats(self.candidates, self._trial)
+
+    @cached_property
+    def seats_by_node(self) -> Columns:
+        """(S,) seats by node, on each node in the order in which their candidates are chosen."""
+        owners = self.seats.owners
+        return np.lexsort((np.arange(len(owners)), self._rank[owners], self.seats.columns))
+
+    @cached_property
+    def cost_per_pod(self) -> Amounts:
+        """(C,) cost of a candidate ÷ its pods."""
+        return np.array([each.cost // each.pods for each in self.candidates], np.int64)
+
+    @cached_property
+    def _rank(self) -> Amounts:
+        """(C,) position in the order in which candidates are chosen."""
+        keys = [each.sort_key for each in self.candidates]
+        rank = np.empty(len(keys), np.int64)
+        rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+        return rank
+
+    @cached_property
+    def _of_admission(self) -> dict[AdmissionId, list[int]]:
+        """Indices of the candidates that an admission belongs to."""
+        indices: dict[AdmissionId, list[int]] = {}
+        for index, candidate in enumerate(self.candidates):
+            for held in candidate.admissions:
+                indices.setdefault(held.admission.id, []).append(index)
+        return indices
+
+    @cached_property
+    def index_of(self) -> dict[int, int]:
+        """Index of each candidate, by identity."""
+        return {id(each): index for index, each in enumerate(self.candidates)}
+
+    @cached_property
+    def _single_pods(self) -> _SinglePods:
+        single = np.flatnonzero(self._pods == 1)
+        single = single[np.argsort(self._size[single], kind="stable")]
+        return _SinglePods(self._size[single], np.minimum.accumulate(self.priority[single]))
 
     def mark_evicted(self, admissions: Sequence[AdmissionId]) -> None:
         """Leave out from now on the candidates that these admissions belong to."""
@@ -220,8 +238,8 @@ class CandidateArrays:
 
     def has_single_pod(self, *, smaller_than: int, priority: int) -> bool:
         """True if there is a single pod of a smaller size and of no higher priority."""
-        many = int(np.searchsorted(self._single_sizes, smaller_than))
-        return many > 0 and bool(self._lowest_priority[many - 1] <= priority)
+        many = int(np.searchsorted(self._single_pods.sizes, smaller_than))
+        return many > 0 and bool(self._single_pods.lowest_priority[many - 1] <= priority)
 
     def allowed(
         self, rights: PreemptionRights, *, larger_gangs: bool, after_own_victims: bool = True
@@ -391,10 +409,10 @@ class CandidateArrays:
     def room_without(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> Amounts:
         """(N,) pods of that request (R,) that would fit if all of these candidates were evicted."""
         free = trial.free.copy()
-        seats = chosen[self.seat_owners]
+        seats = chosen[self.seats.owners]
         rows = np.flatnonzero(request)
         for row in rows.tolist():
-            np.add.at(free[row], self.seat_columns[seats], self.seat_takes[row, seats])
+            np.add.at(free[row], self.seats.columns[seats], self.seats.takes[row, seats])
         if not len(rows):
             return mask.astype(np.int64) * (1 << 31)
         room: Amounts = np.maximum((free[rows] // request[rows, None]).min(axis=0), 0) * mask
@@ -402,12 +420,12 @@ class CandidateArrays:
 
     def single_pods(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> list[int]:
         """Candidates of one pod that alone, evicted, make room for one pod of that request, the cheapest first."""
-        indices = np.flatnonzero(chosen & (self.only_seat >= 0))
-        seats = self.only_seat[indices]
-        columns = self.seat_columns[seats]
+        indices = np.flatnonzero(chosen & (self.seats.only >= 0))
+        seats = self.seats.only[indices]
+        columns = self.seats.columns[seats]
         fits = mask[columns]
         for row in np.flatnonzero(request).tolist():
-            fits &= trial.free[row, columns] + self.seat_takes[row, seats] >= request[row]
+            fits &= trial.free[row, columns] + self.seats.takes[row, seats] >= request[row]
         return self._by_rank(indices[fits])
 
     def in_order(self, chosen: CandidateMask) -> list[Candidate]:

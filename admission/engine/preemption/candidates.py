@@ -4,19 +4,12 @@ A candidate is evicted whole or not at all: a gang with every admission that joi
 admission that joined a gang above its minimum (an elastic part).
 """
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
-from admission.engine.nodes.table import Amounts
 from admission.engine.preemption.held_admission import HeldAdmission
-from admission.engine.trial import Columns, Trial
 from queues.quota.accounts import Account
-from queues.quota.tree import QueueTree
-from queues.workload import AdmissionId, HostPort, QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 #: What an eviction costs beside the lost work: ten minutes of a device, so that one victim of eight devices is
 #: better than eight victims of one.
@@ -38,17 +31,6 @@ class SortKey(NamedTuple):
     admission: AdmissionId
 
 
-class CandidateSeats(NamedTuple):
-    """Seats of a candidate on known nodes."""
-
-    #: (S,) column of the node.
-    columns: Columns
-    #: (R, S) what each seat takes.
-    takes: Amounts
-    #: Indices of seats with host ports, and the ports.
-    ports: tuple[tuple[int, tuple[HostPort, ...]], ...]
-
-
 @dataclass(slots=True, eq=False)
 class Candidate:
     """Admissions of one workload that can be evicted together."""
@@ -63,11 +45,14 @@ class Candidate:
     pods: int
     #: Priority at which the oldest of the admissions was opened, as far as it counts in the queue now.
     priority: int
+    #: The second at which administrators do not protect the workload any more, and the second at which its own wish
+    #: not to be evicted ends (``protection``).
+    administrators_end: int
+    wish_end: int
     #: Work lost (size × seconds since the last checkpoint) and the disturbance itself.
     cost: int = 0
     #: Its wish not to be evicted counts inside its queue, and not for other queues: it holds lent quota.
     protected_in_queue: bool = False
-    _seats: CandidateSeats | None = None
 
     def count_cost(self, now: int) -> None:
         """Bring the cost up to date, and forget the protection of another second."""
@@ -77,6 +62,11 @@ class Candidate:
             if lost > 0:
                 cost += held.size * (lost % interval if interval else lost)
         self.cost, self.protected_in_queue = cost, False
+
+    @property
+    def protected_until(self) -> int:
+        """The second from which on nothing protects the workload."""
+        return max(self.administrators_end, self.wish_end)
 
     @property
     def sort_key(self) -> SortKey:
@@ -95,39 +85,6 @@ class Candidate:
     def charged(self, account: Account) -> int:
         """Units of an account that the eviction would free."""
         return sum(held.charges.get(account, 0) for held in self.admissions)
-
-    def seats_on(self, trial: Trial) -> CandidateSeats:
-        """Its seats on nodes of the trial. Every trial that is asked about has the same layout."""
-        if self._seats is None:
-            position = trial.layout.position
-            columns, takes, ports = list[int](), list[Amounts](), list[tuple[int, tuple[HostPort, ...]]]()
-            for held in self.admissions:
-                of_node = dict(held.ports)
-                for seat in held.seats:
-                    if (column := position.get(seat.node)) is not None:
-                        if taken := of_node.pop(seat.node, ()):
-                            ports.append((len(columns), taken))
-                        columns.append(column)
-                        takes.append(trial.vector(seat.takes))
-            table = np.stack(takes, axis=1) if takes else np.zeros((len(trial.free), 0), np.int64)
-            self._seats = CandidateSeats(np.array(columns, np.intp), table, tuple(ports))
-        return self._seats
-
-
-@dataclass(slots=True, eq=False)
-class RunningWorkload:
-    """A workload with what it holds in one queue."""
-
-    workload: Workload
-    queue: QueueName
-    #: Its open admissions, the oldest first.
-    admissions: tuple[HeldAdmission, ...]
-    #: The workload as a whole, and before it each of its admissions that the gang can do without.
-    candidates: tuple[Candidate, ...]
-    #: The second at which administrators protect it no more, and at which its own wish counts no more
-    #: (``protection``).
-    administrators_end: int
-    wish_end: int
 
 
 class BudgetedPods(NamedTuple):
@@ -160,42 +117,3 @@ class VictimCandidates:
         """Count so many pods of a workload as evicted; ``times=-1``: as put back."""
         for each in self.budgets.get(workload, ()):
             self.disruptions_left[each.budget] -= times * min(each.pods, pods)
-
-
-def candidates_of(
-    workload: Workload, queue: QueueName, admissions: Sequence[HeldAdmission], tree: QueueTree
-) -> tuple[Candidate, ...]:
-    """What of a workload can be evicted. ``admissions``: all that it holds, the oldest first."""
-    if len(admissions) == 1:
-        return (_candidate(workload, queue, tuple(admissions), tree, whole=True),)
-    parts: list[Candidate] = []
-    core = list(admissions)
-    for held in reversed(admissions):
-        if len(core) > 1 and _has_minimum_without(workload, core, held):
-            core.remove(held)
-            parts.append(_candidate(workload, queue, (held,), tree, whole=False))
-    return (*parts, _candidate(workload, queue, tuple(admissions), tree, whole=True))
-
-
-def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left_out: HeldAdmission) -> bool:
-    """True if the gang keeps its minimum, in all and of each pod set, without one of its admissions."""
-    if workload.minimum >= sum(len(held.seats) for held in core):
-        return False
-    counts = Counter({pods.name: len(pods.done) for pods in workload.pod_sets})
-    counts.update(seat.pod_set for held in core if held is not left_out for seat in held.seats)
-    enough = all(counts[pods.name] >= pods.minimum for pods in workload.pod_sets)
-    return enough and sum(counts.values()) >= max(1, workload.minimum)
-
-
-def _candidate(
-    workload: Workload,
-    queue: QueueName,
-    admissions: tuple[HeldAdmission, ...],
-    tree: QueueTree,
-    *,
-    whole: bool,
-) -> Candidate:
-    size = sum(held.size for held in admissions)
-    pods = sum(len(held.seats) for held in admissions)
-    priority = tree.counted_priority(queue, admissions[0].admission.priority)
-    return Candidate(workload, queue, admissions, whole, size, pods, priority)

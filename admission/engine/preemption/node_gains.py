@@ -80,7 +80,7 @@ def gains_by_node(
     Host ports are one more resource: a node has 1, and each pod with a colliding port takes 1.
     """
     seats = arrays.seats_by_node
-    seats = seats[chosen[arrays.seat_owners[seats]] & mask[arrays.seat_columns[seats]]]
+    seats = seats[chosen[arrays.seats.owners[seats]] & mask[arrays.seats.columns[seats]]]
     room = trial.pods_per_node(pods.takes, mask)
     if pods.ports:
         room = np.minimum(room, 1) * trial.ports.free(pods.ports)
@@ -97,9 +97,9 @@ def _gains(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) 
     rows = np.flatnonzero(request)
     if not len(rows) or not len(seats):
         return _to_arrays([])
-    columns, asked = arrays.seat_columns[seats], request[rows, None]
-    costs = arrays.cost_per_pod[arrays.seat_owners[seats]]
-    freed = arrays.seat_takes[np.ix_(rows, seats)]
+    columns, asked = arrays.seats.columns[seats], request[rows, None]
+    costs = arrays.cost_per_pod[arrays.seats.owners[seats]]
+    freed = arrays.seats.takes[np.ix_(rows, seats)]
     first = np.concatenate(([True], columns[1:] != columns[:-1]))
     begins, node_of = np.flatnonzero(first), np.cumsum(first) - 1
     freed_before = np.cumsum(freed, axis=1) - freed
@@ -119,7 +119,7 @@ def _gains(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) 
         paid[last] - paid[start] + costs[start],
         start,
         last + 1,
-        arrays.seat_owners[seats],
+        arrays.seats.owners[seats],
     )
     if not has_useless.any():
         return found
@@ -148,10 +148,10 @@ def _gains_one_by_one(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats
     asked = [int(request[row]) for row in rows]
     on_node: dict[int, list[_FreedSeat]] = {}
     for seat in seats.tolist():
-        candidate, freed = int(arrays.seat_owners[seat]), arrays.seat_takes[rows, seat].tolist()
+        candidate, freed = int(arrays.seats.owners[seat]), arrays.seats.takes[rows, seat].tolist()
         if pods.ports:
-            freed.append(colliding(pods.ports, arrays.seat_ports.get(seat, ())))
-        on_node.setdefault(int(arrays.seat_columns[seat]), []).append(
+            freed.append(colliding(pods.ports, arrays.seats.ports.get(seat, ())))
+        on_node.setdefault(int(arrays.seats.columns[seat]), []).append(
             _FreedSeat(candidate, freed, int(arrays.cost_per_pod[candidate]))
         )
     if pods.ports:

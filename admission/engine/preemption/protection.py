@@ -15,7 +15,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import Final
 
-from admission.engine.preemption.candidates import RunningWorkload
+from admission.engine.preemption.candidates import Candidate
 from queues.quota.accounts import Account
 from queues.quota.queue import QueuePolicy
 from queues.quota.tree import QueueTree
@@ -37,11 +37,14 @@ class Protection:
     until: int | None
 
 
-def protection_of(running: Iterable[RunningWorkload], tree: QueueTree, now: int) -> Protection:
-    """What protects these workloads now. All are in queues of the tree."""
+def protection_of(running: Iterable[Candidate], tree: QueueTree, now: int) -> Protection:
+    """What protects these workloads now, each given as the candidate with all that it holds.
+
+    All are in queues of the tree.
+    """
     ends: list[int] = []
     whole: set[WorkloadKey] = set()
-    wishing: dict[QueueName, list[RunningWorkload]] = {}
+    wishing: dict[QueueName, list[Candidate]] = {}
     for each in running:
         ends += [end for end in (each.administrators_end, each.wish_end) if now < end < NEVER]
         if each.administrators_end > now:
@@ -75,12 +78,10 @@ def wish_end(workload: Workload, first_opened: int, last_opened: int, policy: Qu
     return end if most is None else min(end, first_opened + most)
 
 
-def within_deserved(
-    wishing: Iterable[RunningWorkload], queue: QueueName, tree: QueueTree
-) -> Iterable[RunningWorkload]:
+def within_deserved(wishing: Iterable[Candidate], queue: QueueName, tree: QueueTree) -> Iterable[Candidate]:
     """The oldest of these workloads of a queue that fit into what it deserves together."""
     held: dict[Account, int] = {}
-    for each in sorted(wishing, key=lambda running: running.admissions[0].admission.id):
+    for each in sorted(wishing, key=lambda candidate: candidate.admissions[0].admission.id):
         more: dict[Account, int] = {}
         for admission in each.admissions:
             for account, units in admission.charges.items():

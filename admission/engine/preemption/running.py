@@ -4,22 +4,22 @@ Built from nothing, the candidates are the same.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.host_ports import ports_of
-from admission.engine.preemption.candidates import (
-    BudgetedPods,
-    RunningWorkload,
-    VictimCandidates,
-    candidates_of,
-)
+from admission.engine.preemption.candidates import BudgetedPods, Candidate, VictimCandidates
 from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
 from admission.engine.preemption.protection import administrators_end, protection_of, wish_end
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
 from queues.quota.tree import QueueTree
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
+
+#: What of a workload can be evicted: each of its admissions that the gang can do without, and last all that it holds.
+#: Empty: nothing.
+_Candidates = tuple[Candidate, ...]
 
 
 class RunningWorkloads:
@@ -36,70 +36,80 @@ class RunningWorkloads:
         self._tree = tree
         self._open_admissions = open_admissions
         self._shapes = ChargesByShape()
-        self._dirty: dict[WorkloadKey, None] = {}
-        self._by_queue: dict[QueueName, dict[WorkloadKey, RunningWorkload]] = {}
-        self._running: dict[WorkloadKey, RunningWorkload] = {}
-        #: Those that something may protect still, as far as was known at ``_now``.
-        self._protectable: dict[WorkloadKey, RunningWorkload] = {}
+        #: None: every workload. Where no turn asks for candidates, nothing is followed.
+        self._dirty: dict[WorkloadKey, None] | None = None
+        self._by_queue: dict[QueueName, dict[WorkloadKey, _Candidates]] = {}
+        self._running: dict[WorkloadKey, _Candidates] = {}
+        #: All that those hold that something may protect still, as far as was known at ``_now``.
+        self._protectable: dict[WorkloadKey, Candidate] = {}
         self._now = 0
 
-    def mark_dirty(self, keys: Iterable[WorkloadKey]) -> None:
+    def mark_dirty(self, keys: Collection[WorkloadKey]) -> None:
         """Admissions or the holder of these workloads are other ones now."""
+        if self._dirty is None:
+            return
         self._dirty.update(dict.fromkeys(keys))
+        if len(self._dirty) > len(self.held_admissions):
+            self._dirty = None
 
     def candidates(self, snapshot: Snapshot) -> VictimCandidates:
         """Candidates that may be evicted now. Seats that end in this turn (``Snapshot.ended``) are left out."""
         self._follow(snapshot)
         changing = self._changing(snapshot)
         protectable = [each for key, each in self._protectable.items() if key not in changing]
-        protectable += [each for each in changing.values() if each is not None]
+        protectable += [each[-1] for each in changing.values() if each]
         protection = protection_of(protectable, self._tree, snapshot.now)
         found = VictimCandidates(until=protection.until)
         left_out = changing.keys() | protection.whole
         for queue, running in self._by_queue.items():
             allowed = [
                 candidate
-                for key, each in running.items()
+                for key, candidates in running.items()
                 if key not in left_out
-                for candidate in each.candidates
+                for candidate in candidates
             ]
             if allowed:
                 found.of_queue[queue] = allowed
-        for key, changed in changing.items():
-            if changed is not None and key not in protection.whole:
-                found.of_queue.setdefault(changed.queue, []).extend(changed.candidates)
-        for candidates in found.of_queue.values():
-            for candidate in candidates:
+        for key, candidates in changing.items():
+            if candidates and key not in protection.whole:
+                found.of_queue.setdefault(candidates[-1].queue, []).extend(candidates)
+        for allowed in found.of_queue.values():
+            for candidate in allowed:
                 candidate.count_cost(snapshot.now)
-        for each in protectable:
-            if each.workload.key in protection.in_own_queue:
-                for candidate in each.candidates:
-                    candidate.protected_in_queue = True
+        for key in protection.in_own_queue:
+            for candidate in changing[key] if key in changing else self._running[key]:
+                candidate.protected_in_queue = True
         self._count_budgets(found, snapshot)
         return found
 
     def _follow(self, snapshot: Snapshot) -> None:
         """Bring dirty workloads up to date, and drop from the protectable ones what nothing protects any more."""
-        for key in self._dirty:
-            if (was := self._running.pop(key, None)) is not None:
-                del self._by_queue[was.queue][key]
-                self._protectable.pop(key, None)
-            each = self._read(key, snapshot, {}, frozenset())
-            if each is not None:
-                self._running[key] = self._protectable[key] = each
-                self._by_queue.setdefault(each.queue, {})[key] = each
-        self._dirty.clear()
         now, before = snapshot.now, self._now
         self._now = now
-        protectable = self._running if now < before else self._protectable
-        self._protectable = {
-            key: each
-            for key, each in protectable.items()
-            if max(each.administrators_end, each.wish_end) > now
-        }
+        protectable = self._protectable
+        if now < before:
+            protectable = {key: candidates[-1] for key, candidates in self._running.items()}
+        self._protectable = {key: each for key, each in protectable.items() if each.protected_until > now}
+        dirty: Iterable[WorkloadKey]
+        if self._dirty is None:
+            self._by_queue, self._running, self._protectable = {}, {}, {}
+            dirty = dict.fromkeys(held.admission.workload for held in self.held_admissions.values())
+        else:
+            dirty = self._dirty
+        for key in dirty:
+            if was := self._running.pop(key, ()):
+                del self._by_queue[was[-1].queue][key]
+                self._protectable.pop(key, None)
+            if candidates := self._read(key, snapshot, {}, frozenset()):
+                whole = candidates[-1]
+                self._running[key] = candidates
+                if whole.protected_until > now:
+                    self._protectable[key] = whole
+                self._by_queue.setdefault(whole.queue, {})[key] = candidates
+        self._dirty = {}
 
-    def _changing(self, snapshot: Snapshot) -> dict[WorkloadKey, RunningWorkload | None]:
-        """Workloads that lose seats or pods in this turn, as they are then. None: nothing of them can be evicted."""
+    def _changing(self, snapshot: Snapshot) -> dict[WorkloadKey, _Candidates]:
+        """Candidates of the workloads that lose seats or pods in this turn, as they are then."""
         numbers = snapshot.ended.keys() | snapshot.evictable
         held = self.held_admissions
         keys = dict.fromkeys(held[number].admission.workload for number in sorted(numbers) if number in held)
@@ -110,11 +120,11 @@ class RunningWorkloads:
         key: WorkloadKey,
         snapshot: Snapshot,
         ended: Mapping[AdmissionId, frozenset[int]],
-        evictable: Iterable[AdmissionId],
-    ) -> RunningWorkload | None:
+        evictable: Collection[AdmissionId],
+    ) -> _Candidates:
         holder = snapshot.holders.get(key)
         if holder is None:
-            return None
+            return ()
         admissions = []
         for number in self._open_admissions.of(key):
             held = self.held_admissions[number]
@@ -127,18 +137,9 @@ class RunningWorkloads:
                 held.holder, held.ports = holder, ports_of(holder, held.seats)
             if held.seats:
                 admissions.append(held)
-        if not admissions or (queue := admissions[0].admission.queue) not in self._tree.paths:
-            return None
-        policy = self._tree.policy(queue)
-        opened = [held.admission.opened_at for held in admissions]
-        return RunningWorkload(
-            holder,
-            queue,
-            tuple(admissions),
-            candidates_of(holder, queue, admissions, self._tree),
-            administrators_end(holder, max(opened), policy),
-            wish_end(holder, min(opened), max(opened), policy),
-        )
+        if not admissions or admissions[0].admission.queue not in self._tree.paths:
+            return ()
+        return _candidates_of(holder, tuple(admissions), self._tree)
 
     def _count_budgets(self, found: VictimCandidates, snapshot: Snapshot) -> None:
         """Enter what the disruption budgets allow. Kubernetes may still count pods that are leaving already."""
@@ -154,3 +155,66 @@ class RunningWorkloads:
             found.disruptions_left.append(max(0, budget.allowed - uncounted))
             for key, pods in budget.pods.items():
                 found.budgets.setdefault(key, []).append(BudgetedPods(index, pods))
+
+
+def _candidates_of(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> _Candidates:
+    """What of a workload can be evicted. ``admissions``: all that it holds, the oldest first."""
+    whole = _candidate(workload, admissions, tree)
+    if len(admissions) == 1:
+        return (whole,)
+    parts: list[Candidate] = []
+    core = list(admissions)
+    for held in reversed(admissions):
+        if len(core) > 1 and _has_minimum_without(workload, core, held):
+            core.remove(held)
+            parts.append(_part(whole, held, tree))
+    return (*parts, whole)
+
+
+def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left_out: HeldAdmission) -> bool:
+    """True if the gang keeps its minimum, in all and of each pod set, without one of its admissions."""
+    if workload.minimum >= sum(len(held.seats) for held in core):
+        return False
+    counts = Counter({pods.name: len(pods.done) for pods in workload.pod_sets})
+    counts.update(seat.pod_set for held in core if held is not left_out for seat in held.seats)
+    enough = all(counts[pods.name] >= pods.minimum for pods in workload.pod_sets)
+    return enough and sum(counts.values()) >= max(1, workload.minimum)
+
+
+def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> Candidate:
+    """A workload with all that it holds."""
+    oldest = admissions[0].admission
+    first = last = oldest.opened_at
+    size = pods = 0
+    for held in admissions:
+        opened = held.admission.opened_at
+        if opened < first:
+            first = opened
+        elif opened > last:
+            last = opened
+        size += held.size
+        pods += len(held.seats)
+    policy = tree.policy(oldest.queue)
+    return Candidate(
+        workload,
+        oldest.queue,
+        admissions,
+        True,
+        size,
+        pods,
+        tree.counted_priority(oldest.queue, oldest.priority),
+        administrators_end(workload, last, policy),
+        wish_end(workload, first, last, policy),
+    )
+
+
+def _part(whole: Candidate, held: HeldAdmission, tree: QueueTree) -> Candidate:
+    """One admission of a workload that its gang can do without."""
+    return replace(
+        whole,
+        admissions=(held,),
+        whole=False,
+        size=held.size,
+        pods=len(held.seats),
+        priority=tree.counted_priority(whole.queue, held.admission.priority),
+    )

@@ -314,8 +314,8 @@ class VictimSearch:
         request, tried = drained.vector(self.estimate.pods.takes), 0
         while self._singles and tried < _SINGLES_TRIED:
             index = self._singles.popleft()
-            seat = arrays.only_seat[index]
-            column, takes = int(arrays.seat_columns[seat]), arrays.seat_takes[:, seat]
+            seat = arrays.seats.only[index]
+            column, takes = int(arrays.seats.columns[seat]), arrays.seats.takes[:, seat]
             if arrays.evicted[index] or not (drained.free[:, column] + takes >= request).all():
                 continue
             if victims.take(arrays.candidates[index]):

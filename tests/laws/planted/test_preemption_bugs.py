@@ -64,7 +64,7 @@ def _hold_nothing(snapshot: Any, trial: Any, evicting: Any) -> Any:
     return held
 
 
-_make_room, _hold, _candidate = preemption.make_room, claims.hold, candidates._candidate
+_make_room, _hold, _candidate = preemption.make_room, claims.hold, running._candidate
 
 BUGS = (
     Bug(
@@ -99,7 +99,7 @@ BUGS = (
         laws.priority_protects,
         1,
     ),
-    Bug("equals take each other's place", candidates, "_candidate", _less_urgent, laws.no_ping_pong, 3),
+    Bug("equals take each other's place", running, "_candidate", _less_urgent, laws.no_ping_pong, 3),
     Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in, 2),
 )
 
