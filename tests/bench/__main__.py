@@ -12,8 +12,8 @@ from tests.bench import report, restart
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
 from tests.bench.history import retention
+from tests.bench.mark import Mark
 from tests.bench.model_objects import ClusterSize
-from tests.bench.report import Mark
 from tests.bench.rounds import Figures, Shape, play
 
 Rounds = dict[str, list[Figures]]

@@ -1,38 +1,10 @@
 """Figures as people read them: what was reached beside what must be, and what is aimed at."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
+from tests.bench.mark import Mark
 from tests.bench.rounds import Figures
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """What was reached of one goal."""
-
-    name: str
-    reached: float
-    unit: str
-    must: float
-    aim: float
-    #: Whether more is better.
-    upwards: bool
-
-    @property
-    def holds(self) -> bool:
-        return self.reached >= self.must if self.upwards else self.reached <= self.must
-
-    @property
-    def aim_reached(self) -> bool:
-        return self.reached > self.aim if self.upwards else self.reached <= self.aim
-
-    def line(self) -> str:
-        sign, aim_sign = ("≥", ">") if self.upwards else ("≤", "≤")
-        return (
-            f"{self.name:<62} {self.reached:8.2f} {self.unit:<3}"
-            f" (must) {sign} {self.must:g} {_tick(self.holds)}  (aim) {aim_sign} {self.aim:g} {_tick(self.aim_reached)}"
-        )
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -120,7 +92,3 @@ def writes(figures: Figures, gangs: int, users: Sequence[str] = ("muster",)) -> 
         if count / gangs >= 0.05
     ]
     return "\n".join(lines)
-
-
-def _tick(true: bool) -> str:
-    return "✓" if true else "✗"

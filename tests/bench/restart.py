@@ -32,8 +32,8 @@ from queues.sql.database import raw_connection
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.bench import processes
+from tests.bench.mark import Mark
 from tests.bench.model_objects import PAUSED, ClusterSize, queue
-from tests.bench.report import Mark
 from tests.chaos.cluster.kubeconfig import write_kubeconfig
 
 #: Seconds that any phase may take.

@@ -20,7 +20,7 @@ from admission.replay.fingerprint import fingerprint
 from admission.simulate import gang_trace, report, rules
 from admission.simulate.gangs import Simulation
 from queues.quota.queue import Queue, QueuePolicy
-from tests.bench.report import Mark
+from tests.bench.mark import Mark
 
 _HOUR: Final = 3600
 #: Beside the repository unless told otherwise.

@@ -26,7 +26,7 @@ from queues.sql.history.partitions import WEEK, ensure_partitions
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import Term
 from queues.workload import WorkloadKey, WorkloadKind
-from tests.bench.report import Mark
+from tests.bench.mark import Mark
 from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import TEAM, gone, job, node, queue, seen
 
