@@ -186,8 +186,8 @@ class ResourceSliceFact:
     pool: str
     #: Slices of older generations than the pool's newest count no more.
     generation: int
-    #: Attributes of each device that pods may get: (``domain/name``, type and value).
-    devices: tuple[frozenset[tuple[str, str]], ...] = ()
+    #: Devices that pods may get: attributes, (``domain/name``, type and value), and how many devices have these.
+    devices: tuple[tuple[frozenset[tuple[str, str]], int], ...] = ()
 
 
 class PodResourceClaim(NamedTuple):

@@ -5,6 +5,7 @@ these are read here. Others are a problem that is told where the class is used.
 """
 
 import re
+from collections import Counter
 from sys import intern
 from typing import Any, Final
 
@@ -13,17 +14,25 @@ import msgspec
 from admission.decode.fields import one
 from admission.facts import DeviceClassFact, ResourceSliceFact
 from admission.wire import Int64, WireMetadata, WireStruct
-from queues.api.reading.user_values import shortened
+from queues.api.reading.user_values import LONGEST_NAME, is_dns_name, shortened
 from queues.workload import NodeName
 
 #: Attributes in which each device differs from every other one. No class selects by them, and there are many.
 _OF_ONE_DEVICE: Final = frozenset(("uuid", "pciBusID", "pcieRoot", "serial", "serialNumber"))
+#: Bounds of the API server: characters of an attribute's name with its domain, and of its value; attributes of a
+#: device; devices of a slice.
+_LONGEST_NAME: Final = 96
 _LONGEST_VALUE: Final = 64
+_MOST_ATTRIBUTES: Final = 32
+_MOST_DEVICES: Final = 128
+
+#: Characters of a term of a selector that names an attribute within these bounds.
+_LONGEST_TERM: Final = 2 * (_LONGEST_NAME + _LONGEST_VALUE)
 
 _TEXT: Final = r"""(?:"[^"\\]*"|'[^'\\]*')"""
 _DRIVER: Final = re.compile(rf"device\.driver ?== ?({_TEXT})")
 _ATTRIBUTE: Final = re.compile(
-    rf"device\.attributes\[ ?({_TEXT}) ?\]\.([A-Za-z_]\w*)(?: ?== ?({_TEXT}|true|false|-?\d+))?"
+    rf"device\.attributes\[ ?({_TEXT}) ?\]\.([A-Za-z_]\w*)(?: ?== ?({_TEXT}|true|false|-?\d{{1,19}}))?"
 )
 _EXPECTED: Final = "device.driver == '…' and device.attributes['…'].… == …, joined by &&"
 
@@ -78,34 +87,37 @@ class WireDeviceClass(WireStruct):
 
 
 def resource_slice_fact(slice_: WireResourceSlice) -> ResourceSliceFact | None:
-    """The devices of a ResourceSlice that pods may get; None: it is not about one node.
+    """The devices of a ResourceSlice that pods may get; None: it is not about one node, or names what cannot be one.
 
     Devices that are parts of one another (``consumesCounters``) are left out: how many of them there are together
     depends on which are taken. So are devices with a taint that keeps pods off.
     """
     spec = slice_.spec
-    if not spec.node_name:
+    pool = spec.pool
+    if not (
+        is_dns_name(spec.node_name or "") and is_dns_name(spec.driver) and len(pool.name) <= LONGEST_NAME
+    ):
         return None
-    devices = tuple(
+    devices = Counter(
         one(_attributes(device, spec.driver))
-        for device in spec.devices or ()
+        for device in (spec.devices or ())[:_MOST_DEVICES]
         if not device.consumes_counters
         and not any(taint.effect in ("NoSchedule", "NoExecute") for taint in device.taints or ())
     )
     return ResourceSliceFact(
-        node=NodeName(spec.node_name),
+        node=NodeName(spec.node_name or ""),
         driver=intern(spec.driver),
-        pool=spec.pool.name,
-        generation=spec.pool.generation,
-        devices=devices,
+        pool=pool.name,
+        generation=pool.generation,
+        devices=tuple(devices.items()),
     )
 
 
 def _attributes(device: _Device, driver: str) -> frozenset[tuple[str, str]]:
-    found = set()
+    found: set[tuple[str, str]] = set()
     for key, typed in (device.attributes or {}).items():
         domain, _, name = key.rpartition("/")
-        if name in _OF_ONE_DEVICE:
+        if name in _OF_ONE_DEVICE or len(key) > _LONGEST_NAME or len(found) >= _MOST_ATTRIBUTES:
             continue
         for kind, value in typed.items():
             if kind in ("string", "int", "bool") and len(text := _text(value)) <= _LONGEST_VALUE:
@@ -126,6 +138,8 @@ def device_class_fact(found: WireDeviceClass) -> DeviceClassFact:
         expression = selector.cel.expression if selector.cel is not None else ""
         for term in expression.split("&&"):
             plain = _without_brackets(" ".join(term.split()))
+            if len(plain) > _LONGEST_TERM:
+                return _unreadable(name, plain)
             if (by_driver := _DRIVER.fullmatch(plain)) is not None and driver in (
                 "",
                 _unquoted(by_driver[1]),
@@ -136,9 +150,13 @@ def device_class_fact(found: WireDeviceClass) -> DeviceClassFact:
                 key = f"{_unquoted(domain)}/{attribute}"
                 attributes.add((key, _text(True if value is None else _unquoted(value))))
             else:
-                problem = f"found selector {shortened(plain, 120) or 'without cel'!r}, expected {_EXPECTED}"
-                return DeviceClassFact(name=name, problem=problem)
+                return _unreadable(name, plain)
     return DeviceClassFact(name=name, driver=driver, attributes=frozenset(attributes))
+
+
+def _unreadable(name: str, term: str) -> DeviceClassFact:
+    problem = f"found selector {shortened(term, 120) or 'without cel'!r}, expected {_EXPECTED}"
+    return DeviceClassFact(name=name, problem=problem)
 
 
 def _without_brackets(term: str) -> str:

@@ -77,10 +77,10 @@ class DeviceClasses:
         ]
         found: Counter[str] = Counter()
         for part in slices:
-            for device in part.devices:
+            for device, count in part.devices:
                 found.update(
                     {
-                        resource: WHOLE
+                        resource: count * WHOLE
                         for known, resource in classes
                         if known.driver in ("", part.driver) and known.attributes <= device
                     }

@@ -169,6 +169,8 @@ def test_a_class_selects_by_driver_and_attributes_as_drivers_write_it() -> None:
         "device.attributes['a'].model.startsWith('H')",
         "device.capacity['a'].memory.compareTo(quantity('10Gi')) >= 0",
         "device.driver == 'a && b'",
+        f"device.driver == '{'9' * 400}'",
+        f"device.attributes['a'].index == {'9' * 20}",
         "",
     ],
 )
@@ -178,19 +180,38 @@ def test_other_selectors_are_a_problem(expression: str) -> None:
 
 def test_devices_show_what_classes_select_by_and_equal_ones_are_kept_once() -> None:
     found = a_slice(device(0), device(0))
-    assert found.devices[0] is found.devices[1]
-    assert found.devices[0] == {
+    attributes = {
         (f"{DRIVER}/type", "str gpu"),
         (f"{DRIVER}/index", "int 0"),
         (f"{DRIVER}/healthy", "bool True"),
     }
+    assert found.devices == ((attributes, 2),)
 
 
 def test_devices_that_pods_may_not_get_are_left_out() -> None:
     tainted = device(1, taints=[{"key": "broken", "effect": "NoSchedule"}])
     parted = device(2, consumesCounters=[{"counterSet": "gpu-2", "counters": {}}])
     noted = device(3, taints=[{"key": "note", "effect": "None"}])
-    assert len(a_slice(device(0), tainted, parted, noted).devices) == 2
+    assert sum(count for _, count in a_slice(device(0), tainted, parted, noted).devices) == 2
+
+
+def test_what_is_kept_of_a_slice_is_bounded() -> None:
+    long, numbers = "9" * 10_000, range(1000)
+    many = device(0) | {"attributes": {f"{DRIVER}/a{number}": {"int": number} for number in numbers}}
+    named = device(0) | {"attributes": {f"{long}/type": {"string": "gpu"}, "type": {"string": long}}}
+    ((found, _),) = a_slice(many).devices
+    assert len(found) == 32
+    assert a_slice(named).devices == ((frozenset(), 1),)
+    assert sum(count for _, count in a_slice(*(device(0) for _ in numbers)).devices) == 128
+
+
+@pytest.mark.parametrize(
+    "spec", [{"nodeName": "N" * 300}, {"driver": "9" * 300}, {"pool": {"name": "p" * 300}}]
+)
+def test_a_slice_of_a_name_that_cannot_be_is_left_out(spec: dict[str, Any]) -> None:
+    document = resource_slice("n1", device(0))
+    document["spec"] |= spec
+    assert resource_slice_fact(read(document, WireResourceSlice)) is None
 
 
 def test_a_slice_of_no_single_node_is_left_out() -> None:
