@@ -191,6 +191,12 @@ async def test_a_cut_line_at_the_end_of_a_stream_is_not_lost(server: FakeApiServ
         await watched.knows("a")
 
 
+def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Warnings of the informer, without what the loop says of tasks of the fake server."""
+    ours = (each for each in caplog.records if each.name.startswith("admission."))
+    return [each.message for each in ours if each.levelno >= logging.WARNING]
+
+
 async def test_a_silent_connection_is_given_up_and_resumed_without_a_warning(
     server: FakeApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -201,7 +207,7 @@ async def test_a_silent_connection_is_given_up_and_resumed_without_a_warning(
         await server.put(PATH, node("a"))
         await watched.knows("a")
         assert watched.informer.lists == 1
-    assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
+    assert warnings_in(caplog) == []
 
 
 async def test_a_store_is_current_while_its_watch_is_open_though_nothing_happens(
@@ -424,5 +430,4 @@ async def test_a_kind_that_the_cluster_does_not_serve_has_no_objects_until_it_do
         await eventually(informer.collection.is_empty, "its objects to go with it")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    ours = [record for record in caplog.records if record.name.startswith("admission.")]
-    assert not [record for record in ours if record.levelno >= logging.WARNING]
+    assert warnings_in(caplog) == []
