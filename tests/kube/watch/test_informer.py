@@ -419,8 +419,9 @@ async def test_a_kind_that_the_cluster_does_not_serve_has_no_objects_until_it_do
         assert (informer.is_served, informer.problem) == (False, None)
         assert informer.behind(asyncio.get_running_loop().time() + 60) == 0.0
         await server.put(PATH, node("a"))
-        await eventually(lambda: ("", "a") in informer.collection.kept, "the kind to be served")
-        assert informer.is_served
+        await eventually(
+            lambda: informer.is_served and ("", "a") in informer.collection.kept, "the kind to be served"
+        )
         server.forget_history()
         server.once("LIST", answers(404, "the server could not find the requested resource"), times=1000)
         informer.resource_version = ""
