@@ -154,6 +154,8 @@ class LocalCluster:
             # Sockets of a killed etcd: it does not take them over.
             for socket in self.directory.glob("*.sock"):
                 socket.unlink()
+        if (before := self.running.pop(name, None)) is not None:
+            before.stop()  # it has ended; its guardian's input is still open
         self.running[name] = SupervisedProcess.start(
             Program(
                 argv=COMMANDS[name](self._places, self.options),
