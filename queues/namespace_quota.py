@@ -50,6 +50,11 @@ class NamespaceQuota:
         return ""
 
 
+def first_lack(quotas: Iterable[NamespaceQuota], asked: Resources, promised: Resources = NOTHING) -> str:
+    """What the first of these ResourceQuotas lacks (``NamespaceQuota.lacks``); "": none lacks anything."""
+    return next(filter(None, (each.lacks(asked, promised) for each in quotas)), "")
+
+
 def requests_together(pods: Mapping[Resources, int], at_least: int | None = None) -> Resources:
     """What pods ask together of what ResourceQuotas count; parts of devices are no requests of a pod.
 

@@ -10,9 +10,9 @@ from admission.workloads.kinds import Holding, support_of
 from admission.workloads.request_changes import RequestChanges, change_of
 from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
-from queues.namespace_quota import requests_together
+from queues.namespace_quota import first_lack, requests_together
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 
 def leftover_pods(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> tuple[PodFact, ...]:
@@ -129,9 +129,7 @@ def rollbacks_of(
 def quota_lacks(inputs: WorkloadInputs, place: SeatMap) -> str:
     """Why a ResourceQuota keeps the pods from being made that a gang needs to start; "": it does not."""
     fact, admission = inputs.fact, place.admission
-    if fact is None or not inputs.quotas or support_of(inputs.key).holding is Holding.GATED:
-        return ""
-    if admission.started or admission.state is not AdmissionState.OPEN:
+    if fact is None or not inputs.quotas or not waits_for_pods(inputs.key, place):
         return ""
     done = sum(len(pods.done) for pods in fact.pod_sets)
     vacant = place.vacant()
@@ -139,7 +137,18 @@ def quota_lacks(inputs: WorkloadInputs, place: SeatMap) -> str:
     if needed <= 0:
         return ""
     asked = requests_together(Counter(admission.seats[index].takes for index in vacant), needed)
-    return next(filter(None, (quota.lacks(asked) for quota in inputs.quotas)), "")
+    return first_lack(inputs.quotas, asked)
+
+
+def waits_for_pods(key: WorkloadKey, place: SeatMap) -> bool:
+    """Whether the controller of a workload has pods to make before an admission of it starts.
+
+    A gang that has started may still get pods for vacant seats, or has no more to make: its pods have ended.
+    """
+    admission = place.admission
+    if support_of(key).holding is Holding.GATED or admission.started:
+        return False
+    return admission.state is AdmissionState.OPEN and bool(place.vacant())
 
 
 def _last_made(place: SeatMap) -> int:

@@ -6,7 +6,7 @@ for all that wait.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -16,11 +16,11 @@ from admission.engine.snapshot import Snapshot
 from admission.facts import Change
 from admission.workloads.inputs import HeldBack
 from admission.workloads.kinds import Holding, support_of
+from admission.workloads.rollback import waits_for_pods
 from admission.workloads.seats import SeatMap
 from admission.workloads.state import WorkloadState
 from admission.world.admissions import KeyIndex
-from queues.admissions import AdmissionState
-from queues.namespace_quota import NamespaceQuota, requests_together
+from queues.namespace_quota import NamespaceQuota, first_lack, requests_together
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
@@ -83,7 +83,7 @@ class NamespaceQuotas:
         promised, quotas = NOTHING, self.of(namespace)
         found = []
         for key, each in self._entries.get(namespace, {}).items():
-            if _first_lack(quotas, each.asked, promised):
+            if first_lack(quotas, each.asked, promised):
                 break
             promised += each.asked
             found.append(key)
@@ -99,7 +99,7 @@ class NamespaceQuotas:
             due = list(takewhile(lambda entry: entry[1].until <= now, held_back.items()))
             quotas = self.of(namespace) if due else ()
             for key, each in due:
-                if _first_lack(quotas, each.asked, NOTHING):
+                if first_lack(quotas, each.asked, NOTHING):
                     del held_back[key]
                     held_back[key] = replace(each, until=now + HELD_BACK)
                 else:
@@ -160,7 +160,7 @@ class NamespaceQuotas:
             if quotas and namespace not in promised:
                 promised[namespace] = _promised(namespace, snapshot, states)
             asked = _asked(workload)
-            if lacks := _first_lack(quotas, asked, promised.get(namespace, NOTHING)):
+            if lacks := first_lack(quotas, asked, promised.get(namespace, NOTHING)):
                 refused[key] = self._hold_back(workload, asked, lacks, plan.now)
             elif quotas and key in admitted:
                 promised[namespace] += asked
@@ -181,17 +181,8 @@ class NamespaceQuotas:
 
 
 def _unstarted(state: WorkloadState) -> list[SeatMap]:
-    """Admissions of a workload that wait for its controller to make their pods.
-
-    A gang that has started may still get pods for vacant seats, or has no more to make: its pods have ended.
-    """
-    if not state.seat_maps or support_of(state.key).holding is Holding.GATED:
-        return []
-    return [
-        place
-        for place in state.seat_maps
-        if not place.admission.started and place.admission.state is AdmissionState.OPEN and place.vacant()
-    ]
+    """Admissions of a workload that wait for its controller to make their pods."""
+    return [place for place in state.seat_maps if waits_for_pods(state.key, place)]
 
 
 def _promised(namespace: str, snapshot: Snapshot, states: Mapping[WorkloadKey, WorkloadState]) -> Resources:
@@ -206,10 +197,6 @@ def _promised(namespace: str, snapshot: Snapshot, states: Mapping[WorkloadKey, W
         for place in _unstarted(states[key]):
             vacant.update(place.admission.seats[index].takes for index in place.vacant())
     return requests_together(vacant)
-
-
-def _first_lack(quotas: Iterable[NamespaceQuota], asked: Resources, promised: Resources) -> str:
-    return next(filter(None, (each.lacks(asked, promised) for each in quotas)), "")
 
 
 def _asked(workload: Workload) -> Resources:

@@ -24,7 +24,7 @@ TUTORIAL = list(exchanges(ROOT / "docs/tutorial/first-gang.md"))
 GONE_WITHIN = 5.0
 PATIENCE = 180.0
 #: Seconds in which a demo stops in order, Kubernetes included, also on a busy machine.
-_STOPS = 90.0
+STOPS_WITHIN = 90.0
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Demo:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        self.process.wait(_STOPS)
+        self.process.wait(STOPS_WITHIN)
         self._reader.join(30)
         shutil.rmtree(self.temporary, ignore_errors=True)
 
@@ -186,7 +186,7 @@ def test_every_command_of_the_tutorial_prints_what_it_says(kept_demo: Demo) -> N
 
 def test_interrupted_after_its_end_the_demo_stops_in_order(kept_demo: Demo) -> None:
     kept_demo.process.send_signal(signal.SIGINT)
-    assert kept_demo.process.wait(_STOPS) == 0, kept_demo.text
+    assert kept_demo.process.wait(STOPS_WITHIN) == 0, kept_demo.text
     assert kept_demo.processes() == []
     assert [path.name for path in kept_demo.temporary.rglob("*") if path.name == "etcd"] == []
 
