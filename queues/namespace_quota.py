@@ -15,7 +15,7 @@ class QuotaLimit(NamedTuple):
 
     #: As it is written there: ``requests.nvidia.com/gpu``.
     name: str
-    #: The resource that it limits, in whose units the amounts are.
+    #: The resource that it limits; the amounts are in its units.
     resource: str
     hard: int
     #: By the pods that there are.

@@ -93,10 +93,8 @@ def resource_slice_fact(slice_: WireResourceSlice) -> ResourceSliceFact | None:
     depends on which are taken. So are devices with a taint that keeps pods off.
     """
     spec = slice_.spec
-    pool = spec.pool
-    if not (
-        is_dns_name(spec.node_name or "") and is_dns_name(spec.driver) and len(pool.name) <= LONGEST_NAME
-    ):
+    node, pool = spec.node_name or "", spec.pool
+    if not (is_dns_name(node) and is_dns_name(spec.driver) and len(pool.name) <= LONGEST_NAME):
         return None
     devices = Counter(
         one(_attributes(device, spec.driver))
@@ -105,7 +103,7 @@ def resource_slice_fact(slice_: WireResourceSlice) -> ResourceSliceFact | None:
         and not any(taint.effect in ("NoSchedule", "NoExecute") for taint in device.taints or ())
     )
     return ResourceSliceFact(
-        node=NodeName(spec.node_name or ""),
+        node=NodeName(node),
         driver=intern(spec.driver),
         pool=pool.name,
         generation=pool.generation,

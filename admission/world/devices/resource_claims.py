@@ -1,7 +1,8 @@
 """What pods claim of devices, as amounts of the resources that these count as. Pure.
 
-What counts of a pod is its own ResourceClaim, once that is made: a template may have changed since, and anybody who may
-write claims could have made another one for the pod. Before that, and of a workload without pods, it is the template.
+What counts of a pod is its own ResourceClaim, once that is made: a template may have changed since, and a user
+who may write claims could have made another one for the pod. Before that, and of a workload without pods, it is the
+template.
 """
 
 from collections import Counter

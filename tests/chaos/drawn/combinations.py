@@ -38,10 +38,10 @@ def _nothing(draw: random.Random, cluster: documents.Cluster) -> Combination:
 
 
 def _evictions(draw: random.Random, cluster: documents.Cluster) -> Combination:
-    """Low priorities fill the cluster when somebody with a high one comes: some go back, and come again."""
+    """Low priorities fill the cluster when a Job of a high one comes: some go back, and come again."""
     workloads = []
     for number in range(len(cluster.nodes)):
-        # Nobody but Muster makes these pods again, so that they have to say that they may be evicted.
+        # Only Muster makes these pods again, so that they have to say that they may be evicted.
         path, annotations = f"team-a/low-{number}", _runs(draw, 1.6, 2.2) | {names.PREEMPTABLE: "true"}
         if draw.random() < 0.4:
             task = Task(name="", replicas=1, gpus=cluster.gpus, annotations=annotations)
@@ -115,7 +115,7 @@ def _half_done(draw: random.Random, cluster: documents.Cluster) -> Combination:
 
 
 def _seats_unconfirmed(draw: random.Random, cluster: documents.Cluster) -> Combination:
-    """Gangs get seats, and nobody hears so: the connection breaks after the COMMIT."""
+    """Gangs get seats, and the leader does not hear so: the connection breaks after the COMMIT."""
     detail = {"how": "break", "before": False, "only_seats": True}
     moments = (draw.uniform(0.0, 0.5), draw.uniform(0.8, 2.2))
     return Combination(

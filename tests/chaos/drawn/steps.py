@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tests.chaos.history import Document
 
-#: Whoever leads at that moment.
+#: The replica that leads at that moment.
 LEADER: Final = "leader"
 #: Seconds in which users do something, after which nothing new goes wrong, and after which everything heals.
 USERS_END: Final = 3.0

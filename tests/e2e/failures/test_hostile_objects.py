@@ -70,7 +70,7 @@ class Attacker:
         self.api.create(path("Namespace", ""), head)
 
     def send(self, count: int) -> None:
-        """So many objects, few of them large; what the API server refuses harms nobody."""
+        """So many objects, few of them large; what the API server refuses does no harm."""
         for number in (next(self._numbers) for _ in range(count)):
             self._harmless = self._chance.choice(HARMLESS)
             largest = LARGEST if self._chance.random() < LARGE else SMALL

@@ -129,7 +129,7 @@ class PacedGangs:
         first = len(self._history.moments)
 
         def first_times(beginning: str, test: Callable[[Moment], bool]) -> list[float]:
-            """When this first was so, of each pod whose name begins so."""
+            """When this first was so, of each pod with a name that begins so."""
             found: dict[str, float] = {}
             for moment in self._history.moments[first:]:
                 if moment.name.startswith(f"{namespace}/{beginning}-") and test(moment):

@@ -407,7 +407,7 @@ async def test_namespaced_objects_of_the_same_name_are_different(
 async def test_a_kind_that_the_cluster_does_not_serve_has_no_objects_until_it_does(
     server: FakeApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody waits for it, it makes nothing look old, and the log warns of nothing."""
+    """Nothing waits for it, it makes nothing look old, and the log warns of nothing."""
     server.once("LIST", answers(404, "the server could not find the requested resource"), times=2)
     async with await Client.connect(server.kubeconfig(tmp_path)) as client:
         kind: WatchedKind[Any, Any] = WatchedKind(
