@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -27,6 +28,10 @@ _log = logging.getLogger(__name__)
 _REQUESTS: Final = 32
 #: Seconds after the order to end after which the webhook ends anyhow. Answers to users are not waited for.
 _GRACE: Final = 0.5
+#: How far users stand back behind the leader, which gets the processor first.
+_NICE: Final = 15
+#: Linux shares the processor between sessions before it looks at what is nice inside one: sched(7), autogroups.
+_SESSION: Final = Path("/proc/self/autogroup")
 
 
 async def run(order: ServingOrder, stop: asyncio.Event) -> None:
@@ -50,6 +55,7 @@ async def run(order: ServingOrder, stop: asyncio.Event) -> None:
 async def _serve_users(order: ServingOrder, settings: Settings, client: Client) -> None:
     from admission.web.user_service import serve
 
+    lower_priority(_NICE)
     await serve(order, settings, client, _say_open)
 
 
@@ -63,6 +69,14 @@ async def _serve_webhook(order: ServingOrder, settings: Settings, client: Client
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_tell(server.open))
         await server.run()
+
+
+def lower_priority(nice: int) -> None:
+    """Let other processes of this machine go first, as ``nice`` says (0 to 19): this one, which has a session of its
+    own, with all of that session."""
+    os.nice(nice)
+    with suppress(OSError):  # there are no such groups here
+        _SESSION.write_text(str(nice))
 
 
 async def _tell(is_open: asyncio.Event) -> None:

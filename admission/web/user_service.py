@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -32,8 +31,6 @@ T = TypeVar("T")
 #: Connections to Postgres for all users, and seconds for one statement.
 _CONNECTIONS: Final = 3
 _STATEMENT_SECONDS: Final = 4.0
-#: Below the leader: it gets the processor first.
-_NICE: Final = 10
 #: Seconds for which the overview of the queues is used again.
 _KEEP: Final = 1.0
 #: Seconds between attempts to reach the API server.
@@ -59,7 +56,6 @@ async def serve(
 async def _serve(
     order: ServingOrder, settings: Settings, client: Client, say_open: Callable[[], None]
 ) -> NoReturn:
-    os.nice(_NICE)
     callee = Callee(namespace=settings.namespace)
     keeper = KeyringStore(client, namespace=settings.namespace, names=callee.names())
     await _persistently("certificates", keeper.keep)

@@ -7,7 +7,6 @@ this one.
 
 import asyncio
 import json
-import os
 import ssl
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from dataclasses import asdict, dataclass
 import aiohttp
 
 from admission.web.app import PREFIX
+from admission.web.process import lower_priority
 from deploy.local.client import LocalClient
 from deploy.local.stack import Replica, Stack
 from tests.bench.documents import GANG, NAMESPACE
@@ -66,6 +66,7 @@ def asking(stack: Stack, replica: Replica, clients: int) -> Iterator[Counter[str
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps(asdict(crowd)) + "\n")
@@ -127,7 +128,7 @@ async def _crowd(crowd: Crowd) -> Counter[int]:
 
 def main() -> None:
     """Ask, as the ``Crowd`` on the standard input says."""
-    os.nice(_LOWEST)
+    lower_priority(_LOWEST)
     crowd = Crowd(**json.loads(sys.stdin.readline()))
     print(json.dumps(dict(asyncio.run(_crowd(crowd)))))
 

@@ -1,5 +1,6 @@
 """A process beside the leader ends without a word when the one that started it is gone, and says what it failed at."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,17 @@ def test_a_process_that_fails_while_its_parent_is_there_says_so_and_ends_in_orde
     assert process.returncode == 1
     assert "read failed" in told
     assert "Fatal Python error" not in told
+
+
+def test_the_read_api_stands_back_behind_the_leader_also_where_sessions_share_the_processor() -> None:
+    script = (
+        "import os; from admission.web.process import lower_priority; lower_priority(15); print(os.nice(0))"
+    )
+    session = Path("/proc/self/autogroup")
+    if session.exists():
+        script += f"; print(open({str(session)!r}).read())"
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True, start_new_session=True
+    ).stdout.split()
+    assert told[0] == str(min(19, os.nice(0) + 15))
+    assert not session.exists() or told[-1] == "15"
