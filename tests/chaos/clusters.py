@@ -24,7 +24,7 @@ class Cluster(Protocol):
         """The kubeconfig of a replica, with a way of its own to the API server."""
 
     async def end(self) -> None:
-        """Nobody is served any more."""
+        """No replica is served any more."""
 
     # ── what happens in it ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -359,7 +359,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         "apply",
         _apply_again,
     ),
-    "fence-not-checked": PlantedBug("a plan is applied whoever leads", "apply", _no_fence),
+    "fence-not-checked": PlantedBug("a plan is applied whichever replica leads", "apply", _no_fence),
     "part-not-posted": PlantedBug("only what is freed last is posted", "apply", _no_posting_for_parts),
     "departed-with-seats": PlantedBug(
         "a workload departs with its object, with all that it holds", "departures", _departs_at_once
@@ -369,7 +369,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "outcomes-not-stored": PlantedBug("how pods ended is not stored", "intake", _no_outcomes),
     "any-lease-renewed": PlantedBug(
-        "a leader renews the lease, whoever has it", "leadership", _renews_any_lease
+        "a leader renews the lease, whichever replica has it", "leadership", _renews_any_lease
     ),
     "lease-taken-early": PlantedBug(
         "a lease is taken a second before its end", "leadership", _takes_lease_early

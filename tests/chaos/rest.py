@@ -37,7 +37,7 @@ class Rest:
     cluster: Cluster
 
     async def leader(self) -> str:
-        """Name of the replica that leads; "": none, or nobody can tell."""
+        """Name of the replica that leads; "": none, or it cannot be told."""
         try:
             rows = await self.postgres.fetch(_LEADER)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -69,7 +69,7 @@ class Rest:
         (row,) = await self.postgres.fetch(_STATE)
         state = (row["leader"], row["changes"], self.cluster.version())
         if row["leader"] is None:
-            return "nobody leads", state, row["beat"]
+            return "no replica leads", state, row["beat"]
         if not row["is_current"]:
             return f"{row['leader']} has not made a turn lately, or is behind the cluster", state, row["beat"]
         return self.cluster.unfinished(), state, row["beat"]

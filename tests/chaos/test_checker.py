@@ -35,7 +35,7 @@ from tests.builders.chaos_history import (
 from tests.chaos.checker import books, ending, gangs, leaders, pods
 from tests.chaos.checker.checker import CHECKS, breaches
 from tests.chaos.checker.recording import Recording
-from tests.chaos.history import USER, History, LogLine
+from tests.chaos.history import JOB_CONTROLLER, USER, History, LogLine
 from tests.fakes.fake_objects import GPU
 
 Breaking = Callable[[], History]
@@ -253,6 +253,15 @@ def pods_are_let_go_for_a_node_that_is_too_small() -> History:
     return story.history()
 
 
+def a_job_has_more_pods_than_seats() -> History:
+    story = good_story()
+    for uid in ("uid-one", "uid-two"):
+        made = pod(uid, uid, 1, annotations={names.ADMISSION_ID: "2"})
+        del made["spec"]["schedulingGates"]
+        story.put("pods", made, JOB_CONTROLLER)
+    return story.history()
+
+
 def recreated(story: Story, uid: str) -> None:
     story.put("pods", pod("single", uid, 1, annotations={names.RECREATED_FROM: "uid-single"}), LEADER)
 
@@ -314,7 +323,7 @@ def a_defect_is_logged() -> History:
 
 
 def it_never_comes_to_rest() -> History:
-    return replace(good_story().history(), unrest="nobody leads")
+    return replace(good_story().history(), unrest="no replica leads")
 
 
 def half_a_gang_runs() -> History:
@@ -327,7 +336,7 @@ def a_workload_was_never_taken_in() -> History:
     return without_rows(good_story().history(), "workloads", 1)
 
 
-def nobody_is_told_why_it_waits() -> History:
+def no_reason_to_wait_is_told() -> History:
     story = good_story()
     story.change(BIG, "pods", LEADER, lambda big: big["status"].pop("conditions"))
     return without_rows(story.history(), "reasons")
@@ -346,7 +355,7 @@ def an_eviction_never_ends() -> History:
     return story.history()
 
 
-def a_seat_is_held_for_nobody() -> History:
+def a_seat_is_held_without_a_pod() -> History:
     story = good_story()
     story.put("pods", story.known[WORKER], "kubelet", "DELETED")
     return story.history()
@@ -457,6 +466,7 @@ BROKEN = (
     (pods.no_seat_is_given_back_under_a_pod, a_seat_is_given_back_under_its_pod),
     (pods.nodes_are_never_too_small_for_their_pods, a_node_is_too_small_for_its_pods),
     (pods.nodes_are_never_too_small_for_their_pods, pods_are_let_go_for_a_node_that_is_too_small),
+    (pods.no_job_has_more_pods_than_seats, a_job_has_more_pods_than_seats),
     (pods.no_pod_is_made_again_twice, a_pod_is_made_again_twice),
     (pods.pods_without_owner_come_back, a_pod_that_was_taken_back_does_not_return),
     (pods.pods_without_owner_come_back, a_pod_that_was_taken_back_and_so_ended_does_not_return),
@@ -465,13 +475,13 @@ BROKEN = (
     (ending.no_defect_is_logged, a_defect_is_logged),
     (ending.the_run_comes_to_rest, it_never_comes_to_rest),
     (ending.no_workload_is_lost, a_workload_was_never_taken_in),
-    (ending.no_workload_is_lost, nobody_is_told_why_it_waits),
+    (ending.no_workload_is_lost, no_reason_to_wait_is_told),
     (ending.no_workload_is_lost, a_workload_is_gone_and_still_stored),
-    (ending.nothing_is_held_for_nobody, an_eviction_never_ends),
-    (ending.nothing_is_held_for_nobody, a_seat_is_held_for_nobody),
-    (ending.nothing_is_held_for_nobody, a_pod_of_a_closed_admission_lives_on),
-    (ending.nothing_is_held_for_nobody, a_pod_is_never_made_again),
-    (ending.whoever_fits_is_in, a_pod_waits_though_it_fits),
+    (ending.seats_and_pods_match_at_the_end, an_eviction_never_ends),
+    (ending.seats_and_pods_match_at_the_end, a_seat_is_held_without_a_pod),
+    (ending.seats_and_pods_match_at_the_end, a_pod_of_a_closed_admission_lives_on),
+    (ending.seats_and_pods_match_at_the_end, a_pod_is_never_made_again),
+    (ending.every_gang_that_fits_is_admitted, a_pod_waits_though_it_fits),
     (ending.what_is_stored_is_true_at_the_end, a_node_is_gone_and_still_stored),
     (ending.what_is_stored_is_true_at_the_end, a_queue_was_changed_and_is_stored_as_before),
     (ending.what_is_stored_is_true_at_the_end, a_pod_of_others_is_not_counted),

@@ -11,14 +11,14 @@ from tests.chaos.checker.books import (
 )
 from tests.chaos.checker.breach import Breach
 from tests.chaos.checker.ending import (
+    every_gang_that_fits_is_admitted,
     no_defect_is_logged,
     no_end_is_told_early,
     no_workload_is_lost,
-    nothing_is_held_for_nobody,
+    seats_and_pods_match_at_the_end,
     statuses_are_true_at_the_end,
     the_run_comes_to_rest,
     what_is_stored_is_true_at_the_end,
-    whoever_fits_is_in,
 )
 from tests.chaos.checker.gangs import (
     gangs_are_admitted_whole,
@@ -27,6 +27,7 @@ from tests.chaos.checker.gangs import (
 )
 from tests.chaos.checker.leaders import each_term_has_one_leader, only_the_leader_writes
 from tests.chaos.checker.pods import (
+    no_job_has_more_pods_than_seats,
     no_pod_is_made_again_twice,
     no_seat_has_two_live_pods,
     no_seat_is_given_back_under_a_pod,
@@ -55,6 +56,7 @@ CHECKS: Final = (
     no_seat_has_two_live_pods,
     no_seat_is_given_back_under_a_pod,
     nodes_are_never_too_small_for_their_pods,
+    no_job_has_more_pods_than_seats,
     what_succeeded_never_runs_again,
     no_pod_is_made_again_twice,
     what_users_write_stays,
@@ -64,9 +66,9 @@ CHECKS: Final = (
     the_run_comes_to_rest,
     no_gang_is_split_at_the_end,
     no_workload_is_lost,
-    nothing_is_held_for_nobody,
+    seats_and_pods_match_at_the_end,
     pods_without_owner_come_back,
-    whoever_fits_is_in,
+    every_gang_that_fits_is_admitted,
     what_is_stored_is_true_at_the_end,
     statuses_are_true_at_the_end,
 )

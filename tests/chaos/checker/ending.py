@@ -1,4 +1,4 @@
-"""Checks of a run at rest: nothing is lost, nothing is held for nobody, whoever fits is in, and statuses are true."""
+"""Checks of a run at rest: nothing is lost, seats and pods match, gangs that fit are admitted, statuses are true."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -76,7 +76,7 @@ def _tells_why(workload: Life) -> bool:
     return bool(said or told or state_of(workload.document).get("reason"))
 
 
-def nothing_is_held_for_nobody(recording: Recording) -> Iterator[Breach]:
+def seats_and_pods_match_at_the_end(recording: Recording) -> Iterator[Breach]:
     """At rest no admission is being evicted, each held seat has a live pod, and no pod lives without a held seat."""
     if recording.history.unrest:
         return
@@ -107,7 +107,7 @@ def _names(pod: PodLife, admission: Admission) -> bool:
     return pod.admission == admission.id
 
 
-# ── whoever fits ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── gangs that fit ──────────────────────────────────────────────────────────────────────────────────────────────
 
 #: Reasons to wait that have nothing to do with room and limits.
 _OTHER_REASONS: Final = (
@@ -133,7 +133,7 @@ _OTHER_REASONS: Final = (
 _PLACED: Final = ("nodeSelector", "affinity", "tolerations", "nodeName")
 
 
-def whoever_fits_is_in(recording: Recording) -> Iterator[Breach]:
+def every_gang_that_fits_is_admitted(recording: Recording) -> Iterator[Breach]:
     """At rest no gang waits that the free nodes and its queue have room for, unless something else keeps it back."""
     if recording.history.unrest:
         return

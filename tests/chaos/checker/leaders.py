@@ -10,7 +10,7 @@ from tests.chaos.checker.recording import CLOCKS_DIFFER, Recording
 from tests.chaos.history import RowChange
 
 _OF_LEADERSHIP: Final = ("leases", "fences")
-#: Tables whose rows say in which term they were written.
+#: Tables with rows that say in which term they were written.
 _STAMPED: Final = ("postings", "decisions", "admissions")
 
 
@@ -53,7 +53,7 @@ def _seconds(text: str) -> float:
 
 
 def only_the_leader_writes(recording: Recording) -> Iterator[Breach]:
-    """Whoever writes has won the term of the fence; rows are stamped with it, and its sequence grows by one."""
+    """The replica that writes has won the term of the fence; rows have its number, and its sequence grows by one."""
     winners: dict[int, str] = {}
     for transaction, tables in moments(recording.transactions):
         for change in transaction.of("leases"):

@@ -13,6 +13,7 @@ from tests.chaos.checker.objects import (
     GPU,
     Life,
     PodLife,
+    admission_of,
     allocatable_of,
     annotations_of,
     group_of,
@@ -224,6 +225,34 @@ def _taken(recording: Recording, pods: Iterable[Document], node: str, *, bound: 
                 its.update(seat.takes)
         taken.update({resource: min(units, its[resource]) for resource, units in asked.items()})
     return taken
+
+
+def no_job_has_more_pods_than_seats(recording: Recording) -> Iterator[Breach]:
+    """Of the pods that name an admission and no seat, as a Job's template does, no more live than it has seats.
+
+    Those that are being deleted are left out: the Job controller makes their successors at once.
+    """
+    admission_of_pod: dict[str, int] = {}
+    live: Counter[int] = Counter()
+    for change in sorted(recording.history.objects, key=lambda each: each.number):
+        if change.resource != "pods":
+            continue
+        pod, uid = change.document, change.document["metadata"]["uid"]
+        if (before := admission_of_pod.pop(uid, None)) is not None:
+            live[before] -= 1
+        id_ = admission_of(pod)
+        is_over = (
+            change.change == "DELETED" or phase_of(pod) in ENDED or "deletionTimestamp" in pod["metadata"]
+        )
+        if is_over or id_ is None or is_gated(pod) or names.SEAT in annotations_of(pod):
+            continue
+        admission_of_pod[uid] = id_
+        live[id_] += 1
+        life = recording.admissions.get(id_)
+        seats = 0 if life is None else len(life.last.seats())
+        if before is None and live[id_] > seats:
+            what = f"{live[id_]} pods for the {seats} seats of admission {id_}, {pod['metadata']['name']} the last"
+            yield Breach(what=what, change=change.number)
 
 
 def what_succeeded_never_runs_again(recording: Recording) -> Iterator[Breach]:

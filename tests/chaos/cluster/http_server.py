@@ -74,7 +74,7 @@ class ModelApiServer:
         self._transports: dict[str, set[asyncio.BaseTransport]] = {}
         self._watches: set[_OpenWatch] = set()
         self._pages: dict[str, tuple[int, list[bytes]]] = {}
-        #: Called before an object itself is patched: somebody else may be quicker.
+        #: Called before an object itself is patched: a user may be quicker.
         self.before_patch: Callable[[ApiResource, Key], None] = lambda resource, key: None
         #: Called before an object itself is written, with method and body: seconds that this is still on its way.
         self.on_its_way: Callable[[str, ApiResource, Key, bytes], float] = lambda method, *_: 0.0
@@ -95,7 +95,7 @@ class ModelApiServer:
         return f"http://127.0.0.1:{port}"
 
     async def close(self, replicas: Iterable[str] | None = None) -> None:
-        """Break all connections; nobody listens any more."""
+        """Break all connections, and listen no more."""
         for replica in list(self._runners if replicas is None else replicas):
             self.break_connections(replica)
             await self._runners.pop(replica).cleanup()

@@ -28,7 +28,7 @@ class Trouble(StrEnum):
     BROKEN = "broken"
     #: It is carried out, and the connection breaks.
     ANSWER_LOST = "answer-lost"
-    #: It is carried out when nobody waits for its answer any more.
+    #: It is carried out when its sender does not wait for the answer any more.
     LATE = "late"
 
 

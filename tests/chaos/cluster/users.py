@@ -21,7 +21,7 @@ from tests.chaos.cluster import requests
 from tests.chaos.cluster.store import Key, ObjectStore, Refusal, key_of
 from tests.chaos.drawn.steps import UserAction
 from tests.chaos.history import NODE_CONTROLLER, USER, Document
-from tests.fakes.fake_objects import merged
+from tests.fakes.fake_objects import GPU, merged
 
 _RESOURCES: Final = (
     *(JOBS, VOLCANO_JOBS, POD_GROUPS, PODS, QUEUES, NODES),
@@ -110,13 +110,24 @@ class Users:
                 self.store.delete(PODS, key_of(pod), NODE_CONTROLLER)
 
     def forestall(self, resource: ApiResource, key: Key) -> None:
-        """A user scales a suspended Job in the moment in which Muster resumes it."""
+        """A user gives a suspended Job more or larger pods in the moment in which Muster resumes it."""
         job = self.store.find(resource, key) if resource is JOBS and self.forestalls else None
         if job is not None and job["spec"].get("suspend"):
             self.forestalls -= 1
-            patch = {"spec": {"parallelism": job["spec"]["parallelism"] + 1}}
-            self.store.replace(resource, key, merged(job, patch), USER)
+            more = {"parallelism": job["spec"]["parallelism"] + 1}
+            patch = {"spec": more if self.forestalls % 2 else {"template": _with_larger_pods(job)}}
+            with suppress(Refusal):
+                requests.patch(self.store, resource, key, "", requests.MERGE, patch, USER)
 
     def _change_node(self, name: str, patch: dict[str, Any]) -> None:
         node = self.store.get(NODES, ("", name))
         self.store.replace(NODES, ("", name), merged(node, patch), NODE_CONTROLLER)
+
+
+def _with_larger_pods(job: Document) -> Document:
+    """What to merge into the template of a Job, so that each of its pods asks one GPU more."""
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    asked = container["resources"]
+    more = str(int(asked["requests"][GPU]) + 1)
+    resources = {"limits": {**asked["limits"], GPU: more}, "requests": {**asked["requests"], GPU: more}}
+    return {"spec": {"containers": [{**container, "resources": resources}]}}

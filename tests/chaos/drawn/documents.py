@@ -1,6 +1,6 @@
 """The cluster of one seed and the workloads in it, drawn: nodes, queues, and one document for each object.
 
-Most workloads end by themselves after a moment, so that everybody who fits has been in at the end; some run until they
+Most workloads end by themselves after a moment, so that all that fit have been admitted at the end; some run until they
 are evicted or deleted, and now and then one fits nowhere.
 """
 

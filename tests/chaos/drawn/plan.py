@@ -124,7 +124,7 @@ def _faults(draw: random.Random, replicas: Sequence[str]) -> list[PlannedFault]:
 
 
 def _failpoint_everywhere(draw: random.Random, replicas: Sequence[str]) -> list[PlannedFault]:
-    """Every replica stops at one point of its first terms: whoever leads does."""
+    """Every replica stops at one point of its first terms: the one that leads does."""
     if draw.random() > 0.3:
         return []
     point, number, seconds = draw.choice(POINTS), draw.randint(1, 4), _stopped(draw)

@@ -176,6 +176,6 @@ def _as_watched(kind: ApiResource, item: Document) -> Document:
 
 
 def _writer(fields: Sequence[Document]) -> str:
-    """The replica that wrote last, as far as its manager says; "": unknown, or nobody of Muster."""
+    """The replica that wrote last, as far as its manager says; "": unknown, or not Muster."""
     last = max(fields, key=lambda each: str(each.get("time", "")), default=None)
     return str(last["manager"]) if last is not None and str(last["manager"]).startswith("replica-") else ""

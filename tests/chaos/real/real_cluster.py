@@ -197,7 +197,7 @@ class RealCluster:
         self._links[replica].set_line(line)
 
     def set_trouble(self, trouble: dict[str, Any], *, on: bool) -> None:
-        """Everything is late instead: nobody but the API server can answer."""
+        """Everything is late instead: only the API server can answer."""
         for link in self._links.values():
             link.delay = 0.2 * trouble["share"] if on else 0.0
 
@@ -227,7 +227,7 @@ class RealCluster:
 
 
 def _for_kwok(document: Document) -> Document:
-    """A document whose pods and nodes are simulated by KWOK."""
+    """A document with pods and nodes that KWOK simulates."""
     made: Document = json.loads(json.dumps(document))
     if made["kind"] == "Node":
         labels, has = made["metadata"]["labels"], made["status"]["allocatable"]

@@ -26,7 +26,7 @@ class Clocks:
         return bool(_SLOT.unpack_from(self._memory, _SLOT.size * number)[1])
 
     def use(self, number: int) -> None:
-        """From now on this process has that machine's clock. Monotonic clocks stay: nobody can set them."""
+        """From now on this process has that machine's clock. Monotonic clocks stay: they cannot be set."""
         real, real_ns = time.time, time.time_ns
 
         def off() -> float:

@@ -76,7 +76,7 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (controller, "FIRST_PAUSE", 0.1),
     (controller, "LONGEST_PAUSE", _PAUSE),
     (session, "_LONGEST_PAUSE", _PAUSE),
-    # A leader whose turn is late is not at rest.
+    # A leader with a late turn is not at rest.
     (lag, "_LATE", 0.3),
     (database, "CONNECT_TIMEOUT", _STATEMENT),
     (database, "SILENCE", 0.4 * PACE),
