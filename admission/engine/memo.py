@@ -141,6 +141,12 @@ class EngineState:
             self.holders_with_run_time -= was_holder is not None and was_holder.run_time is not None
             self.holders_with_run_time += holder is not None and holder.run_time is not None
 
+    def retire(self) -> None:
+        """Another state has taken the place of this one. What refers to itself in a circle is let go of: the process
+        collects no garbage among what is as old as this."""
+        self.turns += 1
+        self.pending.dissolve()
+
     def gauge_for(self, trial: Trial) -> FragmentationGauge | None:
         """The measure of fragmentation over the nodes of a trial, for the typical demand of the snapshot."""
         typical, gauge = self.snapshot.typical, self.fragmentation
@@ -232,10 +238,13 @@ class Memo:
     def state_for(self, snapshot: Snapshot) -> EngineState:
         """The state of this snapshot, for one turn: the last one brought up to date, or a new one."""
         state = self.state
-        if state is None or state.turns != self.turns or not state.has_tree_of(snapshot):
+        if state is None or state.turns != self.turns:
             state = EngineState.of(snapshot, state)
-        else:
+        elif state.has_tree_of(snapshot):
             state.update(snapshot)
+        else:
+            before, state = state, EngineState.of(snapshot, state)
+            before.retire()
         state.turns += 1
         return state
 

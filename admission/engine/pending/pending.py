@@ -125,6 +125,11 @@ class PendingWorkloads:
                 del self.placement_classes[placement_class.name]
         return empty
 
+    def dissolve(self) -> None:
+        """Nothing is asked any more: classes and placement classes refer to one another no longer."""
+        for each in self.placement_classes.values():
+            each.open_classes.clear()
+
     def expired_backoffs(self, now: int) -> set[WorkloadKey]:
         """Workloads with a backoff that has ended."""
         keys = set()

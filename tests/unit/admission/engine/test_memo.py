@@ -1,8 +1,10 @@
 """What the engine keeps from turn to turn follows the snapshot."""
 
+import gc
 from collections.abc import Iterable
 from dataclasses import replace
 
+from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
@@ -10,7 +12,7 @@ from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 TAKES = Resources({GPU: 1000, "pods": 1})
 QUEUE = QueueName("q")
@@ -62,3 +64,34 @@ def test_an_admission_that_closes_is_no_candidate_any_more() -> None:
 
     assert later is state
     assert set(later.held_admissions) == {AdmissionId(2)}
+
+
+def too_large(name: str) -> Workload:
+    """It waits, though its queue has room for it."""
+    pods = PodSet(name="main", count=1, takes=Resources({GPU: 9000, "pods": 1}))
+    key = WorkloadKey(WorkloadKind.JOB, name)
+    return Workload(
+        key=key,
+        namespace="ml",
+        name=name,
+        queue=QUEUE,
+        arrival=1,
+        minimum=1,
+        pod_sets=(pods,),
+        generation="1",
+    )
+
+
+def test_what_a_change_of_queues_replaces_is_freed_without_a_collection() -> None:
+    """No collection visits what is as old as workloads that wait: their garbage would stay until the term ends."""
+    waiting = {each.key: each for each in (too_large(str(number)) for number in range(100))}
+    memo = Memo()
+    _, memo = decide(replace(snapshot_of(()), pending=waiting), memo)
+    gc.collect()
+    gc.disable()
+    try:
+        plan, memo = decide(replace(snapshot_of((), weight=2), pending=waiting), memo)
+        assert len(plan.reasons) == len(waiting)
+        assert gc.collect() < len(waiting)
+    finally:
+        gc.enable()
