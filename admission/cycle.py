@@ -221,7 +221,8 @@ class Cycle:
     def _users(self, plan: Plan) -> dict[WorkloadKey, str]:
         """Users of the workloads that the plan gives seats."""
         opening = (*plan.admits, *(adopt.admit for adopt in plan.adopts))
-        return {admit.workload: self.world.user_of(admit.workload) for admit in opening}
+        states = ((admit.workload, self.world.states.get(admit.workload)) for admit in opening)
+        return {key: "" if state is None else state.workload.user for key, state in states}
 
     def _tell_defects(self) -> None:
         for key, error in self.world.take_defects().items():

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, Final
 
 from admission.facts import PodFact, QueueFact
+from admission.workloads.state import WorkloadState
 from admission.world.persistence import AFTER_DECISION, BEFORE_DECISION, Unsaved, UnsavedRow
 from admission.world.world import World
 from queues.admissions import PodOutcome
@@ -69,8 +70,9 @@ async def _in_order(world: World) -> AsyncIterator[UnsavedRow]:
     async for part in slices(_to_be_tried(world, BEFORE_DECISION)):
         for row in part:
             if row.kind == "arrivals":
-                workload = world.states[row.key].workload
-                created.setdefault(workload.created, []).append((workload.name, row))
+                state = world.states.get(row.key)
+                named = world.facts[row.key] if state is None else state.workload
+                created.setdefault(named.created, []).append((named.name, row))
             else:
                 yield row
     for second in sorted(created):
@@ -137,9 +139,9 @@ async def _write(
     tx: Transaction, term: Term, world: World, batch: Unsaved, now: int
 ) -> tuple[Mapping[WorkloadKey, int], frozenset[WorkloadKey]]:
     """Store a batch. Returns the numbers of the workloads that arrived, and the workloads that left."""
-    arrivals = [_description(world, key) for key in batch.arrivals]
+    arrivals = list(_descriptions(world, batch.arrivals))
     heirs = [row for row in arrivals if row.key in world.recreations.successions]
-    described = [*heirs, *(_description(world, key) for key in batch.described if key in world.states)]
+    described = [*heirs, *_descriptions(world, batch.described)]
     await workloads.check_term(tx, term)
     if batch.nodes:
         limits = _node_limits(world, batch.nodes)
@@ -169,7 +171,7 @@ def _content(world: World, row: UnsavedRow) -> object:
     """What is to be stored in a row: as long as it stays the same, Postgres would refuse it again."""
     match row.kind:
         case "arrivals" | "described":
-            return _description(world, row.key) if row.key in world.states else None
+            return next(_descriptions(world, [row.key]), None)
         case "nodes":
             return _node_limits(world, [row.key])
         case _:
@@ -224,11 +226,17 @@ def _succession(world: World, heir: workloads.Description) -> workloads.Successi
     return workloads.Succession(heir=heir, after=world.recreations.successions[heir.key])
 
 
-def _description(world: World, key: WorkloadKey) -> workloads.Description:
-    state = world.states[key]
+def _descriptions(world: World, keys: Iterable[WorkloadKey]) -> Iterator[workloads.Description]:
+    """Of those of these workloads that are there."""
+    for key in keys:
+        if (state := world.state_to_describe(key)) is not None:
+            yield _description(state)
+
+
+def _description(state: WorkloadState) -> workloads.Description:
     workload = state.workload
     return workloads.Description(
-        key=key,
+        key=state.key,
         namespace=workload.namespace,
         name=workload.name,
         queue=workload.queue,

@@ -132,6 +132,7 @@ class LeaderTerm:
             if (failing := self._failing()) is not None:
                 # Said first: this term may end as early as the ones before it.
                 await RootCondition(dependencies.client, self._check_lease).write(failing)
+            await self.informers.all_synced()
             self.world = await self._world(await self._rows())
             tasks.create_task(self._turns(self.world, tasks), name="turns")
 
@@ -147,21 +148,23 @@ class LeaderTerm:
             raise self._lease.term.fenced(str(error)) from error
 
     async def _rows(self) -> WorldRows:
-        """What the ledger says. What the informers have listed meanwhile stays if Postgres cannot tell it now."""
+        """What the ledger says. What the informers have listed stays if Postgres cannot tell it now."""
+        keys: dict[WorkloadKey, WorkloadKey] = {}
+        async for facts in slices(self.informers.workloads()):
+            keys.update((fact.key, fact.key) for fact in facts)
         while True:
             try:
                 async with self._dependencies.database.snapshot() as tx:
-                    return await load_world(tx)
+                    return await load_world(tx, shared=keys)
             except DatabaseUnavailable as error:
                 self._check_lease()
                 await self._pause(error)
 
     async def _world(self, rows: WorldRows) -> World:
-        """The world as stored and, as soon as everything is listed, as seen. What the rows hold becomes the world's."""
+        """The world as stored and as seen. What the rows hold becomes the world's."""
         world = World(replace(rows, admissions=()), self._dependencies.patience)
         async for admissions in slices(rows.admissions):
             world.put_admissions(admissions)
-        await self.informers.all_synced()
         self.informers.drain()
         async for objects in slices(world.devices.resolved(self.informers.everything())):
             world.put(objects)

@@ -20,6 +20,8 @@ class WorldRows:
     admissions: Sequence[Admission] = ()
     #: Sequence number of arrival.
     arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
+    #: Queue of each workload that is stored as ended.
+    ended: Mapping[WorkloadKey, QueueName] = field(default_factory=dict)
     #: Ends of pods, oldest first; those of earlier versions of a Volcano Job among them.
     outcomes: Sequence[PodOutcome] = ()
     setbacks: Mapping[WorkloadKey, Setbacks] = field(default_factory=dict)

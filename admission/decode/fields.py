@@ -6,6 +6,7 @@ What users name or write goes through ``queues.api.reading.user_values``.
 import re
 from datetime import datetime
 from functools import lru_cache
+from sys import intern
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -34,14 +35,16 @@ def defect(error: Exception) -> str:
     return f"Muster cannot handle this object ({type(error).__name__}); its log tells more"
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _first(value: Any) -> Any:
     return value
 
 
 def one(value: T) -> T:
     """The value, or an equal one that was seen before: facts share equal values."""
-    shared: T = _first(value)
+    found: Any = value
+    found = intern(found) if type(found) is str else _first(found)
+    shared: T = found
     return shared
 
 

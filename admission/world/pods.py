@@ -1,9 +1,10 @@
 """Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
 
 from admission.facts import PodFact, WorkloadFact
-from admission.workloads.kinds import Holding, support_of
+from admission.workloads.kinds import Holding, StatusForm, support_of
+from admission.workloads.seats import is_live
 from admission.world.admissions import AdmissionIndex, KeyIndex
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
 #: Namespace and name.
 Place = tuple[str, str]
@@ -151,6 +152,16 @@ class PodIndex:
         if key not in self._of:
             return []
         return sorted((self.pods[uid] for uid in self._of.of(key)), key=lambda pod: pod.name)
+
+    def ended_in(self, key: WorkloadKey) -> QueueName | None:
+        """The queue of an object that has ended, with its pods, and holds no seat; None: it has not, or its status
+        tells of that.
+        """
+        fact = self.facts.get(key)
+        if fact is None or not fact.finished or support_of(key).status is not StatusForm.CONDITION:
+            return None
+        runs = any(is_live(self.pods[uid]) for uid in self._of.of(key))
+        return None if runs or self._admission_index.holds(key) else fact.queue
 
     def has_group(self, namespace: str, name: str) -> bool:
         """Whether there is a PodGroup of that name."""

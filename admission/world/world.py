@@ -50,7 +50,7 @@ from admission.world.snapshot_rows import SnapshotRows
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastPreemption, Recreation
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
-from queues.quota.queue import DEFAULT_POLICY, ROOT, WAS_REMOVED, Queue
+from queues.quota.queue import DEFAULT_POLICY, Queue, with_removed
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
@@ -80,7 +80,7 @@ class World:
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.jobs, outcomes, self.unsaved.outcomes)
         self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets)
-        self.queue_totals = QueueTotals()
+        self.queue_totals = QueueTotals(rows.ended)
         self.queues: dict[QueueName, QueueFact] = {}
         #: Parents of queues that were removed: what is held of them counts along the same path as before.
         self._removed_queues = dict(rows.parents)
@@ -364,7 +364,7 @@ class World:
             for rows in (self.arrivals, self.outcomes, self.setbacks, self.claims, self.reasons):
                 rows.pop(key, None)
             self.displacements.pop(key, None)
-            self.queue_totals.replace_state(self.states.pop(key, None), None)
+            self.queue_totals.replace_state(key, self.states.pop(key, None), None)
             self.jobs.pop(key.uid, None)
             self.avoided_nodes.forget(key)
             self.larger_pods.forget(key)
@@ -426,9 +426,8 @@ class World:
             yield part
 
     def _refresh(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> None:
-        if key not in self.states and (fact := self.facts.get(key)) is not None:
-            key = self._share_key(fact.key)
-        before, state = self.states.get(key), self._derive(key, now, awaited)
+        before, ended_in = self.states.get(key), self.pod_index.ended_in(key)
+        state = self._derive(key, now, awaited) if ended_in is None else None
         if state is not None and state.unschedulable:
             self.avoided_nodes.note(key, state.refusing_nodes, now + self.timeouts.detour)
         if before is not None and state is not None and before.workload == state.workload:
@@ -436,8 +435,11 @@ class World:
             state = replace(state, workload=before.workload)
         if self.snapshot_rows.replace(before, state, self.arrivals):
             self.snapshot_is_stale = True
-        self.queue_totals.replace_state(before, state)
         self.namespace_quotas.note_state(key, state)
+        if ended_in is not None:
+            self._end(key, ended_in)
+            return
+        self.queue_totals.replace_state(key, before, state)
         if state is None:
             self._drop_state(key)
             return
@@ -451,27 +453,40 @@ class World:
         elif before is None or before.described() != state.described():
             self.unsaved.described[key] = None
 
-    def _share_key(self, key: WorkloadKey) -> WorkloadKey:
-        """The key of a fact, from now on also the one of what was loaded about its workload: each takes memory."""
-        if (number := self.arrivals.pop(key, None)) is not None:
-            self.arrivals[key] = number
-        if (reason := self.reasons.pop(key, None)) is not None:
-            self.reasons[key] = reason
-        return key
+    def _end(self, key: WorkloadKey, queue: QueueName) -> None:
+        """A workload has ended. It has no state any more: clusters keep many of these."""
+        is_stored = self.queue_totals.ended.get(key) == queue
+        self.queue_totals.end(key, self._forget_state(key), queue)
+        self.unsaved.departed.pop(key, None)
+        if key not in self.arrivals:
+            self.unsaved.arrivals[key] = None
+        elif not is_stored:
+            self.unsaved.described[key] = None
+
+    def is_there(self, key: WorkloadKey) -> bool:
+        """Whether a workload is there, ended or not."""
+        return key in self.states or key in self.queue_totals.ended
+
+    def state_to_describe(self, key: WorkloadKey) -> WorkloadState | None:
+        """The state of a workload; of one that has ended it is worked out anew. None: it is gone."""
+        return self._derive(key, 0, {}) if key in self.queue_totals.ended else self.states.get(key)
 
     def _drop_state(self, key: WorkloadKey) -> None:
         """Nothing of a workload is left but what is stored about it."""
-        self.states.pop(key, None)
-        self.pod_left_at.pop(key, None)
+        self._forget_state(key)
         self.unsaved.arrivals.pop(key, None)
         self.unsaved.described.pop(key, None)
         self.refused_rows.forget(key)
-        self.queue_permissions.forget(key)
-        self._deadlines.forget(key)
         if key in self.arrivals:
             self.unsaved.departed[key] = None
         else:
             self.pod_outcomes.forget(key)
+
+    def _forget_state(self, key: WorkloadKey) -> WorkloadState | None:
+        self.pod_left_at.pop(key, None)
+        self.queue_permissions.forget(key)
+        self._deadlines.forget(key)
+        return self.states.pop(key, None)
 
     def _queue_user(
         self, key: WorkloadKey, pods: Sequence[PodFact], admissions: Sequence[Admission]
@@ -536,10 +551,6 @@ class World:
             closed=self.admission_index.closed_on(key, pods),
         )
 
-    def changed(self) -> bool:
-        """Whether anything waits to be looked at again."""
-        return bool(self._dirty or self.unsaved)
-
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""
         self.snapshot_is_stale = False
@@ -565,11 +576,6 @@ class World:
             past_use=self.usage_history.freeze(now),
         )
 
-    def user_of(self, key: WorkloadKey) -> str:
-        """The user that asked for a workload; "": unknown."""
-        state = self.states.get(key)
-        return state.workload.user if state is not None else ""
-
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
         tree = QueueTree.build(self._known_queues(), self.node_inventory.table().capacity())
@@ -581,13 +587,8 @@ class World:
         known = {name: fact.queue for name, fact in self.queues.items()}
         if not self._removed_queues.keys() - known.keys():
             return known
-        for held in {admission.queue for admission in self.admissions.values()}:
-            name: QueueName | None = held
-            while name is not None and name != ROOT and name not in known and name in self._removed_queues:
-                parent = self._removed_queues[name]
-                known[name] = Queue(name=name, parent=parent, broken=WAS_REMOVED, removed=True)
-                name = parent
-        return known
+        held = {admission.queue for admission in self.admissions.values()}
+        return with_removed(known, held, self._removed_queues)
 
 
 def _seen(state: WorkloadState) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 What follows from a queue's place (inherited policies, effective limits, shares) is told by ``queues.quota.tree``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -130,3 +130,16 @@ class Queue:
     namespace_selector: tuple[Requirement, ...] | None = None
     #: Generation of the Kubernetes object.
     generation: int = 0
+
+
+def with_removed(
+    known: Mapping[QueueName, Queue], held: Iterable[QueueName], parents: Mapping[QueueName, QueueName | None]
+) -> dict[QueueName, Queue]:
+    """These queues, and removed ones of which something is held. ``parents``: of the removed queues."""
+    found = dict(known)
+    for queue in held:
+        name: QueueName | None = queue
+        while name is not None and name != ROOT and name not in found and name in parents:
+            found[name] = Queue(name=name, parent=parents[name], broken=WAS_REMOVED, removed=True)
+            name = parents[name]
+    return found

@@ -1,6 +1,8 @@
 """Seats as columns: one list per attribute, shapes kept once, so that a gang is one row."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from sys import intern
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, bindparam, func, select
@@ -37,14 +39,25 @@ def from_columns(
     shape_of: Sequence[int],
     shapes: Sequence[Mapping[str, int]],
 ) -> tuple[Seat, ...]:
-    """The seats that ``to_columns`` took apart."""
-    takes = [Resources(shape) for shape in shapes]
+    """The seats that ``to_columns`` took apart. Names and amounts that many seats repeat are shared."""
+    takes = [_takes(*shape.items()) for shape in shapes]
     return tuple(
-        Seat(pod_set=pod_set, ordinal=ordinal, node=node, flavor=flavor, takes=takes[shape])
+        Seat(
+            pod_set=intern(pod_set),
+            ordinal=ordinal,
+            node=NodeName(intern(node)),
+            flavor=FlavorName(intern(flavor)),
+            takes=takes[shape],
+        )
         for pod_set, ordinal, node, flavor, shape in zip(
             pod_sets, ordinals, nodes, flavors, shape_of, strict=True
         )
     )
+
+
+@lru_cache(maxsize=4096)
+def _takes(*amounts: tuple[str, int]) -> Resources:
+    return Resources(amounts)
 
 
 async def held_seats(

@@ -48,6 +48,7 @@ from admission.facts import (
     PodFact,
     QueueFact,
     TopologyFact,
+    WorkloadFact,
     asks,
 )
 from admission.kube.client.client import Client
@@ -266,12 +267,17 @@ class Informers:
         """
         self._collecting = True
         self.context = self._read_context()
-        known = [(facts, list(informer.collection.kept.items())) for facts, informer in self._facts]
+        known = [(facts, informer.collection.kept.values()) for facts, informer in self._facts]
         return (
-            self._change(facts, namespace, name, kept.uid, _in_context(kept.value, self.context))
+            self._change(facts, kept.name, kept.uid, _in_context(kept.value, self.context))
             for facts, objects in known
-            for (namespace, name), kept in objects
+            for kept in objects
         )
+
+    def workloads(self) -> Iterator[WorkloadFact]:
+        """Jobs and PodGroups that are known now, not in their context."""
+        known = [each.collection.kept.values() for facts, each in self._facts if facts.workload_kind]
+        return (kept.value for objects in known for kept in objects)
 
     def hearings(self) -> Mapping[str, InformerState]:
         """How each informer is doing, by name: for metrics and readiness."""
@@ -296,7 +302,7 @@ class Informers:
             self._recontext()
         for shift in shifts:
             fact = None if shift.after is None else _in_context(shift.after, self.context)
-            self._changes.append(self._change(facts, shift.namespace, shift.name, shift.uid, fact))
+            self._changes.append(self._change(facts, shift.name, shift.uid, fact))
         self.changed.set()
         if any(asks(shift.before, shift.after) for shift in shifts):
             self.pressing.set()
@@ -311,10 +317,10 @@ class Informers:
         for facts, informer in self._facts:
             if facts.fact_kind not in (FactKind.WORKLOAD, FactKind.POD):
                 continue
-            for (namespace, name), kept in informer.collection.kept.items():
+            for kept in informer.collection.kept.values():
                 fact = _in_context(kept.value, self.context)
                 if fact != _in_context(kept.value, before):
-                    self._changes.append(self._change(facts, namespace, name, kept.uid, fact))
+                    self._changes.append(self._change(facts, kept.name, kept.uid, fact))
         if self._changes:
             self.changed.set()
 
@@ -330,7 +336,7 @@ class Informers:
 
     def _values(self, kind: str) -> dict[str, Any]:
         """What is known of a kind of cluster-scoped object, by name."""
-        return {name: kept.value for (_, name), kept in self.by_name[kind].collection.kept.items()}
+        return {kept.name: kept.value for kept in self.by_name[kind].collection.kept.values()}
 
     def _read_context(self) -> Context:
         classes = self.classes()
@@ -356,6 +362,6 @@ class Informers:
         )
 
     @staticmethod
-    def _change(facts: _Facts, namespace: str, name: str, uid: str, fact: Fact | None) -> Change:
+    def _change(facts: _Facts, name: str, uid: str, fact: Fact | None) -> Change:
         key = uid if facts.kind.resource.namespaced else name
         return Change(facts.fact_kind, key, fact, facts.workload_kind)

@@ -6,13 +6,12 @@ not keep others from being read, and is told in the log once for each cause, how
 
 import logging
 import re
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from admission.decode.fields import one
 from admission.wire import Bare, WireMetadata
 from queues.api.api_resources import ApiResource
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
@@ -49,12 +48,51 @@ class WatchedKind(Generic[S, V]):
     may_be_absent: bool = False
 
 
-@dataclass(slots=True)
-class StoredObject(Generic[V]):
-    """What is known of one object."""
+class StoredObject(msgspec.Struct, Generic[V], gc=False):
+    """What is known of one object. A struct, because there may be hundreds of thousands."""
 
+    name: str
     uid: str
     value: V
+
+
+class ObjectsByPlace(Generic[V]):
+    """What is known of objects, by namespace and there by name: a pair of both for each would take memory."""
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, dict[str, StoredObject[V]]] = {}
+
+    def get(self, place: Place) -> StoredObject[V] | None:
+        """The object of that namespace and name; None: there is none."""
+        namespace, name = place
+        return self._namespaces.get(namespace, {}).get(name)
+
+    def put(self, place: Place, stored: StoredObject[V]) -> None:
+        """An object appeared."""
+        self._namespaces.setdefault(place[0], {})[stored.name] = stored
+
+    def pop(self, place: Place) -> StoredObject[V] | None:
+        """An object went away. Returns it, if it was there."""
+        namespace, name = place
+        objects = self._namespaces.get(namespace, {})
+        stored = objects.pop(name, None)
+        if not objects:
+            self._namespaces.pop(namespace, None)
+        return stored
+
+    def values(self) -> list[StoredObject[V]]:
+        """All objects that are there now."""
+        return [stored for objects in self._namespaces.values() for stored in objects.values()]
+
+    def places(self) -> Iterator[Place]:
+        """Where there are objects."""
+        return ((namespace, name) for namespace, objects in self._namespaces.items() for name in objects)
+
+    def __contains__(self, place: Place) -> bool:
+        return self.get(place) is not None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._namespaces.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +138,7 @@ class ObjectStore(Generic[S, V]):
 
     def __init__(self, kind: WatchedKind[S, V]) -> None:
         self.kind = kind
-        #: By (namespace, name).
-        self.kept: dict[Place, StoredObject[V]] = {}
+        self.kept: ObjectsByPlace[V] = ObjectsByPlace()
         #: Why objects cannot be read, as it was told in the log last.
         self._told: dict[Place, str] = {}
         self._decoder = msgspec.json.Decoder(kind.struct)
@@ -133,7 +170,7 @@ class ObjectStore(Generic[S, V]):
                 return None
             self._keep_remains(meta, raw, error, shifts)
             return meta
-        place = (one(meta.namespace), meta.name)
+        place = (meta.namespace, meta.name)
         try:
             value = self.kind.translate(thing, raw)
         except InvalidDocument as error:
@@ -168,7 +205,7 @@ class ObjectStore(Generic[S, V]):
         if value is None:
             self._drop(place, shifts)
         elif known is None:
-            self.kept[place] = StoredObject(meta.uid, value)
+            self.kept.put(place, StoredObject(meta.name, meta.uid, value))
             shifts.append(ObjectChange(*place, meta.uid, None, value))
         else:
             before = known.value
@@ -190,10 +227,10 @@ class ObjectStore(Generic[S, V]):
 
     def others(self, seen: Set[Place]) -> list[Place]:
         """Where there are objects that were not seen."""
-        return [place for place in {**self.kept, **self._told} if place not in seen]
+        return [place for place in {*self.kept.places(), *self._told} if place not in seen]
 
     def _drop(self, place: Place, shifts: list[ObjectChange[V]]) -> None:
-        known = self.kept.pop(place, None)
+        known = self.kept.pop(place)
         if known is not None:
             shifts.append(ObjectChange(*place, known.uid, known.value, None))
 

@@ -85,21 +85,26 @@ class StatusLoop:
 
     async def _work_out(self, dirty: Collection[WorkloadKey]) -> None:
         async for keys in slices(dirty):
+            await self._status.room()
             self._status.submit(wanted for key in keys for wanted in self._wanted(key))
             for key in keys:
                 reason = self._statuses.why_waiting(key)
                 note = waiting_event(self._world, key, reason)
                 if note is not None and reason is not None:
                     self._events.tell(note, shown=self._statuses.said(key, reason))
-            gone = [key for key in keys if key not in self._world.states]
+            gone = [key for key in keys if not self._world.is_there(key)]
             self._status.forget(key.uid for key in gone)
             self._events.forget(key.uid for key in gone)
+            self._look_at_queues()
+        self._look_at_queues()
+        if self._dirty_queues:
+            self._dirty.set()
+
+    def _look_at_queues(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
             self._status.submit(queue_statuses(self._world, self._statuses.failing()))
-        if self._dirty_queues:
-            self._dirty.set()
 
     def _wanted(self, key: WorkloadKey) -> list[StatusWanted]:
         try:

@@ -1,7 +1,9 @@
 """Everything open, as the world of a new leader starts from it, and rows as values for all readers. SELECT only."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from sys import intern
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +33,7 @@ from queues.sql.tables import (
     recreations,
     workloads,
 )
-from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 
 #: Workloads in a row that is about many of them, about, and such rows of a part.
@@ -70,10 +72,16 @@ _TOLD = (
     *SEAT_NAMES,
 )
 
+#: Keys of workloads, each under itself: rows about these workloads share them.
+SharedKeys = Mapping[WorkloadKey, WorkloadKey]
+NO_KEYS: Final[SharedKeys] = MappingProxyType({})
+
 AdmissionRows = tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]
 
 
-async def read_admissions(tx: AsyncConnection, which: ColumnElement[bool]) -> AdmissionRows:
+async def read_admissions(
+    tx: AsyncConnection, which: ColumnElement[bool], shared: SharedKeys = NO_KEYS
+) -> AdmissionRows:
     """Admissions that hold something and match a condition, oldest first, and the causes of evictions among them."""
     statement = (
         select(*admissions.c[_TOLD], *admissions.c["state", "ended"]).where(which).order_by(admissions.c.id)
@@ -82,7 +90,7 @@ async def read_admissions(tx: AsyncConnection, which: ColumnElement[bool]) -> Ad
     evictions: dict[AdmissionId, Eviction] = {}
     async for part in parts(tx, statement):
         for row in part:
-            found.append(_admission(row, AdmissionState(row.state), row.ended))
+            found.append(_admission(row, AdmissionState(row.state), row.ended, shared))
             if row.evicted_at is not None:
                 evictions[row.id] = _eviction(row)
     return tuple(found), evictions
@@ -102,17 +110,23 @@ async def read_closed(tx: AsyncConnection, key: WorkloadKey, limit: int) -> Admi
     return tuple(found), {row.id: _eviction(row) for row in rows if row.evicted_at is not None}
 
 
-def _admission(row: Row[Any], state: AdmissionState, ended: Iterable[int]) -> Admission:
+def _admission(
+    row: Row[Any], state: AdmissionState, ended: Iterable[int], shared: SharedKeys = NO_KEYS
+) -> Admission:
+    """Texts that many admissions repeat are shared."""
     adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
     return Admission(
-        workload=key_of(row.kind, row.uid),
+        workload=_shared_key(shared, WorkloadKind(row.kind), row.uid),
+        namespace=intern(row.namespace),
+        queue=QueueName(intern(row.queue)),
+        generation=intern(row.generation),
+        user=intern(row.username),
         seats=from_columns(*attributes(row, *SEAT_NAMES).values()),
         ended=frozenset(ended),
         state=state,
         adopted=adopted or None,
         opened_at=seconds_of(row.opened_at),
-        user=row.username,
-        **attributes(row, "id", "namespace", "name", "queue", "priority", "generation", "started", "ready"),
+        **attributes(row, "id", "name", "priority", "started", "ready"),
     )
 
 
@@ -130,6 +144,11 @@ def key_of(kind: str, uid: str) -> WorkloadKey:
     return WorkloadKey(WorkloadKind(kind), uid)
 
 
+def _shared_key(shared: SharedKeys, kind: WorkloadKind, uid: str) -> WorkloadKey:
+    key = WorkloadKey(kind, uid)
+    return shared.get(key, key)
+
+
 def key_or_none(kind: str | None, uid: str | None) -> WorkloadKey | None:
     """The same for columns that may be null."""
     return None if kind is None or uid is None else key_of(kind, uid)
@@ -140,13 +159,19 @@ def seconds_of(moment: datetime) -> int:
     return int(moment.timestamp())
 
 
-async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRows:
-    """Everything open; ``tx`` is one snapshot of the database (``Database.snapshot``)."""
-    held, _ = await read_admissions(tx, admissions.c.state != "closed")
+async def load_world(
+    tx: AsyncConnection, *, lease: str = CONTROLLER, shared: SharedKeys = NO_KEYS
+) -> WorldRows:
+    """Everything open; ``tx`` is one snapshot of the database (``Database.snapshot``).
+
+    ``shared``: keys that are in memory already. There may be hundreds of thousands of workloads.
+    """
+    held, _ = await read_admissions(tx, admissions.c.state != "closed", shared)
     return WorldRows(
         ledger_seq=await tx.scalar(select(fences.c.ledger_seq).where(fences.c.name == lease)) or 0,
         admissions=held,
-        arrivals=await _arrivals(tx),
+        arrivals=await _arrivals(tx, shared),
+        ended=await _ended(tx, shared),
         outcomes=tuple(
             [
                 PodOutcome(
@@ -170,7 +195,7 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             async for part in parts(tx, select(*job_states.c["kind", "uid", "state"]))
             for kind, uid, state in part
         },
-        reasons=await _reasons(tx),
+        reasons=await _reasons(tx, shared),
         queues=frozenset(await tx.scalars(select(queues.c.name).where(queues.c.present))),
         parents={row.name: row.parent for row in await tx.execute(select(*queues.c["name", "parent"]))},
         nodes=frozenset(await tx.scalars(select(nodes.c.name))),
@@ -200,13 +225,30 @@ _ARRIVALS = select(
 ).group_by(workloads.c.kind, workloads.c.arrival.op("/")(_TOGETHER))
 
 
-async def _arrivals(tx: AsyncConnection) -> dict[WorkloadKey, int]:
+async def _arrivals(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey, int]:
     """Number of each workload that is known."""
     found: dict[WorkloadKey, int] = {}
     async for part in parts(tx, _ARRIVALS, _PART_OF_MANY):
         for kind, uids, numbers in part:
             of_kind = WorkloadKind(kind)
-            found.update(zip((WorkloadKey(of_kind, uid) for uid in uids), numbers, strict=True))
+            found.update(zip((_shared_key(shared, of_kind, uid) for uid in uids), numbers, strict=True))
+    return found
+
+
+_ENDED = (
+    select(workloads.c.kind, workloads.c.queue, func.array_agg(workloads.c.uid))
+    .where(workloads.c.finished)
+    .group_by(workloads.c.kind, workloads.c.queue, workloads.c.arrival.op("/")(_TOGETHER))
+)
+
+
+async def _ended(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey, QueueName]:
+    """Queue of each workload that has ended."""
+    found: dict[WorkloadKey, QueueName] = {}
+    async for part in parts(tx, _ENDED):
+        for kind, queue, uids in part:
+            of_kind, name = WorkloadKind(kind), QueueName(intern(queue))
+            found.update((_shared_key(shared, of_kind, uid), name) for uid in uids)
     return found
 
 
@@ -221,19 +263,19 @@ _REASONS = select(
 )
 
 
-async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
+async def _reasons(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey, Reason]:
     """Why workloads wait. Those that wait for the same share one value, as they do in the engine's answers."""
-    shared: dict[tuple[str, str, str], Reason] = {}
+    known: dict[tuple[str, str, str], Reason] = {}
     found: dict[WorkloadKey, Reason] = {}
     async for part in parts(tx, _REASONS):
         for kind, code, message, facts, uids in part:
-            reason = shared.get((code, message, facts))
+            reason = known.get((code, message, facts))
             if reason is None:
-                reason = shared[code, message, facts] = Reason(
+                reason = known[code, message, facts] = Reason(
                     code=ReasonCode.of_row(code), message=message, facts=msgspec.json.decode(facts)
                 )
             of_kind = WorkloadKind(kind)
-            found.update((WorkloadKey(of_kind, uid), reason) for uid in uids)
+            found.update((_shared_key(shared, of_kind, uid), reason) for uid in uids)
     return found
 
 

@@ -49,7 +49,7 @@ class Watched:
         self.informer: Informer[Any, Any] = Informer(client, kind, self.told.extend, timing)
 
     def known(self) -> dict[str, Any]:
-        return {name: kept.value for (_, name), kept in self.informer.collection.kept.items()}
+        return {kept.name: kept.value for kept in self.informer.collection.kept.values()}
 
     def replayed(self) -> dict[str, Any]:
         """What somebody knows who only heard the changes."""
@@ -399,7 +399,7 @@ async def test_namespaced_objects_of_the_same_name_are_different(
         informer: Informer[Any, Any] = Informer(client, kind, lambda shifts: None, QUICK)
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
-        assert set(informer.collection.kept) == {("x", "a"), ("y", "a")}
+        assert set(informer.collection.kept.places()) == {("x", "a"), ("y", "a")}
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

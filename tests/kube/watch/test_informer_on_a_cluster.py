@@ -69,7 +69,7 @@ async def test_a_restart_of_the_api_server_loses_no_change(local_cluster: LocalC
             await client.delete(f"{pods}/a", grace=0)
             await client.create(pods, pod("d", schedulingGates=GATE))
             await eventually(
-                lambda: {name for _, name in informer.collection.kept} == {"b", "c", "d"},
+                lambda: {name for _, name in informer.collection.kept.places()} == {"b", "c", "d"},
                 "the pods after the restart",
             )
             assert informer.problem is None

@@ -142,6 +142,7 @@ def seen(world: World, now: int) -> dict[str, Any]:
         },
         "recreations": world.recreations.stored,
         "states": world.states,
+        "workloads that have ended": world.queue_totals.ended,
         "pending": dict(world.snapshot_rows.pending.freeze()),
         "ended": world.snapshot_rows.ended,
         "evictable": world.snapshot_rows.evictable,

@@ -36,6 +36,17 @@ async def test_a_hundred_arrivals_in_one_batch_keep_their_order(muster: Database
     assert [numbers[key(name)] for name in names] == sorted(numbers.values())
 
 
+async def test_rows_share_the_keys_that_are_in_memory_already(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4}, ["j1", "j2"])
+    await harness.admit(gang("j1", "a", "n1"))
+    mine = key("j1")
+    async with muster.snapshot() as tx:
+        rows = await load_world(tx, shared={mine: mine})
+    assert [each.workload is mine for each in rows.admissions] == [True]
+    assert [each for each in rows.arrivals if each is mine] == [mine]
+    assert rows.arrivals.keys() == {mine, key("j2")}
+
+
 async def test_outcomes_are_stored_once_per_pod(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, workloads=["j1"])
     succeeded = PodOutcome(workload=key("j1"), pod_set="worker", ordinal=3, pod_uid="p1", phase="Succeeded")

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from admission import intake
 from admission.facts import PodPhase, WorkloadFact
+from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.errors import Fenced
 from queues.reason_codes import ReasonCode
@@ -18,6 +19,7 @@ from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
+from queues.sql.read.world import load_world
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM, VOLCANO, gone, job, node, pod, queue, seen, volcano_job, world
 
@@ -89,6 +91,21 @@ async def test_an_arrival_is_described_at_once(store: Store) -> None:
         (7, 3, "3000")
     ]
     assert not await store.save_rest(known)
+
+
+async def test_an_arrival_that_has_ended_is_stored_so_and_no_new_leader_describes_it_again(
+    store: Store,
+) -> None:
+    ended = job(3, finished=True)
+    known = world([ended])
+    await store.save(known)
+    assert await store.ask("SELECT finished, pods FROM workloads") == [(True, 0)]
+    async with store.database.snapshot() as tx:
+        rows = await load_world(tx)
+    second = World(rows, Timeouts())
+    second.observe([seen(ended)])
+    second.refresh(NOW)
+    assert not second.unsaved
 
 
 async def test_a_new_leader_writes_no_description_that_is_stored_already(store: Store) -> None:

@@ -11,6 +11,7 @@ from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.persistence import Unsaved
+from admission.world.queue_totals import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState, Seat, Setbacks
 from queues.plan import Setback
@@ -79,6 +80,48 @@ def test_what_changes_nothing_that_is_told_is_not_written_again() -> None:
     stored(world)
     show(world, replace(JOB, generation="2"))
     assert not world.unsaved
+
+
+def test_a_job_that_has_ended_and_holds_nothing_only_counts_as_completed() -> None:
+    known = World(WorldRows(arrivals={KEY: 1}), Timeouts())
+    show(known, JOB)
+    show(known, replace(JOB, finished=True))
+    assert (KEY in known.states, known.is_there(KEY)) == (False, True)
+    assert +known.queue_totals.workloads == {(TEAM, Standing.COMPLETED): 1}
+    assert not known.freeze(NOW).pending
+    show(known, None)
+    assert not known.is_there(KEY)
+    assert not +known.queue_totals.workloads
+    assert KEY in known.unsaved.departed
+
+
+def test_a_job_that_has_ended_has_a_state_as_long_as_it_holds_seats_or_a_pod_of_it_runs() -> None:
+    ended, running = job(1, finished=True), released("a", "main/0", "n1", owner=JOB_KEY)
+    known = world([node("n1"), ended, running], [admission(JOB_KEY, "n1", started=True)])
+    assert known.states[JOB_KEY].is_over
+    known.observe([seen(replace(running, phase=PodPhase.SUCCEEDED))])
+    known.refresh(NOW)
+    assert known.states[JOB_KEY].ended == {AdmissionId(1): frozenset({0})}
+    known.put_admissions([replace(known.admissions[AdmissionId(1)], state=AdmissionState.CLOSED)])
+    known.refresh(NOW)
+    assert JOB_KEY not in known.states
+
+
+@pytest.mark.parametrize(("queue", "described"), [(TEAM, False), (QueueName("other"), True)])
+def test_what_is_stored_as_ended_is_described_again_only_in_another_queue(
+    queue: QueueName, described: bool
+) -> None:
+    known = World(WorldRows(arrivals={KEY: 1}, ended={KEY: queue}), Timeouts())
+    show(known, replace(JOB, finished=True))
+    assert (KEY in known.unsaved.described) is described
+    assert +known.queue_totals.workloads == {(TEAM, Standing.COMPLETED): 1}
+
+
+def test_what_is_stored_as_ended_and_is_not_there_any_more_leaves() -> None:
+    known = World(WorldRows(arrivals={KEY: 1}, ended={KEY: TEAM}), Timeouts())
+    known.refresh(NOW)
+    assert KEY in known.unsaved.departed
+    assert not +known.queue_totals.workloads
 
 
 # ── whose pod it is ─────────────────────────────────────────────────────────────────────────────────────────
@@ -426,7 +469,7 @@ def test_what_has_ended_and_holds_nothing_comes_and_goes_without_a_new_decision(
     known.freeze(NOW)
     known.observe([seen(job(2, finished=True))])
     known.refresh(NOW)
-    assert JOB_KEY in known.states
+    assert known.is_there(JOB_KEY)
     assert not known.snapshot_is_stale
     known.number({JOB_KEY: 1})
     known.refresh(NOW)

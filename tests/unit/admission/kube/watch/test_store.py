@@ -148,7 +148,7 @@ async def test_an_object_that_is_nested_too_deeply_does_not_keep_others_from_bei
     kind = Informers(cast(Client, None)).by_name["volcano-jobs"].kind
     informer = Informer(cast(Client, server), kind, lambda changes: None)
     await informer._list()
-    known = {name: kept.value.obstacle for (_, name), kept in informer.collection.kept.items()}
+    known = {kept.name: kept.value.obstacle for kept in informer.collection.kept.values()}
     assert sorted(known) == ["better", "deep", "good"]
     assert "nesting" in known["deep"].message
     assert "nesting" not in known["good"].message
