@@ -65,6 +65,8 @@ class ReleaseWriter:
             state = self.world.states.get(key)
             if state is None:
                 self._forget(key)
+            elif self.queue.is_full() and not self.queue.is_busy_with(key):
+                self.queue.requeue_when_free(key)
             else:
                 self._order(key, state)
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from admission.facts import ADMITTED
 from admission.kube.client.client import Client
 from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
 from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled
@@ -30,6 +31,8 @@ _WATCH_LAG: Final = 10.0
 #: Writes at a time, and per second.
 AT_A_TIME: Final = 8
 PER_SECOND: Final = 100.0
+#: Statuses that wait to be written beyond which no more should be worked out: they take memory.
+BACKLOG: Final = 2000
 _AFTER_FAILURE: Final = 2.0
 
 
@@ -56,6 +59,9 @@ class StatusWriter:
         self._check_lease = check_lease
         self._busy = busy
         self._known: dict[str, _Known] = {}
+        #: Those among them that wait to be written.
+        self._waiting: dict[str, _Known] = {}
+        self._has_room = asyncio.Event()
         self._rate = RateLimiter(busy, PER_SECOND, PER_SECOND_BUSY)
         self._dirty = asyncio.Event()
         self.counts = StatusCounts()
@@ -90,13 +96,30 @@ class StatusWriter:
                 pause = BETWEEN_NUMBERS
         due = max(now + COALESCE, known.written_at + pause)
         # A phase does not wait because numbers were to be written first.
-        known.due = due if known.due is None else min(due, known.due)
+        self._wait_until(known, due if known.due is None else min(due, known.due))
+
+    def _wait_until(self, known: _Known, due: float) -> None:
+        known.due = due
+        self._waiting[known.wanted.ref.uid] = known
         self._dirty.set()
+
+    def _begin(self, known: _Known) -> None:
+        known.due, known.busy = None, True
+        self._waiting.pop(known.wanted.ref.uid, None)
+        self._has_room.set()
+
+    async def room(self) -> None:
+        """Wait until few enough statuses wait to be written."""
+        while len(self._waiting) >= BACKLOG:
+            self._has_room.clear()
+            await self._has_room.wait()
 
     def forget(self, uids: Iterable[str]) -> None:
         """These objects are gone."""
         for uid in uids:
             self._known.pop(uid, None)
+            self._waiting.pop(uid, None)
+        self._has_room.set()
 
     async def run(self) -> NoReturn:
         """Write what is due. Raises Fenced."""
@@ -106,17 +129,13 @@ class StatusWriter:
             while True:
                 self._dirty.clear()
                 latest = loop.time() - (HOLD if self._busy() else 0.0)
-                due = [
-                    known for known in self._known.values() if known.due is not None and known.due <= latest
-                ]
+                due = [each for each in self._waiting.values() if (each.due or 0.0) <= latest]
                 for known in sorted(due, key=lambda known: known.due or 0.0):
-                    known.due, known.busy = None, True
+                    self._begin(known)
                     await slots.acquire()
                     await self._rate.wait()
                     tasks.create_task(self._write_in(slots, known), name=f"status {known.wanted.ref.name}")
-                await self._until(
-                    min((k.due for k in self._known.values() if k.due is not None), default=None)
-                )
+                await self._until(min((each.due or 0.0 for each in self._waiting.values()), default=None))
 
     async def _until(self, due: float | None) -> None:
         """Wait for news, at most until a time of the loop."""
@@ -175,8 +194,8 @@ class StatusWriter:
         except ApiError as error:
             self.counts.failed += 1
             _log.info("status not written", extra={"object": wanted.ref.path, "why": str(error)})
-            known.due = loop.time() + _AFTER_FAILURE
-            self._dirty.set()
+            if self._known.get(wanted.ref.uid) is known:
+                self._wait_until(known, loop.time() + _AFTER_FAILURE)
             return
         finally:
             known.busy = False
@@ -204,11 +223,11 @@ def _ours(wanted: StatusWanted, status: Document) -> Document:
 
 
 def _merged(before: Document, after: Document, *, shared: bool) -> Document:
+    """The status after a write; of a shared one only our condition, for it is kept of every object."""
     if not shared:
         return after
-    new = {one["type"]: one for one in after.get("conditions") or ()}
-    others = [one for one in before.get("conditions") or () if one.get("type") not in new]
-    return {**before, "conditions": [*others, *new.values()]}
+    known = (*(before.get("conditions") or ()), *(after.get("conditions") or ()))
+    return {"conditions": list({one["type"]: one for one in known if one.get("type") == ADMITTED}.values())}
 
 
 def _is_overwritten(known: _Known, wanted: StatusWanted, now: float) -> bool:

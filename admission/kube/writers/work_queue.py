@@ -4,7 +4,8 @@ The words are client-go's. A *key* is what a writer reconciles (a workload, a po
 *expectation* is a write with an effect that the informer has not shown yet: until it does, or until the expectation
 lapses,
 the write is not repeated. After a failure a key *backs off*, longer with every failure in a row. A *requeue* hands a
-key back to the caller, to be reconciled again though nothing was seen to change.
+key back to the caller, to be reconciled again though nothing was seen to change. While the queue is *full*, keys wait
+to be requeued: they take less memory than steps, which would only wait for a connection.
 
 Nothing here outlives the process: the next leader reconciles from what Postgres and the cluster show.
 """
@@ -14,6 +15,7 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from queues.errors import Fenced
@@ -30,6 +32,11 @@ LONGEST_PAUSE: Final = 30.0
 
 #: Seconds that the informer may take to show the effect of a write.
 EXPECTATION_SECONDS: Final = 30.0
+
+#: Steps under way beyond which the queue is full: several times as many as there are connections.
+MOST_STEPS: Final = 1000
+#: Keys that are requeued together when there is room again.
+_TOGETHER: Final = 100
 
 #: Subjects with expectations beyond which the lapsed ones are removed.
 _MANY: Final = 10_000
@@ -60,6 +67,8 @@ class WorkQueue(Generic[Key]):
         self._items: dict[Key, set[Hashable]] = {}
         #: Keys to be requeued as soon as their step has ended.
         self._dirty: set[Key] = set()
+        #: Keys to be requeued when there is room, the one that came first being first.
+        self._waiting: dict[Key, None] = {}
         #: Subject → write → time of the loop at which the expectation lapses.
         self._expected: dict[Hashable, dict[Hashable, float]] = {}
         self._prune_above = _MANY
@@ -99,6 +108,7 @@ class WorkQueue(Generic[Key]):
     def _ended(self, key: Key, item: Hashable, task: "asyncio.Task[bool]") -> None:
         if self._steps.get(item) is task:
             self._drop(key, item)
+        self._requeue_waiting()
         if task.cancelled() or not task.result():
             return
         if key in self._dirty:
@@ -142,6 +152,25 @@ class WorkQueue(Generic[Key]):
     def requeue_when_finished(self, key: Key) -> None:
         """Requeue a busy key as soon as its step has ended: what it was based on is outdated."""
         self._dirty.add(key)
+
+    # ── full ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def is_full(self) -> bool:
+        """Whether so many steps are under way that no more should be started."""
+        return len(self._steps) >= MOST_STEPS
+
+    def requeue_when_free(self, key: Key) -> None:
+        """Requeue a key as soon as the queue is not full any more, after those that wait for that already."""
+        self._waiting[key] = None
+
+    def _requeue_waiting(self) -> None:
+        if self._stopped or self.is_full():
+            return
+        for key in list(islice(self._waiting, min(_TOGETHER, MOST_STEPS - len(self._steps)))):
+            del self._waiting[key]
+            self._requeue(key)
+        if self._waiting and not self._steps:
+            asyncio.get_running_loop().call_soon(self._requeue_waiting)
 
     # ── expectations ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -232,6 +261,7 @@ class WorkQueue(Generic[Key]):
     def forget(self, key: Key) -> None:
         """The object is gone: no backoff, no requeue."""
         self._dirty.discard(key)
+        self._waiting.pop(key, None)
         self._backoffs.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,26 @@ class Api:
     async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
         self.written.append(body["status"])
         return b"{}"
+
+
+async def test_no_more_statuses_are_worked_out_than_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "BACKLOG", 2)
+    monkeypatch.setattr(status, "COALESCE", 0.0)
+    api = Api()
+    writer = StatusWriter(api, lambda: None)
+    await writer.room()
+    refs = [replace(REF, uid=f"uid-{number}") for number in range(2)]
+    writer.submit(StatusWanted(ref=ref, fields={"phase": "Running"}, seen="") for ref in refs)
+    waits = asyncio.create_task(writer.room())
+    await asyncio.sleep(0)
+    assert not waits.done()
+    task = asyncio.create_task(writer.run())
+    try:
+        await asyncio.wait_for(waits, 10)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

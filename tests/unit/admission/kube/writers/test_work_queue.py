@@ -104,6 +104,26 @@ async def test_nothing_is_requeued_after_the_end(recorded: Recorded) -> None:
     assert len(queue) == 0
 
 
+async def test_keys_wait_while_the_queue_is_full_and_are_requeued_in_their_order(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_queue, "MOST_STEPS", 1)
+    queue, done = recorded.queue, asyncio.Event()
+
+    async def step() -> None:
+        await done.wait()
+
+    queue.start("a", "a", step, "a")
+    assert queue.is_full()
+    for key in ("b", "forgotten", "c", "b"):
+        queue.requeue_when_free(key)
+    queue.forget("forgotten")
+    done.set()
+    await eventually(lambda: len(recorded.requeued) == 2, "both keys")
+    assert recorded.requeued == ["b", "c"]
+    assert not queue.is_full()
+
+
 # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
