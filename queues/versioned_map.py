@@ -6,7 +6,7 @@ not
 compare every row. Other mappings are compared in full.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import is_
 from typing import Final, Generic, TypeVar
 
@@ -101,6 +101,14 @@ class MapVersion(Mapping[K, V]):
     def __len__(self) -> int:
         return self._length
 
+    def rows(self) -> Collection[V]:
+        """All rows, in the order of their keys."""
+        if not self._overlay:
+            return self._base.values()
+        rows = [row for key, row in self._base.items() if key not in self._overlay]
+        rows += [row for row in self._overlay.values() if row is not _GONE]  # type: ignore[misc]
+        return rows
+
     def changed_since(self, before: "MapVersion[K, V]") -> set[K] | None:
         """Keys that may differ from an earlier version.
 
@@ -180,6 +188,11 @@ class VersionedMap(Generic[K, V]):
             else:
                 base[key] = row  # type: ignore[assignment]
         self._base, self._overlay = base, {}
+
+
+def rows_of(rows: Mapping[K, V]) -> Collection[V]:
+    """The rows of a mapping, in the order of its keys: of a version in less time than row by row."""
+    return rows.rows() if isinstance(rows, MapVersion) else rows.values()
 
 
 def same_rows(before: Mapping[K, V], after: Mapping[K, V]) -> bool:

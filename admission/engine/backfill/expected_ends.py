@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, clearable_from, fit_in
+from admission.engine.backfill.reserved_space import ClearingRule, FutureFit, ReservedSpace, fit_in
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.pending.waiting_time import is_gang, waits_since
 from admission.engine.placement.need import MissingMembers
@@ -19,6 +19,7 @@ from queues.admissions import AdmissionState
 from queues.order.policies import LineEntry
 from queues.quota.accounts import charges
 from queues.quota.tree import QueueTree
+from queues.versioned_map import rows_of
 from queues.workload import AdmissionId, Workload
 
 
@@ -114,8 +115,9 @@ def _expected_ends(
     snapshot: Snapshot, gang: Workload, clears_from: int | None, tree: QueueTree
 ) -> Iterable[_ExpectedEnd]:
     """When running admissions should be gone, as far as anything is known."""
-    now = snapshot.now
-    for number, admission in snapshot.admissions.items():
+    now, rule = snapshot.now, ClearingRule(gang, tree)
+    for admission in rows_of(snapshot.admissions):
+        number = admission.id
         if admission.state is not AdmissionState.OPEN or number in snapshot.evictable:
             yield _ExpectedEnd(now, number)
             continue
@@ -126,7 +128,7 @@ def _expected_ends(
         if holder.run_time is not None:
             known.append(_expected_end(admission.opened_at, max(1, holder.run_time), now))
         if clears_from is not None:
-            clearable = clearable_from(holder, min(now, admission.opened_at), gang, tree)
+            clearable = rule.clearable_from(holder, min(now, admission.opened_at))
             if clearable < NEVER:
                 known.append(max(clears_from, clearable))
         if known:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from admission.engine.backfill.reserved_space import FutureFit, clearable_from, fit_in, limiting_queues
+from admission.engine.backfill.reserved_space import ClearingRule, FutureFit, fit_in, limiting_queues
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import LONG_WAIT, waits_since
@@ -59,31 +59,35 @@ def counting_period(since: int, now: int) -> CountingPeriod:
     return CountingPeriod(since + step, since + 2 * step)
 
 
-def overtakers_change_at(snapshot: Snapshot, workload: Workload, among: Iterable[AdmissionId]) -> int | None:
+def overtakers_change_at(snapshot: Snapshot, workload: Workload, among: Iterable[Admission]) -> int | None:
     """The second from which on more of these admissions count as overtakers. None: all do that ever will."""
     period = counting_period(waits_since(workload)[0], snapshot.now)
     if period.before is None:  # what is admitted until then counts then as well
         return None
-    later = any(snapshot.admissions[number].opened_at >= period.before for number in among)
+    later = any(admission.opened_at >= period.before for admission in among)
     return period.until if later else None
 
 
 def overtakers(
-    snapshot: Snapshot, workload: Workload, among: Iterable[AdmissionId], tree: QueueTree, *, clearing: bool
+    snapshot: Snapshot, workload: Workload, among: Iterable[Admission], tree: QueueTree, *, clearing: bool
 ) -> list[Admission]:
     """Admissions that leave already or overtook a gang, in the order in which they should be gone.
 
     ``clearing``: admissions that may be cleared away for the gang now count as well.
     """
+    now, evictable, holders = snapshot.now, snapshot.evictable, snapshot.holders
     since, _, _ = waits_since(workload)
-    before = counting_period(since, snapshot.now).before
+    before = counting_period(since, now).before
+    rule = ClearingRule(workload, tree) if clearing else None
     leaving, found = [], []
-    for number in among:
-        admission = snapshot.admissions[number]
-        if admission.state is not AdmissionState.OPEN or number in snapshot.evictable:
+    for admission in among:
+        opened = admission.opened_at
+        if admission.state is not AdmissionState.OPEN or admission.id in evictable:
             leaving.append(admission)
-        elif (since <= admission.opened_at and (before is None or admission.opened_at < before)) or (
-            clearing and _may_be_cleared(snapshot, admission, workload, tree)
+        elif (since <= opened and (before is None or opened < before)) or (
+            rule is not None
+            and (holder := holders.get(admission.workload)) is not None
+            and rule.clearable_from(holder, min(now, opened)) <= now
         ):
             found.append(admission)
     return sorted(leaving, key=_newest_first) + sorted(found, key=_newest_first)
@@ -91,12 +95,6 @@ def overtakers(
 
 def _newest_first(admission: Admission) -> tuple[int, AdmissionId]:
     return -admission.opened_at, admission.id
-
-
-def _may_be_cleared(snapshot: Snapshot, admission: Admission, gang: Workload, tree: QueueTree) -> bool:
-    """True if an admission may be cleared away for a starving gang now."""
-    holder, opened = snapshot.holders.get(admission.workload), min(snapshot.now, admission.opened_at)
-    return holder is not None and clearable_from(holder, opened, gang, tree) <= snapshot.now
 
 
 def place_of_overtakers(
@@ -123,6 +121,18 @@ def place_of_overtakers(
             fit = departures.fit_after(middle)
             low, high, found = (low, middle, fit) if fit is not None else (middle + 1, high, found)
     return found
+
+
+def has_quota_without(
+    snapshot: Snapshot,
+    workload: Workload,
+    need: MissingMembers,
+    trial: Trial,
+    leaving: Iterable[Admission],
+) -> bool:
+    """Whether a gang has enough quota when these admissions are gone. ``leaving``: all that its limits count."""
+    departures = _Departures.of(snapshot, workload, need, trial, leaving)
+    return departures.fewest_by_quota() <= len(departures.admissions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,9 +191,10 @@ class _Departures:
             for name, ordinals in self.need.minimum.items()
             if ordinals
         )
-        return max(self._fewest_by_quota(), *by_nodes)
+        return max(self.fewest_by_quota(), *by_nodes)
 
-    def _fewest_by_quota(self) -> int:
+    def fewest_by_quota(self) -> int:
+        """Lower bound by quota alone."""
         tree, queue = self.trial.tree, self.workload.queue
         choices = [member_charges(self.workload, each) for each in minimum_choices(self.workload, self.need)]
         limits = limiting_queues(queue, tree)

@@ -22,6 +22,7 @@ from admission.engine import reasons
 from admission.engine.backfill.expected_ends import soonest_place
 from admission.engine.backfill.passed_over import (
     deserved_suffices,
+    has_quota_without,
     overtakers,
     overtakers_change_at,
     place_of_overtakers,
@@ -37,6 +38,7 @@ from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
 from queues.plan import Admit, Reason
 from queues.reason_codes import ReasonCode
+from queues.versioned_map import rows_of
 from queues.workload import AdmissionId, QueueName, Workload
 
 #: So many classes are asked, longest waiting first, for one that lacks room and nothing else.
@@ -263,16 +265,32 @@ class _ReservationSearch:
     ) -> ReservedSpace | None:
         """``among``: only these admissions leave; None: all. ``clearing``: as in ``overtakers``."""
         snapshot, workload = self._snapshot, entry.workload
-        numbers = snapshot.admissions if among is None else list(among)
-        self.backfill.revisit_at(overtakers_change_at(snapshot, workload, numbers))
-        leaving = overtakers(snapshot, workload, numbers, self._trial.tree, clearing=clearing)
+        admissions = (
+            rows_of(snapshot.admissions)
+            if among is None
+            else [snapshot.admissions[number] for number in among]
+        )
+        self.backfill.revisit_at(overtakers_change_at(snapshot, workload, admissions))
+        if among is None and not self._may_have_quota(workload, need, clearing=clearing):
+            return None
+        leaving = overtakers(snapshot, workload, admissions, self._trial.tree, clearing=clearing)
         fit = place_of_overtakers(snapshot, workload, need, self._trial, leaving)
         return None if fit is None else ReservedSpace.of(entry, self._trial, fit)
 
+    def _may_have_quota(self, workload: Workload, need: MissingMembers, *, clearing: bool) -> bool:
+        """Whether the quota would do if all overtakers were gone: asked first, since few of them matter for it."""
+        snapshot, trial = self._snapshot, self._trial
+        if has_quota_without(snapshot, workload, need, trial, ()):
+            return True
+        admissions = [snapshot.admissions[number] for number in self._under_its_limits(workload)]
+        leaving = overtakers(snapshot, workload, admissions, trial.tree, clearing=clearing)
+        return has_quota_without(snapshot, workload, need, trial, leaving)
+
     def _under_its_limits(self, workload: Workload) -> Iterable[AdmissionId]:
-        """Admissions that use quota which a limit on the workload's path counts."""
+        """Admissions that use quota which a limit on the workload's path counts; none if there is no limit."""
         tree = self._trial.tree
-        return self._open_admissions.in_subtree(limiting_queues(workload.queue, tree)[-1], tree)
+        limits = limiting_queues(workload.queue, tree)
+        return self._open_admissions.in_subtree(limits[-1], tree) if limits else ()
 
     def _keep(self, space: ReservedSpace) -> None:
         self.backfill.reservations.append(space)

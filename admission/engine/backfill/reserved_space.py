@@ -22,26 +22,47 @@ from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
 from queues.plan import Admit
 from queues.quota.accounts import Account
-from queues.quota.queue import ROOT
+from queues.quota.queue import ROOT, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Workload
 
 
-def clearable_from(workload: Workload, admitted_at: int, head: Workload, tree: QueueTree) -> int:
-    """The second from which on a workload admitted then may be cleared away for the head; ``NEVER``: it may not."""
-    policy = tree.policy(workload.queue) if workload.queue in tree.paths else None
-    if policy is None or not head.preempts:
-        return NEVER
-    if tree.counted_priority(workload.queue, workload.priority) > head.priority:
-        return NEVER
-    # Only smaller single pods are cleared away (admission.engine.preemption.rules).
-    if sum(pods.wanted_count() for pods in workload.pod_sets) > 1 or _size(workload) >= _size(head):
-        return NEVER
-    if not tree.reclaimable(workload.queue, head.queue):
-        return NEVER
-    # As if the wish of its user counted: whether it is within what the queue deserves then cannot be told now.
-    wish = wish_end(workload, admitted_at, admitted_at, policy)
-    return max(administrators_end(workload, admitted_at, policy), wish)
+class ClearingRule:
+    """Which work may be cleared away for one gang, and when.
+
+    Asked about all that runs, so that it looks only once at each queue.
+    """
+
+    __slots__ = ("_head", "_policies", "_size", "_tree")
+
+    def __init__(self, head: Workload, tree: QueueTree) -> None:
+        """``head``: the gang."""
+        self._head = head
+        self._tree = tree
+        self._size = _size(head)
+        #: Of queues; None: nothing in them may be cleared away for the gang.
+        self._policies: dict[QueueName, QueuePolicy | None] = {}
+
+    def clearable_from(self, workload: Workload, admitted_at: int) -> int:
+        """The second from which on a workload admitted then may be cleared away; ``NEVER``: it may not."""
+        queue = workload.queue
+        if queue not in self._policies:
+            self._policies[queue] = self._policy(queue)
+        policy = self._policies[queue]
+        if policy is None or self._tree.counted_priority(queue, workload.priority) > self._head.priority:
+            return NEVER
+        # Only smaller single pods are cleared away (admission.engine.preemption.rules).
+        if sum([pods.wanted_count() for pods in workload.pod_sets]) > 1 or _size(workload) >= self._size:
+            return NEVER
+        # As if the wish of its user counted: whether it is within what the queue deserves then cannot be told now.
+        wish = wish_end(workload, admitted_at, admitted_at, policy)
+        return max(administrators_end(workload, admitted_at, policy), wish)
+
+    def _policy(self, queue: QueueName) -> QueuePolicy | None:
+        tree, head = self._tree, self._head
+        if queue not in tree.paths or not head.preempts or not tree.reclaimable(queue, head.queue):
+            return None
+        return tree.policy(queue)
 
 
 def _size(workload: Workload) -> int:
@@ -114,7 +135,7 @@ class ReservedSpace:
             run_time = run_time_class(other)
             if run_time is not None and now + run_time <= self.free_at:
                 return False
-            clearable = clearable_from(other, now, mine, trial.tree)
+            clearable = ClearingRule(mine, trial.tree).clearable_from(other, now)
             if self.clears_from is not None and max(self.clears_from, clearable) <= self.free_at:
                 return False
         if other.queue == mine.queue:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from queues.admissions import Seat
 from queues.quota.accounts import Account, flavor_charges, pod_charges
@@ -145,6 +146,7 @@ def size_of(takes: Iterable[tuple[Resources, int]]) -> int:
     return max(1, sum(size_of_pod(each) * pods for each, pods in takes))
 
 
+@lru_cache(maxsize=4096)
 def size_of_pod(takes: Resources) -> int:
     """The size of one pod: thousandths of a CPU, and 16 times the units of its devices."""
     return sum(

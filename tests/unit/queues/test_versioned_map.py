@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues import versioned_map
-from queues.versioned_map import MapVersion, VersionedMap, differing, same_rows
+from queues.versioned_map import MapVersion, VersionedMap, differing, rows_of, same_rows
 
 steps = st.lists(st.tuples(st.sampled_from(["put", "pop", "freeze"]), st.integers(0, 12)), max_size=80)
 
@@ -32,6 +32,7 @@ def test_copies_are_what_was_written_and_tell_what_differs(
             assert len(register) == len(plain)
         for copy, expected in copies:
             assert dict(copy) == expected
+            assert list(rows_of(copy)) == [copy[key] for key in copy]
             assert len(copy) == len(expected)
             assert all((key in copy) == (key in expected) for key in range(13))
             for other, there in copies:
@@ -52,5 +53,6 @@ def test_nothing_written_means_the_same_copy() -> None:
 def test_mappings_of_any_kind_are_compared() -> None:
     register: VersionedMap[str, str] = VersionedMap({"a": "row"})
     assert same_rows({"a": "row"}, {"a": "row"})
+    assert list(rows_of({"a": "row"})) == list(rows_of(register.freeze())) == ["row"]
     assert differing({"a": "row"}, {"b": "row"}) == ["b", "a"]
     assert same_rows(register.freeze(), {"a": "row"})

@@ -1,17 +1,22 @@
 """A gang that nobody makes room for keeps the place of those who passed it, if its queue has less than its share."""
 
+from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from admission.engine.backfill import reservation
+from admission.engine.backfill.passed_over import overtakers
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.pending import waiting_time
 from admission.engine.snapshot import Snapshot
+from queues.admissions import Admission
 from queues.quota.queue import Limits
 from queues.resources import GPU
-from queues.workload import WorkloadKey
+from queues.workload import Workload, WorkloadKey
 from tests.unit.admission.engine.backfill.test_reservation import (
     NOW,
     A,
@@ -126,6 +131,28 @@ def test_a_gang_that_lacks_quota_keeps_what_those_who_passed_leave_of_it() -> No
     assert (admitted(plan), code(plan, mine), code(plan, older)) == ({"other"}, "Reserved", "QueueLimit")
     # Who ran before it came is not expected to be gone.
     assert admitted(turn(over(10), work("gang", 2, 5, arrival=10), mine, OTHER)) == {"mine", "other"}
+
+
+def test_a_gang_without_quota_is_not_compared_with_what_runs_under_other_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_through: list[int] = []
+
+    def counted(
+        snapshot: Snapshot, workload: Workload, among: Collection[Admission], *more: Any, **how: Any
+    ) -> Any:
+        looked_through.append(len(among))
+        return overtakers(snapshot, workload, among, *more, **how)
+
+    monkeypatch.setattr(reservation, "overtakers", counted)
+    snapshot = replace(over(10), now=NOW + 20)
+    for number in range(12):
+        snapshot = running(snapshot, work(f"other-{number}", 1, 1, queue=B))
+    gang = work("gang", 2, 3, arrival=10)
+    plan = turn(snapshot, gang, later=waiting_time.LONG_WAIT + 20)
+    assert code(plan, gang) == "QueueLimit"
+    assert looked_through, "the work of its own queue"
+    assert max(looked_through) == 2
 
 
 def test_what_was_kept_of_quota_is_for_nobody_else_when_it_is_enough() -> None:
