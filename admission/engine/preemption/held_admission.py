@@ -1,7 +1,8 @@
 """What an eviction would free of one admission: its seats that have not ended, their charges and their size."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from admission.engine.nodes.host_ports import NodePorts
 from admission.engine.placement.need import size_of_pod
@@ -14,9 +15,8 @@ from queues.workload import FlavorName, Workload
 _SHAPES_KEPT = 4096
 
 
-@dataclass(slots=True, eq=False)
-class HeldAdmission:
-    """One admission with what an eviction would free of it."""
+class HeldAdmission(msgspec.Struct, eq=False, gc=False):
+    """One admission with what an eviction would free of it. A struct as ``Candidate`` is."""
 
     admission: Admission
     #: Seats that have not ended.

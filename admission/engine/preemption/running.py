@@ -5,7 +5,8 @@ Built from nothing, the candidates are the same.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+
+import msgspec
 
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.host_ports import ports_of
@@ -210,7 +211,7 @@ def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: 
 
 def _part(whole: Candidate, held: HeldAdmission, tree: QueueTree) -> Candidate:
     """One admission of a workload that its gang can do without."""
-    return replace(
+    return msgspec.structs.replace(
         whole,
         admissions=(held,),
         whole=False,
