@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -176,8 +177,8 @@ def _resume(
         }
         # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
         spec = {"suspend": False, "parallelism": fact.parallelism, "template": template}
-        order = _resumption(fact, f"resume {admission.id}", spec)
-        return replace(order, seats={admission.id: frozenset(_held(admission))})
+        seats = {admission.id: frozenset(_held(admission))}
+        return _resumption(fact, f"resume {admission.id}", spec, seats=seats)
     template = {
         "metadata": {
             "labels": {names.QUEUE_LABEL: state.workload.queue, names.RELEASED: "false"},
@@ -188,11 +189,17 @@ def _resume(
     return _resumption(fact, "resume gated", {"suspend": False, "template": template})
 
 
-def _resumption(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Order:
-    order = replace(_patch_job(fact, intent, spec), revision=fact.revision)
-    if fact.revision is None:
-        return order
-    return replace(order, existing=_JOB.union(f"/spec/template{path}" for path in fact.revision.existing))
+def _resumption(fact: WorkloadFact, intent: str, spec: Mapping[str, Any], **more: Any) -> Order:
+    revision = fact.revision
+    if revision is None:
+        return _patch_job(fact, intent, spec, **more)
+    existing = _existing_in_job(revision.existing)
+    return _patch_job(fact, intent, spec, revision=revision, existing=existing, **more)
+
+
+@lru_cache(maxsize=256)
+def _existing_in_job(of_template: frozenset[str]) -> frozenset[str]:
+    return _JOB.union(f"/spec/template{path}" for path in of_template)
 
 
 def _held(admission: Admission) -> list[int]:
@@ -225,7 +232,7 @@ def leaves_no_choice(admission: Admission, inventory: NodeInventory) -> bool:
     return all(seat.takes == takes for seat in seats)
 
 
-def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Order:
+def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any], **more: Any) -> Order:
     return Order(
         verb=Verb.PATCH_JOB,
         namespace=fact.namespace,
@@ -233,6 +240,7 @@ def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Orde
         uid=fact.key.uid,
         intent=intent,
         body={"metadata": {"uid": fact.key.uid}, "spec": spec},
+        **more,
     )
 
 

@@ -1,8 +1,10 @@
 """All that is known about one workload: from the cluster, from the ledger, and from the last minutes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
@@ -60,9 +62,11 @@ class HeldBack(NamedTuple):
     obstacle: Obstacle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadInputs:
-    """All that is known about one workload."""
+class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known about one workload.
+
+    A struct because one is made whenever a state is derived: made without Python code.
+    """
 
     key: WorkloadKey
     #: None: the object is gone, or it is a bare pod.
@@ -74,7 +78,7 @@ class WorkloadInputs:
     #: None: not numbered yet.
     arrival: int | None
     #: Terminal outcomes of a Volcano Job's seats.
-    outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
+    outcomes: Mapping[tuple[str, int], PodPhase] = {}
     #: A Volcano Job that reached a final phase.
     job_over: bool = False
     setbacks: Setbacks = NO_SETBACKS
@@ -88,12 +92,12 @@ class WorkloadInputs:
     taken_nodes: frozenset[NodeName] = frozenset()
     #: Nodes that are not ready, on which pods of it are being deleted: since when (seconds). None: somebody has vouched
     #: that nothing runs there any more.
-    silent_nodes: Mapping[NodeName, int | None] = field(default_factory=dict)
+    silent_nodes: Mapping[NodeName, int | None] = {}
     #: Nodes that refused its pods a moment ago: it is not to be seated there.
     refusing_nodes: frozenset[NodeName] = frozenset()
     #: Seats (indices) by admission for which a pod may still come although none is seen: a write that brings one is
     #: queued, under way, or was sent and its effect is not seen yet.
-    awaited: SeatIndices = field(default_factory=dict)
+    awaited: SeatIndices = {}
     #: Why the API server refuses to evict a pod of it; None: it does not.
     eviction_refused: Reason | None = None
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
@@ -101,7 +105,7 @@ class WorkloadInputs:
     #: What the API server makes of its templates.
     templates: TemplateShapes = NOTHING_ASKED
     #: What its pods asked beyond that when they came up, by pod set: something adds to them.
-    larger: Mapping[str, Resources] = field(default_factory=dict)
+    larger: Mapping[str, Resources] = {}
     #: ResourceQuotas of its namespace, where its pods are still to be made.
     quotas: tuple[NamespaceQuota, ...] = ()
     #: Why it is held back; None: it is not.

@@ -4,10 +4,13 @@ Pure: everything that is known about the workload comes in as a ``WorkloadInputs
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
+
+import msgspec
 
 from admission.decode.fields import defect
 from admission.engine.snapshot import Rollback, Unbooked
@@ -92,6 +95,10 @@ class WorkloadState:
         """What a decision may depend on."""
         wants = self.workload if self.needs_seats or self.seat_maps else None
         return (wants, self.ended, self.started, self.ready, self.evictable, self.unbooked)
+
+    def gives_back(self, seats: Mapping[AdmissionId, AbstractSet[int]]) -> bool:
+        """Whether any of these seats (indices) is over."""
+        return any(indices & self.ended.get(id_, frozenset()) for id_, indices in seats.items())
 
     def described(self) -> tuple[object, ...]:
         """The parts of the state that other replicas show, from Postgres."""
@@ -218,7 +225,9 @@ def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:
         return inputs
     pod_sets = as_made(fact.pod_sets, shapes)
     same = all(made is written for made, written in zip(pod_sets, fact.pod_sets, strict=True))
-    return inputs if same else replace(inputs, fact=replace(fact, pod_sets=pod_sets))
+    if same:
+        return inputs
+    return msgspec.structs.replace(inputs, fact=replace(fact, pod_sets=pod_sets))
 
 
 def _ended_state(inputs: WorkloadInputs) -> WorkloadState:

@@ -90,8 +90,9 @@ class ReleaseWriter:
             if order.seats:
                 generation = order.revision.generation if order.revision is not None else None
                 self.awaited.put(key, order.uid, _path(order), order.seats, generation)
-                # What the state says of these seats is outdated.
-                self.world.mark_dirty(key)
+                if state.gives_back(order.seats):
+                    # What the state says of these seats is outdated.
+                    self.world.mark_dirty(key)
             step = partial(self._carry_out, key, order)
             self.queue.start(key, item, step, f"{order.verb} {order.name}")
 
@@ -222,7 +223,7 @@ class ReleaseWriter:
                 write.in_flight = True
 
         kind: PatchKind = "json" if isinstance(body, list) else "merge"
-        request = self._client.patch(_path(order), body, kind=kind, check_lease=check)
+        request = self._client.patch(_path(order), body, kind=kind, brief=True, check_lease=check)
         await (request if write is None else write.tracked(request, self.queue.now))
 
     async def _patch_as_it_is(

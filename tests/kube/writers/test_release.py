@@ -367,6 +367,22 @@ async def test_seats_of_pods_that_are_being_released_are_not_given_back(
     await release.queue.stop()
 
 
+async def test_a_state_is_derived_again_only_if_it_gives_back_seats_that_are_being_released(
+    server: FakeApiServer, client: Client, slow: asyncio.Event
+) -> None:
+    scaled = job(1, suspended=True)
+    known = world(
+        [node("n1"), group(1), gated("a", group="gang"), scaled],
+        [admission(GROUP, "n1", pod_set=MEMBER), admission(JOB, "n1 n1", number=2)],
+    )
+    assert known.states[JOB].ended == {AdmissionId(2): frozenset({1})}
+    release = release_writer(client, known, allowed)
+    release.reconcile([GROUP, JOB])
+    assert known.refresh(NOW, release.awaited.of) == {JOB}
+    assert known.states[JOB].ended == {}, "the Job may have made both pods before it was scaled"
+    await release.queue.stop()
+
+
 async def test_releases_that_are_not_wanted_any_more_are_not_sent(
     server: FakeApiServer, client_of_one: Client, slow: asyncio.Event
 ) -> None:
