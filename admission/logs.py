@@ -83,14 +83,14 @@ class JsonFormatter(logging.Formatter):
             "time": _moment(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
-            **_fields(record),
+            "message": redact(record.getMessage()),
+            **{name: _told(value) for name, value in _fields(record).items()},
         }
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = redact(self.formatException(record.exc_info))
         if record.stack_info:
-            line["stack"] = record.stack_info
-        return json.dumps({name: _told(value) for name, value in line.items()}, ensure_ascii=False)
+            line["stack"] = redact(record.stack_info)
+        return json.dumps(line, ensure_ascii=False)
 
 
 def _told(value: object) -> object:

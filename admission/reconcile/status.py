@@ -69,7 +69,7 @@ class StatusWanted:
     shared: bool = False
     #: Fields that are written elsewhere: they stay as they are.
     kept: tuple[str, ...] = ()
-    #: Phase that the informer last showed; "": no status yet, None: not known.
+    #: Phase that the informer last showed; "": nothing of ours in the status yet, None: not known.
     seen: str | None = None
     #: The object said all of this already when it was seen first.
     shown: bool = field(default=False, compare=False)
@@ -193,7 +193,9 @@ def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
     elif workload.reason is not None:
         told = (_because(ADMITTED, "False", workload.reason),)
     shown = workload.told is not None and all(_says(workload.told, each) for each in told)
-    return StatusWanted(ref=workload.ref, conditions=told, shared=True, shown=shown)
+    # Where the object had no condition of ours, there is nothing to ask it for before the first one is written.
+    seen = "" if workload.told == NO_CONDITION else None
+    return StatusWanted(ref=workload.ref, conditions=told, shared=True, seen=seen, shown=shown)
 
 
 def _says(told: tuple[str, str], wanted: StatusCondition) -> bool:

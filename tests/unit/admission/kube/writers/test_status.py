@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from admission.facts import NO_CONDITION
 from admission.kube.writers import status
 from admission.kube.writers.status import StatusWriter
-from admission.reconcile.status import StatusWanted
-from queues.api.api_resources import POD_GROUPS, ObjectRef
+from admission.reconcile.status import StatusWanted, WorkloadStatus, admitted_condition
+from queues.api.api_resources import JOBS, POD_GROUPS, ObjectRef
+from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from tests.waiting import eventually
 
 REF = ObjectRef(resource=POD_GROUPS, namespace="team", name="g", uid="uid-g")
@@ -21,6 +24,11 @@ class Api:
 
     def __init__(self) -> None:
         self.written: list[Any] = []
+        self.asked = 0
+
+    async def get(self, path: str) -> bytes:
+        self.asked += 1
+        return b'{"metadata": {"uid": "uid-j"}, "status": {"conditions": []}}'
 
     async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
         self.written.append(body["status"])
@@ -64,3 +72,26 @@ async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest
         with suppress(asyncio.CancelledError):
             await task
     assert api.written[1] == {"phase": "Completed", "running": 0}
+
+
+@pytest.mark.parametrize(("told", "asked"), [(NO_CONDITION, 0), (None, 1), (("False", "QueueLimit"), 1)])
+async def test_an_object_that_had_no_condition_is_not_asked_for_it(
+    told: tuple[str, str] | None, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "COALESCE", 0.0)
+    reason = Reason(code=ReasonCode.QUEUE_PAUSED, message="queue a is paused")
+    ref = ObjectRef(resource=JOBS, namespace="team", name="j", uid="uid-j")
+    api = Api()
+    writer = StatusWriter(api, lambda: None)
+    task = asyncio.create_task(writer.run())
+    try:
+        waiting = WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=reason, told=told)
+        writer.submit([admitted_condition(waiting)])
+        await eventually(lambda: api.written, "the condition")
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    (written,) = api.written
+    assert [(each["status"], each["reason"]) for each in written["conditions"]] == [("False", "QueuePaused")]
+    assert api.asked == asked
