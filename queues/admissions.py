@@ -10,6 +10,9 @@ from queues.resources import NOTHING, Resources, total
 from queues.text_format import rfc3339
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey
 
+#: No indices of seats: most admissions share it.
+NO_SEATS: Final[frozenset[int]] = frozenset()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
@@ -47,7 +50,7 @@ class Admission:
     priority: int
     seats: tuple[Seat, ...]
     #: Indices into ``seats`` that are freed already.
-    ended: frozenset[int] = frozenset()
+    ended: frozenset[int] = NO_SEATS
     state: AdmissionState = AdmissionState.OPEN
     #: Every seat has had a bound pod: from now on a lost seat is repaired, and the gang is not rolled back.
     started: bool = False

@@ -55,7 +55,9 @@ def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
     free = FreeOrdinals(held)
     wanted = sorted((*held, *(free.take() for _ in range(count - len(held)))))
     in_a_row = not wanted or wanted[-1] == len(wanted) - 1
-    return replace(pods, count=len(wanted), ordinals=() if in_a_row else tuple(wanted))
+    ordinals = () if in_a_row else tuple(wanted)
+    same = (pods.count, pods.ordinals) == (len(wanted), ordinals)
+    return pods if same else replace(pods, count=len(wanted), ordinals=ordinals)
 
 
 def elsewhere(pod_sets: Sequence[PodSet], nodes: frozenset[NodeName]) -> tuple[PodSet, ...]:

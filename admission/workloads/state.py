@@ -41,8 +41,9 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, Obstacle, Workload, WorkloadKey
 
-#: States share it: there may be 200,000 of them.
+#: States share these: there may be 200,000 of them.
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+_NO_NODES: Final = frozenset[NodeName]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class WorkloadState:
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
     unschedulable: tuple[PodFact, ...] = ()
     #: Nodes that refuse pods of the workload now. Where pods are misplaced, the workload asks for other nodes already.
-    refusing_nodes: frozenset[NodeName] = frozenset()
+    refusing_nodes: frozenset[NodeName] = _NO_NODES
     #: Live pods of admissions that are closed: to be removed.
     leftovers: tuple[PodFact, ...] = ()
     #: Pods that count as gone, on nodes that do not answer: their objects are removed by force.
@@ -199,7 +200,7 @@ def _held_state(
         larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason or readiness.problem,
         unschedulable=misplaced,
-        refusing_nodes=refusing,
+        refusing_nodes=refusing or _NO_NODES,
         leftovers=strays,
         lost=lost.gone,
         to_recreate=pods_to_recreate(inputs, seat_maps, (*strays, *misplaced)),

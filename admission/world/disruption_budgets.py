@@ -69,7 +69,7 @@ class Budgets:
     _namespaces: dict[str, _Namespace] = field(default_factory=dict)
     #: Namespace of each budget, and of the pods of each workload.
     _namespace_of: dict[str, str] = field(default_factory=dict)
-    _pods_in: dict[WorkloadKey, frozenset[str]] = field(default_factory=dict)
+    _pods_in: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
     _all: tuple[Budget, ...] | None = ()
 
     def put(self, uid: str, fact: BudgetFact | None) -> None:
@@ -89,12 +89,12 @@ class Budgets:
         for pod in pods:
             if is_live(pod) and pod.node is not None:
                 found.setdefault(pod.namespace, Counter())[pod.labels] += 1
-        for name in sorted(self._pods_in.pop(key, frozenset()) | found.keys()):
+        for name in sorted({*self._pods_in.pop(key, ()), *found}):
             if self._in(name).update(key, found.get(name, Counter())):
                 self._all = None
             self._forget_if_empty(name)
         if found:
-            self._pods_in[key] = frozenset(found)
+            self._pods_in[key] = tuple(found)
 
     def all(self) -> tuple[Budget, ...]:
         """Budgets that pods of admitted workloads are under, by name. The same tuple as long as nothing changes."""

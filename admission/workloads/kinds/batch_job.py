@@ -200,11 +200,12 @@ def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet
         return ()
     if fact.indexed or not (places or any(pods.done or pods.ordinals for pods in fact.pod_sets)):
         return fact.pod_sets
-    return tuple(
+    found = tuple(
         numbered(pods, held, max(pods.count, len(held)))
         for pods in fact.pod_sets
         for held in [_held_ordinals(pods.name, places)]
     )
+    return fact.pod_sets if found == fact.pod_sets else found
 
 
 def _held_ordinals(name: str, places: Sequence[SeatMap]) -> set[int]:

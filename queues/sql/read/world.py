@@ -11,7 +11,16 @@ from sqlalchemy import ColumnElement, Row, Text, any_, bindparam, cast, func, se
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Admission, AdmissionState, Claim, PodOutcome, Recreation, Setbacks, Unready
+from queues.admissions import (
+    NO_SEATS,
+    Admission,
+    AdmissionState,
+    Claim,
+    PodOutcome,
+    Recreation,
+    Setbacks,
+    Unready,
+)
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import CONTROLLER
@@ -122,7 +131,7 @@ def _admission(
         generation=intern(row.generation),
         user=intern(row.username),
         seats=from_columns(*attributes(row, *SEAT_NAMES).values()),
-        ended=frozenset(ended),
+        ended=frozenset(ended) or NO_SEATS,
         state=state,
         adopted=adopted or None,
         opened_at=seconds_of(row.opened_at),
