@@ -198,8 +198,12 @@ class NodeInventory:
 
     def is_overfull(self, node: NodeName, takes: Resources) -> bool:
         """Whether others have taken of what was promised to a seat there that takes this."""
-        room = self.room(node)
-        return any(room[resource] < 0 for resource in takes)
+        fact = self.nodes.get(node)
+        if fact is None:
+            return False
+        # Asked for each seat: no vectors are made.
+        foreign, seats = self._offered(node, self._foreign.get(node, NOTHING)), self._seats.get(node, NOTHING)
+        return any(fact.allocatable[name] < foreign[name] + seats[name] for name in takes)
 
     def lost(self, seats: Iterable[Seat]) -> tuple[frozenset[NodeName], frozenset[NodeName]]:
         """Nodes of these seats on which a pod that is not there yet can no longer start.
