@@ -9,6 +9,7 @@ from deploy.local.client import LocalClient
 from deploy.local.components import ClusterOptions
 from deploy.local.stack import USERNAME, Stack
 from tests.cluster_faults import kill_muster, pause_component, resume_component, stop_muster
+from tests.e2e.support.crash_harness import CrashHarness, own_crash_harness
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.namespace_history import NamespaceHistory
 from tests.e2e.support.sandbox import Sandbox, name_from
@@ -38,6 +39,13 @@ def whole_stack(kubernetes_binaries: dict[str, Path]) -> Iterator[Stack]:
             if " ERROR " in line or f'User "{USERNAME}" cannot' in line
         ]
         assert not complaints, "what Muster could not do, or did not expect"
+
+
+@pytest.fixture(scope="session")
+def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
+    """Another cluster, for the tests that kill and stop Muster: here none runs unless a test starts it."""
+    with own_crash_harness(durable=False) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

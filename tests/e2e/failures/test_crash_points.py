@@ -1,8 +1,5 @@
 """Muster dies, or stands still, at every named point of the ring. Nothing is lost, nothing is doubled."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from admission.failpoints import POINTS
@@ -13,21 +10,10 @@ from tests.e2e.support.crash_harness import (
     balances_are_sums_of_open_seats,
     everything_in,
     is_stopped,
-    own_crash_harness,
     wait_quiet,
     written_in,
 )
 from tests.waiting import until
-
-#: So often the same Muster dies at the same point before one lives.
-DEATHS = 2
-
-
-@pytest.fixture(scope="module")
-def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
-    """A cluster of its own: here everything is killed."""
-    with own_crash_harness(durable=False) as found:
-        yield found
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -37,9 +23,8 @@ def test_killed_at_any_point_and_restarted_nothing_is_lost_or_doubled(
     harness.leave()
     with harness.sandbox(f"killed-{point}") as sandbox:
         workloads = WorkloadOfEachKind.arrive(sandbox)
-        for _ in range(DEATHS):
-            harness.dies(harness.start(f"{point}:KILL", wait=False))
-            balances_are_sums_of_open_seats(harness.ledger)
+        harness.dies(harness.start(f"{point}:KILL", wait=False))
+        balances_are_sums_of_open_seats(harness.ledger)
         harness.start()
         workloads.wait_over()
         workloads.prove()

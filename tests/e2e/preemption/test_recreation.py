@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from admission.failpoints import RECREATION_POINTS
 from deploy.local.stack import Stack
 from tests.cluster_faults import kill_component
 from tests.e2e.support.api_paths import Document, condition
-from tests.e2e.support.crash_harness import CrashHarness, balances_are_sums_of_open_seats, own_crash_harness
+from tests.e2e.support.crash_harness import CrashHarness, balances_are_sums_of_open_seats
 from tests.e2e.support.gang_kinds import finish, finish_all
 from tests.e2e.support.manifests import bare_pod, grouped, pod, pod_group
 from tests.e2e.support.sandbox import Sandbox
@@ -171,13 +170,6 @@ def test_what_a_quota_refuses_is_told_and_made_again_once_it_may(sandbox: Sandbo
 
 
 # ── Muster dies on the way ──────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture(scope="module")
-def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
-    """A cluster of its own: here Muster is killed."""
-    with own_crash_harness(durable=False) as found:
-        yield found
 
 
 @pytest.mark.parametrize("point", RECREATION_POINTS)
