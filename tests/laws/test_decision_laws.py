@@ -129,7 +129,7 @@ def test_every_turn_of_a_trace_is_decided_as_without_a_memo(tmp_path: Path, fade
         turns += 1
         assert decide(snapshot, Memo())[0] == plan
 
-    made = folder(tmp_path, *busy())
+    made = folder(tmp_path, *busy(20))
     (made / "queues.csv").write_text(f"tenant,quota_gpus,usage_half_life_s\na,16,{fades}\nb,16,{fades}\n")
     case = gang_trace.load(made)
     for snapshot, plan in Simulation(case, rules.under(rules.DEFAULT, case.queues)).turns():

@@ -11,6 +11,7 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId
+from tests.builders.empty_ledger import empty_ledger
 from tests.sql.ledger_harness import GPUS, LedgerHarness, freeing, gang, queue
 
 QUEUES = ("team", "a", "b", "other")
@@ -30,13 +31,7 @@ STEP = st.one_of(
 
 async def fresh(muster: Database) -> LedgerHarness:
     async with muster.transaction() as tx:
-        await tx.execute(
-            text(
-                "TRUNCATE leases, fences, queues, queue_limits, nodes, node_limits, capacity, workloads, "
-                "queue_balances, node_balances, admissions, postings"
-            )
-        )
-        await tx.execute(text("INSERT INTO queues (name) VALUES ('root')"))
+        await empty_ledger(tx)
     return await LedgerHarness.begin(
         muster,
         [

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from sqlalchemy import text
 
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
@@ -28,6 +27,7 @@ from queues.sql.leadership import elect
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId, WorkloadKey
 from queues.world_rows import WorldRows
+from tests.builders.empty_ledger import empty_ledger
 from tests.builders.facts import NOW
 from tests.builders.hostile_objects import Hostile, hostile_objects
 from tests.laws.worlds.hostile import OTHERS, THEIR_PODS, told
@@ -136,13 +136,7 @@ def test_thousands_of_hostile_objects_harm_themselves_only(
 async def leads(database: Database, objects: Sequence[Hostile]) -> None:
     """A term on an empty database that is told these objects, and makes three turns."""
     async with database.transaction() as tx:
-        tables = await tx.scalars(
-            text(
-                "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
-            )
-        )
-        await tx.execute(text(f"TRUNCATE {', '.join(tables)}"))
-        await tx.execute(text("INSERT INTO queues (name) VALUES ('root')"))
+        await empty_ledger(tx)
     async with database.transaction() as tx:
         term = await elect(tx, "leader", 600.0)
     assert term is not None

@@ -28,6 +28,7 @@ from queues.sql.database import Database
 from queues.sql.history.past_use import sum_up
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from tests.builders.empty_ledger import empty_ledger
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_pod_api import done
 from tests.fakes.stepped_writers import SteppedRecreate, SteppedRelease
@@ -71,13 +72,7 @@ class Ring:
     @classmethod
     async def begin(cls, database: Database, cluster: FakeCluster) -> "Ring":
         async with database.transaction() as tx:
-            tables = await tx.scalars(
-                text(
-                    "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
-                )
-            )
-            await tx.execute(text(f"TRUNCATE {', '.join(tables)}"))
-            await tx.execute(text("INSERT INTO queues (name) VALUES ('root')"))
+            await empty_ledger(tx)
         ring = cls(database, cluster)
         await ring.lead()
         return ring
