@@ -83,6 +83,7 @@ class Controller:
         settings = self._settings
         sys.setswitchinterval(SWITCH_INTERVAL)
         garbage_collection.collect_seldom()
+        garbage_collection.return_large_blocks()
         _log.info("starting", extra={"configuration": fingerprint()})
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from time import time
 from typing import Any, Final, NoReturn
 
@@ -223,11 +224,22 @@ def _ours(wanted: StatusWanted, status: Document) -> Document:
 
 
 def _merged(before: Document, after: Document, *, shared: bool) -> Document:
-    """The status after a write; of a shared one only our condition, for it is kept of every object."""
+    """The status after a write; of a shared one only what our condition says, for it is kept of every object."""
     if not shared:
         return after
     known = (*(before.get("conditions") or ()), *(after.get("conditions") or ()))
-    return {"conditions": list({one["type"]: one for one in known if one.get("type") == ADMITTED}.values())}
+    ours = [one for one in known if one.get("type") == ADMITTED]
+    return _with_condition(*((name, str(ours[-1].get(name) or "")) for name in _SAID)) if ours else {}
+
+
+#: What is compared of a condition.
+_SAID: Final = ("type", "status", "reason", "message")
+
+
+@lru_cache(maxsize=1024)
+def _with_condition(*said: tuple[str, str]) -> Document:
+    """A status with this condition alone. Most objects of a queue say one of a few, and share it."""
+    return {"conditions": [{name: text for name, text in said if text}]}
 
 
 def _is_overwritten(known: _Known, wanted: StatusWanted, now: float) -> bool:

@@ -1,7 +1,11 @@
 """Collections visit what is new, however much there is."""
 
 import gc
+import resource
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from weakref import ref
 
 import pytest
@@ -45,6 +49,29 @@ def test_new_cycles_are_collected_and_old_ones_after_a_term() -> None:
     assert gone() is not None, "it was frozen when it was in use"
     garbage_collection.collect_all()
     assert gone() is None
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+FREED_AMONG_OTHERS = """
+import sys
+from admission import garbage_collection
+from tests.unit.admission.test_garbage_collection import resident
+garbage_collection.return_large_blocks()
+large = bytearray(b"x" * 2**24)
+del large
+blocks = [bytearray(b"x" * size) for _ in range(30) for size in (2**21, 2**18)]
+before = resident()
+del blocks[::2]
+sys.exit(before - resident() < 2**25)
+"""
+
+
+def test_large_blocks_go_back_to_the_system_though_small_ones_lie_among_them() -> None:
+    subprocess.run([sys.executable, "-c", FREED_AMONG_OTHERS], check=True)
 
 
 def test_it_is_set_up_once() -> None:

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from admission.facts import NO_CONDITION
+from admission.facts import ADMITTED, NO_CONDITION
 from admission.kube.writers import status
 from admission.kube.writers.status import StatusWriter
-from admission.reconcile.status import StatusWanted, WorkloadStatus, admitted_condition
+from admission.reconcile.status import (
+    StatusCondition,
+    StatusWanted,
+    WorkloadStatus,
+    admitted_condition,
+)
 from queues.api.api_resources import JOBS, POD_GROUPS, ObjectRef
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
@@ -53,6 +58,35 @@ async def test_no_more_statuses_are_worked_out_than_are_written(monkeypatch: pyt
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+async def test_objects_that_say_the_same_share_what_is_known_of_it_and_are_not_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("COALESCE", "BETWEEN_WRITES"):
+        monkeypatch.setattr(status, name, 0.0)
+    api = Api()
+    writer = StatusWriter(api, lambda: None)
+    waits = StatusCondition(type=ADMITTED, status="False", reason="QueueLimit", message="needs 2")
+    wanted = [
+        StatusWanted(ref=replace(REF, uid=f"uid-{number}"), conditions=(waits,), shared=True, seen="")
+        for number in range(3)
+    ]
+    task = asyncio.create_task(writer.run())
+    try:
+        writer.submit(wanted)
+        await eventually(
+            lambda: writer.counts.written == 3 and not any(each.busy for each in writer._known.values()),
+            "the conditions",
+        )
+        same = replace(waits, message="needs 1")
+        writer.submit(replace(each, conditions=(same,)) for each in wanted)
+        assert writer.counts.unchanged == 3
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert len({id(known.status) for known in writer._known.values()}) == 1
 
 
 async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
