@@ -23,6 +23,8 @@ class Combination:
     faults: tuple[PlannedFault, ...] = ()
     #: Nothing else goes wrong: another leader would mend what is looked for.
     is_alone: bool = False
+    #: Users do nothing else.
+    has_only_its_work: bool = False
     #: At least so many.
     replicas: int = 1
 
@@ -131,22 +133,31 @@ def _seats_unconfirmed(draw: random.Random, cluster: documents.Cluster) -> Combi
 
 def _lease_ends_early(draw: random.Random, cluster: documents.Cluster) -> Combination:
     """The clock of Postgres is set ahead, as by a failover to another machine: a leader trusts a lease that has ended.
-    The connection by which it renews it is silent just then, and pods go on to end."""
+    The connection by which it renews it is silent just then, and pods go on to end, or nothing happens at all.
+
+    Whatever a leader takes in tells it that its term is over, also what its successor writes to the root queue. So
+    watches of queues are silent as well, and mostly little else happens: seats are given back before anything is taken
+    in.
+    """
+    at, silent = draw.uniform(1.9, 2.4), draw.uniform(0.7, 1.0)
     workloads = []
-    for number in range(5):
-        task = Task(name="", replicas=2, gpus=1, annotations=_runs(draw, 0.3, 2.4))
+    for number in range(draw.choice((0, 4, 4))):
+        task = Task(name="", replicas=2, gpus=1, annotations=_runs(draw, 0.8, 2.0))
         workloads.append(documents.group(f"team-a/ends-{number}", "team-b", "high", task, minimum=2))
-    faults = []
-    for at in (draw.uniform(1.0, 1.4), draw.uniform(2.3, 2.8)):
-        faults.append(PlannedFault(at=at, name="lease-connection-silent", target=LEADER, seconds=0.8))
-        faults.append(PlannedFault(at=at + 0.02, name="postgres-clock-set", detail={"offset": 3.0}))
-    if draw.random() < 0.5:
-        faults.append(PlannedFault(at=3.1, name="postgres-clock-set", detail={"offset": -0.5}))
+    faults = [
+        PlannedFault(at=at, name="lease-connection-silent", target=LEADER, seconds=silent),
+        PlannedFault(at=at, name="watches-silent", seconds=silent + 0.4, detail={"kinds": ["queues"]}),
+        PlannedFault(at=at + 0.02, name="postgres-clock-set", detail={"offset": 3.0}),
+    ]
+    if draw.random() < 0.3:
+        faults.append(PlannedFault(at=3.6, name="postgres-clock-set", detail={"offset": -0.5}))
+    is_alone = draw.random() < 0.8
     return Combination(
         actions=tuple(_created(0.0, one) for one in workloads),
         faults=tuple(faults),
-        is_alone=draw.random() < 0.8,
-        replicas=2,
+        is_alone=is_alone,
+        has_only_its_work=is_alone,
+        replicas=3,
     )
 
 

@@ -50,8 +50,8 @@ def plan(seed: int) -> Plan:
     moments = random.Random(f"chaos moments {seed}")
     actions = [*_actions(draw, cluster), *_at_bad_moments(moments, cluster)]
     faults = [*_faults(draw, replicas), *_failpoint_everywhere(moments, replicas)]
-    actions += added.actions
-    faults = [*([] if added.is_alone else faults), *added.faults]
+    actions = [*([] if added.has_only_its_work else actions), *added.actions]
+    faults = [*([] if added.is_alone else faults), *added.faults, *_watches_fail(seed, replicas)]
     return Plan(
         seed=seed,
         replicas=replicas,
@@ -139,6 +139,12 @@ def _failpoint_everywhere(draw: random.Random, replicas: Sequence[str]) -> list[
         )
         for replica in replicas
     ]
+
+
+def _watches_fail(seed: int, replicas: Sequence[str]) -> list[PlannedFault]:
+    """In most runs watches end once or twice, whatever else goes wrong."""
+    draw = random.Random(f"chaos watches {seed}")
+    return [_watch_fault(draw, replicas) for _ in range(draw.choice((0, 1, 1, 2)))]
 
 
 def _at(draw: random.Random) -> float:
