@@ -67,7 +67,7 @@ def test_an_admission_that_closes_is_no_candidate_any_more() -> None:
 
 
 def too_large(name: str) -> Workload:
-    """It waits, though its queue has room for it."""
+    """It waits for a node, though its queue has room for it."""
     pods = PodSet(name="main", count=1, takes=Resources({GPU: 9000, "pods": 1}))
     key = WorkloadKey(WorkloadKind.JOB, name)
     return Workload(
@@ -85,12 +85,12 @@ def too_large(name: str) -> Workload:
 def test_what_a_change_of_queues_replaces_is_freed_without_a_collection() -> None:
     """No collection visits what is as old as workloads that wait: their garbage would stay until the term ends."""
     waiting = {each.key: each for each in (too_large(str(number)) for number in range(100))}
-    memo = Memo()
-    _, memo = decide(replace(snapshot_of(()), pending=waiting), memo)
+    nodes = NodeTable.build([NODE, replace(NODE, name=NodeName("m"))], {})
+    memo = decide(replace(snapshot_of(()), nodes=nodes, pending=waiting), Memo())[1]
     gc.collect()
     gc.disable()
     try:
-        plan, memo = decide(replace(snapshot_of((), weight=2), pending=waiting), memo)
+        plan, memo = decide(replace(snapshot_of((), weight=2), nodes=nodes, pending=waiting), memo)
         assert len(plan.reasons) == len(waiting)
         assert gc.collect() < len(waiting)
     finally:
