@@ -61,6 +61,7 @@ class FakePodApi:
         body: Document | list[Document],
         *,
         kind: str = "merge",
+        brief: bool = False,
         check_lease: Callable[[], None] | None = None,
     ) -> bytes:
         self._ask("PATCH", check_lease)

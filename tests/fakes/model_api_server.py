@@ -106,6 +106,7 @@ class ModelApiServer:
         body: Document | list[Document],
         *,
         kind: str = "merge",
+        brief: bool = False,
         check_lease: Callable[[], None] | None = None,
     ) -> bytes:
         def effect() -> bytes:
