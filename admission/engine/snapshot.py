@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from admission.engine.nodes.demand import Typical
+from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import NodeTable
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.plan import Plan
@@ -14,7 +15,7 @@ from queues.quota.decayed_usage import NO_PAST, PastUse
 from queues.quota.queue import Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
-from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, HostPort, NodeName, QueueName, Workload, WorkloadKey
 
 
 class Rollback(NamedTuple):
@@ -171,7 +172,7 @@ class Snapshot:
             admissions={
                 id_: each for id_, each in admissions.items() if each.state is not AdmissionState.CLOSED
             },
-            nodes=self.nodes.with_used(self._moved(plan)),
+            nodes=self.nodes.with_used(self._moved(plan)).with_ports(self._ports_after(plan)),
             pending={
                 key: workload
                 for key, workload in pending.items()
@@ -195,6 +196,23 @@ class Snapshot:
             "started": tuple(number for number in self.started if number not in plan.starts),
             "ready": tuple(number for number in self.ready if number not in plan.ready),
             "unbooked": tuple(each for each in self.unbooked if each.workload not in adopted),
+        }
+
+    def _ports_after(self, plan: Plan) -> dict[NodeName, tuple[HostPort, ...]]:
+        """Host ports that are taken when the plan is committed. Adopted pods have theirs already."""
+        taken = {node: set(ports) for node, ports in self.nodes.ports.items()}
+        for free in plan.frees:
+            admission = self.admissions[free.admission]
+            if (workload := self.holders.get(admission.workload)) is not None:
+                for each in ports_of(workload, [admission.seats[index] for index in free.seats]):
+                    taken.get(each.node, set()).difference_update(each.ports)
+        for admit in plan.admits:
+            for each in ports_of(self.pending[admit.workload], admit.seats):
+                taken.setdefault(each.node, set()).update(each.ports)
+        return {
+            node: tuple(sorted(ports, key=lambda port: (port.port, port.protocol, port.ip)))
+            for node, ports in sorted(taken.items())
+            if ports
         }
 
     def _moved(self, plan: Plan) -> dict[NodeName, Resources]:
