@@ -102,12 +102,14 @@ def _jobs(of: str) -> str:
 
 def _rules(options: PolicyOptions) -> list[Document]:
     released, copied = label(RELEASED), f"({_copied(options)})"
+    # What the mutating policies make of every pod that they see. They see none with the value "true".
+    made_to_wait = f"(variables.gated && {released} == 'false')"
     copier = by_job_controller(options)
     return [
         rule(
-            f"!({CREATED}) || {released} == '' || variables.gated || {copied}",
-            f"'Pod with label {RELEASED}: found \"' + {released} + '\" and no scheduling gate, created by '"
-            f" + {WHO} + '; expected no such label, which only Muster writes."
+            f"!({CREATED}) || {released} == '' || {made_to_wait} || {copied}",
+            f"'Pod with label {RELEASED}: found \"' + {released} + '\", created by ' + {WHO}"
+            f" + '; expected no such label, which only Muster writes."
             f" Remove it and name a queue by label {QUEUE_LABEL}.'",
         ),
         rule(

@@ -12,9 +12,17 @@ import yaml
 from admission.kube.client.client import Client
 from admission.kube.install.rbac import people
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import CRDS, NAMESPACES, ROLE_BINDINGS, ApiResource, Document
+from queues.api.api_resources import (
+    CRDS,
+    NAMESPACES,
+    POD_GROUPS,
+    ROLE_BINDINGS,
+    VOLCANO_JOBS,
+    ApiResource,
+    Document,
+)
 from queues.errors import ApiError
-from tests.kube.support.cluster_objects import applied, becomes, exists
+from tests.kube.support.cluster_objects import applied, becomes, exists, pod
 from tests.kube.support.guarded_namespace import MUSTER
 
 EDITOR = "erin"
@@ -94,12 +102,18 @@ async def _define_volcanos_kinds(admin: Client) -> None:
 
 async def _may_edit(place: EditedNamespace) -> bool:
     """Kubernetes adds Muster's rights to ``edit`` by itself; policies know new kinds a few seconds later."""
-    group = {"metadata": {"name": "probe"}, "spec": {"minMember": 1}}
-    path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{place.name}/podgroups"
+    task = {"name": "main", "replicas": 1, "template": {"spec": pod("")["spec"]}}
+    probes = (
+        (POD_GROUPS, {"minMember": 1}),
+        (VOLCANO_JOBS, {"minAvailable": 1, "tasks": [task]}),
+    )
     try:
-        answer = await place.editor.create(
-            path, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", **group}, dry_run=True
-        )
+        for kind, spec in probes:
+            answer = await place.editor.create(
+                kind.path(place.name), kind.document("probe", place.name, spec=spec), dry_run=True
+            )
+            if b"muster.dev/user" not in answer:
+                return False
     except ApiError:
         return False
-    return b"muster.dev/user" in answer
+    return True

@@ -171,6 +171,20 @@ CREATIONS = [
         ONLY_MUSTER,
         HIDDEN,
     ),
+    Creation(
+        "a released pod with Muster's gate",
+        PODS,
+        bare({"labels": RELEASED}, schedulingGates=GATE),
+        ONLY_MUSTER,
+        HIDDEN,
+    ),
+    Creation(
+        "a released pod with Muster's gate in a queue, for Volcano's scheduler",
+        PODS,
+        bare({"labels": {**RELEASED, **QUEUED}}, schedulingGates=GATE, schedulerName="volcano"),
+        ONLY_MUSTER,
+        HIDDEN,
+    ),
     Creation("a signed pod", PODS, bare({"annotations": SIGNED}), ONLY_MUSTER, HIDDEN),
     Creation("a pod of bob's outside", PODS, bare({"annotations": BOB}), ONLY_MUSTER, (PLAIN,)),
     Creation(
