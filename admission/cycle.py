@@ -266,11 +266,12 @@ class Cycle:
                 if (by := evict.facts.get("for")) is not None
             },
         )
+        # In the order in which the ledger has taken it: what is evicted with the plan counts beside what got ready.
         ready = frozenset(plan.ready)
+        world.put_ready({admission.workload for admission in applied.admissions if admission.id in ready})
         lost = ((world.admissions[evict.admission].workload, evict) for evict in applied.evicted)
         for key, setback in setbacks_of(lost).items():
             world.put_setback(key, setback, plan.now)
-        world.put_ready({admission.workload for admission in applied.admissions if admission.id in ready})
         for job in applied.jobs:
             world.put_job(job.key, job.new)
         changed = {**reasons.changed, **applied.dropped}

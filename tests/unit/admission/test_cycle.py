@@ -6,13 +6,18 @@ from typing import Any
 import pytest
 
 from admission import intake
+from admission.apply import Applied, Reasons
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
 from admission.failpoints import armed
 from admission.world.world import World
+from queues.admissions import Admission, AdmissionState
 from queues.errors import DatabaseUnavailable
+from queues.plan import Evict, Plan
+from queues.reason_codes import ReasonCode
 from queues.sql.leadership import Term
+from queues.workload import AdmissionId, QueueName
 from tests.builders.facts import JOB, NOW, job, node, queue, world
 
 
@@ -64,3 +69,30 @@ async def test_what_no_decision_waits_for_puts_no_turn_off(monkeypatch: pytest.M
     cycle = cycle_over(known, Away())
     assert not await cycle.store_rest()
     assert known.unsaved.described, "it is tried again"
+
+
+async def test_an_eviction_counts_though_other_pods_of_the_workload_got_ready_in_the_same_turn() -> None:
+    """As in the ledger, which is told first what got ready."""
+
+    def admission(number: int, state: AdmissionState) -> Admission:
+        about = {
+            "namespace": "ml",
+            "name": "group",
+            "queue": QueueName("team"),
+            "priority": 0,
+            "opened_at": NOW,
+        }
+        return Admission(id=AdmissionId(number), workload=JOB, seats=(), state=state, **about)
+
+    known = world([job(1)], arrivals={JOB: 1})
+    evict = Evict(admission=AdmissionId(2), code=ReasonCode.REFUSED, message="refused", not_before=NOW + 60)
+    plan = Plan(now=NOW, ledger_seq=0, ready=(AdmissionId(1),), evicts=(evict,))
+    applied = Applied(
+        ledger_seq=1,
+        admissions=(admission(1, AdmissionState.OPEN), admission(2, AdmissionState.EVICTING)),
+        evicted=(evict,),
+    )
+
+    await cycle_over(known, Away())._update_world(applied, plan, Reasons())
+
+    assert known.setbacks[JOB].rollbacks == 1
