@@ -83,12 +83,13 @@ class FakePodApi:
         if (change := self.meanwhile) is not None:
             self.meanwhile = None
             change()
-        meta = self.cluster.named(*_named(path))["metadata"]
+        pod = self.cluster.named(*_named(path))
+        meta = pod["metadata"]
         if meta["uid"] != uid or resource_version not in (None, meta["resourceVersion"]):
             raise Conflict(method="DELETE", path=path, status=409, reason="precondition", code="Conflict")
         self.cluster.delete_pod(uid, grace=grace)
         self._lose("DELETE")
-        return b"{}"
+        return json.dumps(pod).encode()
 
     def _ask(self, method: str, check_lease: Callable[[], None] | None = None) -> None:
         if check_lease is not None:

@@ -126,11 +126,12 @@ class ModelApiServer:
         check_lease: Callable[[], None] | None = None,
     ) -> bytes:
         def effect() -> bytes:
-            meta = self.cluster.named(*_named(path))["metadata"]
+            pod = self.cluster.named(*_named(path))
+            meta = pod["metadata"]
             if meta["uid"] != uid or resource_version not in (None, meta["resourceVersion"]):
                 raise Conflict(method="DELETE", path=path, status=409, reason="precondition", code="Conflict")
             self.cluster.delete_pod(uid, grace=grace)
-            return b"{}"
+            return json.dumps(pod).encode()
 
         return await self._send("DELETE", path, effect, check_lease)
 

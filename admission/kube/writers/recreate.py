@@ -7,9 +7,13 @@ next leader goes on from the intent and from what the cluster shows:
 
     intent  pod            next
     no      there          GET it, store the intent
-    yes     there          GET it again: unchanged → delete it, at just this version
+    yes     there          GET it again: unchanged → delete it, at just this version; changed → store it anew, once
     yes     gone           make it again; a pod that has its name already wins
     yes     made again     forget the intent
+
+No pod keeps itself by changing all the time: a later state is stored once, and its version counts for one attempt.
+Then it is deleted whatever has changed, and made again as it was when it was stored. What ended in that instant is seen
+by the answer to its deletion, and is not made again; an eviction has no such answer.
 
 A pod that kube-scheduler preempts is lost to its gang too: the world makes the intent, before the pod is gone. A pod
 that a user deletes is not made again. That is certain as long as this process has not yet asked for the
@@ -20,7 +24,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from admission.facts import Change, FactKind, PodFact
 from admission.kube.client.client import Client
@@ -95,6 +99,10 @@ class RecreationWriter:
         self.handed_in: dict[str, Recreation | None] = {}
         #: Pods with an intent stored by this process and a deletion not asked for yet: a user may delete them.
         self._not_deleted: set[str] = set()
+        #: Pods of which a later state was stored since their deletion was last answered: it counts, whatever follows.
+        self._stored_anew: set[str] = set()
+        #: Pods that changed between the last GET and a deletion at just that version.
+        self._version_missed: set[str] = set()
         #: Pods that this process made again.
         self._recreated: set[str] = set()
         #: What the API server refuses, for the status of the workload; and of which pod.
@@ -153,10 +161,13 @@ class RecreationWriter:
         self._hand_in(Change(FactKind.RECREATION, uid, intent))
 
     def _prune(self) -> None:
-        if len(self._recreated) + len(self._not_deleted) > _MANY:
+        restless = len(self._stored_anew) + len(self._version_missed)
+        if len(self._recreated) + len(self._not_deleted) + restless > _MANY:
             recreations = self.world.recreations
             self._recreated.intersection_update(recreations.stored)
             known = recreations.stored.keys() | recreations.unsaved.keys() | self.handed_in.keys()
+            self._stored_anew &= known
+            self._version_missed &= known
             self._not_deleted = {
                 uid for uid in self._not_deleted if uid in known or self.queue.is_under_way(uid)
             }
@@ -195,12 +206,12 @@ class RecreationWriter:
     # ── the steps ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def _take_back(self, state: WorkloadState, pod: PodFact) -> None:
-        """Store how to make the pod again; once that is done, delete it, if it is still the same."""
+        """Store how to make the pod again; once that is done, delete it, unless it is better stored anew first."""
         path = PODS.path(pod.namespace, pod.name)
         document = json.loads(await self._client.get(path))
         meta = document["metadata"]
         gone = meta["uid"] != pod.uid or "deletionTimestamp" in meta
-        if gone or document.get("status", {}).get("phase") in _ENDED:
+        if gone or _phase(document) in _ENDED:
             self.queue.expect(pod.uid, _DELETION)  # the informer is about to show it
             return
         intent = Recreation(
@@ -214,35 +225,53 @@ class RecreationWriter:
         known = self.world.recreations.stored.get(pod.uid)
         if known is None:
             self._not_deleted.add(pod.uid)
-        if known != intent:
             self._keep(pod.uid, intent)
-            return
+        elif known != intent and pod.uid not in self._stored_anew:
+            self._stored_anew.add(pod.uid)
+            self._keep(pod.uid, intent)
+        else:
+            await self._delete(pod, known, meta["resourceVersion"])
+
+    async def _delete(self, pod: PodFact, intent: Recreation, version: str) -> None:
+        """Delete a pod with a stored intent: at this version, or at any if that has failed before."""
 
         def check() -> None:
             self._check_lease()
-            now = self.world.states.get(state.key)
+            now = self.world.states.get(intent.workload)
             if now is None or all(each.uid != pod.uid for each in now.to_recreate):
                 raise UnwantedWrite
 
         self._failpoint("recreation-stored")
         try:
-            await self._remove(pod, meta["resourceVersion"], check)
-        except ApiUnavailable:
-            self._not_deleted.discard(pod.uid)  # the deletion may well have been carried out
+            answer = await self._remove(pod, None if pod.uid in self._version_missed else version, check)
+        except Conflict:
+            self._version_missed.add(pod.uid)
+            raise
+        except ApiError as error:
+            if isinstance(error, ApiUnavailable):
+                self._not_deleted.discard(pod.uid)  # the deletion may well have been carried out
+            self._stored_anew.discard(pod.uid)
             raise
         self._not_deleted.discard(pod.uid)
+        self._stored_anew.discard(pod.uid)
+        self._version_missed.discard(pod.uid)
         self.queue.expect(pod.uid, _DELETION)
         self._failpoint("pod-removed")
+        if _phase(json.loads(answer)) in _ENDED:
+            self._forget(intent, "it has ended by itself")
 
-    async def _remove(self, pod: PodFact, version: str, check: Callable[[], None]) -> None:
-        """Remove a pod if it still is this version of it: as its budgets allow, if it is evicted."""
+    async def _remove(self, pod: PodFact, version: str | None, check: Callable[[], None]) -> bytes:
+        """Remove a pod if it still is this version of it (None: any): as its budgets allow, if it is evicted.
+
+        The answer of a deletion is the pod as it was then, that of an eviction is not.
+        """
         path = PODS.path(pod.namespace, pod.name)
         node_is_gone = pod.node is not None and pod.node not in self.world.node_inventory.nodes
         admission = self.world.admission_index.admission_of(pod)
         if admission is not None and admission.asks_budgets() and not node_is_gone:
             await evict(self._client, path, uid=pod.uid, resource_version=version, check_lease=check)
-            return
-        await self._client.delete(
+            return b"{}"
+        return await self._client.delete(
             path,
             uid=pod.uid,
             resource_version=version,
@@ -322,3 +351,9 @@ class RecreationWriter:
         if self._refused.get(key) == uid:
             del self._refused[key]
             self.problems.pop(key, None)
+
+
+def _phase(answer: dict[str, Any]) -> str:
+    """The phase of a pod; "" if the answer is none."""
+    status = answer.get("status")
+    return str(status.get("phase", "")) if isinstance(status, dict) else ""

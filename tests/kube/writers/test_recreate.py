@@ -1,5 +1,6 @@
 """Pods without an owner that go back: stored, deleted, made again; nobody twice, and nobody who is not wanted."""
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any, cast
@@ -191,6 +192,55 @@ async def test_a_pod_that_changed_meanwhile_is_stored_anew_before_it_is_deleted(
     assert again is not None
     assert again["metadata"]["labels"]["late"] == "yes"
     assert recreations.api.requests.count("DELETE") == 3
+    await recreations.recreate.queue.stop()
+
+
+@pytest.mark.parametrize("during", [("turns",), ("deletions",), ("turns", "deletions")])
+async def test_a_pod_that_changes_all_the_time_is_deleted_and_made_again_as_it_was_once(
+    recreations: Recreations, during: tuple[str, ...]
+) -> None:
+    uid, ticks = recreations.old[0], itertools.count()
+
+    def change() -> None:
+        if uid in recreations.cluster.objects["pods"]:
+            recreations.cluster.change("pods", uid, {"metadata": {"annotations": {"tick": str(next(ticks))}}})
+
+    change()
+
+    def done() -> bool:
+        if "turns" in during:
+            change()
+        if "deletions" in during:
+            recreations.api.meanwhile = change
+        return recreations.all_again()
+
+    await recreations.turns(done, "both pods to be there again")
+    again = recreations.pod("a")
+    assert again is not None
+    assert int(again["metadata"]["annotations"]["tick"]) < next(ticks)
+    assert recreations.api.requests.count("DELETE") <= 4
+    await recreations.recreate.queue.stop()
+
+
+async def test_a_pod_that_changes_and_ends_right_before_its_deletion_is_not_made_again(
+    recreations: Recreations,
+) -> None:
+    uid = recreations.old[0]
+
+    def end() -> None:
+        recreations.cluster.change("pods", uid, {"status": {"phase": "Succeeded"}})
+
+    def change() -> None:
+        recreations.cluster.change("pods", uid, {"metadata": {"labels": {"late": "yes"}}})
+
+    def done() -> bool:
+        if uid in recreations.stored and "late" in recreations.stored[uid].manifest:
+            recreations.api.meanwhile = end
+        return recreations.again("b") and not recreations.stored
+
+    recreations.api.meanwhile = change
+    await recreations.turns(done, "the other pod to be there again")
+    assert recreations.pod("a") is None
     await recreations.recreate.queue.stop()
 
 
