@@ -99,7 +99,7 @@ class Leader(Protocol):
 class ReadApi:
     """The handlers of the application."""
 
-    #: The user who asks. Raises Unauthenticated.
+    #: The user who asks. Raises Unauthenticated and TooBusy.
     authenticate: Callable[[web.Request], Awaitable[Caller]]
     rights: Authorizer
     reader: Reader
@@ -216,10 +216,11 @@ class ReadApi:
     async def _answered(
         self, request: web.Request, answer: Callable[[Caller], Awaitable[bytes]]
     ) -> web.Response:
-        caller = await self.authenticate(request)
-        question = (caller, request.path_qs, FORWARDED in request.headers)
-        async with self.gate.entered(caller.name), asyncio.timeout(_ANSWER_SECONDS):
-            return json_answer(await self.kept.get(question, lambda: answer(caller)))
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            caller = await self.authenticate(request)
+            question = (caller, request.path_qs, FORWARDED in request.headers)
+            async with self.gate.entered(caller.name):
+                return json_answer(await self.kept.get(question, lambda: answer(caller)))
 
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
         """What the user may see. Raises Forbidden: nothing of that namespace."""
