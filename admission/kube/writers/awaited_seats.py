@@ -2,8 +2,9 @@
 
 A write that brings a pod to a seat (a pod is created or released, a Job is resumed) counts from the moment at which it
 is queued until the informer shows its effect. It counts no longer if it was cancelled before it was sent, or if the
-API server refused it. A write without an answer may have been carried out, and may still be: the API server works on a
-request for up to a minute (``--request-timeout``). When that time is over the writer asks for the object itself.
+API server refused it. A write without an answer, also one that was cancelled on its way, may have been carried out, and
+may still be: the API server works on a request for up to a minute (``--request-timeout``). When that time is over the
+writer asks for the object itself.
 """
 
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Set
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.workloads.inputs import SeatIndices
-from queues.errors import ApiError, ApiUnavailable
+from queues.errors import ApiError, ApiUnavailable, Fenced
 from queues.workload import AdmissionId, WorkloadKey
 
 #: Seconds after its last request in which an object may still change by it; then the object itself is asked for.
@@ -44,8 +45,8 @@ class AwaitedWrite:
         """The answer of a request that says when it is sent (``in_flight``). Raises what it raises."""
         try:
             answer = await request
-        except ApiError as error:
-            if may_have_happened(error):
+        except BaseException as error:
+            if self.in_flight and may_have_happened(error):
                 self.since = now()
             raise
         else:
@@ -143,9 +144,14 @@ class AwaitedSeats:
         self._writes.pop(key, None)
 
 
-def may_have_happened(error: ApiError) -> bool:
-    """Whether a write that failed so may have been carried out, now or later."""
-    return isinstance(error, ApiUnavailable) and not error.facts.get("unsent")
+def may_have_happened(error: BaseException) -> bool:
+    """Whether a write that was sent and ended so may have been carried out, now or later.
+
+    One that is cancelled, or that a defect ends, is a write without an answer.
+    """
+    if isinstance(error, ApiUnavailable):
+        return not error.facts.get("unsent")
+    return not isinstance(error, ApiError | UnwantedWrite | Fenced)
 
 
 def _union(one: SeatIndices, other: SeatIndices) -> SeatIndices:

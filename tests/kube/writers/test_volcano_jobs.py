@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 
 from admission.facts import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
-from admission.volcano_jobs.job import read_job
+from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.state import Phase
 from deploy.local.cluster import LocalCluster
 from queues.resources import Resources
@@ -120,6 +120,14 @@ async def test_a_pod_that_was_seen_and_went_away_is_made_again_at_once(
     assert (first.created, second.created) == (len(pods), 1)
 
 
+def two_workers() -> JobSpec:
+    """A Job for a server that stores nothing."""
+    document = plain(minAvailable=2)
+    document["metadata"] |= {"namespace": "team", "uid": "uid-1"}
+    document["spec"]["tasks"][0]["replicas"] = 2
+    return read_job(json.dumps(document).encode())
+
+
 async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_once(
     server: FakeApiServer, client: Client
 ) -> None:
@@ -131,10 +139,7 @@ async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_o
             await go_on.wait()
         return web.json_response({})
 
-    document = plain(minAvailable=2)
-    document["metadata"] |= {"namespace": "team", "uid": "uid-1"}
-    document["spec"]["tasks"][0]["replicas"] = 2
-    spec = read_job(json.dumps(document).encode())
+    spec = two_workers()
     everything = work(spec, admitted(spec, ["n1"]))
     made = PodFact(
         uid="a",
@@ -158,6 +163,32 @@ async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_o
     await jobs.stop()
     names = [request.body["metadata"]["name"] for request in server.seen("POST")]
     assert names.count(made.name) == 2, names
+
+
+async def test_a_creation_that_a_defect_cuts_off_on_its_way_may_still_bring_its_pod(
+    server: FakeApiServer, client: Client
+) -> None:
+    arrived, go_on = asyncio.Event(), asyncio.Event()
+
+    async def one_is_held_up(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+        if (await request.json())["metadata"]["name"] == spec.pod_name("worker", 0):
+            await arrived.wait()
+        else:
+            arrived.set()
+            await go_on.wait()
+        return web.json_response({})
+
+    def defect(point: str) -> None:
+        raise ValueError(point)
+
+    spec = two_workers()
+    server.once("POST", one_is_held_up, times=2)
+    jobs = ReportingWriter(client, failpoint=defect)
+    (report,) = await jobs.reconciled([work(spec, admitted(spec, ["n1"]))])
+    assert report.unfinished
+    assert jobs.awaited.of(report.workload) == {AdmissionId(7): {0, 1}}
+    go_on.set()
+    await jobs.stop()
 
 
 async def test_a_stray_of_an_earlier_admission_makes_way(
