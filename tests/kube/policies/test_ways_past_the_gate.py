@@ -13,7 +13,7 @@ import pytest_asyncio
 from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import DAEMON_SETS, JOBS, NAMESPACES, PODS, VOLCANO_JOBS, ApiResource, Document
-from queues.errors import ApiRefused
+from queues.errors import ApiError, ApiRefused
 from tests.kube.support.cluster_objects import becomes
 from tests.kube.support.editors import EDITOR, EditedNamespace, edited_namespaces
 from tests.kube.support.evasion_attempts import (
@@ -118,14 +118,20 @@ async def test_an_editor_changes_nothing_that_starts_a_pod(
     assert change.refused in str(refused.value)
 
 
-async def test_an_editor_binds_no_pod(namespaces: dict[str, EditedNamespace]) -> None:
+async def test_nobody_binds_a_pod_that_waits(
+    guarded_cluster: LocalCluster, namespaces: dict[str, EditedNamespace]
+) -> None:
+    """An editor has no right to. Kubernetes itself refuses it to all who have the right, as long as a gate is there."""
     place = namespaces[GATED]
     made = await place.create(PODS, named(bare()))
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": made["metadata"]["name"]}}
     target = {"target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}}
     path = PODS.path(place.name, made["metadata"]["name"], "binding")
-    with pytest.raises(ApiRefused, match="orbidden"):
+    with pytest.raises(ApiRefused, match='cannot create resource "pods/binding"'):
         await place.editor.create(path, {**binding, **target})
+    async with await Client.connect(guarded_cluster.kubeconfig) as admin:
+        with pytest.raises(ApiError, match="has non-empty [.]spec[.]schedulingGates"):
+            await admin.create(path, {**binding, **target})
 
 
 async def test_nobody_resizes_a_pod_in_a_queue_in_place(
