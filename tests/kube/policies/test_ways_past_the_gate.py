@@ -130,7 +130,7 @@ async def test_nobody_binds_a_pod_that_waits(
     with pytest.raises(ApiRefused, match='cannot create resource "pods/binding"'):
         await place.editor.create(path, {**binding, **target})
     async with await Client.connect(guarded_cluster.kubeconfig) as admin:
-        with pytest.raises(ApiError, match="has non-empty [.]spec[.]schedulingGates"):
+        with pytest.raises(ApiError, match=r"has non-empty [.]spec[.]schedulingGates"):
             await admin.create(path, {**binding, **target})
 
 

@@ -22,7 +22,8 @@ from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.api.api_resources import HYPERNODES, QUEUES, VOLCANO_JOBS
 from queues.errors import ApiRefused
-from tests.kube.support.cluster_objects import becomes
+from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
+from tests.kube.support.guarded_namespace import GATE, QUEUED
 
 NAMESPACE = "muster-system"
 JOBS = VOLCANO_JOBS.path("default")
@@ -369,8 +370,14 @@ async def test_while_no_replica_answers_work_is_accepted_and_waits(running: Runn
     url = f"https://127.0.0.1:{free_port()}"
     await install(running.user, Installation(webhook_url=url), lambda line: None)
     await becomes(lambda: _accepted(running))
-    made = await running.created(JOBS, a_job("alone", queue="nowhere"))
-    assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
+    accepted = await running.created(JOBS, a_job("alone", queue="nowhere"))
+    assert accepted["metadata"]["annotations"]["muster.dev/user"] == "alice"
+
+    await becomes(lambda: exists(running.user, "/api/v1/namespaces/default/serviceaccounts/default"))
+    job = await running.created("/apis/batch/v1/namespaces/default/jobs", batch_job("alone", labels=QUEUED))
+    assert job["spec"]["suspend"] is True
+    gated = await running.created("/api/v1/namespaces/default/pods", pod("alone", labels=QUEUED))
+    assert gated["spec"]["schedulingGates"] == GATE
 
 
 async def _accepted(running: Running) -> bool:

@@ -4,14 +4,30 @@ from dataclasses import replace
 
 import pytest
 
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
 from admission.facts import NamespaceFact, QueueFact
-from admission.reconcile.world_status import WorldStatuses
+from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.world import World
 from queues.plan import Reason
 from queues.quota.queue import QueuePolicy
 from queues.reason_codes import ReasonCode
-from queues.workload import Requirement
-from tests.builders.facts import JOB, NOW, TEAM, admission, gone, job, node, pod, queue, seen, world
+from queues.workload import QueueName, Requirement
+from tests.builders.facts import (
+    JOB,
+    NOW,
+    TEAM,
+    VOLCANO,
+    admission,
+    gone,
+    job,
+    node,
+    pod,
+    queue,
+    seen,
+    volcano_job,
+    world,
+)
 
 GOLD = (Requirement("tier", "In", ("gold",)),)
 
@@ -86,3 +102,36 @@ def test_a_workload_that_waits_is_told_how_much_of_its_priority_counts(
     shown.put_reasons({JOB: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
     _, reason, message = condition_of(shown)
     assert (reason, message) == (ReasonCode.NO_FIT, f"no room{told}")
+
+
+def usable_of(shown: World) -> dict[str, tuple[str, str]]:
+    """What each queue is told about whether it can be used: status and reason."""
+    return {
+        wanted.ref.name: (told.status, told.reason)
+        for wanted in queue_statuses(shown)
+        for told in wanted.conditions
+        if told.type == "Usable"
+    }
+
+
+def test_queues_in_a_stored_cycle_say_so_and_admit_nothing_while_others_go_on() -> None:
+    """The webhook refuses cycles; one that was stored while it was away is what is left."""
+    a, b = QueueName("a"), QueueName("b")
+    queues = [queue(a, parent=b), queue(b, parent=a), queue(TEAM)]
+    in_a_cycle, elsewhere = replace(job(1), queue=a), volcano_job(1)
+    shown = world([*queues, node("n1"), in_a_cycle, elsewhere], arrivals={JOB: 1, VOLCANO: 2})
+    plan, _ = decide(shown.freeze(NOW), Memo())
+    assert [admit.workload for admit in plan.admits] == [VOLCANO]
+    assert plan.reasons[JOB].code == ReasonCode.QUEUE_BROKEN
+    broken = ("False", ReasonCode.QUEUE_BROKEN)
+    assert usable_of(shown) == {"a": broken, "b": broken, "team": ("True", "Usable")}
+    (of_a, *_) = queue_statuses(shown)
+    assert "a → b → a" in of_a.conditions[0].message
+
+    shown.put_reasons(plan.reasons, ())
+    assert condition_of(shown)[:2] == ("False", ReasonCode.QUEUE_BROKEN)
+    shown.observe([seen(queue(b))])
+    shown.refresh(NOW)
+    plan, _ = decide(shown.freeze(NOW), Memo())
+    assert {admit.workload for admit in plan.admits} == {JOB, VOLCANO}
+    assert {status for status, _ in usable_of(shown).values()} == {"True"}
