@@ -73,7 +73,12 @@ def decide(snapshot: Snapshot, memo: Memo, limit: int = SEATS_PER_PLAN) -> tuple
         state.dirty_queues |= admission.dirty_queues
         return plan, _memo(plan, snapshot.now, state)
     until = soonest(
-        state.pending.until(), preempted.until, backfill.until, state.until(), state.parked.until()
+        state.pending.until(),
+        admission.until,
+        preempted.until,
+        backfill.until,
+        state.until(),
+        state.parked.until(),
     )
     return plan, _memo(plan, until, state)
 

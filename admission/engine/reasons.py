@@ -185,6 +185,15 @@ def behind(queue: QueueName, head: str) -> Reason:
     return _reason(ReasonCode.BEHIND, message, queue=queue, head=head)
 
 
+def takes_turns(queue: QueueName, many: int, tried: int, sets: int) -> Reason:
+    """So many workloads of more pod sets than these wait in a queue that only some are tried at a time."""
+    message = (
+        f"{many} workloads of more than {sets} pod sets wait in queue {queue}; {tried} of them are tried at a time,"
+        " others every minute"
+    )
+    return _reason(ReasonCode.TAKES_TURNS, message, queue=queue, waiting=many, tried=tried)
+
+
 def would_delay(head: str, at: int | None) -> Reason:
     """The workload fits, but would delay a gang that has waited longer. No time is named: it changes all the time.
 

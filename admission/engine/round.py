@@ -19,7 +19,7 @@ from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
 from admission.engine.pending.waiting_time import arrival_order
 from admission.engine.placement import gangs
-from admission.engine.placement.need import MissingMembers
+from admission.engine.placement.need import FEW_SETS, MissingMembers
 from admission.engine.plan_limit import PlanLimit
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.snapshot import Snapshot
@@ -32,6 +32,12 @@ from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
+
+#: Classes of many pod sets that are tried in one turn of a queue: where room is scattered, each may take a tenth of a
+#: second to find none, and whoever writes hundreds of them would hold up all other queues.
+_LARGE_TRIED = 2
+#: Seconds after which others of them are tried.
+_LARGE_EVERY = 60
 
 #: Refusals that hold for the class only, whatever the nodes have.
 _OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED)
@@ -57,6 +63,8 @@ class AdmissionRound:
     dirty_classes: dict[WorkloadClass, None] = field(default_factory=dict)
     #: Queues with another use than in the last turn, as known when the turn began.
     dirty_queues: set[QueueName] = field(default_factory=set)
+    #: The second at which other classes are tried; None: all are tried now.
+    until: int | None = None
 
     @property
     def pending(self) -> PendingWorkloads:
@@ -119,6 +127,7 @@ class AdmissionRound:
     def try_all(self, backfill: Backfill) -> None:
         """Try head after head, outside of what is reserved, as long as the plan holds more admissions."""
         lined_up, screened_out = self._lined_up()
+        lined_up, left_out = self._in_turns(lined_up)
         users = self.users = self.state.users.copy()
         line = Line(
             self.trial.usage,
@@ -148,8 +157,8 @@ class AdmissionRound:
             if each.class_queue.taken:
                 each.answer = None
                 self.state.parked.wake(each)
-        self.state.tried_classes = lined_up
-        self.dirty_classes |= dict.fromkeys(lined_up)
+        self.state.tried_classes = [*lined_up, *left_out]
+        self.dirty_classes |= dict.fromkeys(self.state.tried_classes)
 
     def _admit(self, admit: Admit) -> None:
         self.admits.append(admit)
@@ -173,6 +182,25 @@ class AdmissionRound:
                 lined_up += classes
                 screened_out += [each for each in classes if each.screened_out() is not None]
         return lined_up, screened_out
+
+    def _in_turns(self, lined_up: Sequence[WorkloadClass]) -> tuple[list[WorkloadClass], list[WorkloadClass]]:
+        """Classes that are tried, and those of many pod sets that are left out now: by queue they take turns."""
+        large: dict[QueueName, list[WorkloadClass]] = {}
+        for each in lined_up:
+            if len(each.placement_class.workload.pod_sets) > FEW_SETS:
+                large.setdefault(each.queue, []).append(each)
+        left_out: dict[WorkloadClass, None] = {}
+        for queue, classes in large.items():
+            many = len(classes)
+            if many > _LARGE_TRIED and not self.pending.is_strict(queue):
+                classes.sort(key=lambda each: each.class_queue.first())
+                first = self.now // _LARGE_EVERY * _LARGE_TRIED % many
+                later = (classes[first:] + classes[:first])[_LARGE_TRIED:]
+                left_out |= dict.fromkeys(later)
+                reason = reasons.takes_turns(queue, many, _LARGE_TRIED, FEW_SETS)
+                self.refusals |= dict.fromkeys(later, reason)
+                self.until = self.now - self.now % _LARGE_EVERY + _LARGE_EVERY
+        return [each for each in lined_up if each not in left_out], list(left_out)
 
     def _in_strict_order(self, queue: QueueName) -> list[WorkloadClass]:
         """Classes of a strict queue with members that were not admitted, by their heads."""

@@ -14,7 +14,14 @@ from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import common_domains
 from admission.engine.placement.domains import not_in_one_domain, renumber, unknown_level
 from admission.engine.placement.flavors import quota_hit, seat
-from admission.engine.placement.need import MissingMembers, group_of, member_charges, minimum_choices, parts
+from admission.engine.placement.need import (
+    FEW_SETS,
+    MissingMembers,
+    group_of,
+    member_charges,
+    minimum_choices,
+    parts,
+)
 from admission.engine.placement.pod_set import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
@@ -88,6 +95,7 @@ def _all_groups(
     """Groups in the order written, else the hardest first; a group that finds no place is then moved to the front."""
     answer: list[Seat] | Reason = []
     mark = trial.mark()
+    moves = _MOVES if len(groups) <= FEW_SETS else 0
     for hardest in (False, True):
         order = _hardest_first(groups, trial) if hardest else list(groups)
         before = set[int]()
@@ -98,7 +106,7 @@ def _all_groups(
             trial.undo(mark)
             if len(groups) == 1 or not _enough_for_all(groups, trial, inside):
                 return answer
-            if stopped == 0 or id(order[stopped]) in before or len(before) == _MOVES:
+            if stopped == 0 or id(order[stopped]) in before or len(before) == moves:
                 break
             before.add(id(order[stopped]))
             order = [order[stopped], *order[:stopped], *order[stopped + 1 :]]

@@ -3,11 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Final
 
 from queues.admissions import Seat
 from queues.quota.accounts import Account, flavor_charges, pod_charges
 from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes, total
 from queues.workload import NO_FLAVOR, NodeName, PodSet, Workload
+
+#: Pod sets of a gang for which orders and choices of members are tried one after another; with more, few of them:
+#: each costs as much as the gang has sets.
+FEW_SETS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +72,7 @@ def missing_members(workload: Workload, seats: Sequence[Seat]) -> MissingMembers
 def minimum_choices(workload: Workload, need: MissingMembers) -> list[Mapping[str, tuple[int, ...]]]:
     """Choices of ordinals that complete the gang: ``minimum`` first, then with more of each other pod set.
 
-    What the sets' own minimums require is in all of them. Empty: the gang is complete.
+    What the sets' own minimums require is in all of them. Empty: the gang is complete. At most two of many sets.
     """
     choices = [need.minimum] if need.minimum else []
     count = sum(len(ordinals) for ordinals in need.minimum.values())
@@ -76,6 +81,7 @@ def minimum_choices(workload: Workload, need: MissingMembers) -> list[Mapping[st
     groups: dict[tuple[bool, str], list[PodSet]] = {}
     for pods in workload.pod_sets:
         groups.setdefault(group_of(pods), []).append(pods)
+    most = len(groups) + 1 if len(groups) <= FEW_SETS else 2
     for first in groups.values():
         # Sets that go together are in the order in which they are written: no workers without their leader.
         sets = [*first, *(pods for pods in workload.pod_sets if pods not in first)]
@@ -91,6 +97,8 @@ def minimum_choices(workload: Workload, need: MissingMembers) -> list[Mapping[st
         }
         if choice not in choices:
             choices.append(choice)
+            if len(choices) == most:
+                break
     return choices
 
 
