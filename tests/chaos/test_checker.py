@@ -32,10 +32,10 @@ from tests.builders.chaos_history import (
     workload,
     written_by,
 )
-from tests.chaos.checker import books, ending, gangs, leaders, pods
+from tests.chaos.checker import books, ending, gangs, leaders, pods, reasons
 from tests.chaos.checker.checker import CHECKS, breaches
 from tests.chaos.checker.recording import Recording
-from tests.chaos.history import JOB_CONTROLLER, USER, History, LogLine
+from tests.chaos.history import JOB_CONTROLLER, USER, Document, History, LogLine
 from tests.fakes.fake_objects import GPU
 
 Breaking = Callable[[], History]
@@ -426,6 +426,14 @@ def a_queue_is_told_to_use_nothing() -> History:
     return story.history()
 
 
+def a_pod_that_fits_waits_for_a_queue_that_is_there() -> History:
+    return with_row(a_pod_waits_though_it_fits(), "reasons", code="UnknownQueue")
+
+
+def a_pod_waits_behind_nothing() -> History:
+    return with_row(good_story().history(), "reasons", code="Behind")
+
+
 def a_lease_is_taken_early_by_a_clock_that_was_set_back() -> History:
     story = good_story()
     story.commit(("leases", lease(1, LEADER, 0.5), lease(2, "replica-2", 70.0)), writer="replica-2")
@@ -489,12 +497,38 @@ BROKEN = (
     (ending.statuses_are_true_at_the_end, a_pod_that_waits_is_told_nothing),
     (ending.statuses_are_true_at_the_end, a_job_is_told_to_run_more_pods_than_it_does),
     (ending.statuses_are_true_at_the_end, a_queue_is_told_to_use_nothing),
+    (reasons.stored_reasons_are_true_at_the_end, a_pod_that_fits_waits_for_a_queue_that_is_there),
+    (reasons.stored_reasons_are_true_at_the_end, a_pod_waits_behind_nothing),
 )
 
 
 @pytest.mark.parametrize(("check", "story"), BROKEN, ids=lambda each: each.__name__)
 def test_a_check_finds_its_breach(check: Callable[[Recording], object], story: Breaking) -> None:
     assert list(check(Recording(story())))
+
+
+@pytest.mark.parametrize("code", sorted(reasons.NOT_OF_ROOM - {"InvalidSpec"}))
+def test_no_reason_excuses_a_pod_of_which_it_is_not_true(code: str) -> None:
+    found = breaches(with_row(a_pod_waits_though_it_fits(), "reasons", code=code))
+    assert [breach.law for breach in found if code in breach.what], found
+
+
+@pytest.mark.parametrize(
+    ("code", "edit"),
+    [
+        ("QueuePaused", lambda queue: queue["spec"].update(policy={"paused": True})),
+        ("QueueClosed", lambda queue: queue.update(status={"state": "Closed"})),
+        ("QueueBroken", lambda queue: queue["spec"].update(deserved={GPU: "5"}, capability={GPU: "4"})),
+        ("QueueBroken", lambda queue: queue["spec"].update(parent="gone")),
+        ("GangTooLarge", lambda queue: queue["spec"].update(access={"maxGang": 1})),
+        ("UnknownQueue", lambda queue: queue["metadata"].update(name="renamed")),
+    ],
+)
+def test_a_reason_that_is_true_is_no_breach(code: str, edit: Callable[[Document], object]) -> None:
+    story = good_story()
+    story.change(f"uid-{QUEUE}", "queues", USER, edit)
+    history = with_row(story.history(), "reasons", code=code)
+    assert not list(reasons.stored_reasons_are_true_at_the_end(Recording(history)))
 
 
 def test_a_history_is_read_as_it_was_written(tmp_path) -> None:

@@ -37,6 +37,7 @@ from tests.chaos.checker.pods import (
     what_succeeded_never_runs_again,
     what_users_write_stays,
 )
+from tests.chaos.checker.reasons import stored_reasons_are_true_at_the_end
 from tests.chaos.checker.recording import Recording
 from tests.chaos.history import History
 
@@ -71,6 +72,7 @@ CHECKS: Final = (
     every_gang_that_fits_is_admitted,
     what_is_stored_is_true_at_the_end,
     statuses_are_true_at_the_end,
+    stored_reasons_are_true_at_the_end,
 )
 
 

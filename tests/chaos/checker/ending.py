@@ -18,6 +18,7 @@ from tests.chaos.checker.objects import (
     requests_of,
     takes_pods,
 )
+from tests.chaos.checker.reasons import NOT_OF_ROOM
 from tests.chaos.checker.recording import OVER, Recording, is_replica, minimum_of, state_of
 
 #: Lines of the log that tell of a defect, whatever the faults were.
@@ -109,27 +110,6 @@ def _names(pod: PodLife, admission: Admission) -> bool:
 
 # ── gangs that fit ──────────────────────────────────────────────────────────────────────────────────────────────
 
-#: Reasons to wait that have nothing to do with room and limits.
-_OTHER_REASONS: Final = (
-    "Behind",
-    "GangTooLarge",
-    "InvalidSpec",
-    "NotAllowed",
-    "NotEnoughPods",
-    "NotGated",
-    "NotItsPod",
-    "OtherGates",
-    "PendingLimit",
-    "PodGroupMissing",
-    "QueueBroken",
-    "QueueClosed",
-    "QueueNotLeaf",
-    "QueuePaused",
-    "Reserved",
-    "UnknownLevel",
-    "UnknownPriorityClass",
-    "UnknownQueue",
-)
 _PLACED: Final = ("nodeSelector", "affinity", "tolerations", "nodeName")
 
 
@@ -146,7 +126,7 @@ def every_gang_that_fits_is_admitted(recording: Recording) -> Iterator[Breach]:
             continue
         reason = end.of("reasons").get(key, {"code": "", "message": "no reason"})
         pods = _smallest_gang(recording, key[0], workload)
-        if reason["code"] in _OTHER_REASONS or not pods:
+        if reason["code"] in NOT_OF_ROOM or not pods:
             continue
         if _all_fit(pods, free) and _has_quota(recording, known["queue"], pods):
             yield Breach(what=f"{workload} waits ({reason['code']}: {reason['message']}) though it fits")
