@@ -79,7 +79,7 @@ def test_negative_and_fractional_gpus_are_refused(sandbox: Sandbox, amount: str)
     others_go_on(sandbox)
 
 
-def test_circular_parents_disable_these_queues_and_no_others(sandbox: Sandbox) -> None:
+def test_parents_in_a_circle_are_refused_and_others_go_on(sandbox: Sandbox) -> None:
     sandbox.add_queue()
     first = sandbox.add_queue("a")
     second = sandbox.add_queue("b", parent=first)
