@@ -16,9 +16,7 @@ from queues.api.reading.user_values import LONGEST_MESSAGE, UserValues, shortene
 from queues.errors import ApiError, ApiRefused
 
 #: Labels in which templates of different Jobs differ always: the API server writes the Job's name and uid there.
-_OF_ONE_JOB: Final = frozenset(
-    ("controller-uid", "job-name", names.CONTROLLER_UID, "batch.kubernetes.io/job-name", *names.OWN_NAMES)
-)
+_OF_ONE_JOB: Final = frozenset((*names.CONTROLLER_LABELS, *names.OWN_NAMES))
 #: Fields of a container in which the Jobs of a series differ, and on which no default and no check rests as a rule.
 _OF_ONE_RUN: Final = ("command", "args")
 

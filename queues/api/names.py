@@ -147,6 +147,8 @@ JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 #: Label of the job controller on the pods of a Job: the Job's uid.
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+#: Labels of that controller on the pods of a Job, by today's names and the former: generated selectors match them.
+CONTROLLER_LABELS: Final = (CONTROLLER_UID, "controller-uid", "batch.kubernetes.io/job-name", "job-name")
 
 #: Taint of a node that was shut down for certain (KEP-2268, non-graceful node shutdown).
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"

@@ -18,21 +18,33 @@ from admission.kube.policies.guard_rules import (
     unsigned,
     variable,
 )
-from admission.kube.policies.mutating import PolicyOptions, by_job_controller, has_gate
+from admission.kube.policies.mutating import (
+    CONTROLLER_MANAGER,
+    GARBAGE_COLLECTOR,
+    PolicyOptions,
+    by_job_controller,
+    has_gate,
+)
 from queues.api.api_resources import PODS, Document
 from queues.api.names import (
     ADMISSION_ID,
     BATCH,
     BATCH_VOLCANO,
+    CONTROLLER_LABELS,
     FINALIZER,
     GATE,
     GROUP_ANNOTATION,
     GROUP_ANNOTATION_VOLCANO,
+    JOB_NAME,
     QUEUE_LABEL,
     RELEASED,
+    TASK_INDEX,
+    TASK_SPEC,
     USER,
 )
 
+#: Labels, and annotations, by which a pod is known as one of a Volcano Job.
+_MEMBER_NAMES = (JOB_NAME, TASK_SPEC, TASK_INDEX)
 _VARIABLES = (
     variable("gated", has_gate("object")),
     variable("wasGated", f"oldObject != null && {has_gate('oldObject')}"),
@@ -91,12 +103,12 @@ def _copied(options: PolicyOptions) -> str:
 
 
 def _jobs(of: str) -> str:
-    """Uids of the Jobs, of Kubernetes or of Volcano, that are said to have made the pod: one at most."""
+    """The Jobs, of Kubernetes or of Volcano, that are said to have made the pod: one at most."""
     versions = texts((BATCH, BATCH_VOLCANO))
     return (
         f"{of}.metadata.?ownerReferences.orValue([])"
         f".filter(o, o.?controller.orValue(false) && o.kind == 'Job' && o.apiVersion in {versions})"
-        ".map(o, o.uid)"
+        ".map(o, o.apiVersion + '/' + o.name + '/' + o.uid)"
     )
 
 
@@ -118,12 +130,7 @@ def _rules(options: PolicyOptions) -> list[Document]:
             f" + '; expected none, only Muster writes them. Remove them.'",
         ),
         own_user(unless=copier),
-        rule(
-            f"{copier} || {_jobs('object')} == []"
-            f" || (oldObject != null && {_jobs('object')} == {_jobs('oldObject')})",
-            f"'metadata.ownerReferences: found a Job as controller, written by ' + {WHO}"
-            f" + '; expected none: only the controller of Jobs makes the pods of a Job. Remove it.'",
-        ),
+        *_owner_rules(copier),
         no_system_priority("object.spec", "spec", unless="!variables.gated"),
         rule(
             "!variables.wasGated || variables.gated",
@@ -140,6 +147,36 @@ def _rules(options: PolicyOptions) -> list[Document]:
         *(unchanged("Annotation", key, annotation) for key in (*SIGNS, USER)),
         *_queue_and_group_rules(),
     ]
+
+
+def _owner_rules(copier: str) -> Iterator[Document]:
+    """No pod enters a Job but by its controller, nor leaves it: another one would be made past the Job's admission.
+
+    The garbage collector takes the pods from a Job that is deleted without them; that Job makes no others.
+    """
+    let_be = f"{CREATED} || !{_marked('oldObject')}"
+    same = f"(oldObject != null && {_jobs('object')} == {_jobs('oldObject')})"
+    collector = f"{WHO} in {texts((GARBAGE_COLLECTOR, CONTROLLER_MANAGER))}"
+    yield rule(
+        f"{let_be} || {same} || {_jobs('oldObject')} == [] || {copier} || {collector}",
+        f"'metadata.ownerReferences: found the Job of the pod removed or changed by ' + {WHO}"
+        f" + '; expected it to stay: the Job would make another pod in place of this one."
+        f" Delete the pod, or the Job, with or without its pods.'",
+    )
+    yield rule(
+        f"{copier} || {_jobs('object')} == [] || {same}",
+        f"'metadata.ownerReferences: found a Job as controller, written by ' + {WHO}"
+        f" + '; expected none: only the controller of Jobs makes the pods of a Job. Remove it.'",
+    )
+    for what, keys in (("Label", (*CONTROLLER_LABELS, *_MEMBER_NAMES)), ("Annotation", _MEMBER_NAMES)):
+        field = f"metadata.?{what.lower()}s"
+        same = f"object.{field}[?key].orValue('') == oldObject.{field}[?key].orValue('')"
+        changed = f"{texts(keys)}.filter(key, !({same}))"
+        yield rule(
+            f"{let_be} || {changed} == []",
+            f"'{what} ' + {changed}.join(', ') + ': found written by ' + {WHO}"
+            f" + '; expected it to stay: it tells which Job the pod is of. Leave it as it is.'",
+        )
 
 
 def _queue_and_group_rules() -> Iterator[Document]:

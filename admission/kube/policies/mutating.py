@@ -68,6 +68,8 @@ from queues.api.names import (
 #: ``--use-service-account-credentials``, which is believed for pods of Jobs only.
 JOB_CONTROLLER: Final = "system:serviceaccount:kube-system:job-controller"
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
+#: Takes the owner from what outlives it: ``kubectl delete --cascade=orphan``.
+GARBAGE_COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
 
 _POLICY: Final = POLICIES[0]
 

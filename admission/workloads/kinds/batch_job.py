@@ -44,6 +44,12 @@ from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
 
 
+class WireSelector(WireStruct):
+    """What a Job selects its pods by, beside the labels that are made for it."""
+
+    match_expressions: tuple[msgspec.Raw, ...] | None = None
+
+
 class WireJobSpec(WireStruct):
     """The spec of a batch/v1 Job; the template is decoded where it is needed."""
 
@@ -53,6 +59,7 @@ class WireJobSpec(WireStruct):
     suspend: bool | None = None
     active_deadline_seconds: Int64 | None = None
     manual_selector: bool | None = None
+    selector: WireSelector | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -184,12 +191,18 @@ def _gang(text: str | None, parallelism: int, values: UserValues) -> int:
 
 
 def _own_selector(spec: WireJobSpec) -> Obstacle | None:
-    """The label that tells a Job's pods from others is left out where users select them by labels of their own."""
-    if not spec.manual_selector:
+    """The label that tells a Job's pods from others is left out where users select them by labels of their own.
+
+    A Job that selects its pods by the absence of a label besides loses each to whoever writes that label on it.
+    """
+    if spec.manual_selector:
+        field, found, why = "manualSelector", "true", "a Job's pods are known by the job controller's label"
+    elif spec.selector is not None and spec.selector.match_expressions:
+        found = str(len(spec.selector.match_expressions))
+        field, why = "selector.matchExpressions", "a Job keeps its pods, whatever other labels they get"
+    else:
         return None
-    message = (
-        "spec.manualSelector: found true, expected none: a Job's pods are known by the job controller's label"
-    )
+    message = f"spec.{field}: found {found}, expected none: {why}"
     return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 

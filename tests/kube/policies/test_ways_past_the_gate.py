@@ -21,8 +21,10 @@ from tests.kube.support.evasion_attempts import (
     BOB,
     CHANGES,
     CREATIONS,
+    DIRECTED,
     GATED,
     LET_GO,
+    LOSSES,
     METADATA,
     OFF,
     OWNERS,
@@ -34,6 +36,7 @@ from tests.kube.support.evasion_attempts import (
     bare,
     job,
     labelled,
+    member_of,
     owner,
     volcano_job,
 )
@@ -153,6 +156,75 @@ async def test_nobody_resizes_a_pod_in_a_queue_in_place(
             patch = {"spec": {"containers": containers("32")}}
             with pytest.raises(ApiRefused, match="resources changed in place"):
                 await place.change(PODS, name, patch, subresource="resize", by=admin)
+
+
+# -- whose pods they are --------------------------------------------------------------------------------------
+
+
+@pytest_asyncio.fixture(scope="module")
+async def members(namespaces: dict[str, EditedNamespace]) -> dict[str, tuple[EditedNamespace, str]]:
+    """By the kind of their owner: the namespace and the name of a pod that was released with its Job."""
+    place = namespaces[GATED]
+    made = await place.create(JOBS, named(job()))
+    await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
+    found: list[Any] = []
+
+    async def there() -> bool:
+        found[:] = await place.read(PODS, labelSelector=f"job-name={made['metadata']['name']}")
+        return bool(found)
+
+    await becomes(there)
+    pods = {"Job": found[0]["metadata"]["name"]}
+    made = await place.create(VOLCANO_JOBS, named(volcano_job()))
+    pods["Volcano Job"] = f"{made['metadata']['name']}-main-0"
+    await place.create(PODS, member_of(made), by=place.muster)
+    return {kind: (place, name) for kind, name in pods.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch"),
+    [
+        pytest.param(kind, patch, id=f"{title} of a {kind}")
+        for kind, losses in LOSSES.items()
+        for title, patch in losses.items()
+    ],
+)
+async def test_an_editor_takes_no_pod_from_its_job(
+    members: dict[str, tuple[EditedNamespace, str]], kind: str, patch: Any
+) -> None:
+    """The Job would make another pod in place of it, past its admission."""
+    place, name = members[kind]
+    with pytest.raises(ApiRefused) as refused:
+        await place.change(PODS, name, patch)
+    assert "expected it to stay" in str(refused.value)
+
+
+async def test_an_editor_may_write_other_labels_on_a_pod_of_a_job(
+    members: dict[str, tuple[EditedNamespace, str]],
+) -> None:
+    for place, name in members.values():
+        made = await place.change(PODS, name, labelled("colour", "blue"))
+        assert made["metadata"]["labels"]["colour"] == "blue"
+
+
+async def test_a_job_may_be_deleted_without_its_pods(namespaces: dict[str, EditedNamespace]) -> None:
+    """By `kubectl delete --cascade=orphan`: there is no Job then to make others."""
+    place = namespaces[GATED]
+    name = (await place.create(JOBS, named(job())))["metadata"]["name"]
+    await place.change(JOBS, name, DIRECTED, by=place.muster)
+    found: list[Any] = []
+
+    async def there() -> bool:
+        found[:] = await place.read(PODS, labelSelector=f"job-name={name}")
+        return bool(found)
+
+    async def let_go() -> bool:
+        return await there() and "ownerReferences" not in found[0]["metadata"]
+
+    await becomes(there)
+    await place.editor.delete(JOBS.path(place.name, name), propagation="Orphan")
+    await becomes(let_go)
+    assert len(found) == 1
 
 
 # -- who asked ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from admission.kube.client.client import Client
+from admission.kube.client.client import Client, PatchKind
 from admission.kube.install.rbac import people
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import (
@@ -52,9 +52,10 @@ class EditedNamespace:
         subresource: str | None = None,
         by: Client | None = None,
     ) -> Any:
-        """Merge a patch into an object. Raises ApiError."""
+        """Merge a patch into an object; a list is a JSON patch. Raises ApiError."""
         path = resource.path(self.name, name, subresource)
-        return msgspec.json.decode(await (by or self.editor).patch(path, patch))
+        kind: PatchKind = "json" if isinstance(patch, list) else "merge"
+        return msgspec.json.decode(await (by or self.editor).patch(path, patch, kind=kind))
 
     async def read(self, resource: ApiResource, **query: str) -> list[Any]:
         """Objects of a kind."""

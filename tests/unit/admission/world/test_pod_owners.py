@@ -16,6 +16,7 @@ from tests.builders.facts import (
     job,
     node,
     pod,
+    released,
     seen,
     volcano_job,
     world,
@@ -85,3 +86,12 @@ def test_pods_of_a_job_that_is_gone_are_known_by_what_it_holds() -> None:
     forged = replace(own, uid="b", name="b", namespace="elsewhere")
     known = world([node("n1"), own, forged], [admission(JOB, "n1", started=True)])
     assert [each.uid for each in known.pod_index.of(JOB)] == ["a"]
+
+
+def test_released_pods_that_outlive_their_job_count_as_workloads_of_their_own() -> None:
+    """The Job was deleted without them, and its seats are given back."""
+    left = released("a", None, "n1", queue=TEAM)
+    known = world([node("n1"), left], [admission(JOB, "n1", started=True)])
+    alone = WorkloadKey(WorkloadKind.POD, "a")
+    assert known.states[alone].unbooked is not None, "to be adopted"
+    assert known.states[JOB].ended == {1: {0}}

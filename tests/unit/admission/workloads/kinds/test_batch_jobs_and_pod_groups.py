@@ -203,6 +203,15 @@ def test_a_job_that_selects_its_pods_itself_is_an_obstacle() -> None:
     assert a_job(manualSelector=False).obstacle is None
 
 
+def test_a_job_that_loses_pods_by_other_labels_than_the_job_controllers_is_an_obstacle() -> None:
+    """It would make more pods than its seats, in place of those that somebody labels so that it lets them go."""
+    generated = {"matchLabels": {names.CONTROLLER_UID: "u"}}
+    fact = a_job(selector={**generated, "matchExpressions": [{"key": "colour", "operator": "DoesNotExist"}]})
+    assert fact.obstacle is not None
+    assert "spec.selector.matchExpressions: found 1, expected none" in fact.obstacle.message
+    assert a_job(selector=generated).obstacle is None
+
+
 def test_another_version_of_the_spec_is_news() -> None:
     """The version is what a resume depends on."""
     assert a_job({"generation": 2}) != a_job({"generation": 1})
