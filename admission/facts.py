@@ -492,6 +492,8 @@ class WorkloadFact:
     deleting: bool = False
     #: batch/v1: spec.suspend now.
     suspended: bool = False
+    #: batch/v1: lastTransitionTime (seconds) of the condition Suspended while it is True; 0: it is not.
+    suspended_at: int = 0
     #: batch/v1: spec.parallelism, Volcano: unused.
     parallelism: int = 1
     #: batch/v1: status.active, Volcano: unused.

@@ -60,6 +60,8 @@ class Admission:
     adopted: Mapping[str, int] | None = None
     #: Seconds since the epoch.
     opened_at: int
+    #: When it began to be evicted (seconds since the epoch); 0: it did not.
+    evicted_at: int = 0
     #: Generation of the workload that was admitted.
     generation: str = ""
     #: The user (``muster.dev/user``); "": unknown.

@@ -41,6 +41,9 @@ class Timeouts:
     #: Pods that have been ready together for so long are ready.
     ready_for: int = 30
 
+    #: A Job that leaves its seats and is suspended, while its controller does not tell so, makes no pods any more after
+    #: this. One sync makes up to 500 pods; at the controller's default of 20 requests a second that takes 25.
+    job_sync: int = 120
     #: A workload waits so long at most for what its templates become; 0: it does not wait.
     dry_run: int = 0
 
@@ -86,6 +89,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     policy: QueuePolicy = DEFAULT_POLICY
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
     pod_left_at: int = 0
+    #: ``WorkloadState.stopping_since`` as it was; 0: it was not so in this term.
+    stopping_since: int = 0
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.

@@ -14,11 +14,12 @@ import msgspec
 
 from admission.decode.fields import defect
 from admission.engine.snapshot import Rollback, Unbooked
-from admission.facts import PodFact
+from admission.facts import PodFact, WorkloadFact
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
 from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
+from admission.workloads.kinds.job_syncs import may_make_pods
 from admission.workloads.lost_pods import lost_pods
 from admission.workloads.pod_sets import as_made, elsewhere, enlarged
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
@@ -89,6 +90,9 @@ class WorkloadState:
     awaits_timeout: bool = False
     #: The second from which on the state differs although no input changes; None: it is not known to.
     look_at: int | None = None
+    #: Since when (seconds) a Job that leaves its seats is suspended and has no pod, while its controller may still make
+    #: some; 0: that is not so. Input for the next state.
+    stopping_since: int = 0
     #: Another policy of its queue may make the state another one.
     follows_policy: bool = False
 
@@ -144,8 +148,11 @@ def _held_state(
     avoided = inputs.refusing_nodes | refusing if misplaced else inputs.refusing_nodes
     changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
+    stopping = _stopping_since(inputs, support, now, over=over)
+    stopped_at = stopping + timeouts.job_sync if stopping else None
+    stopped = stopped_at is not None and stopped_at <= now
     for place in seat_maps:
-        if _may_end(inputs, support, place.admission, over):
+        if _may_end(inputs, support, place.admission, over, stopped=stopped):
             # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
             directed = inputs.fact is not None and inputs.fact.directed == place.admission.id
             dead = frozenset[NodeName]() if directed else inputs.dead_nodes | avoided
@@ -208,7 +215,8 @@ def _held_state(
         foreign=extra.foreign,
         ready=readiness.ready,
         awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
-        look_at=min((each for each in (readiness.look_at, untried) if each is not None), default=None),
+        stopping_since=stopping,
+        look_at=_next_look(now, readiness.look_at, untried, stopped_at),
         follows_policy=follows_policy(inputs, seat_maps),
     )
 
@@ -303,12 +311,37 @@ def _left(seat_maps: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[in
     )
 
 
-def _may_end(inputs: WorkloadInputs, support: KindSupport, admission: Admission, over: bool) -> bool:
-    """True if a missing pod proves that no pod will come for its seat."""
+def _may_end(
+    inputs: WorkloadInputs, support: KindSupport, admission: Admission, over: bool, *, stopped: bool
+) -> bool:
+    """True if a missing pod proves that no pod will come for its seat. ``stopped``: by now, no sync of the job
+    controller goes on that may make pods of a Job that is suspended."""
     fact, leaving = inputs.fact, over or admission.state is AdmissionState.EVICTING
     if leaving and support.holding is Holding.SUSPENDED and fact is not None:
-        return fact.finished or fact.deleting or (fact.suspended and fact.active == 0)
+        if fact.finished or fact.deleting:
+            return True
+        return _is_idle(fact) and (stopped or not may_make_pods(fact, admission))
     return True
+
+
+def _is_idle(fact: WorkloadFact) -> bool:
+    return fact.suspended and fact.active == 0
+
+
+def _stopping_since(inputs: WorkloadInputs, support: KindSupport, now: int, *, over: bool) -> int:
+    """Since when a Job that leaves its seats is suspended, though its controller has not told so; 0: that is not so."""
+    fact = inputs.fact
+    if over or fact is None or support.holding is not Holding.SUSPENDED or not _is_idle(fact):
+        return 0
+    leaving = (each for each in inputs.admissions if each.state is AdmissionState.EVICTING)
+    if any(may_make_pods(fact, each) for each in leaving):
+        return inputs.stopping_since or now
+    return 0
+
+
+def _next_look(now: int, *times: int | None) -> int | None:
+    """The first of these that is still to come."""
+    return min((each for each in times if each is not None and each > now), default=None)
 
 
 def _all_bound(place: SeatMap) -> bool:

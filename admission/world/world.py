@@ -38,6 +38,7 @@ from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas
+from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.templates import TemplateIndex
 from admission.world.nodes import NodeInventory
 from admission.world.past_use import UsageHistory
@@ -103,9 +104,7 @@ class World:
         self._defects: dict[WorkloadKey, Exception] = {}
         #: Workloads that a step of the turn fails on.
         self.aside = SetAside()
-        #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
-        self.pod_left_at: dict[WorkloadKey, int] = {}
-        self._lost_a_pod: set[WorkloadKey] = set()
+        self.seen_times = SeenTimes()
         self._dirty: set[WorkloadKey] = set()
         self._awaiting_timeout: set[WorkloadKey] = set()
         self._deadlines = Deadlines()
@@ -168,7 +167,7 @@ class World:
         before, owner = self.pods.get(uid), self.pod_index.owner_of(uid)
         if fact is None:
             if before is not None and before.node is not None and owner is not None:
-                self._lost_a_pod.add(owner)
+                self.seen_times.lose_pod(owner)
             if before is not None and before.admission is not None:
                 self.admission_index.forget_foreign(before.admission)
             if uid in self.recreations.stored:
@@ -412,8 +411,7 @@ class World:
 
         No snapshot is taken before the last step.
         """
-        self.pod_left_at.update(dict.fromkeys(self._lost_a_pod, now))
-        self._lost_a_pod.clear()
+        self.seen_times.tell_time(now)
         self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
         self._dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
         self._dirty |= self.queue_permissions.changed(self._queue_users())
@@ -444,6 +442,7 @@ class World:
             self._drop_state(key)
             return
         self.states[key] = state
+        self.seen_times.note_state(key, state)
         self.unsaved.departed.pop(key, None)
         if state.awaits_timeout:
             self._awaiting_timeout.add(key)
@@ -483,7 +482,7 @@ class World:
             self.pod_outcomes.forget(key)
 
     def _forget_state(self, key: WorkloadKey) -> WorkloadState | None:
-        self.pod_left_at.pop(key, None)
+        self.seen_times.forget(key)
         self.queue_permissions.forget(key)
         self._deadlines.forget(key)
         return self.states.pop(key, None)
@@ -532,7 +531,8 @@ class World:
             outcomes=self.outcomes.get(key, {}),
             job_over=job is not None and job.is_over(),
             setbacks=self.setbacks.get(key, NO_SETBACKS),
-            pod_left_at=self.pod_left_at.get(key, 0),
+            pod_left_at=self.seen_times.pod_left.get(key, 0),
+            stopping_since=self.seen_times.stopping.get(key, 0),
             dead_nodes=dead_nodes,
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),

@@ -27,6 +27,16 @@ from tests.fakes.fake_watch import KINDS, FakeWatch
 
 
 @dataclass(slots=True)
+class JobSync:
+    """What the job controller is about to do for one Job."""
+
+    #: As it was read at the beginning, with the status that is written at the end.
+    job: Document
+    #: Completion indexes of pods that are still to be made; None: of a Job that is not Indexed.
+    missing: list[int | None]
+
+
+@dataclass(slots=True)
 class FakeCluster:
     """All objects, by kind and key (uid, or name where there are no namespaces), and what the watch still owes."""
 
@@ -36,6 +46,8 @@ class FakeCluster:
     watch: FakeWatch = field(default_factory=FakeWatch)
     #: Terminal pods that their batch Job has counted.
     counted: set[str] = field(default_factory=set)
+    #: Syncs of the job controller that are under way, by the Job's uid.
+    syncs: dict[str, JobSync] = field(default_factory=dict)
     #: Names of pods that users made without an owner and still want.
     wanted: set[str] = field(default_factory=set)
     #: Names of those that a user deleted, and that no leader had begun to take back.

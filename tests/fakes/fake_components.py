@@ -3,13 +3,14 @@
 import copy
 
 from queues.api import names
-from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_cluster import FakeCluster, JobSync
 from tests.fakes.fake_objects import ENDED, GPU, Document, gpus_of, index_of, is_up, owner_of, time_text
 from tests.node_affinity import pinned_nodes
 
 
-def control_jobs(cluster: FakeCluster) -> None:
-    """The job controller and the garbage collector look once at everything."""
+def control_jobs(cluster: FakeCluster, most: int = 1000) -> None:
+    """The job controller and the garbage collector look once at everything. ``most``: pods that a sync of the job
+    controller makes until the next look, when it goes on; its Job is not read again before it is over."""
     for pod in list(cluster.objects["pods"].values()):
         owner = owner_of(pod)
         gone = owner is not None and not any(owner in cluster.objects[kind] for kind in ("jobs", "vcjobs"))
@@ -18,46 +19,90 @@ def control_jobs(cluster: FakeCluster) -> None:
         elif pod["spec"].get("nodeName", "") not in {"", *cluster.objects["nodes"]}:
             cluster.delete_pod(pod["metadata"]["uid"], grace=0)
     for uid in list(cluster.objects["jobs"]):
-        _control_job(cluster, uid)
+        sync = cluster.syncs.pop(uid, None) or _begun(cluster, uid)
+        if sync is not None:
+            _go_on(cluster, uid, sync, most)
+    cluster.syncs = {uid: sync for uid, sync in cluster.syncs.items() if uid in cluster.objects["jobs"]}
 
 
-def _control_job(cluster: FakeCluster, uid: str) -> None:
+def _begun(cluster: FakeCluster, uid: str) -> JobSync | None:
+    """A sync of one Job: pods are counted and let go. None: the Job is finished."""
     job = cluster.objects["jobs"][uid]
-    spec, status = job["spec"], copy.deepcopy(job["status"])
-    if any(condition["type"] == "Complete" for condition in status.get("conditions", ())):
-        return
+    if any(condition["type"] == "Complete" for condition in job["status"].get("conditions", ())):
+        return None
     pods = [pod for pod in cluster.objects["pods"].values() if owner_of(pod) == uid]
-    done = set(status.get("done", ()))
-    for pod in pods:
-        if pod["status"]["phase"] in ENDED and pod["metadata"]["uid"] not in cluster.counted:
-            cluster.counted.add(pod["metadata"]["uid"])
-            if pod["status"]["phase"] == "Succeeded":
-                index = index_of(pod)
-                if index not in done or spec["completionMode"] != "Indexed":
-                    status["succeeded"] = status.get("succeeded", 0) + 1
-                done.add(index)
+    done = _count(cluster, uid, pods)
+    job = copy.deepcopy(cluster.objects["jobs"][uid])
+    spec, status = job["spec"], job["status"]
     active = [
         pod
         for pod in pods
         if pod["status"]["phase"] not in ENDED and "deletionTimestamp" not in pod["metadata"]
     ]
     left = spec["completions"] - status.get("succeeded", 0)
-    if left <= 0:
-        status["conditions"] = [{"type": "Complete", "status": "True"}]
     excess = len(active) if spec["suspend"] or left <= 0 else len(active) - min(spec["parallelism"], left)
     for pod in active[len(active) - excess :] if excess > 0 else ():
         cluster.delete_pod(pod["metadata"]["uid"])
         active.remove(pod)
     busy = {index_of(pod) for pod in active} | done
-    for number in range(max(0, -excess) if not spec["suspend"] and left > 0 else 0):
+    missing: list[int | None] = []
+    for _ in range(max(0, -excess) if not spec["suspend"] and left > 0 else 0):
         index = next(index for index in range(spec["completions"]) if index not in busy)
         indexed = spec["completionMode"] == "Indexed"
         busy |= {index} if indexed else set()
-        active.append(_job_pod(cluster, uid, job, index if indexed else None, number))
-    status |= {"active": len(active), "done": sorted(done, key=str)}
-    if spec["completionMode"] == "Indexed":
-        status["completedIndexes"] = ",".join(str(index) for index in sorted(done))
-    cluster.put("jobs", uid, {**job, "status": status}) if status != job["status"] else None
+        missing.append(index if indexed else None)
+    status["conditions"] = _suspension(status.get("conditions", []), suspend=spec["suspend"], now=cluster.now)
+    if left <= 0:
+        status["conditions"] = [{"type": "Complete", "status": "True"}]
+    status["active"] = len(active) + len(missing)
+    return JobSync(job, missing)
+
+
+def _go_on(cluster: FakeCluster, uid: str, sync: JobSync, most: int) -> None:
+    """Pods are made, and the status is written after the last one, unless the Job is another one by then."""
+    for number, index in enumerate(sync.missing[:most]):
+        _job_pod(cluster, uid, sync.job, index, number)
+    del sync.missing[:most]
+    if sync.missing:
+        cluster.syncs[uid] = sync
+        return
+    now_is = cluster.objects["jobs"][uid]
+    if now_is["metadata"]["generation"] == sync.job["metadata"]["generation"]:
+        cluster.change("jobs", uid, {"status": sync.job["status"]})
+
+
+def _count(cluster: FakeCluster, uid: str, pods: list[Document]) -> set[int | None]:
+    """Write how many pods have succeeded; what is done."""
+    job = cluster.objects["jobs"][uid]
+    status = copy.deepcopy(job["status"])
+    done = set(status.get("done", ()))
+    for pod in pods:
+        if pod["status"]["phase"] in ENDED and pod["metadata"]["uid"] not in cluster.counted:
+            cluster.counted.add(pod["metadata"]["uid"])
+            if pod["status"]["phase"] == "Succeeded":
+                index = index_of(pod)
+                if index not in done or job["spec"]["completionMode"] != "Indexed":
+                    status["succeeded"] = status.get("succeeded", 0) + 1
+                done.add(index)
+    status["done"] = sorted(done, key=str)
+    if job["spec"]["completionMode"] == "Indexed":
+        status["completedIndexes"] = ",".join(
+            str(index) for index in sorted(each for each in done if each is not None)
+        )
+    cluster.change("jobs", uid, {"status": status})
+    return done
+
+
+def _suspension(conditions: list[Document], *, suspend: bool, now: int) -> list[Document]:
+    """The conditions of a Job, with that of its suspension."""
+    known = next((each for each in conditions if each["type"] == "Suspended"), None)
+    if (known is not None and known["status"] == str(suspend)) or (known is None and not suspend):
+        return conditions
+    others = [each for each in conditions if each is not known]
+    return [
+        *others,
+        {"type": "Suspended", "status": str(suspend), "lastTransitionTime": time_text(now)},
+    ]
 
 
 def _job_pod(cluster: FakeCluster, uid: str, job: Document, index: int | None, number: int) -> Document:

@@ -182,9 +182,9 @@ class RingUnderFaults(RuleBasedStateMachine):
 
     # ── what everybody does in between ──────────────────────────────────────────────────────────────────────
 
-    @rule()
-    def controllers(self) -> None:
-        control_jobs(self.cluster)
+    @rule(most=st.sampled_from([1, 1000]))
+    def controllers(self, most: int) -> None:
+        control_jobs(self.cluster, most)
 
     @rule()
     def scheduler(self) -> None:

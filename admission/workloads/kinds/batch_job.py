@@ -128,6 +128,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         told=_told(status.conditions),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
+        suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,
         active=status.active or 0,
         obstacle=values.obstacle or problem or _own_selector(spec),
@@ -142,6 +143,11 @@ def job_fact(job: WireJob) -> WorkloadFact:
 def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
     found = condition(conditions, ADMITTED)
     return NO_CONDITION if found is None else one((shortened(found.status), shortened(found.reason or "")))
+
+
+def _suspended_at(conditions: tuple[WireCondition, ...] | None) -> int:
+    found = condition(conditions, "Suspended")
+    return seconds(found.last_transition_time) if found is not None and found.status == "True" else 0
 
 
 @lru_cache(maxsize=4096)

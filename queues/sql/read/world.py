@@ -135,6 +135,7 @@ def _admission(
         state=state,
         adopted=adopted or None,
         opened_at=seconds_of(row.opened_at),
+        evicted_at=0 if row.evicted_at is None else seconds_of(row.evicted_at),
         **attributes(row, "id", "name", "priority", "started", "ready"),
     )
 

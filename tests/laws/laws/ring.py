@@ -28,7 +28,7 @@ async def equals_reloaded(ring: Ring) -> None:
         [_as_seen_before(kept, change) for change in ring.cluster.watch.everything_known()]
     )
     # Only hints, and not stored.
-    fresh.pod_left_at = dict(kept.pod_left_at)
+    fresh.seen_times = deepcopy(kept.seen_times)
     fresh.avoided_nodes = deepcopy(kept.avoided_nodes)
     fresh.larger_pods = kept.larger_pods
     fresh.refresh(now, ring.awaited)

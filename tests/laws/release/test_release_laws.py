@@ -134,9 +134,9 @@ class SlowWrites(RuleBasedStateMachine):
 
     # ── what others do ──────────────────────────────────────────────────────────────────────────────────────────
 
-    @rule()
-    def controllers(self) -> None:
-        self.does(lambda: control_jobs(self.cluster))
+    @rule(most=st.sampled_from([1, 1000]))
+    def controllers(self, most: int) -> None:
+        self.does(lambda: control_jobs(self.cluster, most))
 
     @rule()
     def scheduler(self) -> None:
@@ -265,7 +265,7 @@ def evicted_while(machine: SlowWrites, what: Callable[[], None], afterwards: Cal
         machine.turn(without_pods(), [])
     afterwards()
     machine.arrive(0, 4)
-    machine.controllers()
+    machine.controllers(1000)
     machine.all_is_well(3)
 
 

@@ -36,6 +36,7 @@ from tests.builders.facts import (
 )
 
 ONE = AdmissionId(1)
+SYNC = Timeouts().job_sync
 BARE = WorkloadKey(WorkloadKind.POD, "bare")
 MEMBER = shape_name(gated("any"))
 DEAD = frozenset({NodeName("n1")})
@@ -287,9 +288,47 @@ def test_an_object_that_is_gone_leaves_its_seats_when_its_pods_are_gone() -> Non
 
 def test_a_suspended_job_gives_seats_back_only_when_its_controller_counts_no_pod() -> None:
     leaving = evicting(admission(JOB, "n1"))
-    assert state_of(job(1, suspended=True, active=1), [], [leaving]).ended == {}
+    assert state_of(job(1, suspended=True, suspended_at=NOW, active=1), [], [leaving]).ended == {}
     assert state_of(job(1), [], [leaving]).ended == {}
-    assert {ONE: frozenset({0})} == state_of(job(1, suspended=True), [], [leaving]).ended
+    assert {ONE: frozenset({0})} == state_of(job(1, suspended=True, suspended_at=NOW), [], [leaving]).ended
+
+
+def test_a_suspended_job_keeps_its_seats_while_a_sync_of_its_controller_may_still_make_pods() -> None:
+    # A sync has made two of four, and writes status.active at its end.
+    leaving = evicting(admission(JOB, "n1 n1 n1 n1"))
+    made = [released("a", "main/0", "n1"), released("b", "main/1", "n1")]
+    idle = job(4, suspended=True, directed=ONE, suspended_at=leaving.opened_at - 5)
+    found = state_of(idle, made, [leaving])
+    assert (found.ended, found.stopping_since, found.look_at) == ({}, NOW, NOW + SYNC)
+    later = state_of(idle, made, [leaving], now=NOW + SYNC - 1, stopping_since=NOW)
+    assert (later.ended, later.stopping_since, later.look_at) == ({}, NOW, NOW + SYNC)
+    found = state_of(idle, made, [leaving], now=NOW + SYNC, stopping_since=NOW)
+    assert (found.ended, found.look_at) == ({ONE: frozenset({2, 3})}, None)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [0, NOW - 61, NOW - 60, NOW - 11],
+    ids=["never", "before the opening", "in the second of the opening", "before the eviction"],
+)
+def test_only_a_suspension_told_after_the_eviction_says_that_no_sync_makes_pods(told: int) -> None:
+    leaving = replace(evicting(admission(JOB, "n1")), evicted_at=NOW - 10)
+    assert state_of(job(1, suspended=True, directed=ONE, suspended_at=told), [], [leaving]).ended == {}
+    after = state_of(job(1, suspended=True, directed=ONE, suspended_at=NOW - 10), [], [leaving])
+    assert (after.ended, after.stopping_since) == ({ONE: frozenset({0})}, 0)
+
+
+@pytest.mark.parametrize("directed", [None, AdmissionId(7)], ids=["pod by pod", "for another admission"])
+def test_pods_that_come_up_behind_a_gate_take_no_seat_however_late(directed: AdmissionId | None) -> None:
+    leaving = evicting(admission(JOB, "n1"))
+    found = state_of(job(1, suspended=True, directed=directed), [], [leaving])
+    assert (found.ended, found.stopping_since) == ({ONE: frozenset({0})}, 0)
+
+
+def test_the_wait_for_a_sync_begins_anew_once_the_job_runs_or_counts_pods() -> None:
+    leaving = evicting(admission(JOB, "n1"))
+    for fact in (job(1, directed=ONE), job(1, suspended=True, directed=ONE, active=1)):
+        assert state_of(fact, [], [leaving], stopping_since=NOW - SYNC).stopping_since == 0
 
 
 def test_live_pods_of_closed_admissions_are_strays() -> None:

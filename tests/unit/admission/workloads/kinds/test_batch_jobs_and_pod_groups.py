@@ -95,6 +95,12 @@ def test_a_job_is_finished_when_it_says_so(condition: str, finished: bool) -> No
     assert a_job(status={"conditions": [{"type": condition, "status": "True"}]}).finished is finished
 
 
+@pytest.mark.parametrize(("status", "at"), [("True", 1_767_225_605), ("False", 0)])
+def test_a_job_tells_when_its_controller_suspended_it(status: str, at: int) -> None:
+    told = {"type": "Suspended", "status": status, "lastTransitionTime": "2026-01-01T00:00:05Z"}
+    assert (a_job().suspended_at, a_job(status={"conditions": [told]}).suspended_at) == (0, at)
+
+
 def test_a_released_job_asks_for_what_it_asked_before() -> None:
     """Muster's directions in the template change neither the shape nor the generation."""
     zone = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}

@@ -1,0 +1,27 @@
+"""Whether the job controller may still make pods of a Job that is suspended. Pure.
+
+One sync of the job controller makes up to 500 pods (``MaxPodCreateDeletePerSync``) and reads ``spec.suspend`` at its
+beginning only: it goes on when the Job is suspended meanwhile. Until its end ``status.active`` is what it was before,
+0 at a first start. At the end it writes the whole status at once, also the condition Suspended, with a new
+``lastTransitionTime`` if that changed; the write is refused if the Job was changed meanwhile. Syncs of one Job follow
+each other, so a sync that read that the Job is suspended proves that no earlier one makes pods any more.
+
+Source: ``syncJob``, ``manageJob`` and ``updateJobStatus`` in pkg/controller/job/job_controller.go, Kubernetes 1.36.
+"""
+
+from admission.facts import WorkloadFact
+from queues.admissions import Admission
+
+
+def may_make_pods(fact: WorkloadFact, admission: Admission) -> bool:
+    """Whether a sync may go on that makes pods for the seats of this admission, which is being evicted.
+
+    Only pods of a Job that was resumed with the nodes of the admission count: others come up behind a gate. It was
+    suspended when the admission was opened, so a later transition to True says that a sync found it resumed, and
+    another one suspended again. A transition in the second of the opening may be from before. The first sync of a new
+    Job may come as late as after the opening, so the transition must not be from before the eviction either. True may
+    be the answer for good: syncs that found the Job resumed could not write, because it was suspended again before.
+    """
+    if fact.directed != admission.id:
+        return False
+    return fact.suspended_at <= admission.opened_at or fact.suspended_at < admission.evicted_at
