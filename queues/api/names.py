@@ -149,6 +149,8 @@ COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 #: Labels of that controller on the pods of a Job, by today's names and the former: generated selectors match them.
 CONTROLLER_LABELS: Final = (CONTROLLER_UID, "controller-uid", "batch.kubernetes.io/job-name", "job-name")
+#: Value of ``spec.managedBy`` of Jobs that the job controller of Kubernetes looks after.
+JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 
 #: Taint of a node that was shut down for certain (KEP-2268, non-graceful node shutdown).
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"

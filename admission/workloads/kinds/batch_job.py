@@ -60,6 +60,7 @@ class WireJobSpec(WireStruct):
     active_deadline_seconds: Int64 | None = None
     manual_selector: bool | None = None
     selector: WireSelector | None = None
+    managed_by: str | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -131,7 +132,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,
         active=status.active or 0,
-        obstacle=values.obstacle or problem or _own_selector(spec),
+        obstacle=values.obstacle or problem or _own_selector(spec) or _other_controller(spec),
         indexed=indexed,
         directed=directed_by(template),
         revision=one(JobRevision(meta.generation, existing_paths(template))),
@@ -209,6 +210,18 @@ def _own_selector(spec: WireJobSpec) -> Obstacle | None:
     else:
         return None
     message = f"spec.{field}: found {found}, expected none: {why}"
+    return Obstacle(ReasonCode.INVALID_SPEC, message)
+
+
+def _other_controller(spec: WireJobSpec) -> Obstacle | None:
+    """The job controller leaves Jobs alone that name another one: nobody may make their pods."""
+    if spec.managed_by in (None, names.JOB_CONTROLLER):
+        return None
+    found = excerpt(spec.managed_by)
+    message = (
+        f"spec.managedBy: found {found}, expected none or '{names.JOB_CONTROLLER}': Muster waits for pods that the "
+        "job controller makes. Leave it out, or leave out the queue"
+    )
     return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 

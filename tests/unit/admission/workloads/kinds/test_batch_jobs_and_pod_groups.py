@@ -218,6 +218,16 @@ def test_a_job_that_loses_pods_by_other_labels_than_the_job_controllers_is_an_ob
     assert a_job(selector=generated).obstacle is None
 
 
+def test_a_job_of_another_controller_is_an_obstacle() -> None:
+    """The job controller makes no pods of it, so its seats would be held for ever."""
+    fact = a_job(managedBy="example.com/mine")
+    assert fact.obstacle is not None
+    assert fact.obstacle.code == "InvalidSpec"
+    expected = "spec.managedBy: found 'example.com/mine', expected none or 'kubernetes.io/job-controller'"
+    assert expected in fact.obstacle.message
+    assert a_job(managedBy="kubernetes.io/job-controller").obstacle is None
+
+
 def test_another_version_of_the_spec_is_news() -> None:
     """The version is what a resume depends on."""
     assert a_job({"generation": 2}) != a_job({"generation": 1})
