@@ -1,7 +1,8 @@
 """Whether the pods of a gang get ready in time. If not, it goes back whole, and is held back in the end.
 
 The time (``policy.readyWithin``) runs from the last pod bound, as long as not all pods have been ready together for a
-while: a container that starts and crashes at once is ready for a moment. A gang that was ready is left alone: what
+while: a container that starts and crashes at once is ready for a moment. While no pod of a gang is bound it runs from
+the admission: nobody makes its pods, or nothing binds them. A gang that was ready is left alone: what
 fails then is the matter of its restart policy, and of its owner. Kueue calls it waitForPodsReady (KEP-349), with
 ``backoffLimitCount`` for ``policy.readyBackoffLimit``. Pure.
 """
@@ -28,7 +29,7 @@ _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangReadiness:
-    """How far the gangs of one workload are that started and have not been ready yet."""
+    """How far the gangs of one workload are that have not been ready yet."""
 
     #: Admissions with pods that have been ready together for long enough.
     ready: tuple[AdmissionId, ...] = ()
@@ -41,8 +42,8 @@ class GangReadiness:
 
 
 @dataclass(frozen=True, slots=True)
-class _StartedGang:
-    """An admission with a bound pod in every seat that it had at its start."""
+class _AwaitedGang:
+    """An admission with pods that have not been ready together yet."""
 
     place: SeatMap
     #: In the order of their seats.
@@ -56,8 +57,15 @@ class _StartedGang:
     def ready_since(self) -> int:
         return max(pod.ready_since or 0 for pod in self.place.seated.values())
 
-    def last_bound(self) -> int:
-        return max(self.place.admission.opened_at, *(pod.bound_at for pod in self.place.seated.values()))
+    def begins(self) -> int:
+        """The second from which the time runs."""
+        return max((self.place.admission.opened_at, *(pod.bound_at for pod in self.place.seated.values())))
+
+    def told_late(self, within: int) -> str:
+        """The sentence for people once the time (seconds) is over."""
+        is_bound = any(pod.node is not None for pod in self.place.seated.values())
+        since = "the last one was bound" if is_bound else "the gang got its seats, none was bound"
+        return self.told(f" {duration(within)} after {since}")
 
     def told(self, when: str) -> str:
         """The sentence for people; ``when``: words that say at what time."""
@@ -75,13 +83,15 @@ def gang_readiness(
     """The readiness of the open admissions of a workload, the oldest first, without the seats that end now."""
     # A Job is suspended whole, so members that join it later cannot go back alone.
     judged = places[:1] if support_of(inputs.key).holding is Holding.SUSPENDED else places
-    gangs = [_started_gang(place, inputs) for place in judged if _is_awaited(place)]
+    gangs = [_awaited_gang(place, inputs) for place in judged if _is_awaited(place)]
+    # Where no pod is left, all have succeeded.
+    gangs = [gang for gang in gangs if gang.place.seated or gang.vacant]
     if not gangs:
         return GangReadiness()
     within = inputs.policy.ready_within or 0
-    ready = [gang for gang in gangs if gang.is_ready()]
+    ready = [gang for gang in gangs if gang.is_ready() and gang.place.admission.started]
     unready = [gang for gang in gangs if not gang.is_ready()] if within else []
-    deadlines = {gang.place.admission.id: gang.last_bound() + within for gang in unready}
+    deadlines = {gang.place.admission.id: gang.begins() + within for gang in unready}
     steady = {gang.place.admission.id: gang.ready_since() + timeouts.ready_for for gang in ready}
     late = _late(inputs, places, [gang for gang in unready if deadlines[gang.place.admission.id] <= now])
     rollback_at = timeouts.next_try(inputs.setbacks.rollbacks, now)
@@ -122,15 +132,18 @@ def revision_of(inputs: WorkloadInputs) -> str:
 
 
 def _is_awaited(place: SeatMap) -> bool:
-    return place.admission.started and not place.admission.ready and bool(place.seated)
+    admission = place.admission
+    if admission.ready or not admission.holding():
+        return False
+    return bool(place.seated) or not admission.started
 
 
-def _started_gang(place: SeatMap, inputs: WorkloadInputs) -> _StartedGang:
+def _awaited_gang(place: SeatMap, inputs: WorkloadInputs) -> _AwaitedGang:
     unready = [pod for _, pod in sorted(place.seated.items()) if pod.ready_since is None]
     vacant = place.vacant()
     if vacant:
         vacant = vacant[_succeeded(place, vacant, inputs) :]
-    return _StartedGang(place, unready, len(vacant))
+    return _AwaitedGang(place, unready, len(vacant))
 
 
 def _succeeded(place: SeatMap, vacant: Sequence[int], inputs: WorkloadInputs) -> int:
@@ -144,14 +157,14 @@ def _succeeded(place: SeatMap, vacant: Sequence[int], inputs: WorkloadInputs) ->
 
 
 def _late(
-    inputs: WorkloadInputs, places: Sequence[SeatMap], gangs: Sequence[_StartedGang]
+    inputs: WorkloadInputs, places: Sequence[SeatMap], gangs: Sequence[_AwaitedGang]
 ) -> dict[AdmissionId, Rollback]:
     """Admissions that go back: a gang with all that joined it; else what joined alone."""
     revision, within = revision_of(inputs), inputs.policy.ready_within or 0
     found = {
         gang.place.admission.id: Rollback(
             ReasonCode.NOT_READY,
-            gang.told(f" {duration(within)} after the last one was bound"),
+            gang.told_late(within),
             0,
             revision,
         )
@@ -161,7 +174,7 @@ def _late(
     return found if first is None else {place.admission.id: first for place in places}
 
 
-def _problem(gangs: Iterable[_StartedGang], deadlines: Mapping[AdmissionId, int]) -> Reason | None:
+def _problem(gangs: Iterable[_AwaitedGang], deadlines: Mapping[AdmissionId, int]) -> Reason | None:
     """What is told of a gang with pods that something holds up. A gang that only starts tells nothing."""
     for gang in gangs:
         if any(pod.waits_for for pod in gang.unready):
@@ -174,6 +187,8 @@ def _problem(gangs: Iterable[_StartedGang], deadlines: Mapping[AdmissionId, int]
 def _waits_for(pod: PodFact) -> str:
     if pod.waits_for:
         return pod.waits_for
+    if pod.node is None:
+        return "it is not bound"
     return (
         "its containers are not created" if pod.phase is PodPhase.PENDING else "its containers are not ready"
     )

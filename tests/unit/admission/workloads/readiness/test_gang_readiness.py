@@ -30,7 +30,7 @@ OVER = BOUND + 600
 
 
 def gang(nodes: str = "n1 n2", **facts: Any) -> Admission:
-    return admission(VOLCANO, nodes, started=True, ready=False, **{"opened_at": NOW - 200, **facts})
+    return admission(VOLCANO, nodes, **{"started": True, "ready": False, "opened_at": NOW - 200, **facts})
 
 
 def member(ordinal: int, *, ready: int | None = None, waits_for: str = "", **facts: Any) -> PodFact:
@@ -67,6 +67,33 @@ def test_the_time_runs_from_the_last_pod_bound() -> None:
     late = replace(STUCK, bound_at=BOUND + 50)
     assert not state(READY, late).evictable
     assert state(READY, late, now=OVER + 50).evictable
+
+
+def test_a_gang_whose_pods_nobody_makes_goes_back_so_long_after_it_got_its_seats() -> None:
+    taken = admission(JOB, "n1 n2", opened_at=NOW)
+    assert not (before := state_of(job(2), [], [taken], now=NOW + 599)).evictable
+    assert before.look_at == NOW + 600
+    (rollback,) = state_of(job(2), [], [taken], now=NOW + 600).evictable.values()
+    assert rollback.code == "NotReady"
+    since = "10 min after the gang got its seats, none was bound"
+    assert rollback.message == f"2 of 2 pods not ready {since}: 2 seats without a pod"
+    assert rollback.revision, "it counts as a failure to get ready"
+
+
+def test_pods_that_nothing_binds_are_named_when_their_gang_goes_back() -> None:
+    taken = gang(started=False, opened_at=NOW)
+    waits = [released(f"train-{each}", f"worker/{each}", owner=VOLCANO) for each in range(2)]
+    (rollback,) = state(*waits, now=NOW + 600, taken=taken).evictable.values()
+    assert "none was bound: train-0 (it is not bound) and train-1 (it is not bound)" in rollback.message
+
+
+def test_a_gang_with_a_pod_bound_goes_back_so_long_after_it_if_the_others_never_come() -> None:
+    taken = gang(started=False)
+    assert not state(READY, now=OVER - 1, taken=taken).evictable
+    (rollback,) = state(READY, now=OVER, taken=taken).evictable.values()
+    assert (
+        rollback.message == "1 of 2 pods not ready 10 min after the last one was bound: 1 seat without a pod"
+    )
 
 
 def test_it_is_looked_at_again_when_the_time_is_over() -> None:
