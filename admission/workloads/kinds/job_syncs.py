@@ -18,10 +18,11 @@ def may_make_pods(fact: WorkloadFact, admission: Admission) -> bool:
 
     Only pods of a Job that was resumed with the nodes of the admission count: others come up behind a gate. It was
     suspended when the admission was opened, so a later transition to True says that a sync found it resumed, and
-    another one suspended again. A transition in the second of the opening may be from before. The first sync of a new
-    Job may come as late as after the opening, so the transition must not be from before the eviction either. True may
-    be the answer for good: syncs that found the Job resumed could not write, because it was suspended again before.
+    another one suspended again. The first sync of a new Job may come as late as after the opening, so the transition
+    must not be from before the eviction either. Times are whole seconds; a gang that is evicted in the second of its
+    opening counts as suspended by a transition in that second, which its controller mostly writes then.
+    True may be the answer for good: syncs that found the Job resumed could not write, because it was suspended again.
     """
     if fact.directed != admission.id:
         return False
-    return fact.suspended_at <= admission.opened_at or fact.suspended_at < admission.evicted_at
+    return fact.suspended_at < max(admission.opened_at, admission.evicted_at)
