@@ -1,7 +1,7 @@
 """Pods to remove, and gangs to be rolled back whole, because a pod cannot start. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from admission.engine.snapshot import Rollback
 from admission.facts import PodFact
@@ -123,7 +123,16 @@ def rollbacks_of(
         elif (lacks := quota_lacks(inputs, place)) and now - _last_made(place) >= timeouts.refusal_grace:
             message = f"not all of its pods can be made. {lacks}"
             found[admission.id] = Rollback(ReasonCode.NAMESPACE_QUOTA, message, not_before)
-    return found
+    return with_joined(places, found)
+
+
+def with_joined(
+    places: Sequence[SeatMap], found: Mapping[AdmissionId, Rollback]
+) -> dict[AdmissionId, Rollback]:
+    """What goes back of a workload's open ``places``, the gang first: with a gang all that joined it, which is too few
+    to run alone; without it what joined, alone."""
+    gang = found.get(places[0].admission.id) if places else None
+    return {place.admission.id: gang for place in places} | dict(found) if gang is not None else dict(found)
 
 
 def quota_lacks(inputs: WorkloadInputs, place: SeatMap) -> str:

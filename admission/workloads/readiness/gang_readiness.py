@@ -17,6 +17,7 @@ from admission.engine.snapshot import Rollback
 from admission.facts import PodFact, PodPhase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
+from admission.workloads.rollback import with_joined
 from admission.workloads.seats import SeatMap
 from queues.api import names
 from queues.plan import Reason
@@ -170,8 +171,7 @@ def _late(
         )
         for gang in gangs
     }
-    first = found.get(places[0].admission.id)
-    return found if first is None else {place.admission.id: first for place in places}
+    return with_joined(places, found)
 
 
 def _problem(gangs: Iterable[_AwaitedGang], deadlines: Mapping[AdmissionId, int]) -> Reason | None:

@@ -214,6 +214,16 @@ def test_a_gang_that_lost_a_node_before_it_started_goes_back_whole() -> None:
     assert found.evictable[ONE].code == "NodeLost"
 
 
+@pytest.mark.parametrize(("lost", "back"), [("n1", {1, 2}), ("n3", {2})])
+def test_what_joined_a_gang_goes_back_with_it_and_alone_if_only_it_lost_a_node(
+    lost: str, back: set[int]
+) -> None:
+    """A Job was scaled from two pods to three between its admission and its start."""
+    taken = [admission(JOB, "n1 n2"), admission(JOB, "n3", number=2, first=2)]
+    found = state_of(job(3, suspended=True), [], taken, dead_nodes=frozenset({NodeName(lost)}))
+    assert found.evictable.keys() == back
+
+
 def test_a_started_gang_stays_when_one_pod_is_refused() -> None:
     taken = admission(VOLCANO, "n1 n2", started=True)
     pods = [released("a", "worker/0", refused=REFUSED), released("b", "worker/1", "n2")]
