@@ -531,6 +531,16 @@ def test_a_reason_that_is_true_is_no_breach(code: str, edit: Callable[[Document]
     assert not list(reasons.stored_reasons_are_true_at_the_end(Recording(history)))
 
 
+def test_a_pod_that_succeeds_while_it_is_deleted_may_run_again() -> None:
+    story = good_story()
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    story.change(WORKER, "pods", LEADER, lambda one: one["metadata"].update(going))
+    story.change(WORKER, "pods", "kubelet", succeed)
+    story.put("pods", story.known[WORKER], "kubelet", "DELETED")
+    add_worker(story, "uid-again")
+    assert list(pods.what_succeeded_never_runs_again(Recording(story.history()))) == []
+
+
 def test_a_history_is_read_as_it_was_written(tmp_path) -> None:
     history = good_story().history()
     history.save(tmp_path / "history.json")

@@ -256,7 +256,10 @@ def no_job_has_more_pods_than_seats(recording: Recording) -> Iterator[Breach]:
 
 
 def what_succeeded_never_runs_again(recording: Recording) -> Iterator[Breach]:
-    """A task of a Volcano Job (in one version of it) or an index of a Job that has succeeded gets no pod any more."""
+    """A task of a Volcano Job (in one version of it) or an index of a Job that has succeeded gets no pod any more.
+
+    A pod that was being deleted did not end by itself, whatever its last phase says.
+    """
     done: dict[tuple[str, ...], PodLife] = {}
     for pod in sorted(recording.pods, key=lambda each: each.first.number):
         place = _place_of(pod)
@@ -265,8 +268,12 @@ def what_succeeded_never_runs_again(recording: Recording) -> Iterator[Breach]:
         before = done.get(place)
         if before is not None and before.ended is not None and before.ended.number < pod.first.number:
             yield Breach(what=f"{pod.name} again, it had succeeded as {before.name}", change=pod.first.number)
-        if pod.outcome == "Succeeded":
+        if any(_has_succeeded(change.document) for change in pod.changes):
             done.setdefault(place, pod)
+
+
+def _has_succeeded(pod: Document) -> bool:
+    return phase_of(pod) == "Succeeded" and "deletionTimestamp" not in pod["metadata"]
 
 
 def _place_of(pod: PodLife) -> tuple[str, ...] | None:
