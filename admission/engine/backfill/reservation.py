@@ -139,6 +139,7 @@ class _ReservationSearch:
         #: The world without what is reserved so far.
         self._trial = trial
         self._ends_matter = ends_matter
+        self._seats_ended = any(backfill.snapshot.ended.values())
         #: Heads asked for a place, and for quota alone.
         self._asked = self._asked_quota = 0
         #: A place is kept: for lack of room, for lack of quota, for a gang that fits now.
@@ -174,7 +175,7 @@ class _ReservationSearch:
             self._reserve_for_quota(entry, need, starved=starved, passed_over=passed_over)
             return
         # Quota alone is kept only for a head that may be admitted now, or lacked nothing but room for long.
-        quota = quota and (refused is None or passed_over)
+        quota = quota and ((self._seats_ended and refused is None) or passed_over)
         if not place and not quota:
             return
         self._asked_quota += not place
@@ -205,7 +206,9 @@ class _ReservationSearch:
         )
 
     def _reserve_fitting(self, entry: LineEntry, fit: FutureFit, *, place: bool) -> None:
-        """Keep what was freed, in this turn or one before, from smaller work that is tried before the head."""
+        """Keep what was freed in this turn from smaller work that is tried before the head."""
+        if not self._seats_ended:
+            return
         space = replace(ReservedSpace.of(entry, self._trial, fit), free_at=self._snapshot.now, fits_now=True)
         if place and not self._for_fitting:
             self._for_fitting, self._trial = True, fit.world

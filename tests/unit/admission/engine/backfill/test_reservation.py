@@ -131,19 +131,6 @@ def test_when_its_place_is_free_nobody_smaller_takes_it() -> None:
     assert admitted(turn(free_again(), narrow, small, brief)) == {"narrow", "small"}
 
 
-@pytest.mark.parametrize("limit", [1, 2, 1000])
-def test_a_place_that_became_free_in_an_earlier_turn_is_kept_as_well(limit: int) -> None:
-    """A plan is as large as it may be when the seats are given back: the next turn decides who gets the place."""
-    small = work("small", 1, 1, arrival=5, created=NOW + 20)
-    snapshot, memo = replace(free_again(), pending={each.key: each for each in (HEAD, small)}), Memo()
-    came: list[str] = []
-    for _ in range(3):
-        plan, memo = decide(snapshot, memo, limit)
-        came += [admit.name for admit in plan.admits]
-        snapshot = apply(snapshot, plan)
-    assert came == ["head"]
-
-
 def test_when_its_place_is_free_whoever_has_a_better_right_goes_before_it() -> None:
     urgent = work("urgent", 1, 8, arrival=20, priority=5)
     assert admitted(turn(free_again(), HEAD, urgent)) == {"urgent"}
