@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from admission.engine import claims
 from admission.engine.preemption import candidates, preemption, protection, rules, running, victim_set
@@ -55,7 +56,7 @@ def _every_candidate(self: Any, candidate: Any) -> Any:
 def _less_urgent(*given: Any, **how: Any) -> Any:
     """Running workloads count as less urgent than they are, so equals take each other's place."""
     candidate = _candidate(*given, **how)
-    return replace(candidate, priority=candidate.priority - 1)
+    return structs.replace(candidate, priority=candidate.priority - 1)
 
 
 def _hold_nothing(snapshot: Any, trial: Any, evicting: Any) -> Any:
