@@ -34,7 +34,7 @@ from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Classes of many pod sets that are tried in one turn of a queue: where room is scattered, each may take a tenth of a
-#: second to find none, and whoever writes hundreds of them would hold up all other queues.
+#: second to find none, and hundreds of them in one queue would hold up all other queues.
 _LARGE_TRIED = 2
 #: Seconds after which others of them are tried.
 _LARGE_EVERY = 60

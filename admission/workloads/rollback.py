@@ -132,7 +132,8 @@ def with_joined(
     """What goes back of a workload's open ``places``, the gang first: with a gang all that joined it, which is too few
     to run alone; without it what joined, alone."""
     gang = found.get(places[0].admission.id) if places else None
-    return {place.admission.id: gang for place in places} | dict(found) if gang is not None else dict(found)
+    joined = {} if gang is None else {place.admission.id: gang for place in places}
+    return joined | dict(found)
 
 
 def quota_lacks(inputs: WorkloadInputs, place: SeatMap) -> str:

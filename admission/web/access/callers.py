@@ -18,7 +18,7 @@ from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, RequestLimits
 from queues.errors import MusterError
 
-#: Seconds for which the holder of a token is remembered, and a token that is nobody's.
+#: Seconds for which the holder of a token is remembered, and a token without a holder.
 _KNOWN_SECONDS: Final = 30.0
 _UNKNOWN_SECONDS: Final = 5.0
 _MOST_TOKENS: Final = 4096
@@ -49,7 +49,7 @@ class Callers:
         self._proxy = proxy
         #: Holders of tokens, by digest, also those to be asked for again. The one that was asked for first comes first.
         self._holders: dict[bytes, _Holder] = {}
-        #: Tokens that are being asked for, and those that are nobody's.
+        #: Tokens that are being asked for, and those without a holder.
         self._reviews: Kept[bytes, Caller | None] = Kept(
             _UNKNOWN_SECONDS,
             _MOST_TOKENS,

@@ -214,7 +214,7 @@ def _own_selector(spec: WireJobSpec) -> Obstacle | None:
 
 
 def _other_controller(spec: WireJobSpec) -> Obstacle | None:
-    """The job controller leaves Jobs alone that name another one: nobody may make their pods."""
+    """The job controller leaves Jobs alone that name another one: their pods may never be made."""
     if spec.managed_by in (None, names.JOB_CONTROLLER):
         return None
     found = excerpt(spec.managed_by)
