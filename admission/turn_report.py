@@ -121,7 +121,7 @@ def _about(id_: AdmissionId, of: Admit | Admission) -> dict[str, object]:
 
 
 def log_queue_changes(changes: Sequence[Change], queues: Mapping[QueueName, QueueFact]) -> None:
-    """One line for each queue whose spec changed, or that is new or gone. ``queues``: as they were before."""
+    """One line for each queue that has another spec, or is new or gone. ``queues``: as they were before."""
     for change in changes:
         if change.kind is not FactKind.QUEUE:
             continue

@@ -26,7 +26,7 @@ class DecisionThread:
         self._thread: threading.Thread | None = None
 
     def is_busy(self) -> bool:
-        """Whether a decision runs, also one whose result is not awaited any more."""
+        """Whether a decision runs, also one with a result that is not awaited any more."""
         return self._thread is not None and self._thread.is_alive()
 
     async def run(self, decision: Callable[[], R]) -> R:

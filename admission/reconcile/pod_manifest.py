@@ -25,7 +25,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def with_successor(pod: PodFact, status: WirePodStatus, raw: bytes) -> PodFact:
-    """The fact of a pod, with its successor if it is preempted and nobody else would make it again.
+    """The fact of a pod, with its successor if it is preempted and no controller would make it again.
 
     kube-scheduler deletes the pods that it preempts, and says so in a condition first (KEP-3329). ``raw``: the pod as
     the API server has it.

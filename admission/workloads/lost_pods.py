@@ -1,4 +1,4 @@
-"""Pods that are being deleted on nodes whose kubelet does not answer: when they count as gone. Pure.
+"""Pods that are being deleted on nodes with a kubelet that does not answer: when they count as gone. Pure.
 
 Only a kubelet confirms that a pod has ended. Where it is silent, the pod stays Terminating, and holds its seat and its
 name, for as long as the node's object exists. It counts as gone when somebody vouches for the node (Kubernetes' taint

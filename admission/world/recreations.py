@@ -39,7 +39,7 @@ class Recreations:
         self.unsaved[pod_uid] = intent
 
     def put_preempted(self, pod: PodFact, workload: WorkloadKey, queue: QueueName) -> None:
-        """The stock scheduler is about to delete a pod that nobody else makes again: it is lost to its gang."""
+        """The stock scheduler is about to delete a pod that no controller makes again: it is lost to its gang."""
         if support_of(workload).holding is not Holding.GATED:
             return
         intent = Recreation(

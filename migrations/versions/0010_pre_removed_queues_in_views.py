@@ -1,4 +1,4 @@
-"""Queues whose object was deleted while something of them was held are in the view of queues until that ends.
+"""Queues with an object that was deleted while something of them was held are in the view of queues until that ends.
 
 Replaced rather than dropped: what readers were granted stays.
 """

@@ -30,7 +30,7 @@ def validating_policies(options: PolicyOptions) -> list[Document]:
 
 
 def _namespace_guard(options: PolicyOptions) -> list[Document]:
-    """A namespace whose running pods are adopted says until when."""
+    """A namespace with running pods to be adopted says until when."""
     mode, until = annotation(ADOPT), annotation(ADOPT_UNTIL)
     has_an_end = rule(
         f"{mode} == 'false' || ({mode} == 'true' && {until}.matches('{_TIME}'))",

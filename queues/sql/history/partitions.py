@@ -57,7 +57,7 @@ async def ensure_partitions(
 
     Called at the start of a term and every hour, with one table to a transaction: a transaction that writes into
     several tables can then wait for this one, but never both for each other. Rows that the DEFAULT partition took
-    meanwhile are moved, if they are few. Raises Fenced; DatabaseUnavailable if somebody reads the table for long.
+    meanwhile are moved, if they are few. Raises Fenced; DatabaseUnavailable if the table is being read for long.
     """
     await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
     gaps = list(_gaps(today, weeks, await partitions(tx, table)))

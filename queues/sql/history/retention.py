@@ -66,7 +66,7 @@ def default_of(table: str) -> str:
 
 
 async def expired(tx: AsyncConnection, table: str, before: datetime) -> list[HistoryPartition]:
-    """Partitions all of whose rows are older, the oldest first."""
+    """Partitions with older rows only, the oldest first."""
     return [part for part in await partitions(tx, table) if part.ends <= before]
 
 
@@ -101,7 +101,7 @@ async def drop(
 ) -> None:
     """Drop a partition of a table. ``held``: what its postings leave behind, of the table of postings.
 
-    Raises Fenced; DatabaseUnavailable if somebody reads the table for long.
+    Raises Fenced; DatabaseUnavailable if the table is being read for long.
     """
     await check_term(tx, term)
     await limit_lock_wait(tx)
