@@ -42,8 +42,10 @@ class Timeouts:
     ready_for: int = 30
 
     #: A Job that leaves its seats and is suspended, while its controller does not tell so, makes no pods any more after
-    #: this. One sync makes up to 500 pods; at the controller's default of 20 requests a second that takes 25.
-    job_sync: int = 120
+    #: this and ``job_sync_per_pod`` for each pod that one sync may make.
+    job_sync: int = 10
+    #: The controller's default of 20 requests a second makes four pods in this time.
+    job_sync_per_pod: float = 0.2
     #: A workload waits so long at most for what its templates become; 0: it does not wait.
     dry_run: int = 0
 

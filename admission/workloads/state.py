@@ -19,7 +19,7 @@ from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods
 from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
-from admission.workloads.kinds.job_syncs import may_make_pods
+from admission.workloads.kinds.job_syncs import longest_sync, may_make_pods
 from admission.workloads.lost_pods import lost_pods
 from admission.workloads.pod_sets import as_made, elsewhere, enlarged
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
@@ -148,8 +148,7 @@ def _held_state(
     avoided = inputs.refusing_nodes | refusing if misplaced else inputs.refusing_nodes
     changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
-    stopping = _stopping_since(inputs, support, now, over=over)
-    stopped_at = stopping + timeouts.job_sync if stopping else None
+    stopping_since, stopped_at = _stopping(inputs, support, now, timeouts, over=over)
     stopped = stopped_at is not None and stopped_at <= now
     for place in seat_maps:
         if _may_end(inputs, support, place.admission, over, stopped=stopped):
@@ -215,7 +214,7 @@ def _held_state(
         foreign=extra.foreign,
         ready=readiness.ready,
         awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
-        stopping_since=stopping,
+        stopping_since=stopping_since,
         look_at=_next_look(now, readiness.look_at, untried, stopped_at),
         follows_policy=follows_policy(inputs, seat_maps),
     )
@@ -328,15 +327,23 @@ def _is_idle(fact: WorkloadFact) -> bool:
     return fact.suspended and fact.active == 0
 
 
-def _stopping_since(inputs: WorkloadInputs, support: KindSupport, now: int, *, over: bool) -> int:
-    """Since when a Job that leaves its seats is suspended, though its controller has not told so; 0: that is not so."""
+def _stopping(
+    inputs: WorkloadInputs, support: KindSupport, now: int, timeouts: Timeouts, *, over: bool
+) -> tuple[int, int | None]:
+    """Since when a Job that leaves its seats is suspended, though its controller has not told so, and from when on its
+    controller makes no pods in any case; 0 and None: that is not so."""
     fact = inputs.fact
     if over or fact is None or support.holding is not Holding.SUSPENDED or not _is_idle(fact):
-        return 0
-    leaving = (each for each in inputs.admissions if each.state is AdmissionState.EVICTING)
-    if any(may_make_pods(fact, each) for each in leaving):
-        return inputs.stopping_since or now
-    return 0
+        return 0, None
+    waits = [
+        longest_sync(fact, each, timeouts)
+        for each in inputs.admissions
+        if each.state is AdmissionState.EVICTING and may_make_pods(fact, each)
+    ]
+    if not waits:
+        return 0, None
+    since = inputs.stopping_since or now
+    return since, since + max(waits)
 
 
 def _next_look(now: int, *times: int | None) -> int | None:

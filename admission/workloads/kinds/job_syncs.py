@@ -9,8 +9,14 @@ each other, so a sync that read that the Job is suspended proves that no earlier
 Source: ``syncJob``, ``manageJob`` and ``updateJobStatus`` in pkg/controller/job/job_controller.go, Kubernetes 1.36.
 """
 
+from math import ceil
+
 from admission.facts import WorkloadFact
+from admission.workloads.inputs import Timeouts
 from queues.admissions import Admission
+
+#: ``MaxPodCreateDeletePerSync``.
+MOST_PODS_OF_A_SYNC = 500
 
 
 def may_make_pods(fact: WorkloadFact, admission: Admission) -> bool:
@@ -26,3 +32,10 @@ def may_make_pods(fact: WorkloadFact, admission: Admission) -> bool:
     if fact.directed != admission.id:
         return False
     return fact.suspended_at < max(admission.opened_at, admission.evicted_at)
+
+
+def longest_sync(fact: WorkloadFact, admission: Admission, timeouts: Timeouts) -> int:
+    """Seconds after which no sync that found the Job resumed goes on, whatever its status says. The Job may have been
+    made smaller since, so the seats that it had count too."""
+    pods = min(max(fact.parallelism, len(admission.seats)), MOST_PODS_OF_A_SYNC)
+    return timeouts.job_sync + ceil(timeouts.job_sync_per_pod * pods)

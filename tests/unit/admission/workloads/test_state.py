@@ -36,7 +36,8 @@ from tests.builders.facts import (
 )
 
 ONE = AdmissionId(1)
-SYNC = Timeouts().job_sync
+#: The longest that a sync of the job controller makes pods of a Job of up to five.
+SYNC = Timeouts().job_sync + 1
 BARE = WorkloadKey(WorkloadKind.POD, "bare")
 MEMBER = shape_name(gated("any"))
 DEAD = frozenset({NodeName("n1")})
@@ -333,6 +334,18 @@ def test_pods_that_come_up_behind_a_gate_take_no_seat_however_late(directed: Adm
     leaving = evicting(admission(JOB, "n1"))
     found = state_of(job(1, suspended=True, directed=directed), [], [leaving])
     assert (found.ended, found.stopping_since) == ({ONE: frozenset({0})}, 0)
+
+
+@pytest.mark.parametrize(("pods", "seconds"), [(1, 11), (50, 20), (500, 110), (10_000, 110)])
+def test_a_sync_is_waited_for_as_long_as_its_pods_take(pods: int, seconds: int) -> None:
+    leaving = evicting(admission(JOB, "n1"))
+    found = state_of(job(pods, suspended=True, directed=ONE, parallelism=pods), [], [leaving])
+    assert found.look_at == NOW + seconds
+
+
+def test_a_job_that_was_made_smaller_is_waited_for_as_the_large_one_it_was() -> None:
+    leaving = evicting(admission(JOB, "n1 " * 50))
+    assert state_of(job(1, suspended=True, directed=ONE), [], [leaving]).look_at == NOW + 20
 
 
 def test_the_wait_for_a_sync_begins_anew_once_the_job_runs_or_counts_pods() -> None:
