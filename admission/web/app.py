@@ -20,7 +20,7 @@ from aiohttp import web
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.web import bodies
 from admission.web.access.answer_cache import Kept
-from admission.web.access.limits import Gate, RequestLimits
+from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden
 from admission.web.health import METRICS_TYPE
@@ -32,6 +32,8 @@ from queues.workload import WorkloadKind
 
 #: Seconds for one answer.
 _ANSWER_SECONDS: Final = 15.0
+#: Who asks without a pause is told so only after a while.
+_LIMITS: Final = RequestLimits(patience=5.0, held_back=5.0)
 #: Seconds for which an answer is given again to the same user, and how many are kept.
 _KEPT_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 512
@@ -106,7 +108,7 @@ class ReadApi:
     leader: Leader
     #: The Prometheus text.
     metrics: Callable[[], Awaitable[bytes]]
-    gate: Gate = field(default_factory=lambda: Gate(RequestLimits()))
+    gate: Gate = field(default_factory=lambda: Gate(_LIMITS, ProcessorShare.of_machine()))
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )

@@ -1,16 +1,26 @@
-"""How many requests are worked on at a time: the rest waits a moment, and what is beyond that is sent away with 429."""
+"""How much is worked on at a time, and how fast: the rest waits a moment, and what is beyond that is sent away with 429.
+
+Somebody who asks again at once whatever the answer is costs as much with a refusal as with an answer. So a refusal is
+held back for a while, and so is the next question on that connection.
+"""
 
 import asyncio
+import os
 from collections import Counter
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from time import monotonic, process_time
+from typing import Final, NoReturn
 
 from queues.errors import MusterError
 
 #: Seconds after which a client that was sent away should ask again.
 RETRY_AFTER: Final = 1
+#: Part of the machine that answers to users may take, and seconds of processor time that are saved up while it is less:
+#: hundreds of answers at once for people, and little for long for who asks without a pause.
+_PART: Final = 0.1
+_SAVED: Final = 3.0
 
 
 class TooBusy(MusterError):
@@ -28,24 +38,62 @@ class RequestLimits:
     of_one: int = 16
     #: Seconds that a request waits at most.
     patience: float = 2.0
+    #: Seconds for which a refusal is held back, and how many are at a time.
+    held_back: float = 0.0
+    held: int = 1000
+
+
+class ProcessorShare:
+    """Keeps this process within a part of a processor, on average."""
+
+    def __init__(
+        self,
+        share: float,
+        saved: float,
+        *,
+        now: Callable[[], float] = monotonic,
+        used: Callable[[], float] = process_time,
+    ) -> None:
+        """``share``: of one processor. ``saved``: seconds of processor time that may be used at once after a pause.
+        ``now`` and ``used``: seconds, of the clock and of this process."""
+        self._share = share
+        self._saved = saved
+        self._now = now
+        self._used = used
+        self._left = saved
+        self._looked = (now(), used())
+
+    @classmethod
+    def of_machine(cls) -> "ProcessorShare":
+        """The share of answers to users, at most one processor."""
+        return cls(min(1.0, _PART * len(os.sched_getaffinity(0))), _SAVED)
+
+    def pause(self) -> float:
+        """Seconds until something may begin; 0: now."""
+        now, used = self._now(), self._used()
+        gained, spent = self._share * (now - self._looked[0]), used - self._looked[1]
+        self._left, self._looked = min(self._saved, self._left + gained - spent), (now, used)
+        return max(0.0, -self._left / self._share)
 
 
 class Gate:
     """Lets requests in, a few at a time. One user cannot take it all."""
 
-    def __init__(self, limits: RequestLimits) -> None:
+    def __init__(self, limits: RequestLimits, share: ProcessorShare | None = None) -> None:
         self._limits = limits
+        self._share = share
         self._free = asyncio.Semaphore(limits.at_once)
         self._waiting = 0
+        self._held = 0
         self._of: Counter[Hashable] = Counter()
 
     @asynccontextmanager
     async def entered(self, user: Hashable) -> AsyncIterator[None]:
         """A place inside for the length of the block. Raises TooBusy."""
         if self._of[user] >= self._limits.of_one:
-            raise TooBusy(who="From this user")
+            await self._refuse("From this user")
         if self._free.locked() and self._waiting >= self._limits.waiting:
-            raise TooBusy(who="From all users")
+            await self._refuse("From all users")
         self._of[user] += 1
         try:
             await self._wait()
@@ -58,12 +106,30 @@ class Gate:
             if not self._of[user]:
                 del self._of[user]
 
+    async def _refuse(self, who: str) -> NoReturn:
+        if self._held < self._limits.held:
+            self._held += 1
+            try:
+                await asyncio.sleep(self._limits.held_back)
+            finally:
+                self._held -= 1
+        raise TooBusy(who=who)
+
     async def _wait(self) -> None:
         self._waiting += 1
         try:
             async with asyncio.timeout(self._limits.patience):
                 await self._free.acquire()
+                await self._be_within_share()
         except TimeoutError:
             raise TooBusy(who="From all users") from None
         finally:
             self._waiting -= 1
+
+    async def _be_within_share(self) -> None:
+        try:
+            while self._share is not None and (pause := self._share.pause()):
+                await asyncio.sleep(pause)
+        except asyncio.CancelledError:
+            self._free.release()
+            raise

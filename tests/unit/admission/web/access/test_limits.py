@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from admission.web.access.limits import Gate, RequestLimits, TooBusy
+from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, TooBusy
 
 
 async def test_requests_wait_for_a_place_and_those_beyond_are_sent_away() -> None:
@@ -49,4 +49,65 @@ async def test_nobody_waits_for_ever() -> None:
             async with gate.entered("bo"):
                 pass
     async with gate.entered("bo"):
+        pass
+
+
+async def test_a_refusal_is_held_back_and_so_many_at_a_time() -> None:
+    gate = Gate(RequestLimits(at_once=1, waiting=0, held_back=30.0, held=1))
+
+    async def ask() -> None:
+        async with gate.entered("bo"):
+            pass
+
+    async with gate.entered("ada"):
+        held = asyncio.create_task(ask())
+        await asyncio.sleep(0)
+        with pytest.raises(TooBusy):  # one is held back already
+            await ask()
+        assert not held.done()
+        held.cancel()
+
+
+class Clock:
+    """Seconds gone by, and seconds of processor time used."""
+
+    def __init__(self) -> None:
+        self.now = self.used = 100.0
+
+
+def share_of(clock: Clock) -> ProcessorShare:
+    return ProcessorShare(0.2, 3.0, now=lambda: clock.now, used=lambda: clock.used)
+
+
+def test_what_was_saved_up_is_used_at_once_and_then_it_is_a_share() -> None:
+    clock = Clock()
+    share = share_of(clock)
+    clock.used += 2.9
+    assert share.pause() == 0
+    clock.used += 0.3
+    assert share.pause() == pytest.approx(1.0)
+    clock.now += 1.0
+    assert share.pause() == pytest.approx(0.0)
+
+
+def test_no_more_is_saved_up_in_a_long_pause() -> None:
+    clock = Clock()
+    share = share_of(clock)
+    clock.now += 1000.0
+    assert share.pause() == 0
+    clock.used += 4.0
+    assert share.pause() == pytest.approx(5.0)
+
+
+async def test_requests_wait_until_the_process_is_within_its_share() -> None:
+    clock = Clock()
+    share = share_of(clock)
+    clock.used += 100.0
+    gate = Gate(RequestLimits(at_once=1, patience=0.01), share)
+    for _ in range(2):  # the place is free again
+        with pytest.raises(TooBusy):
+            async with gate.entered("ada"):
+                pass
+    clock.now += 1000.0
+    async with gate.entered("ada"):
         pass
