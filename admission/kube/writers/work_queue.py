@@ -34,7 +34,7 @@ LONGEST_PAUSE: Final = 30.0
 EXPECTATION_SECONDS: Final = 30.0
 
 #: Steps under way beyond which the queue is full: several times as many as there are connections.
-MOST_STEPS: Final = 1000
+MOST_STEPS: Final = 256
 #: Keys that are requeued together when there is room again.
 _TOGETHER: Final = 100
 
