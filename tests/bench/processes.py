@@ -19,11 +19,6 @@ def peak_memory_mb(pid: int) -> float:
     return _status_kib(pid, "VmHWM") * 1024 / 1e6
 
 
-def own_peak_memory_mb(pid: int) -> float:
-    """The largest resident size (VmHWM) of one process without its children, in MB (10⁶ bytes)."""
-    return _status_kib(pid, "VmHWM") * 1024 / 1e6
-
-
 def wait_until_idle(
     pids: Collection[int], *, share: float = 0.4, window: float = 1.0, patience: float = 30.0
 ) -> None:

@@ -207,7 +207,7 @@ class _Cluster:
             await self._until("all is stored", all_stored)
             figures.rebuilt = time.monotonic() - began
         assert self.leader is not None
-        figures.memory_first_mb = processes.own_peak_memory_mb(self.leader.pid)
+        figures.memory_first_mb = processes.peak_memory_mb(self.leader.pid)
         self._stop()
 
     async def restart(self, stack: ExitStack) -> None:
@@ -230,7 +230,7 @@ class _Cluster:
             figures.decides = time.monotonic() - began
             assert self.leader is not None
             figures.cpu_decided = processes.cpu_seconds([self.leader.pid])
-            figures.memory_decided_mb = processes.own_peak_memory_mb(self.leader.pid)
+            figures.memory_decided_mb = processes.peak_memory_mb(self.leader.pid)
             await asyncio.to_thread(processes.wait_until_idle, [self.leader.pid], share=0.6, patience=120.0)
             figures.described = time.monotonic() - began
 
@@ -263,7 +263,7 @@ class _Cluster:
 
     def finish(self) -> None:
         assert self.leader is not None
-        self.figures.memory_mb = processes.own_peak_memory_mb(self.leader.pid)
+        self.figures.memory_mb = processes.peak_memory_mb(self.leader.pid)
         self.figures.cpu_seconds = processes.cpu_seconds([self.leader.pid])
         for log in self.place.glob("*.log"):
             self.figures.late_renewals += len(re.findall("lease not renewed|term ended", log.read_text()))
