@@ -131,7 +131,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
             for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
         ),
         conduct=conduct_of(annotations, labels, spec.active_deadline_seconds),
-        labels=one(of_template) if len(of_template) <= _SHARED_LABELS else of_template,
+        labels=_shared(of_template) if len(of_template) <= _SHARED_LABELS else of_template,
         claims=claims,
         obstacle=values.obstacle,
     )
@@ -243,7 +243,12 @@ def _of_job(name: str, annotations: Mapping[str, str], labels: Mapping[str, str]
 def _seat(text: str | None) -> tuple[str, int] | None:
     name, _, ordinal = (text or "").rpartition("/")
     position = index(ordinal)
-    return None if position is None or len(name) > _LONGEST_POD_SET else (name, position)
+    return None if position is None or len(name) > _LONGEST_POD_SET else one((name, position))
+
+
+def _shared(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Pods of different Jobs have most of their labels in common."""
+    return one(tuple(one((one(key), one(value))) for key, value in labels))
 
 
 def _refused(conditions: tuple[WireCondition, ...] | None) -> tuple[int, str] | None:
