@@ -1,14 +1,18 @@
 """The schema and the way there."""
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from queues.errors import SchemaTooNew, SchemaTooOld
-from queues.sql.database import Database, check_schema, migrate, schema_version
+from queues.sql.database import Database, check_schema, migrate, migrations_config, schema_version
 from queues.sql.tables import is_ours, metadata
 
 
@@ -40,6 +44,35 @@ async def test_migrations_go_up_and_down_and_up_again(database: str) -> None:
     async with muster.transaction() as tx:
         await check_schema(tx)
     await muster.close()
+
+
+def test_revisions_are_named_by_their_files_in_their_order() -> None:
+    script = ScriptDirectory.from_config(migrations_config())
+    known = [each.revision for each in script.walk_revisions()][::-1]
+    for file, revision in zip(sorted(Path(script.versions).glob("[0-9]*.py")), known, strict=True):
+        assert file.name.startswith(f"{revision}_")
+
+
+#: In a process of its own: others have loaded alembic here.
+_WITHOUT_ALEMBIC = """
+import asyncio, sys
+from queues.sql.database import Database, check_schema, migrate
+async def main():
+    await migrate(sys.argv[1])
+    database = await Database.connect(sys.argv[1])
+    async with database.transaction() as tx:
+        await check_schema(tx)
+    await database.close()
+asyncio.run(main())
+print(sorted(name for name in sys.modules if name.startswith("alembic")))
+"""
+
+
+def test_a_schema_that_is_as_it_should_be_is_left_without_loading_what_migrates(database: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_ALEMBIC, database], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "[]\n"
 
 
 async def test_the_tables_in_the_code_are_the_tables_in_the_database(database: str) -> None:
