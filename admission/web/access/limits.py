@@ -1,4 +1,4 @@
-"""How much is worked on at a time, and how fast: the rest waits a moment, and what is beyond that is sent away with 429.
+"""How much is worked on at a time, and how fast: the rest waits a moment; what is beyond that is sent away with 429.
 
 Somebody who asks again at once whatever the answer is costs as much with a refusal as with an answer. So a refusal is
 held back for a while, and so is the next question on that connection.
@@ -128,7 +128,7 @@ class Gate:
 
     async def _be_within_share(self) -> None:
         try:
-            while self._share is not None and (pause := self._share.pause()):
+            if self._share is not None and (pause := self._share.pause()):
                 await asyncio.sleep(pause)
         except asyncio.CancelledError:
             self._free.release()
