@@ -305,8 +305,8 @@ class PodFact:
     bound_at: int = 0
     #: Still carries the gate ``muster.dev/admission``.
     gated: bool = False
-    #: Carries scheduling gates other than Muster's.
-    held_by_others: bool = False
+    #: Scheduling gates of other controllers that it carries, by name, the first few.
+    other_gates: tuple[str, ...] = ()
     deleting: bool = False
     #: When (seconds) the grace period of its deletion is over; 0: it is not being deleted.
     ends_by: int = 0

@@ -74,7 +74,7 @@ class ReasonCode(StrEnum):
     POD_GROUP_MISSING = "PodGroupMissing"
     #: The pod names a Job as its controller and is none of its pods.
     NOT_ITS_POD = "NotItsPod"
-    #: The pod has scheduling gates of other controllers.
+    #: Its pods, or its pod templates, have scheduling gates of other controllers.
     OTHER_GATES = "OtherGates"
     #: The pod was not gated when it was created.
     NOT_GATED = "NotGated"

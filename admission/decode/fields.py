@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from admission.wire import WireCondition, WireLabelSelector
+from admission.wire import WireCondition, WireLabelSelector, WireSchedulingGate
+from queues.api import names
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
 from queues.workload import Requirement
 
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 #: Characters of a time stamp of the API server, with a fraction of a second.
 _LONGEST_TIME: Final = 40
+#: Scheduling gates of one pod that are kept: they are told, and none is looked for.
+_MOST_GATES: Final = 8
 
 
 def explained(error: msgspec.DecodeError) -> str:
@@ -81,3 +84,11 @@ def requirements_of(selector: WireLabelSelector) -> tuple[Requirement, ...]:
             for each in selector.match_expressions or ()
         ),
     )
+
+
+def other_gates(gates: tuple[WireSchedulingGate, ...] | None) -> tuple[str, ...]:
+    """Names of scheduling gates that are not Muster's, the first few in their order; (): there are none."""
+    if not gates:
+        return ()
+    found = [shortened(gate.name) for gate in gates if gate.name != names.GATE]
+    return one(tuple(found[:_MOST_GATES]))

@@ -7,18 +7,20 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from admission.decode.fields import explained, one
+from admission.decode.fields import explained, one, other_gates
 from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodResourceClaim, PodShape
-from admission.wire import WireMetadata, WirePodTemplate, WireStruct
+from admission.wire import WireMetadata, WirePodSpec, WirePodTemplate, WireStruct
 from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.node_affinity import unpinned
 from queues.api.reading.user_values import UserValues, number, resource_problem
 from queues.api.validation.pod_rules import beyond_nodes
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources, in_bytes, scale, show
+from queues.text_format import listed
 from queues.workload import AdmissionId, Obstacle, PodSet
 
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
@@ -81,6 +83,7 @@ def _template_set(name: str, raw: bytes, where: str) -> TemplatePods:
     claims = claims_of(spec, None, values, f"{where}.")
     _note_impossible(shape.takes, values, where)
     priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
+    _note_other_gates(spec, values, where)
     return TemplatePods(one(shape).pod_set(name), priority_class or "", values.obstacle, claims)
 
 
@@ -98,6 +101,17 @@ def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
             expected = "a whole number"
         if expected:
             values.refuse(f"{where}.spec", found, expected)
+
+
+def _note_other_gates(spec: WirePodSpec, values: UserValues, where: str) -> None:
+    """A gang that gates of others hold back would hold seats that nobody uses."""
+    if gates := other_gates(spec.scheduling_gates):
+        expected = (
+            "none of other controllers: the gang would hold its seats while they hold its pods back. It is "
+            "considered when the template has none; where it cannot be changed, create the object again"
+        )
+        message = f"{where}.spec.schedulingGates: found {listed(gates)}, expected {expected}"
+        values.note(message, ReasonCode.OTHER_GATES)
 
 
 def directed_by(template: bytes) -> AdmissionId | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.fields import condition, defect, explained, one, seconds
+from admission.decode.fields import condition, defect, explained, one, other_gates, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_readiness import readiness_of
 from admission.decode.resource_claims import claims_of
@@ -67,8 +67,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     """A pod, of a workload or not. ``controller``: the workload that it names as its controller; None: none."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations, labels = meta.annotations or {}, meta.labels or {}
-    gates = [gate.name for gate in spec.scheduling_gates or ()]
-    gated = names.GATE in gates
+    gated = any(gate.name == names.GATE for gate in spec.scheduling_gates or ())
     # Guarded by the admission policies: without the label the annotations are not Muster's.
     released = labels.get(names.RELEASED) == "true"
     admission = number(annotations.get(names.ADMISSION_ID)) if released else None
@@ -97,7 +96,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         node=one(NodeName(spec.node_name)) if spec.node_name else None,
         bound_at=readiness.bound_at if spec.node_name else 0,
         gated=gated,
-        held_by_others=len(gates) > gated,
+        other_gates=other_gates(spec.scheduling_gates),
         deleting=meta.deletion_timestamp is not None,
         ends_by=seconds(meta.deletion_timestamp),
         forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,

@@ -123,6 +123,9 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     spec: dict[str, Any] = dict(template.get("spec") or {})
     # It would go past the scheduler, to another node than the seat's.
     spec.pop("nodeName", None)
+    if gates := spec.get("schedulingGates"):
+        # The pod has its seat; gates of others stay.
+        spec["schedulingGates"] = [gate for gate in gates if gate.get("name") != names.GATE]
     spec["containers"] = [dict(container) for container in spec.get("containers") or ()]
     if spec.get("initContainers"):
         spec["initContainers"] = [dict(container) for container in spec["initContainers"]]

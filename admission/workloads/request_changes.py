@@ -96,7 +96,11 @@ def _is_for(admission: Admission, index: int, fact: WorkloadFact, pods: PodSet |
 
 
 def _is_unusable(fact: WorkloadFact) -> bool:
-    return fact.obstacle is not None and fact.obstacle.code is ReasonCode.INVALID_SPEC
+    """Gates of others in a template that changed keep a Job from using its seats; pods that run have none any more."""
+    if fact.obstacle is None:
+        return False
+    held = fact.suspended and fact.obstacle.code is ReasonCode.OTHER_GATES
+    return held or fact.obstacle.code is ReasonCode.INVALID_SPEC
 
 
 def change_of(fact: WorkloadFact, place: SeatMap, outgrown: frozenset[int]) -> str:

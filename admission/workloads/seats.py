@@ -110,7 +110,7 @@ def awaits_seat(pod: PodFact) -> bool:
 
 def may_be_seated(pod: PodFact) -> bool:
     """Whether a pod could start once it has a seat: it can be used as written, and no gates of others hold it."""
-    return awaits_seat(pod) and not pod.held_by_others and pod.obstacle is None
+    return awaits_seat(pod) and not pod.other_gates and pod.obstacle is None
 
 
 def taken_places(seat_maps: Iterable[SeatMap]) -> set[tuple[str, int]]:

@@ -1,6 +1,6 @@
 """What a workload asks for: pod sets, gang size, and what is told about interrupting it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from admission.engine.reasons import not_enough_pods
@@ -14,6 +14,7 @@ from queues.admissions import AdmissionState
 from queues.api.reading.user_values import MOST_POD_SETS
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
+from queues.text_format import counted, listed
 from queues.workload import Obstacle, PodSet, Workload
 
 
@@ -143,8 +144,10 @@ def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence
         return None  # it is done
     if exist < needed or not exist:
         waiting = [pod for pod in inputs.pods if awaits_seat(pod)]
-        held = sum(pod.held_by_others for pod in waiting)
-        beside = f"; {held} more wait for scheduling gates of others" if held else ""
+        held = _with_other_gates(waiting)
+        if held and exist + len(held) >= needed:
+            return _held_by_gates(held)
+        beside = f"; {len(held)} more wait for scheduling gates of others" if held else ""
         unusable = [pod for pod in waiting if pod.obstacle is not None]
         if unusable and unusable[0].obstacle is not None:
             first = f"{unusable[0].name}: {unusable[0].obstacle.message}"
@@ -156,9 +159,25 @@ def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence
     for task, least in sorted(fact.task_minimums.items()):
         of_task = sum(len(pods.wanted()) for pods in pod_sets if task_of(pods.name) == task)
         if of_task < least:
+            waiting = [pod for pod in inputs.pods if awaits_seat(pod) and pod.task == task]
+            held = _with_other_gates(waiting)
+            if held and of_task + len(held) >= least:
+                return _held_by_gates(held)
             reason = not_enough_pods(exist=of_task, minimum=least, task=task)
             return Obstacle(reason.code, reason.message)
     return None
+
+
+def _with_other_gates(waiting: Iterable[PodFact]) -> list[PodFact]:
+    """Pods that would count if other controllers did not hold them back."""
+    return [pod for pod in waiting if pod.other_gates and pod.obstacle is None]
+
+
+def _held_by_gates(pods: Sequence[PodFact]) -> Obstacle:
+    """What pods wait for before they get seats: a gang holds none while other controllers hold its pods back."""
+    gates = listed(sorted({gate for pod in pods for gate in pod.other_gates}))
+    message = f"{counted(len(pods), 'pod')} with scheduling gates of others: {gates}; considered when they are removed"
+    return Obstacle(ReasonCode.OTHER_GATES, message)
 
 
 def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
@@ -180,11 +199,8 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
             ReasonCode.POD_GROUP_MISSING,
             f"PodGroup {pod.group} does not exist in namespace {pod.namespace}",
         )
-    elif pod is not None and pod.held_by_others:
-        obstacle = Obstacle(
-            ReasonCode.OTHER_GATES,
-            "the pod carries scheduling gates of others; it waits until they are removed",
-        )
+    elif pod is not None and pod.other_gates:
+        obstacle = _held_by_gates([pod])
     elif pod is not None and not pod.gated and last is None:
         obstacle = Obstacle(
             ReasonCode.NOT_GATED,

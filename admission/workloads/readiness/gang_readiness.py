@@ -18,7 +18,7 @@ from admission.facts import PodFact, PodPhase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.rollback import with_joined
-from admission.workloads.seats import SeatMap
+from admission.workloads.seats import SeatMap, awaits_seat
 from queues.api import names
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
@@ -51,6 +51,8 @@ class _AwaitedGang:
     unready: Sequence[PodFact]
     #: Seats that wait for a pod.
     vacant: int
+    #: Gates of others on pods that could have such a seat.
+    gates: Sequence[str] = ()
 
     def is_ready(self) -> bool:
         return not self.unready and not self.vacant
@@ -73,7 +75,8 @@ class _AwaitedGang:
         pods = len(self.place.admission.holding())
         named = [f"{pod.name} ({_waits_for(pod)})" for pod in self.unready]
         if self.vacant:
-            named.append(f"{counted(self.vacant, 'seat')} without a pod")
+            gates = f" (scheduling gates of others: {listed(self.gates)})" if self.gates else ""
+            named.append(f"{counted(self.vacant, 'seat')} without a pod{gates}")
         missing = len(self.unready) + self.vacant
         return f"{missing} of {counted(pods, 'pod')} not ready{when}: {listed(named)}"
 
@@ -144,7 +147,9 @@ def _awaited_gang(place: SeatMap, inputs: WorkloadInputs) -> _AwaitedGang:
     vacant = place.vacant()
     if vacant:
         vacant = vacant[_succeeded(place, vacant, inputs) :]
-    return _AwaitedGang(place, unready, len(vacant))
+    held = [pod for pod in inputs.pods if pod.other_gates and awaits_seat(pod)] if vacant else []
+    gates = sorted({gate for pod in held for gate in pod.other_gates})
+    return _AwaitedGang(place, unready, len(vacant), gates)
 
 
 def _succeeded(place: SeatMap, vacant: Sequence[int], inputs: WorkloadInputs) -> int:
@@ -177,7 +182,7 @@ def _late(
 def _problem(gangs: Iterable[_AwaitedGang], deadlines: Mapping[AdmissionId, int]) -> Reason | None:
     """What is told of a gang with pods that something holds up. A gang that only starts tells nothing."""
     for gang in gangs:
-        if any(pod.waits_for for pod in gang.unready):
+        if gang.gates or any(pod.waits_for or pod.other_gates for pod in gang.unready):
             at = rfc3339(deadlines[gang.place.admission.id])
             message = f"{gang.told('')}; the gang goes back at {at} unless they get ready"
             return Reason(code=ReasonCode.NOT_READY, message=message)
@@ -187,6 +192,8 @@ def _problem(gangs: Iterable[_AwaitedGang], deadlines: Mapping[AdmissionId, int]
 def _waits_for(pod: PodFact) -> str:
     if pod.waits_for:
         return pod.waits_for
+    if pod.other_gates:
+        return f"scheduling gates of others: {listed(pod.other_gates)}"
     if pod.node is None:
         return "it is not bound"
     return (

@@ -12,6 +12,7 @@ from queues.api.model import excerpt, seconds_of
 from queues.api.names import (
     BALANCED,
     CHECKPOINT_INTERVAL,
+    GATE,
     HYPERNODE_TIER,
     MIN_RUN_TIME,
     PARTITIONS,
@@ -52,8 +53,19 @@ def template_violations(
     except ValidationError as error:
         return of_model(error, path)
     found = list(pod_spec_violations(parsed.spec, f"{path}.spec"))
+    found += _other_gates(parsed.spec, f"{path}.spec")
     found += annotation_violations(parsed.metadata.annotations, f"{path}.metadata.annotations", levels)
     return found
+
+
+def _other_gates(spec: PodSpec, path: str) -> Iterator[Violation]:
+    """Volcano and the API server accept such gates; the workload waits until its template has none."""
+    for index, gate in enumerate(spec.scheduling_gates):
+        if gate.name != GATE:
+            expected = (
+                "none of other controllers: nobody can remove it from pods that wait for their seats first"
+            )
+            yield Violation(f"{path}.schedulingGates[{index}]", excerpt(gate.name), expected, tolerable=True)
 
 
 def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:

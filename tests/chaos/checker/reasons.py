@@ -180,7 +180,8 @@ def _asks_for_a_level(recording: Recording, workload: Life) -> bool:
 
 
 def _has_other_gates(recording: Recording, workload: Life) -> bool:
-    gates = (gate for pod in _pods(recording, workload) for gate in pod["spec"].get("schedulingGates") or ())
+    templates = _templates(recording, workload)
+    gates = (gate for each in templates for gate in (each.get("spec") or {}).get("schedulingGates") or ())
     return any(gate["name"] != names.GATE for gate in gates)
 
 

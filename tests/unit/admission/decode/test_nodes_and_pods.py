@@ -155,11 +155,11 @@ def test_a_pod_that_names_a_queue_is_a_workload_of_its_own(meta: dict[str, Any])
 def test_gates_of_others_are_told_from_ours() -> None:
     ours, theirs = {"name": "muster.dev/admission"}, {"name": "example.org/wait"}
     both = a_pod(spec={"schedulingGates": [theirs, ours]})
-    assert (both.gated, both.held_by_others) == (True, True)
+    assert (both.gated, both.other_gates) == (True, ("example.org/wait",))
     one = a_pod(spec={"schedulingGates": [ours]})
-    assert (one.gated, one.held_by_others) == (True, False)
+    assert (one.gated, one.other_gates) == (True, ())
     other = a_pod(spec={"schedulingGates": [theirs]})
-    assert (other.gated, other.held_by_others, other.owner) == (False, True, None)
+    assert (other.gated, other.other_gates, other.owner) == (False, ("example.org/wait",), None)
 
 
 def test_a_gated_pod_without_a_queue_takes_its_namespaces_default() -> None:

@@ -126,7 +126,7 @@ def test_a_pod_of_an_indexed_job_is_let_go_to_its_own_seat_only() -> None:
 
 
 def test_a_pod_that_others_hold_or_that_is_going_is_not_let_go() -> None:
-    pods = [gated("a", held_by_others=True), gated("b", deleting=True)]
+    pods = [gated("a", other_gates=("example.org/wait",)), gated("b", deleting=True)]
     assert orders(state_of(job(2), pods, [admission(JOB, "n1 n2")]), job(2)) == []
 
 

@@ -165,6 +165,12 @@ def test_a_template_cannot_send_its_pods_past_the_scheduler() -> None:
     assert "nodeName" not in made(tasks=task(template))["spec"]
 
 
+def test_a_pod_that_has_its_seat_does_not_wait_for_one() -> None:
+    gates = [{"name": "muster.dev/admission"}, {"name": "example.org/wait"}]
+    template = {"spec": {"containers": [{"name": "main", "image": "x"}], "schedulingGates": gates}}
+    assert made(tasks=task(template))["spec"]["schedulingGates"] == gates[1:]
+
+
 def test_a_template_cannot_forge_the_annotations_of_muster() -> None:
     forged = {"muster.dev/devices": "0", "muster.dev/recreated-from": "u", "muster.dev/user": "bob", "a": "b"}
     template = {"metadata": {"annotations": forged}, "spec": {"containers": [{"name": "main", "image": "x"}]}}

@@ -185,6 +185,14 @@ def test_no_pod_is_made_from_a_template_that_cannot_be_used() -> None:
     assert "nodeName" in found.evictable[ONE].message
 
 
+def test_a_suspended_job_that_got_gates_of_others_goes_back_and_one_that_runs_stays() -> None:
+    held = Obstacle(ReasonCode.OTHER_GATES, "spec.template.spec.schedulingGates: found example.org/wait")
+    taken = admission(JOB, "n1 n2", started=True)
+    found = state_of(job(2, suspended=True, obstacle=held), [], [taken])
+    assert "example.org/wait" in found.evictable[ONE].message
+    assert not state_of(job(2, obstacle=held), [], [taken]).evictable
+
+
 def test_a_volcano_job_may_be_scaled_and_asks_no_less_for_its_pods() -> None:
     found = state_of(volcano_job(3, generation="after"), [], [of_two(True)])
     assert (found.evictable, found.ended, found.outgrown) == ({}, {}, {})

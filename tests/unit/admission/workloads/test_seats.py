@@ -92,10 +92,27 @@ def test_a_task_without_its_pods_keeps_the_group_waiting() -> None:
 
 
 def test_a_member_that_gates_of_others_hold_does_not_count_yet() -> None:
-    found = state_of(group(2), [gated("a"), gated("b", held_by_others=True)])
+    held = gated("b", other_gates=("example.org/wait",))
+    found = state_of(group(2), [gated("a"), held])
     assert found.workload.obstacle == (
+        "OtherGates",
+        "1 pod with scheduling gates of others: example.org/wait; considered when they are removed",
+    )
+    few = state_of(group(3), [gated("a"), held])
+    assert few.workload.obstacle == (
         "NotEnoughPods",
-        "1 of 2 pods exist; 1 more wait for scheduling gates of others",
+        "1 of 3 pods exist; 1 more wait for scheduling gates of others",
+    )
+
+
+def test_members_of_a_task_that_gates_of_others_hold_are_told_as_such() -> None:
+    pods = [gated(f"p{i}", task="worker") for i in range(3)]
+    pods += [gated("first", task="ps", other_gates=("example.org/wait",))]
+    found = state_of(group(3, task_minimums={"worker": 2, "ps": 1}), pods)
+    assert found.workload.obstacle is not None
+    assert (found.workload.obstacle.code, "example.org/wait" in found.workload.obstacle.message) == (
+        "OtherGates",
+        True,
     )
 
 

@@ -157,9 +157,12 @@ def test_a_bare_pod_that_names_a_missing_group_waits_for_it() -> None:
 
 
 def test_a_bare_pod_that_others_hold_waits_for_them() -> None:
-    found = state_of(None, [gated("bare", queue=TEAM, held_by_others=True)], key=BARE)
+    found = state_of(None, [gated("bare", queue=TEAM, other_gates=("example.org/wait",))], key=BARE)
     assert found.workload.obstacle is not None
-    assert found.workload.obstacle.code == "OtherGates"
+    assert found.workload.obstacle == (
+        "OtherGates",
+        "1 pod with scheduling gates of others: example.org/wait; considered when they are removed",
+    )
 
 
 def test_a_bare_pod_that_was_never_gated_gets_no_seat_before_it_runs() -> None:

@@ -201,6 +201,18 @@ def test_a_template_that_names_its_node_is_an_obstacle() -> None:
         assert "template.spec.nodeName: found 'n9', expected none" in fact.obstacle.message
 
 
+def test_a_template_with_gates_of_others_gets_no_seats_that_its_pods_could_not_use() -> None:
+    gates = [{"name": "muster.dev/admission"}, {"name": "example.org/data"}, {"name": "example.org/net"}]
+    template = {"spec": {**TEMPLATE["spec"], "schedulingGates": gates}}
+    for fact in (a_job(template=template), a_volcano_job({**task(), "template": template})):
+        assert fact.obstacle is not None
+        assert fact.obstacle.code == "OtherGates"
+        found = "template.spec.schedulingGates: found example.org/data and example.org/net, expected none of other"
+        assert found in fact.obstacle.message
+    ours = {"spec": {**TEMPLATE["spec"], "schedulingGates": gates[:1]}}
+    assert a_job(template=ours).obstacle is None
+
+
 def test_a_job_that_selects_its_pods_itself_is_an_obstacle() -> None:
     """Its pods lack the label by which they are known."""
     fact = a_job(manualSelector=True)

@@ -14,6 +14,7 @@ from tests.builders.facts import (
     NOW,
     VOLCANO,
     admission,
+    gated,
     job,
     queue,
     released,
@@ -230,3 +231,16 @@ def test_a_gang_that_got_ready_begins_to_count_anew() -> None:
     known.setbacks[VOLCANO] = Setbacks(rollbacks=2, unready=Unready(revision="r", message="m"), evictions=1)
     known.put_ready({VOLCANO})
     assert known.setbacks[VOLCANO] == Setbacks(evictions=1)
+
+
+def test_a_gang_with_pods_that_others_hold_says_so_from_the_beginning() -> None:
+    """Another controller gave the pods a gate that the template does not have."""
+    held = [
+        gated(f"job-{index}", owner=JOB, other_gates=("example.org/wait",), controlled=True)
+        for index in range(2)
+    ]
+    taken = admission(JOB, "n1 n2", ready=False, opened_at=NOW)
+    found = state_of(job(2), held, [taken])
+    assert found.problem is not None
+    assert "2 seats without a pod (scheduling gates of others: example.org/wait)" in found.problem.message
+    assert not found.evictable

@@ -14,6 +14,20 @@ def task(name="worker", replicas=2, **fields):
     } | fields
 
 
+def test_gates_of_others_in_a_template_are_accepted_as_volcano_does_with_a_warning():
+    def found(*gates):
+        spec = {
+            "containers": [{"name": "a", "image": "b"}],
+            "schedulingGates": [{"name": each} for each in gates],
+        }
+        return violations_of(changed(JOB, ("spec", "tasks", 0, "template", {"spec": spec})), Known())
+
+    (warned,) = found("muster.dev/admission", "example.org/wait")
+    assert warned.tolerable
+    assert "template.spec.schedulingGates[1]: found 'example.org/wait'" in warned.message
+    assert found("muster.dev/admission") == []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
