@@ -121,7 +121,7 @@ class ReasonCode(StrEnum):
     POD_REFUSED = "PodRefused"
     #: The API server refuses an object that the pods of a Volcano Job need.
     OBJECT_REFUSED = "ObjectRefused"
-    #: A pod or object of that name exists and does not belong to the Volcano Job.
+    #: A pod or object of that name exists and does not belong to the Volcano Job. A gang that cannot start goes back.
     NAME_TAKEN = "NameTaken"
     #: The API server refuses to delete or to create again an evicted pod without an owner.
     RECREATION_REFUSED = "RecreationRefused"

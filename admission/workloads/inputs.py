@@ -105,8 +105,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: Seats (indices) by admission for which a pod may still come although none is seen: a write that brings one is
     #: queued, under way, or was sent and its effect is not seen yet.
     awaited: SeatIndices = {}
-    #: Why the API server refuses to evict a pod of it; None: it does not.
-    eviction_refused: Reason | None = None
+    #: What the API server refuses to the writers; None: nothing.
+    refusal: Reason | None = None
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
     #: What the API server makes of its templates.

@@ -120,6 +120,10 @@ def rollbacks_of(
             found[admission.id] = Rollback(ReasonCode.REFUSED, message, not_before)
         elif lost:
             found[admission.id] = _lost(min(lost), min(lost) in inputs.taken_nodes, now)
+        elif taken := _name_taken(inputs, place):
+            # The gang itself is tried again as soon as the name is free (``admission.world.learned.taken_names``).
+            pause = now if place is places[0] else not_before
+            found[admission.id] = Rollback(ReasonCode.NAME_TAKEN, taken, pause)
         elif (lacks := quota_lacks(inputs, place)) and now - _last_made(place) >= timeouts.refusal_grace:
             message = f"not all of its pods can be made. {lacks}"
             found[admission.id] = Rollback(ReasonCode.NAMESPACE_QUOTA, message, not_before)
@@ -148,6 +152,19 @@ def quota_lacks(inputs: WorkloadInputs, place: SeatMap) -> str:
         return ""
     asked = requests_together(Counter(admission.seats[index].takes for index in vacant), needed)
     return first_lack(inputs.quotas, asked)
+
+
+def _name_taken(inputs: WorkloadInputs, place: SeatMap) -> str:
+    """Why a Volcano Job's gang cannot have the names of the pods that it needs to start; "": it can."""
+    fact, refusal, admission = inputs.fact, inputs.refusal, place.admission
+    if fact is None or refusal is None or refusal.code is not ReasonCode.NAME_TAKEN:
+        return ""
+    if refusal.facts.get("admission") != admission.id:
+        return ""  # it is about an earlier one
+    awaited = inputs.awaited.get(admission.id, frozenset())
+    coming = len(awaited.intersection(place.vacant()))
+    done = sum(len(pods.done) for pods in fact.pod_sets)
+    return refusal.message if len(place.seated) + coming + done < fact.minimum else ""
 
 
 def waits_for_pods(key: WorkloadKey, place: SeatMap) -> bool:

@@ -41,7 +41,7 @@ def workload_of(
     obstacle = obstacle or held_back(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.
-        obstacle = inputs.templates.refusal or _no_quota(inputs, fact)
+        obstacle = inputs.templates.refusal or _lacks_room_or_name(inputs, fact)
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _too_few_pods(inputs, fact, pod_sets)
     return Workload(
@@ -62,8 +62,9 @@ def workload_of(
     )
 
 
-def _no_quota(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | None:
-    """What a ResourceQuota has no room for; None: it may have, for the workload asks something else now."""
+def _lacks_room_or_name(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | None:
+    """What a ResourceQuota has no room for, or which name is taken; None: it may have, for the workload asks something
+    else now."""
     held_back = inputs.held_back
     return held_back.obstacle if held_back is not None and held_back.generation == fact.generation else None
 
@@ -91,8 +92,10 @@ def _evicting(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], delay: Reaso
 
 def _eviction_refused(inputs: WorkloadInputs) -> Obstacle | None:
     """What an eviction waits for that a PodDisruptionBudget does not allow."""
-    refused = inputs.eviction_refused
-    if refused is None or all(each.state is not AdmissionState.EVICTING for each in inputs.admissions):
+    refused = inputs.refusal
+    if refused is None or refused.code is not ReasonCode.EVICTION_REFUSED:
+        return None
+    if all(each.state is not AdmissionState.EVICTING for each in inputs.admissions):
         return None
     return Obstacle(refused.code, refused.message)
 

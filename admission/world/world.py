@@ -39,6 +39,7 @@ from admission.world.disruption_budgets import Budgets
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas
 from admission.world.learned.seen_times import SeenTimes
+from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
 from admission.world.nodes import NodeInventory
 from admission.world.past_use import UsageHistory
@@ -53,7 +54,6 @@ from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, Queue, with_removed
 from queues.quota.tree import QueueTree
-from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
@@ -73,6 +73,7 @@ class World:
         self.templates = TemplateIndex(timeouts.dry_run)
         self.larger_pods = LargerPods()
         self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
+        self.taken_names = TakenNames(timeouts)
         self.recreations = Recreations(rows.recreations)
         self.usage_history = UsageHistory()
         self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
@@ -170,6 +171,8 @@ class World:
                 self.seen_times.lose_pod(owner)
             if before is not None and before.admission is not None:
                 self.admission_index.forget_foreign(before.admission)
+            if before is not None:
+                self._dirty |= self.taken_names.free(before.namespace, before.name)
             if uid in self.recreations.stored:
                 self._dirty.add(self.recreations.stored[uid].workload)
         else:
@@ -414,7 +417,7 @@ class World:
         self.seen_times.tell_time(now)
         self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
         self._dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
-        self._dirty |= self.queue_permissions.changed(self._queue_users())
+        self._dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)
         self._awaiting_timeout.clear()
         dirty = iter(list(self._dirty))
         while part := sorted(islice(dirty, size), key=attrgetter("kind", "uid")):
@@ -434,6 +437,7 @@ class World:
         if self.snapshot_rows.replace(before, state, self.arrivals):
             self.snapshot_is_stale = True
         self.namespace_quotas.note_state(key, state)
+        self.taken_names.note_state(key, state, self.refusals.get(key), self.setbacks.get(key), now)
         if ended_in is not None:
             self._end(key, ended_in)
             return
@@ -520,7 +524,6 @@ class World:
         admissions = self.admission_index.of(key)
         pods = self.pod_index.of(key)
         user = self._queue_user(key, pods, admissions)
-        refusal = self.refusals.get(key)
         dead_nodes, taken_nodes = self.node_inventory.lost(seat for each in admissions for seat in each.seats)
         return WorkloadInputs(
             key=key,
@@ -537,12 +540,12 @@ class World:
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),
             quotas=() if fact is None else self.namespace_quotas.of(fact.namespace),
-            held_back=self.namespace_quotas.obstacle_of(key),
+            held_back=self.namespace_quotas.obstacle_of(key) or self.taken_names.obstacle_of(key),
             larger={} if fact is None else self.larger_pods.of(fact),
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             awaited=awaited,
-            eviction_refused=refusal if refusal and refusal.code is ReasonCode.EVICTION_REFUSED else None,
+            refusal=self.refusals.get(key),
             recreations=self.recreations.of(key),
             # Only what runs is told.
             may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),

@@ -98,7 +98,8 @@ class JobPods:
             renderers = _renderers(work, creates)
         except (NameTaken, InvalidDocument) as error:
             taken = isinstance(error, NameTaken)
-            _note_problem(report, ReasonCode.NAME_TAKEN if taken else ReasonCode.INVALID_SPEC, str(error))
+            code = ReasonCode.NAME_TAKEN if taken else ReasonCode.INVALID_SPEC
+            _note_problem(report, code, str(error), admission=max(each.admission for each in creates))
             return
         except ApiError as error:
             self._failed(report, error, ReasonCode.OBJECT_REFUSED)
@@ -173,6 +174,8 @@ class JobPods:
                 report,
                 ReasonCode.NAME_TAKEN,
                 f"pod {name} exists and is not this Job's; delete it or rename the Job",
+                # One that is ending, of an earlier Job of that name perhaps, takes no seats from the gang.
+                **({"admission": wanted.admission, "pod": name} if meta.deletion_timestamp is None else {}),
             )
             return False
         if written == str(wanted.admission):
@@ -247,11 +250,11 @@ def _renderers(
     }
 
 
-def _note_problem(report: JobReport, code: ReasonCode, message: str) -> None:
+def _note_problem(report: JobReport, code: ReasonCode, message: str, **facts: Any) -> None:
     """The first problem is shown: the others are mostly the same."""
     report.unfinished = True
     if report.problem is None:
-        report.problem = Reason(code=code, message=message)
+        report.problem = Reason(code=code, message=message, facts=facts)
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -331,6 +334,8 @@ class VolcanoJobWriter:
             if work.lacks_group:
                 self._companions.make_later(work.spec)
             due = self._due(work)
+            if not work.creates:
+                self._forget_taken_name(work.key)
             if due.creates or due.deletes or due.remove:
                 self._start(work, due)
 
@@ -434,6 +439,12 @@ class VolcanoJobWriter:
             remove=work.remove and not self._is_expected(work, work.key.uid),
             paused=paused,
         )
+
+    def _forget_taken_name(self, key: WorkloadKey) -> None:
+        """No pod is to be made, so that no name is wanted."""
+        problem = self.problems.get(key)
+        if problem is not None and problem.code is ReasonCode.NAME_TAKEN:
+            del self.problems[key]
 
     def _is_expected(self, work: JobWork, write: str) -> bool:
         return self.queue.is_expected(work.key, work.key.uid, write)

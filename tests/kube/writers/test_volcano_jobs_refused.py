@@ -25,12 +25,15 @@ async def test_somebody_elses_pod_under_our_name_is_a_reason_and_stops_no_other(
     await api.create(f"/api/v1/namespaces/{namespace}/pods", squatter)
     spec = await submitted(api, namespace, plain())
 
-    (report,) = await jobs.reconciled([work(spec, admitted(spec, nodes))])
+    taken = admitted(spec, nodes)
+    (report,) = await jobs.reconciled([work(spec, taken)])
 
     assert report.created == 3
     assert report.problem is not None
     assert (report.problem.code, "plain-worker-2" in report.problem.message) == ("NameTaken", True)
     assert jobs.problems[report.workload] == report.problem
+    # What has the gang go back, and be tried again when the pod is gone.
+    assert report.problem.facts == {"admission": taken.id, "pod": "plain-worker-2"}
 
 
 async def test_a_pod_that_claims_to_be_the_jobs_is_neither_taken_for_its_member_nor_deleted(
