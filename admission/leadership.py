@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from admission.containment.loop_thread import run_in_loop_thread
-from admission.containment.repeated_failures import RepeatedFailures
+from admission.containment.repeated_failures import RepeatedFailures, told_of
 from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.lag import Lag
 from queues.errors import (
@@ -332,7 +332,7 @@ class Heart:
 
 
 def _tell(lease: LeaderLease, failure: BaseException) -> None:
-    about = {"term": lease.term.number, "why": str(failure)}
+    about = {"term": lease.term.number, "why": told_of(failure)}
     if isinstance(failure, MusterError):
         _log.warning("term ended", extra=about)
     else:

@@ -4,9 +4,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from admission.containment.culprits import find_culprits
-from admission.containment.decision_thread import DecisionThread, DecisionTooLong
+from admission.containment.decision_samples import DecisionSamples
+from admission.containment.decision_thread import LOOKS, DecisionThread, DecisionTooLong
 from admission.engine import decide as engine
 from admission.engine.decide import Memo
 from admission.engine.snapshot import Snapshot
@@ -14,6 +16,9 @@ from queues.plan import Plan
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
+
+#: A decision is told of that takes a tenth of the time that it may take.
+LONG: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,7 @@ class Decider:
         """
         for again in (False, True):
             try:
-                plan, self.memo = await self._thread.run(lambda: engine.decide(snapshot, self.memo))
+                plan, self.memo = await self._decided(snapshot)
                 return TurnDecision(snapshot=snapshot, plan=plan)
             except DecisionTooLong:
                 raise
@@ -54,6 +59,21 @@ class Decider:
                 self.memo, self.failures, failure = Memo(), self.failures + 1, error
                 _log.error("decision failed", extra={"again": again}, exc_info=error)
         return await self._without_culprits(snapshot, failure)
+
+    async def _decided(self, snapshot: Snapshot) -> tuple[Plan, Memo]:
+        """The engine's answer. Tells which workloads took the time of one that took long or too long."""
+        samples = DecisionSamples()
+        try:
+            answer = await self._thread.run(
+                lambda: engine.decide(snapshot, self.memo, progress=samples.progress), samples.look
+            )
+        except DecisionTooLong as error:
+            # A note, so that the same failure is known as such whatever it was that took the time.
+            error.add_note(samples.slowest(snapshot.pending))
+            raise
+        if samples.count() >= LOOKS // LONG:
+            _log.warning("decision took long", extra={"why": samples.slowest(snapshot.pending)})
+        return answer
 
     async def _without_culprits(self, snapshot: Snapshot, error: Exception) -> TurnDecision:
         kept = await self._thread.run(lambda: self._kept(snapshot))

@@ -5,11 +5,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from queues.errors import MusterError
 
 R = TypeVar("R")
+
+#: Looks that are taken at a decision until its time is over.
+LOOKS: Final = 200
 
 
 class DecisionTooLong(MusterError):
@@ -29,8 +32,11 @@ class DecisionThread:
         """Whether a decision runs, also one with a result that is not awaited any more."""
         return self._thread is not None and self._thread.is_alive()
 
-    async def run(self, decision: Callable[[], R]) -> R:
-        """What the decision returns or raises. Raises DecisionTooLong; the thread cannot be stopped, and runs on."""
+    async def run(self, decision: Callable[[], R], look: Callable[[], None] = lambda: None) -> R:
+        """What the decision returns or raises. Raises DecisionTooLong; the thread cannot be stopped, and runs on.
+
+        ``look`` is called ``LOOKS`` times while the time of a decision runs, if it takes that long.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[R] = loop.create_future()
 
@@ -45,6 +51,18 @@ class DecisionThread:
         # A daemon: a decision that never ends does not keep the process from ending.
         self._thread = threading.Thread(target=work, name="decision", daemon=True)
         self._thread.start()
+
+        next_look: asyncio.TimerHandle | None = None
+
+        def keep_waiting() -> None:
+            nonlocal next_look
+            next_look = loop.call_later(self._limit / LOOKS, keep_looking)
+
+        def keep_looking() -> None:
+            look()
+            keep_waiting()
+
+        keep_waiting()
         try:
             async with asyncio.timeout(self._limit):
                 return await answer
@@ -52,6 +70,9 @@ class DecisionThread:
             if answer.done() and not answer.cancelled():
                 raise
             raise DecisionTooLong(seconds=self._limit) from None
+        finally:
+            if next_look is not None:
+                next_look.cancel()
 
 
 def _succeed(answer: asyncio.Future[R], result: R) -> None:

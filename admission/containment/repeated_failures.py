@@ -55,7 +55,7 @@ class RepeatedFailures:
         """What people are to be told; None: nothing fails, or not often enough."""
         if self.count < TELL_AFTER or self._error is None:
             return None
-        found = " ".join(str(self._error).split()) or type(self._error).__name__
+        found = told_of(self._error) or type(self._error).__name__
         if len(found) > _MOST_TOLD:
             found = f"{found[:_MOST_TOLD]} …"
         return Reason(
@@ -63,6 +63,11 @@ class RepeatedFailures:
             message=f"{self.count} {self._attempts} in a row ended with the same error, and nothing is admitted: "
             f"{found} {_advice(self._error)}",
         )
+
+
+def told_of(error: BaseException) -> str:
+    """An error with its notes, which say what differs from one such error to the next."""
+    return " ".join(" ".join((str(error), *getattr(error, "__notes__", ()))).split())
 
 
 def _advice(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from admission.engine.plan_limit import SEATS_PER_PLAN, PlanLimit
 from admission.engine.preemption import preemption
 from admission.engine.preemption.context import PreemptionResult
 from admission.engine.preemption.pruning import PreemptionProspects
+from admission.engine.progress import Progress
 from admission.engine.round import AdmissionRound
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -18,17 +19,21 @@ from queues.plan import Evict, Plan
 __all__ = ["Memo", "decide"]
 
 
-def decide(snapshot: Snapshot, memo: Memo, limit: int = SEATS_PER_PLAN) -> tuple[Plan, Memo]:
+def decide(
+    snapshot: Snapshot, memo: Memo, limit: int = SEATS_PER_PLAN, *, progress: Progress | None = None
+) -> tuple[Plan, Memo]:
     """The plan of one turn, and the memo for the next.
 
     Pure: the same snapshot gives the same plan, whatever the order of its collections and whatever the memo.
-    ``limit``: seats that the plan is about at the most; if there is more to do, it has ``stopped``.
+    ``limit``: seats that the plan is about at the most; if there is more to do, it has ``stopped``. ``progress`` is
+    told which workload is being tried.
     """
     if (unchanged := memo.answer(snapshot)) is not None:
         return unchanged, memo
 
     state = memo.state_for(snapshot)
     trial = Trial.open(snapshot.nodes, state.usage.copy())
+    trial.progress = progress or trial.progress
     trial.fragmentation = state.gauge_for(trial)
     seats = SeatLookup(snapshot, state.open_admissions)
 

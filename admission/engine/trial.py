@@ -12,6 +12,7 @@ from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.host_ports import HostPorts, NodePorts
 from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Layout, Mask, NodeTable
+from admission.engine.progress import Progress
 from queues.admissions import Seat
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
@@ -80,6 +81,7 @@ class Trial:
     devices: Mapping[str, Devices] = field(default_factory=dict)
     #: The measure of where a single pod fragments devices least; None: packing alone decides.
     fragmentation: FragmentationGauge | None = None
+    progress: Progress = field(default_factory=Progress)
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":

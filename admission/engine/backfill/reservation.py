@@ -164,6 +164,7 @@ class _ReservationSearch:
         """Reserve what one head may have: a place, or quota, or nothing."""
         (entry, need, refused), now, tree = head, self._snapshot.now, self._trial.tree
         workload = entry.workload
+        self._trial.progress.workload = workload.key
         due = starves_at(workload, need, tree)
         starved = due is not None and due <= now
         passed_over = is_passed_over(workload, need, tree, now)

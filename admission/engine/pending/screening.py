@@ -85,6 +85,7 @@ class Screening:
 
     def _ask_nodes(self, placement: PlacementClass, trial: Trial) -> Reason | None:
         """Why not even one workload of a placement class fits; None: one may."""
+        trial.progress.workload = placement.workload.key
         if self._may_fit(placement, trial):
             return None
         members = next(iter(placement.open_classes)).class_queue.candidates

@@ -40,6 +40,7 @@ def admit(workload: Workload, need: MissingMembers, trial: Trial) -> Admit | Rea
     A workload with a complete gang takes as many further seats as there are. Without seats nothing stays taken in
     the trial.
     """
+    trial.progress.workload = workload.key
     seats = all_or_none(workload, need, need.missing, trial)
     if isinstance(seats, Reason):
         if need.complete:

@@ -62,6 +62,7 @@ def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> N
     request: FailedRequest | None = None
     for entry in refused.members:
         workload = entry.workload
+        context.trial.progress.workload = workload.key
         claim = context.held_claims.claims.get(workload.key)
         if claim is not None:
             draining = context.held_claims.draining

@@ -7,6 +7,7 @@ from admission.cli.muster import main
 from admission.engine import decide as engine
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.progress import Progress
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.workload import Workload
@@ -18,9 +19,9 @@ def one_is_enough(workload: Workload) -> Workload:
     return replace(workload, minimum=1, pod_sets=pod_sets)
 
 
-def decide_wrongly(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+def decide_wrongly(snapshot: Snapshot, memo: Memo, *, progress: Progress) -> tuple[Plan, Memo]:
     pending = {key: one_is_enough(workload) for key, workload in snapshot.pending.items()}
-    return decide(replace(snapshot, pending=pending), memo)
+    return decide(replace(snapshot, pending=pending), memo, progress=progress)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,16 @@ from admission.containment import failed_turns
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread, DecisionTooLong
 from admission.containment.failed_turns import MOST_FILES, FailedTurns
+from admission.containment.repeated_failures import TELL_AFTER, RepeatedFailures
 from admission.engine import decide as engine
 from admission.engine.decide import Memo
+from admission.engine.placement import gangs
+from admission.engine.placement.need import MissingMembers
 from admission.engine.snapshot import Snapshot
+from admission.engine.trial import Trial
 from admission.replay.snapshot_file import load
-from queues.plan import Plan
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.plan import Admit, Plan, Reason
+from queues.workload import Workload, WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM, job, node, queue, world
 
 KEYS = [WorkloadKey(WorkloadKind.JOB, f"job-{number}") for number in range(9)]
@@ -40,7 +44,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
     """An engine that fails on one workload; what it was asked."""
     asked: list[Snapshot] = []
 
-    def fails_on_poison(found: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+    def fails_on_poison(found: Snapshot, memo: Memo, **_: Any) -> tuple[Plan, Memo]:
         asked.append(found)
         if POISON in found.pending:
             raise ZeroDivisionError("of poison")
@@ -76,7 +80,7 @@ async def test_an_error_that_a_memo_brought_about_is_gone_without_it(
     first = (await spoiled.decide(snapshot())).plan
     memo = spoiled.memo
 
-    def fails_with_that_memo(found: Snapshot, given: Memo) -> tuple[Plan, Memo]:
+    def fails_with_that_memo(found: Snapshot, given: Memo, **_: Any) -> tuple[Plan, Memo]:
         if given is memo:
             raise KeyError("of the memo")
         return decide(found, given)
@@ -87,7 +91,7 @@ async def test_an_error_that_a_memo_brought_about_is_gone_without_it(
 
 
 async def test_an_engine_that_fails_whatever_waits_ends_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(found: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+    def fails(found: Snapshot, memo: Memo, **_: Any) -> tuple[Plan, Memo]:
         raise ZeroDivisionError
 
     monkeypatch.setattr(engine, "decide", fails)
@@ -102,7 +106,7 @@ async def test_a_decision_that_takes_too_long_is_told_and_no_other_is_tried(
 
     go, asked = Event(), 0
 
-    def hangs(found: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+    def hangs(found: Snapshot, memo: Memo, **_: Any) -> tuple[Plan, Memo]:
         nonlocal asked
         asked += 1
         go.wait(30)
@@ -117,6 +121,38 @@ async def test_a_decision_that_takes_too_long_is_told_and_no_other_is_tried(
     go.set()
     thread._thread.join(30)  # type: ignore[union-attr]
     assert not thread.is_busy()
+
+
+async def test_a_decision_that_takes_too_long_names_the_workloads_that_take_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from threading import Event
+
+    go, admit = Event(), gangs.admit
+
+    def hangs(workload: Workload, need: MissingMembers, trial: Trial) -> Admit | Reason:
+        found = admit(workload, need, trial)
+        if workload.key == POISON:
+            go.wait(30)
+        return found
+
+    monkeypatch.setattr(gangs, "admit", hangs)
+    thread = DecisionThread(0.2)
+    failures = RepeatedFailures("terms", first=1.0, longest=1.0)
+    with pytest.raises(DecisionTooLong) as raised:
+        await Decider(thread, nowhere).decide(snapshot())
+    go.set()
+    thread._thread.join(30)  # type: ignore[union-attr]
+    assert "It tried job/ns/job-4 (" in raised.value.__notes__[0]
+    for name in ("job-4", "job-5"):
+        error = DecisionTooLong(seconds=60)
+        error.add_note(f"It tried job/ns/{name} (100 % of the time).")
+        for _ in range(TELL_AFTER):
+            failures.note(error)
+    told = failures.told()
+    assert told is not None
+    assert "10 terms in a row" in told.message, "it is the same failure whatever takes the time"
+    assert "It tried job/ns/job-5" in told.message
 
 
 @pytest.mark.usefixtures("poisoned")
