@@ -93,6 +93,9 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     pod_left_at: int = 0
     #: ``WorkloadState.stopping_since`` as it was; 0: it was not so in this term.
     stopping_since: int = 0
+    #: ``WorkloadFact.suspended_at`` of a Job as it was last seen resumed, in seconds; 0: its controller had told
+    #: by then that it is resumed, or it was not seen so in this term.
+    suspended_before: int = 0
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.

@@ -101,6 +101,11 @@ class WorkloadState:
         wants = self.workload if self.needs_seats or self.seat_maps else None
         return (wants, self.ended, self.started, self.ready, self.evictable, self.unbooked)
 
+    def lasting(self) -> tuple[object, ...]:
+        """What steps of the turn see of the workload. Without times, which pass though nothing changes."""
+        wants = self.workload if self.needs_seats or self.seat_maps else None
+        return (wants, self.ended, self.started, frozenset(self.evictable), self.unbooked)
+
     def gives_back(self, seats: Mapping[AdmissionId, AbstractSet[int]]) -> bool:
         """Whether any of these seats (indices) is over."""
         return any(indices & self.ended.get(id_, frozenset()) for id_, indices in seats.items())
@@ -319,7 +324,7 @@ def _may_end(
     if leaving and support.holding is Holding.SUSPENDED and fact is not None:
         if fact.finished or fact.deleting:
             return True
-        return _is_idle(fact) and (stopped or not may_make_pods(fact, admission))
+        return _is_idle(fact) and (stopped or not may_make_pods(fact, admission, inputs.suspended_before))
     return True
 
 
@@ -338,7 +343,7 @@ def _stopping(
     waits = [
         longest_sync(fact, each, timeouts)
         for each in inputs.admissions
-        if each.state is AdmissionState.EVICTING and may_make_pods(fact, each)
+        if each.state is AdmissionState.EVICTING and may_make_pods(fact, each, inputs.suspended_before)
     ]
     if not waits:
         return 0, None

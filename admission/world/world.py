@@ -222,6 +222,7 @@ class World:
         if self.pod_index.drop_job_group(change.key):
             return
         self.templates.replace(self.facts.get(key), fact)
+        self.seen_times.note_object(key, fact)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
         self._dirty.add(key)
@@ -381,7 +382,7 @@ class World:
         """A step of the turn fails on a workload: it waits with the defect as its reason and keeps what it holds, until
         a decision would see something else of it, or until a while has passed."""
         state = self.states.get(key)
-        self.aside.add(key, error, None if state is None else _seen(state), now)
+        self.aside.add(key, error, None if state is None else state.lasting(), now)
         self.note_defect(key, error)
         self._dirty.add(key)
 
@@ -515,7 +516,7 @@ class World:
             return underivable_state(inputs, error)
         if state is None or key not in self.aside:
             return state
-        if (known := self.aside.error_of(key, _seen(state))) is None:
+        if (known := self.aside.error_of(key, state.lasting())) is None:
             return state
         return underivable_state(inputs, known)
 
@@ -536,6 +537,7 @@ class World:
             setbacks=self.setbacks.get(key, NO_SETBACKS),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),
+            suspended_before=self.seen_times.suspended_before.get(key, 0),
             dead_nodes=dead_nodes,
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),
@@ -592,9 +594,3 @@ class World:
             return known
         held = {admission.queue for admission in self.admissions.values()}
         return with_removed(known, held, self._removed_queues)
-
-
-def _seen(state: WorkloadState) -> tuple[object, ...]:
-    """What steps of the turn see of a workload. Without times, which pass though nothing changes."""
-    wants = state.workload if state.needs_seats or state.seat_maps else None
-    return (wants, state.ended, state.started, frozenset(state.evictable), state.unbooked)

@@ -19,18 +19,21 @@ from queues.admissions import Admission
 MOST_PODS_OF_A_SYNC = 500
 
 
-def may_make_pods(fact: WorkloadFact, admission: Admission) -> bool:
+def may_make_pods(fact: WorkloadFact, admission: Admission, suspended_before: int = 0) -> bool:
     """Whether a sync may go on that makes pods for the seats of this admission, which is being evicted.
 
     Only pods of a Job that was resumed with the nodes of the admission count: others come up behind a gate. It was
     suspended when the admission was opened, so a later transition to True says that a sync found it resumed, and
     another one suspended again. The first sync of a new Job may come as late as after the opening, so the transition
     must not be from before the eviction either. Times are whole seconds; a gang that is evicted in the second of its
-    opening counts as suspended by a transition in that second, which its controller mostly writes then.
+    opening counts as suspended by a transition in that second, which its controller mostly writes then: unless that is
+    ``suspended_before``, the transition that the Job told when it was last seen resumed (0: none, or not known).
     True may be the answer for good: syncs that found the Job resumed could not write, because it was suspended again.
     """
     if fact.directed != admission.id:
         return False
+    if suspended_before and fact.suspended_at == suspended_before:
+        return True
     return fact.suspended_at < max(admission.opened_at, admission.evicted_at)
 
 

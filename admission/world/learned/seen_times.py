@@ -1,5 +1,6 @@
 """When a leader saw things happen that no object tells the time of. Not stored: a new leader begins anew."""
 
+from admission.facts import WorkloadFact
 from admission.workloads.state import WorkloadState
 from queues.workload import WorkloadKey
 
@@ -12,6 +13,9 @@ class SeenTimes:
         self.pod_left: dict[WorkloadKey, int] = {}
         #: Since when a Job that leaves its seats is seen suspended, while its controller may still make pods.
         self.stopping: dict[WorkloadKey, int] = {}
+        #: When a Job had last been suspended, as its status said when it was seen resumed: no sync of its controller
+        #: had told of that by then.
+        self.suspended_before: dict[WorkloadKey, int] = {}
         self._lost_a_pod: set[WorkloadKey] = set()
 
     def lose_pod(self, key: WorkloadKey) -> None:
@@ -29,6 +33,13 @@ class SeenTimes:
             self.stopping[key] = state.stopping_since
         elif self.stopping:
             self.stopping.pop(key, None)
+
+    def note_object(self, key: WorkloadKey, fact: WorkloadFact | None) -> None:
+        """The object of a workload appeared, changed or went away. Call it for each of its versions."""
+        if fact is None or not fact.suspended_at:
+            self.suspended_before.pop(key, None)
+        elif not fact.suspended:
+            self.suspended_before[key] = fact.suspended_at
 
     def forget(self, key: WorkloadKey) -> None:
         """A workload is gone."""

@@ -332,6 +332,17 @@ def test_only_a_suspension_told_after_the_eviction_says_that_no_sync_makes_pods(
     assert (after.ended, after.stopping_since) == ({ONE: frozenset({0})}, 0)
 
 
+def test_a_suspension_that_was_told_before_the_job_was_resumed_says_nothing_in_the_second_of_the_eviction() -> (
+    None
+):
+    leaving = replace(evicting(admission(JOB, "n1")), opened_at=NOW, evicted_at=NOW)
+    fact = job(1, suspended=True, directed=ONE, suspended_at=NOW)
+    found = state_of(fact, [], [leaving], suspended_before=NOW)
+    assert (found.ended, found.stopping_since) == ({}, NOW)
+    found = state_of(fact, [], [leaving], suspended_before=NOW - 1)
+    assert (found.ended, found.stopping_since) == ({ONE: frozenset({0})}, 0)
+
+
 @pytest.mark.parametrize("directed", [None, AdmissionId(7)], ids=["pod by pod", "for another admission"])
 def test_pods_that_come_up_behind_a_gate_take_no_seat_however_late(directed: AdmissionId | None) -> None:
     leaving = evicting(admission(JOB, "n1"))
