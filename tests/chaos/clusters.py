@@ -69,5 +69,8 @@ class Cluster(Protocol):
     def strike_write(self, interception: Interception) -> None:
         """Strike the sender of a write."""
 
+    def set_job_sync_pauses(self, *, on: bool) -> None:
+        """Syncs of the Job controller pause before they make one of their pods, or do so no more."""
+
     def overtake_writes(self, detail: dict[str, Any]) -> None:
         """Users delete workloads while writes about their pods are under way."""

@@ -65,6 +65,7 @@ class Faults:
             "watches-cut": self._watches,
             "past-forgotten": self._watches,
             "watches-silent": self._silence,
+            "job-syncs-pause": self._pause_job_syncs,
             "postgres-line": self._postgres_line,
             "postgres-slow": self._postgres_slow,
             "lease-connection-silent": self._lease_connection_silent,
@@ -146,6 +147,11 @@ class Faults:
         self.cluster.set_silence(fault.detail["kinds"], on=True)
         await asyncio.sleep(fault.seconds)
         self.cluster.set_silence(fault.detail["kinds"], on=False)
+
+    async def _pause_job_syncs(self, fault: PlannedFault, target: str) -> None:
+        self.cluster.set_job_sync_pauses(on=True)
+        await asyncio.sleep(fault.seconds)
+        self.cluster.set_job_sync_pauses(on=False)
 
     async def _overtake(self, fault: PlannedFault, target: str) -> None:
         self.cluster.overtake_writes(fault.detail)

@@ -27,6 +27,7 @@ from admission.reconcile import release as orders
 from admission.reconcile.release import Order, Verb
 from admission.reconcile.status import GroupPhase, WorkloadStatus
 from admission.workloads import ended_seats
+from admission.workloads import state as states
 from admission.workloads.kinds import support_of
 from admission.workloads.seats import may_be_seated
 from admission.world import world as worlds
@@ -230,6 +231,10 @@ def _evicted_at_once() -> None:
     _set(ended_seats, "_over", over)
 
 
+def _no_sync_goes_on() -> None:
+    _set(states, "may_make_pods", lambda *_: False)
+
+
 def _gives_up() -> None:
     right = WorkQueue.back_off
 
@@ -391,6 +396,11 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "evicted-at-once": PlantedBug(
         "the seats of a gang are given back as soon as it is evicted", "eviction", _evicted_at_once
+    ),
+    "no-sync-goes-on": PlantedBug(
+        "a Job that is suspended counts as idle while a sync of its controller still makes pods",
+        "eviction",
+        _no_sync_goes_on,
     ),
     "gives-up": PlantedBug("what failed once is not written again", "retry", _gives_up),
     "gone-means-empty": PlantedBug("410 means that there are no objects", "informer", _gone_means_empty),

@@ -10,13 +10,15 @@ import asyncpg
 from tests.chaos.clusters import Cluster
 from tests.chaos.drawn.pace import PACE
 from tests.chaos.ledger.server import ChaosPostgres
-from tests.chaos.replicas.short_times import ASKED_AFTER, REQUEST_TIMEOUT
+from tests.chaos.replicas.short_times import ASKED_AFTER, JOB_SYNC, REQUEST_TIMEOUT
 
 _LOOK: Final = 0.1
 #: Heartbeats of the leader without a change: on a machine that is too busy, seconds say little.
 _BEATS: Final = 4
 #: Seconds in which a sender may still wait for the answer to a request of before, and then ask.
 _ASKS: Final = REQUEST_TIMEOUT + ASKED_AFTER + 0.3 * PACE
+#: Seconds for which a leader may wait without a change before seats of a Job that is evicted are given back.
+_STOPS: Final = JOB_SYNC + 2.0
 
 _STATE: Final = f"""
 SELECT
@@ -24,9 +26,24 @@ SELECT
     (SELECT current_at FROM heartbeats) AS beat,
     (SELECT h.current_at > clock_timestamp() - interval '{3 * PACE} seconds' AND h.behind = ''
      FROM heartbeats h JOIN leases l ON h.lease = l.name AND h.term = l.term) AS is_current,
+    EXISTS (SELECT FROM admissions WHERE state = 'evicting') AS is_evicting,
     (SELECT count(*) FROM chaos.row_changes WHERE table_name <> 'leases') AS changes
 """
 _LEADER: Final = "SELECT holder FROM leases WHERE expires > clock_timestamp()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A run at one moment."""
+
+    #: Why it is not at rest; "": it may be.
+    unrest: str
+    #: What does not change while it is.
+    state: tuple[object, ...]
+    #: What every heartbeat changes.
+    beat: object
+    #: An admission is being evicted.
+    is_evicting: bool
 
 
 @dataclass(slots=True)
@@ -51,25 +68,27 @@ class Rest:
         seen: tuple[object, ...] = ()
         beats: set[object] = set()
         while True:
-            why, state, beat = await self._look()
+            found = await self._look()
             now = time.monotonic()
-            if why or state != seen:
-                seen, since = state, now
+            if found.unrest or found.state != seen:
+                seen, since = found.state, now
                 beats.clear()
-            beats.add(beat)
+            beats.add(found.beat)
             quiet = now - since
-            if quiet >= self.cluster.quiet * PACE and len(beats) > _BEATS and now - began > _ASKS:
+            least = self.cluster.quiet * PACE + (_STOPS if found.is_evicting else 0.0)
+            if quiet >= least and len(beats) > _BEATS and now - began > _ASKS:
                 return ""
             if now - began > patience:
-                return why or f"something changed {quiet:.1f} s ago, after {patience:.0f} s"
+                return found.unrest or f"something changed {quiet:.1f} s ago, after {patience:.0f} s"
             await asyncio.sleep(_LOOK)
 
-    async def _look(self) -> tuple[str, tuple[object, ...], object]:
-        """Why the run is not at rest, what changes while it is not, and what every heartbeat changes."""
+    async def _look(self) -> _Seen:
         (row,) = await self.postgres.fetch(_STATE)
-        state = (row["leader"], row["changes"], self.cluster.version())
         if row["leader"] is None:
-            return "no replica leads", state, row["beat"]
-        if not row["is_current"]:
-            return f"{row['leader']} has not made a turn lately, or is behind the cluster", state, row["beat"]
-        return self.cluster.unfinished(), state, row["beat"]
+            unrest = "no replica leads"
+        elif not row["is_current"]:
+            unrest = f"{row['leader']} has not made a turn lately, or is behind the cluster"
+        else:
+            unrest = self.cluster.unfinished()
+        state = (row["leader"], row["changes"], self.cluster.version())
+        return _Seen(unrest=unrest, state=state, beat=row["beat"], is_evicting=row["is_evicting"])

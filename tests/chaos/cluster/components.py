@@ -10,9 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from queues.api.api_resources import JOBS, NODES, PODS
-from tests.chaos.cluster import job_controller, requests
+from queues.api.api_resources import NODES, PODS
+from tests.chaos.cluster import requests
 from tests.chaos.cluster.job_controller import ENDED, TRACKING
+from tests.chaos.cluster.job_syncs import JobSyncs
 from tests.chaos.cluster.store import ObjectStore, key_of, time_text
 from tests.chaos.history import JOB_CONTROLLER, KUBELET, NODE_CONTROLLER, SCHEDULER, Document
 from tests.fakes.fake_objects import GPU, gpus_of, is_up
@@ -47,6 +48,7 @@ class Components:
 
     store: ObjectStore
     seed: int
+    job_syncs: JobSyncs = field(init=False)
     #: Pods that will start, end by themselves, or go: uid → monotonic time.
     _starts: dict[str, float] = field(default_factory=dict)
     _ends: dict[str, float] = field(default_factory=dict)
@@ -54,13 +56,15 @@ class Components:
     #: The version that all have looked at, with nothing left to do but to wait.
     _seen: int = -1
 
+    def __post_init__(self) -> None:
+        self.job_syncs = JobSyncs(self.store, self.seed)
+
     def look(self) -> None:
         """One look at everything."""
         now = time.monotonic()
-        if self.store.version != self._seen:
+        if self.job_syncs.go_on(now) or self.store.version != self._seen:
             self._seen = self.store.version
-            for job in self.store.all(JOBS):
-                job_controller.control(self.store, job, time.time())
+            self.job_syncs.begin(now, time.time())
             self._collect_garbage()
             self._schedule()
         self._run(now)

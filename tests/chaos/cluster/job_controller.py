@@ -1,6 +1,7 @@
-"""The Job controller of kube-controller-manager, one look at one Job: pods made, counted and let go."""
+"""The Job controller of kube-controller-manager, one sync of one Job: pods counted, let go and made."""
 
 import copy
+from dataclasses import dataclass
 from typing import Final
 
 from queues.api import names
@@ -14,12 +15,30 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 ENDED: Final = ("Succeeded", "Failed")
 
 
-def control(store: ObjectStore, job: Document, now: float) -> None:
-    """Bring the pods and the status of a Job to what its spec says."""
+@dataclass(slots=True)
+class JobSync:
+    """One sync of one Job: pods have been counted and let go, others are still to be made."""
+
+    #: As it was read at the beginning.
+    job: Document
+    #: The status that is written at the end.
+    status: Document
+    #: Pods that are wanted.
+    active: list[Document]
+    #: Completion indexes of pods that are still to be made; None: of a Job that is not Indexed.
+    missing: list[int | None]
+    #: Pods that have ended were counted. They carry no finalizer any more, so their number must not get lost.
+    counts: bool
+
+
+def begin(store: ObjectStore, job: Document, now: float) -> JobSync | None:
+    """Bring the pods of a Job to what its spec says, but for those that are missing. None: the Job is finished."""
     pods = [pod for resource, pod in store.owned_by(job["metadata"]["uid"]) if resource is PODS]
+    version = store.version
     status = _counted(store, job, pods)
+    counts = store.version != version
     if is_finished(job):
-        return  # pods that ended later are let go, and change nothing any more
+        return None  # pods that ended later are let go, and change nothing any more
     spec = job["spec"]
     active = [pod for pod in pods if _is_active(pod)]
     left = spec["completions"] - status.get("succeeded", 0)
@@ -33,13 +52,32 @@ def control(store: ObjectStore, job: Document, now: float) -> None:
     for pod in active[wanted:]:
         store.delete(PODS, key_of(pod), JOB_CONTROLLER)
     active = active[:wanted]
+    missing: list[int | None] = []
     if not is_finished({"status": status}):
         _tell_suspended(status, spec, now)
-        active += _made(store, job, active, status, wanted - len(active))
-    status |= {"active": len(active), "ready": sum(pod["status"]["phase"] == "Running" for pod in active)}
-    now_is = store.find(JOBS, key_of(job))
-    if now_is is not None:
-        store.replace(JOBS, key_of(job), {**now_is, "status": status}, JOB_CONTROLLER)
+        missing = _missing(job, active, status, wanted - len(active))
+    return JobSync(job, status, active, missing, counts)
+
+
+def go_on(store: ObjectStore, sync: JobSync, most: int) -> None:
+    """Make so many of the pods that are missing."""
+    for number, index in enumerate(sync.missing[:most]):
+        try:
+            sync.active.append(_make(store, sync.job, index, number))
+        except Refusal:
+            sync.missing.clear()  # the name is taken until the last pod is gone
+            break
+    del sync.missing[:most]
+
+
+def end(store: ObjectStore, sync: JobSync) -> None:
+    """Write the status, unless the Job was changed since the sync began: that write is refused."""
+    now_is = store.find(JOBS, key_of(sync.job))
+    if now_is is None or now_is["metadata"]["resourceVersion"] != sync.job["metadata"]["resourceVersion"]:
+        return
+    ready = sum(pod["status"]["phase"] == "Running" for pod in sync.active)
+    status = {**sync.status, "active": len(sync.active), "ready": ready}
+    store.replace(JOBS, key_of(sync.job), {**now_is, "status": status}, JOB_CONTROLLER)
 
 
 def is_finished(job: Document) -> bool:
@@ -114,20 +152,13 @@ def _end(status: Document, kind: str, now: float) -> None:
     status["completionTime"] = moment
 
 
-def _made(
-    store: ObjectStore, job: Document, active: list[Document], status: Document, count: int
-) -> list[Document]:
-    indexed = job["spec"].get("completionMode") == "Indexed"
+def _missing(job: Document, active: list[Document], status: Document, count: int) -> list[int | None]:
+    """Completion indexes of the pods to be made."""
+    if job["spec"].get("completionMode") != "Indexed":
+        return [None] * max(0, count)
     busy = {_index_of(pod) for pod in active} | _indexes(status)
     free = [index for index in range(job["spec"]["completions"]) if index not in busy]
-    made = []
-    for number in range(max(0, count)):
-        index = free[number] if indexed else None
-        try:
-            made.append(_make(store, job, index, number))
-        except Refusal:
-            break  # the name is taken until the last pod is gone
-    return made
+    return list(free[: max(0, count)])
 
 
 def _make(store: ObjectStore, job: Document, index: int | None, number: int) -> Document:

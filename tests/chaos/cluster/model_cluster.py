@@ -57,6 +57,7 @@ class ModelCluster:
     def heal(self, nodes: Sequence[str]) -> None:
         self._faults.heal()
         self._overtaking.heal()
+        self._components.job_syncs.pause = False
         self._api.wake_all()
         self._users.heal(nodes)
 
@@ -73,7 +74,7 @@ class ModelCluster:
         for job in self._store.all(JOBS):
             if "deletionTimestamp" in job["metadata"]:
                 return f"Job {job['metadata']['name']} is being deleted"
-        return ""
+        return self._components.job_syncs.unfinished()
 
     # ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,6 +109,9 @@ class ModelCluster:
 
     def strike_write(self, interception: Interception) -> None:
         self._faults.writes.waiting.append(interception)
+
+    def set_job_sync_pauses(self, *, on: bool) -> None:
+        self._components.job_syncs.pause = on
 
     def overtake_writes(self, detail: dict[str, Any]) -> None:
         self._overtaking.times += detail["times"]

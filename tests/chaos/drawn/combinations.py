@@ -12,7 +12,7 @@ from typing import Final
 from queues.api import names
 from tests.chaos.drawn import documents
 from tests.chaos.drawn.documents import RUN_SECONDS, Task
-from tests.chaos.drawn.steps import HEALED, LEADER, PlannedFault, UserAction
+from tests.chaos.drawn.steps import HEALED, LEADER, USERS_END, PlannedFault, UserAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,24 @@ def combination(seed: int, cluster: documents.Cluster) -> Combination:
     return _ALL[seed % len(_ALL)](random.Random(f"chaos combination {seed}"), cluster)
 
 
-def _nothing(draw: random.Random, cluster: documents.Cluster) -> Combination:
-    """Only what is drawn alone."""
-    return Combination()
+def _evicted_in_a_sync(draw: random.Random, cluster: documents.Cluster) -> Combination:
+    """Pods of high priority come while the Job controller still makes those of Jobs of a low one: some are evicted."""
+    workloads = []
+    for number in range(len(cluster.nodes)):
+        task = Task(name="", replicas=2, gpus=cluster.gpus // 2, annotations=_runs(draw, 0.8, 1.6))
+        low = documents.job(f"team-a/low-{number}", "team-b", "low", task)
+        workloads.append((draw.uniform(0.0, 0.9), low))
+    for number in range(4):
+        task = Task(name="", replicas=1, gpus=cluster.gpus, annotations=_runs(draw, 0.2, 0.4))
+        high = documents.pod(f"team-b/high-{number}", "team-b", "high", task)
+        workloads.append((draw.uniform(0.8, 2.4), high))
+    is_alone = draw.random() < 0.6
+    return Combination(
+        actions=tuple(_created(at, one) for at, one in workloads),
+        faults=(PlannedFault(at=0.0, name="job-syncs-pause", seconds=USERS_END),),
+        is_alone=is_alone,
+        has_only_its_work=is_alone,
+    )
 
 
 def _evictions(draw: random.Random, cluster: documents.Cluster) -> Combination:
@@ -181,7 +196,7 @@ def _statuses_unwritten(draw: random.Random, cluster: documents.Cluster) -> Comb
 
 
 _ALL: Final[Sequence[Callable[[random.Random, documents.Cluster], Combination]]] = (
-    _nothing,
+    _evicted_in_a_sync,
     _evictions,
     _overtaken,
     _changes_unstored,

@@ -147,23 +147,9 @@ def _place(draw: random.Random, cluster: Cluster) -> tuple[str, str, str]:
 def _batch_job(draw: random.Random, number: int, cluster: Cluster) -> Workload:
     name, (namespace, queue, priority) = f"job-{number}", _place(draw, cluster)
     pods, gpus = _size(draw, cluster)
-    completions = pods + draw.choice((0, 0, 2))
-    document = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace, "labels": {names.QUEUE_LABEL: queue}},
-        "spec": {
-            "parallelism": pods,
-            "completions": completions,
-            "completionMode": draw.choice(("Indexed", "NonIndexed")),
-            "backoffLimit": 10,
-            "template": {
-                "metadata": {"annotations": _pod_annotations(draw, may_fail=True)},
-                "spec": _spec(gpus, priority),
-            },
-        },
-    }
-    return Workload(kind="Job", name=f"{namespace}/{name}", documents=(document,))
+    completions, mode = pods + draw.choice((0, 0, 2)), draw.choice(("Indexed", "NonIndexed"))
+    task = Task(name="", replicas=pods, gpus=gpus, annotations=_pod_annotations(draw, may_fail=True))
+    return job(f"{namespace}/{name}", queue, priority, task, completions=completions, completionMode=mode)
 
 
 def _volcano_job(draw: random.Random, number: int, cluster: Cluster) -> Workload:
@@ -227,6 +213,28 @@ class Task:
     #: Of each.
     gpus: int
     annotations: Document
+
+
+def job(path: str, queue: str, priority: str, pods: Task, **more: Any) -> Workload:
+    """A batch Job, Indexed and with as many completions as pods unless ``more``, fields of its spec, says otherwise."""
+    namespace, _, name = path.partition("/")
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": {names.QUEUE_LABEL: queue}},
+        "spec": {
+            "parallelism": pods.replicas,
+            "completions": pods.replicas,
+            "completionMode": "Indexed",
+            "backoffLimit": 10,
+            **more,
+            "template": {
+                "metadata": {"annotations": dict(pods.annotations)},
+                "spec": _spec(pods.gpus, priority),
+            },
+        },
+    }
+    return Workload(kind="Job", name=path, documents=(document,))
 
 
 def volcano_job(

@@ -220,6 +220,9 @@ class RealCluster:
         """Nothing is known here of single requests: it strikes at once."""
         interception.strike(next(iter(self._links)))
 
+    def set_job_sync_pauses(self, *, on: bool) -> None:
+        """Its Job controller makes pods as fast as it does."""
+
     def overtake_writes(self, detail: dict[str, Any]) -> None:
         """All that replicas send is late for a moment; what overtakes it are the other actions of users."""
         for link in self._links.values():

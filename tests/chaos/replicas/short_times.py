@@ -5,6 +5,7 @@ forked from. Relations between them stay as they are: a request is carried out, 
 what became of it (``ASKED_AFTER``); statements and idle transactions end before the lease does.
 """
 
+from math import ceil
 from types import ModuleType
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from admission.kube.writers import (
     volcano_jobs,
     work_queue,
 )
+from admission.workloads.inputs import Timeouts
 from queues.sql import database
 from queues.sql.leadership import LeaseTrust
 from tests.chaos.drawn.pace import PACE
@@ -48,6 +50,8 @@ SETTINGS: Final = {"MUSTER_API_CONCURRENCY": "6"} | {
 REQUEST_TIMEOUT: Final = 1.2 * PACE
 #: Seconds after which the sender of a request without an answer asks what became of it.
 ASKED_AFTER: Final = 1.2 * PACE
+#: Whole seconds after which no sync of the Job controller makes pods any more. Those for each pod stay as they are.
+JOB_SYNC: Final = ceil(2 * PACE)
 #: Seconds of every pause that grows, at most.
 _PAUSE: Final = 0.8 * PACE
 _STATEMENT: Final = 1.2 * PACE
@@ -92,6 +96,7 @@ def shorten() -> None:
         setattr(module, name, value)
     _default(Client.connect.__func__, "request_timeout", REQUEST_TIMEOUT)
     _default(database.Database.open.__func__, "statement_timeout", _STATEMENT)
+    _default(Timeouts.__init__, "job_sync", JOB_SYNC)
     LeaseTrust.since.__func__.__defaults__ = (_MARGIN,)
     Informers.__init__.__defaults__ = (_WATCHES,)
     work_queue.WorkQueue.expect.__defaults__ = (_EXPECTED,)
