@@ -25,6 +25,8 @@ from admission.kube.client.client import Client
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of
+from admission.kube.watch.unseen_pods import UnseenPods
+from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.finalizers import FinalizerRemover
 from admission.kube.writers.priority_classes import ClassFact, NonPreemptingClasses
@@ -208,6 +210,7 @@ class LeaderTerm:
             hand_in=self.informers.hand_in,
             observe=dependencies.observe_dry_run,
         )
+        unseen = self._unseen_pods(world, tasks)
         world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems)
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
         statuses = StatusLoop(
@@ -226,7 +229,7 @@ class LeaderTerm:
             dependencies.database,
             self._lease.term,
             world,
-            awaited=lambda key: {**release.awaited.of(key), **jobs.awaited.of(key)},
+            awaited=lambda key: joined(release.awaited.of(key), jobs.awaited.of(key), unseen.of(key)),
             transitions=job_controller.transitions,
             clock=self._lease.now,
             decider=Decider(dependencies.decision_thread, dependencies.keep_failed_turn),
@@ -238,8 +241,7 @@ class LeaderTerm:
             if dependencies.dry_runs:
                 await dry_runs.ask_first()
             while True:
-                for key in job_controller.due(int(self._lease.now())):
-                    world.mark_dirty(key)
+                self._mark_due(world, job_controller)
                 try:
                     report = await cycle.turn(self.informers.drain())
                 except DatabaseUnavailable as error:
@@ -248,9 +250,7 @@ class LeaderTerm:
                     continue
                 check_lease()
                 self._turned = asyncio.get_running_loop().time()
-                if self._put_off.count:
-                    self._put_off.clear()
-                    statuses.look_at_queues()
+                self._note_served(statuses)
                 if not self.ready:
                     garbage_collection.freeze_objects()
                     heart = Heart(dependencies.database, self._lease, self.lag, address=dependencies.address)
@@ -260,7 +260,7 @@ class LeaderTerm:
                 self.ready = True
                 dependencies.observe(report)
                 await self._ask_about_templates(dry_runs, report)
-                await self._carry_out(job_controller, release, recreate, jobs, report)
+                await self._carry_out(job_controller, release, recreate, jobs, unseen, report)
                 statuses.reconcile(report.dirty_workloads, report)
                 finalizers.reconcile(world.pod_outcomes.may_disappear())
                 rested = asyncio.get_running_loop().time() + REST
@@ -272,6 +272,22 @@ class LeaderTerm:
         finally:
             for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers):
                 await each.stop()
+
+    def _unseen_pods(self, world: World, tasks: asyncio.TaskGroup) -> UnseenPods:
+        unseen = UnseenPods(self._dependencies.client, world, requeue=self._requeue)
+        tasks.create_task(unseen.run(), name="unseen pods")
+        return unseen
+
+    def _mark_due(self, world: World, job_controller: VolcanoJobController) -> None:
+        """Workloads of which the time has come are looked at in the next turn."""
+        for key in job_controller.due(int(self._lease.now())):
+            world.mark_dirty(key)
+
+    def _note_served(self, statuses: StatusLoop) -> None:
+        """Postgres has served a turn."""
+        if self._put_off.count:
+            self._put_off.clear()
+            statuses.look_at_queues()
 
     def _failing(self) -> Reason | None:
         """What people are to be told about turns or terms that fail; None: they do not."""
@@ -345,6 +361,7 @@ class LeaderTerm:
         release: ReleaseWriter,
         recreate: RecreationWriter,
         jobs: VolcanoJobWriter,
+        unseen: UnseenPods,
         report: TurnReport,
     ) -> None:
         world = release.world
@@ -356,6 +373,7 @@ class LeaderTerm:
                 elif key not in world.facts:
                     jobs.abandon(key)
             release.reconcile(dirty)
+            unseen.reconcile(dirty)
             jobs.reconcile(job_controller.work(world, dirty, report.now))
         if jobs.queue.is_busy() or release.queue.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY

@@ -41,8 +41,8 @@ class Timeouts:
     #: Pods that have been ready together for so long are ready.
     ready_for: int = 30
 
-    #: A Job that leaves its seats and is suspended, while its controller does not tell so, makes no pods any more after
-    #: this and ``job_sync_per_pod`` for each pod that one sync may make.
+    #: A Job that leaves its seats makes no pods any more so long after it was suspended, or deleted, while its
+    #: controller does not tell so: after this and ``job_sync_per_pod`` for each pod that one sync may make.
     job_sync: int = 10
     #: The controller's default of 20 requests a second makes four pods in this time.
     job_sync_per_pod: float = 0.2
@@ -96,6 +96,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: ``WorkloadFact.suspended_at`` of a Job as it was last seen resumed, in seconds; 0: its controller had told
     #: by then that it is resumed, or it was not seen so in this term.
     suspended_before: int = 0
+    #: ``WorkloadState.pods_seen`` as it was; False: it was not so in this term.
+    pods_seen: bool = False
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.

@@ -14,12 +14,12 @@ import msgspec
 
 from admission.decode.fields import defect
 from admission.engine.snapshot import Rollback, Unbooked
-from admission.facts import PodFact, WorkloadFact
+from admission.facts import PodFact
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
 from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
-from admission.workloads.kinds.job_syncs import longest_sync, may_make_pods
+from admission.workloads.kinds.job_syncs import NO_SYNCS, syncs_of
 from admission.workloads.lost_pods import lost_pods
 from admission.workloads.pod_sets import as_made, elsewhere, enlarged
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
@@ -36,7 +36,7 @@ from admission.workloads.rollback import (
 )
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import only_has_an_obstacle, wanted, workload_of
-from queues.admissions import Admission, AdmissionState
+from queues.admissions import AdmissionState
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -90,9 +90,14 @@ class WorkloadState:
     awaits_timeout: bool = False
     #: The second from which on the state differs although no input changes; None: it is not known to.
     look_at: int | None = None
-    #: Since when (seconds) a Job that leaves its seats is suspended and has no pod, while its controller may still make
-    #: some; 0: that is not so. Input for the next state.
+    #: Since when (seconds) a Job that leaves its seats is being deleted, or is suspended and has no pod, while its
+    #: controller may still make some; 0: that is not so. Input for the next state.
     stopping_since: int = 0
+    #: A Job that has not started lacks no pod that could run at once, or lacked none when it began to leave its seats.
+    #: Input for the next state.
+    pods_seen: bool = False
+    #: It is a Job that gives up seats, and its controller makes no pods for them any more. Some may not be seen yet.
+    is_stopped: bool = False
     #: Another policy of its queue may make the state another one.
     follows_policy: bool = False
 
@@ -153,10 +158,9 @@ def _held_state(
     avoided = inputs.refusing_nodes | refusing if misplaced else inputs.refusing_nodes
     changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
-    stopping_since, stopped_at = _stopping(inputs, support, now, timeouts, over=over)
-    stopped = stopped_at is not None and stopped_at <= now
+    syncs = syncs_of(inputs, seat_maps, now, timeouts) if support.holding is Holding.SUSPENDED else NO_SYNCS
     for place in seat_maps:
-        if _may_end(inputs, support, place.admission, over, stopped=stopped):
+        if syncs.allow_end(place.admission):
             # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
             directed = inputs.fact is not None and inputs.fact.directed == place.admission.id
             dead = frozenset[NodeName]() if directed else inputs.dead_nodes | avoided
@@ -219,8 +223,10 @@ def _held_state(
         foreign=extra.foreign,
         ready=readiness.ready,
         awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
-        stopping_since=stopping_since,
-        look_at=_next_look(now, readiness.look_at, untried, stopped_at),
+        stopping_since=syncs.since,
+        pods_seen=syncs.pods_seen,
+        look_at=_next_look(now, readiness.look_at, untried, syncs.until),
+        is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
         follows_policy=follows_policy(inputs, seat_maps),
     )
 
@@ -313,42 +319,6 @@ def _left(seat_maps: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[in
         else place
         for place in seat_maps
     )
-
-
-def _may_end(
-    inputs: WorkloadInputs, support: KindSupport, admission: Admission, over: bool, *, stopped: bool
-) -> bool:
-    """True if a missing pod proves that no pod will come for its seat. ``stopped``: by now, no sync of the job
-    controller goes on that may make pods of a Job that is suspended."""
-    fact, leaving = inputs.fact, over or admission.state is AdmissionState.EVICTING
-    if leaving and support.holding is Holding.SUSPENDED and fact is not None:
-        if fact.finished or fact.deleting:
-            return True
-        return _is_idle(fact) and (stopped or not may_make_pods(fact, admission, inputs.suspended_before))
-    return True
-
-
-def _is_idle(fact: WorkloadFact) -> bool:
-    return fact.suspended and fact.active == 0
-
-
-def _stopping(
-    inputs: WorkloadInputs, support: KindSupport, now: int, timeouts: Timeouts, *, over: bool
-) -> tuple[int, int | None]:
-    """Since when a Job that leaves its seats is suspended, though its controller has not told so, and from when on its
-    controller makes no pods in any case; 0 and None: that is not so."""
-    fact = inputs.fact
-    if over or fact is None or support.holding is not Holding.SUSPENDED or not _is_idle(fact):
-        return 0, None
-    waits = [
-        longest_sync(fact, each, timeouts)
-        for each in inputs.admissions
-        if each.state is AdmissionState.EVICTING and may_make_pods(fact, each, inputs.suspended_before)
-    ]
-    if not waits:
-        return 0, None
-    since = inputs.stopping_since or now
-    return since, since + max(waits)
 
 
 def _next_look(now: int, *times: int | None) -> int | None:

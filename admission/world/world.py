@@ -538,6 +538,7 @@ class World:
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),
             suspended_before=self.seen_times.suspended_before.get(key, 0),
+            pods_seen=key in self.seen_times.complete,
             dead_nodes=dead_nodes,
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),

@@ -17,7 +17,7 @@ _LOOK: Final = 0.1
 _BEATS: Final = 4
 #: Seconds in which a sender may still wait for the answer to a request of before, and then ask.
 _ASKS: Final = REQUEST_TIMEOUT + ASKED_AFTER + 0.3 * PACE
-#: Seconds for which a leader may wait without a change before seats of a Job that is evicted are given back.
+#: Seconds for which a leader may wait without a change before seats of a Job that is evicted or deleted are given back.
 _STOPS: Final = JOB_SYNC + 2.0
 
 _STATE: Final = f"""
@@ -26,7 +26,7 @@ SELECT
     (SELECT current_at FROM heartbeats) AS beat,
     (SELECT h.current_at > clock_timestamp() - interval '{3 * PACE} seconds' AND h.behind = ''
      FROM heartbeats h JOIN leases l ON h.lease = l.name AND h.term = l.term) AS is_current,
-    EXISTS (SELECT FROM admissions WHERE state = 'evicting') AS is_evicting,
+    EXISTS (SELECT FROM admissions WHERE state = 'evicting' OR NOT started) AS is_stopping,
     (SELECT count(*) FROM chaos.row_changes WHERE table_name <> 'leases') AS changes
 """
 _LEADER: Final = "SELECT holder FROM leases WHERE expires > clock_timestamp()"
@@ -42,8 +42,8 @@ class _Seen:
     state: tuple[object, ...]
     #: What every heartbeat changes.
     beat: object
-    #: An admission is being evicted.
-    is_evicting: bool
+    #: An admission is being evicted, or has not started: its Job may have been deleted.
+    is_stopping: bool
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Rest:
                 beats.clear()
             beats.add(found.beat)
             quiet = now - since
-            least = self.cluster.quiet * PACE + (_STOPS if found.is_evicting else 0.0)
+            least = self.cluster.quiet * PACE + (_STOPS if found.is_stopping else 0.0)
             if quiet >= least and len(beats) > _BEATS and now - began > _ASKS:
                 return ""
             if now - began > patience:
@@ -91,4 +91,4 @@ class Rest:
         else:
             unrest = self.cluster.unfinished()
         state = (row["leader"], row["changes"], self.cluster.version())
-        return _Seen(unrest=unrest, state=state, beat=row["beat"], is_evicting=row["is_evicting"])
+        return _Seen(unrest=unrest, state=state, beat=row["beat"], is_stopping=row["is_stopping"])

@@ -22,7 +22,8 @@ def control_jobs(cluster: FakeCluster, most: int = 1000) -> None:
         sync = cluster.syncs.pop(uid, None) or _begun(cluster, uid)
         if sync is not None:
             _go_on(cluster, uid, sync, most)
-    cluster.syncs = {uid: sync for uid, sync in cluster.syncs.items() if uid in cluster.objects["jobs"]}
+    for uid in cluster.syncs.keys() - cluster.objects["jobs"].keys():
+        _go_on(cluster, uid, cluster.syncs.pop(uid), most)
 
 
 def _begun(cluster: FakeCluster, uid: str) -> JobSync | None:
@@ -66,8 +67,8 @@ def _go_on(cluster: FakeCluster, uid: str, sync: JobSync, most: int) -> None:
     if sync.missing:
         cluster.syncs[uid] = sync
         return
-    now_is = cluster.objects["jobs"][uid]
-    if now_is["metadata"]["generation"] == sync.job["metadata"]["generation"]:
+    now_is = cluster.objects["jobs"].get(uid)
+    if now_is is not None and now_is["metadata"]["generation"] == sync.job["metadata"]["generation"]:
         cluster.change("jobs", uid, {"status": sync.job["status"]})
 
 

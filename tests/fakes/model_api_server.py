@@ -80,6 +80,18 @@ class ModelApiServer:
     async def get(self, path: str) -> bytes:
         return await self._send("GET", path, lambda: json.dumps(self.cluster.named(*_named(path))).encode())
 
+    async def list_metadata(self, path: str, labelSelector: str) -> bytes:  # noqa: N803
+        """Pods with one of these values of a label."""
+        label, _, values = labelSelector.removesuffix(")").partition(" in (")
+        wanted = values.split(",")
+
+        def effect() -> bytes:
+            pods = self.cluster.objects["pods"].values()
+            found = [pod for pod in pods if pod["metadata"]["labels"].get(label) in wanted]
+            return json.dumps({"items": found}).encode()
+
+        return await self._send("GET", path, effect)
+
     async def create(
         self, path: str, body: bytes, *, brief: bool = False, check_lease: Callable[[], None] | None = None
     ) -> bytes:

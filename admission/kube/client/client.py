@@ -24,6 +24,8 @@ _PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
 }
 #: The answer to a write that has only the metadata of the object.
 _BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+#: The same of a list.
+_BRIEF_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 class Client:
@@ -76,6 +78,11 @@ class Client:
     async def get(self, path: str, **query: str | int | bool | None) -> bytes:
         """One object or list, as JSON. Raises ApiError."""
         return await self._session.answer(Request("GET", path, query))
+
+    async def list_metadata(self, path: str, **query: str | int | bool | None) -> bytes:
+        """A list, with the metadata of its objects only, as JSON. Raises ApiError."""
+        headers = {"Accept": f"{_BRIEF_LIST},{_JSON}"}
+        return await self._session.answer(Request("GET", path, query, headers=headers))
 
     async def create(
         self,

@@ -78,7 +78,7 @@ class AwaitedSeats:
         if write is None or write.is_undone():
             write = writes[subject] = AwaitedWrite(path=path, seats=seats)
         else:
-            write.seats = _union(write.seats, seats)
+            write.seats = joined(write.seats, seats)
         write.generation = generation
         return write
 
@@ -154,5 +154,10 @@ def may_have_happened(error: BaseException) -> bool:
     return not isinstance(error, ApiError | UnwantedWrite | Fenced)
 
 
-def _union(one: SeatIndices, other: SeatIndices) -> SeatIndices:
-    return {id_: one.get(id_, frozenset()) | other.get(id_, frozenset()) for id_ in {**one, **other}}
+def joined(*several: SeatIndices) -> SeatIndices:
+    """The seats of all of them together."""
+    found = [each for each in several if each]
+    if len(found) < 2:
+        return found[0] if found else {}
+    ids = {id_ for each in found for id_ in each}
+    return {id_: frozenset[int]().union(*(each.get(id_, frozenset()) for each in found)) for id_ in ids}

@@ -1,19 +1,23 @@
-"""Whether the job controller may still make pods of a Job that is suspended. Pure.
+"""Whether the job controller may still make pods of a Job that is suspended or deleted. Pure.
 
 One sync of the job controller makes up to 500 pods (``MaxPodCreateDeletePerSync``) and reads ``spec.suspend`` at its
-beginning only: it goes on when the Job is suspended meanwhile. Until its end ``status.active`` is what it was before,
-0 at a first start. At the end it writes the whole status at once, also the condition Suspended, with a new
+beginning only: it goes on when the Job is suspended or deleted meanwhile. Until its end ``status.active`` is what it
+was before, 0 at a first start. At the end it writes the whole status at once, also the condition Suspended, with a new
 ``lastTransitionTime`` if that changed; the write is refused if the Job was changed meanwhile. Syncs of one Job follow
 each other, so a sync that read that the Job is suspended proves that no earlier one makes pods any more.
 
 Source: ``syncJob``, ``manageJob`` and ``updateJobStatus`` in pkg/controller/job/job_controller.go, Kubernetes 1.36.
 """
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
+from typing import Final
 
 from admission.facts import WorkloadFact
-from admission.workloads.inputs import Timeouts
-from queues.admissions import Admission
+from admission.workloads.inputs import SeatIndices, Timeouts, WorkloadInputs
+from admission.workloads.seats import SeatMap
+from queues.admissions import Admission, AdmissionState
 
 #: ``MaxPodCreateDeletePerSync``.
 MOST_PODS_OF_A_SYNC = 500
@@ -37,8 +41,110 @@ def may_make_pods(fact: WorkloadFact, admission: Admission, suspended_before: in
     return fact.suspended_at < max(admission.opened_at, admission.evicted_at)
 
 
-def longest_sync(fact: WorkloadFact, admission: Admission, timeouts: Timeouts) -> int:
+def longest_sync(fact: WorkloadFact | None, admission: Admission, timeouts: Timeouts) -> int:
     """Seconds after which no sync that found the Job resumed goes on, whatever its status says. The Job may have been
-    made smaller since, so the seats that it had count too."""
-    pods = min(max(fact.parallelism, len(admission.seats)), MOST_PODS_OF_A_SYNC)
+    made smaller since, or be gone (None), so the seats that it had count too."""
+    pods = min(max(0 if fact is None else fact.parallelism, len(admission.seats)), MOST_PODS_OF_A_SYNC)
     return timeouts.job_sync + ceil(timeouts.job_sync_per_pod * pods)
+
+
+def seats_given_up(fact: WorkloadFact | None, admissions: Iterable[Admission]) -> SeatIndices:
+    """Seats (indices) that end before the controller says that the Job has finished, whether they have pods or not:
+    the Job is gone or being deleted, or these admissions are evicted.
+
+    A Job that has finished has no pods any more: its controller says so after the last one has ended.
+    """
+    if fact is not None and fact.finished:
+        return {}
+    gone = fact is None or fact.deleting
+    return {
+        each.id: frozenset(range(len(each.seats)))
+        for each in admissions
+        if gone or each.state is AdmissionState.EVICTING
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSyncs:
+    """What the job controller may be doing for a Job that leaves its seats."""
+
+    #: None: it is gone.
+    fact: WorkloadFact | None = None
+    #: As in ``WorkloadInputs``.
+    suspended_before: int = 0
+    #: Before all seats had bound pods: no pod was missing when the Job began to leave its seats.
+    pods_seen: bool = False
+    #: Since when (seconds) the Job is suspended or being deleted while a sync may go on; 0: that is not so.
+    since: int = 0
+    #: From when on none goes on in any case; None: that is not known.
+    until: int | None = None
+    #: By now it is so late.
+    late: bool = False
+
+    def allow_end(self, admission: Admission) -> bool:
+        """True if a missing pod proves that no pod will come for its seat, as far as the controller is concerned."""
+        fact = self.fact
+        if self.late or not seats_given_up(fact, (admission,)):
+            return True
+        if fact is None or fact.deleting:
+            return self.pods_seen or admission.started
+        return _is_idle(fact) and not may_make_pods(fact, admission, self.suspended_before)
+
+    def are_over(self, admissions: Iterable[Admission]) -> bool:
+        """Whether the Job gives up seats of these admissions, and no sync makes pods for them any more."""
+        leaving = [each for each in admissions if seats_given_up(self.fact, (each,))]
+        return bool(leaving) and all(map(self.allow_end, leaving))
+
+
+def syncs_of(inputs: WorkloadInputs, places: Sequence[SeatMap], now: int, timeouts: Timeouts) -> JobSyncs:
+    """What the job controller may be doing for a batch Job with these seats."""
+    fact = inputs.fact
+    found = JobSyncs(
+        fact=fact, suspended_before=inputs.suspended_before, pods_seen=_pods_seen(inputs, places)
+    )
+    waits = [
+        longest_sync(fact, each, timeouts)
+        for each in inputs.admissions
+        if not found.allow_end(each) and (fact is None or fact.deleting or _is_idle(fact))
+    ]
+    if not waits:
+        return found
+    since = inputs.stopping_since or now
+    until = since + max(waits)
+    return replace(found, since=since, until=until, late=until <= now)
+
+
+def _pods_seen(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> bool:
+    """Once all seats had bound pods this does not count any more: what is made then replaces a few that ended."""
+    fact = inputs.fact
+    if all(place.admission.started for place in places):
+        return False
+    if seats_given_up(fact, inputs.admissions):
+        return inputs.pods_seen or (fact is not None and _tells_of_none(fact, inputs))
+    return all(
+        place.admission.started
+        or _is_gated(fact, place.admission)
+        or len(place.vacant()) <= len(place.unseated)
+        for place in places
+    )
+
+
+def _is_gated(fact: WorkloadFact | None, admission: Admission) -> bool:
+    """Whether pods come up behind a gate. A Job that is suspended may be resumed with the nodes of its admission."""
+    return fact is not None and not fact.suspended and fact.directed != admission.id
+
+
+def _tells_of_none(fact: WorkloadFact, inputs: WorkloadInputs) -> bool:
+    """Whether the status of a Job proves that no sync makes pods for its admissions, all of which are evicted."""
+    return _is_idle(fact) and not any(
+        each.state is not AdmissionState.EVICTING or may_make_pods(fact, each, inputs.suspended_before)
+        for each in inputs.admissions
+    )
+
+
+def _is_idle(fact: WorkloadFact) -> bool:
+    return fact.suspended and fact.active == 0
+
+
+#: Of a workload of another kind.
+NO_SYNCS: Final = JobSyncs(late=True)

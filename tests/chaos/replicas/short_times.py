@@ -12,7 +12,7 @@ from typing import Any, Final
 from admission import controller, leadership, term
 from admission.kube.client import session
 from admission.kube.client.client import Client
-from admission.kube.watch import lag
+from admission.kube.watch import lag, unseen_pods
 from admission.kube.watch.informer import Timing
 from admission.kube.watch.informers import Informers
 from admission.kube.writers import (
@@ -65,6 +65,7 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (work_queue, "LONGEST_PAUSE", _PAUSE),
     (release, "LONGEST_PAUSE", _PAUSE),
     (volcano_jobs, "LONGEST_PAUSE", _PAUSE),
+    (unseen_pods, "LONGEST_PAUSE", _PAUSE),
     (recreate, "_UNSEEN", 2.5 * PACE),
     (status, "_AFTER_FAILURE", 0.5),
     (status, "COALESCE", 0.2),

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from admission.kube.watch.unseen_pods import UnseenPods
 from admission.kube.writers import awaited_seats
 from admission.kube.writers.awaited_seats import AwaitedSeats
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
+from admission.workloads.kinds import job_syncs
 from tests.laws.release.test_release_laws import (
     SlowWrites,
+    a_job_is_deleted_in_the_middle_of_a_sync,
+    a_job_is_deleted_while_the_watch_is_behind,
     releases_are_under_way,
     releases_got_no_answer,
     tell,
@@ -42,6 +46,10 @@ def _never(error: Any) -> bool:
     return False
 
 
+def _all(inputs: Any, places: Any) -> bool:
+    return True
+
+
 def _answered(self: Any, key: Any, writes: Any) -> Any:
     """An answer counts as if the informer had shown the effect."""
     return {subject for subject, write in writes.items() if write.since is not None and not write.in_flight}
@@ -58,6 +66,14 @@ BUGS = (
         _answered,
         the_watch_is_behind_on_a_volcano_job,
     ),
+    Bug(
+        "no pods but those that are seen",
+        UnseenPods,
+        "of",
+        _nothing,
+        a_job_is_deleted_while_the_watch_is_behind,
+    ),
+    Bug("no sync goes on", job_syncs, "_pods_seen", _all, a_job_is_deleted_in_the_middle_of_a_sync),
 )
 
 

@@ -305,6 +305,46 @@ def the_watch_is_behind_on_a_volcano_job(machine: SlowWrites) -> None:
     evicted_while(machine, carry_out, lambda: None)
 
 
+def a_job_on_the_last_node(machine: SlowWrites) -> None:
+    """A Job whose pods fill the only node that is left; it is resumed."""
+    machine.foreign_pod("n1", GPUS_PER_NODE)
+    machine.turn(None, [])
+    machine.job("a", 2, 0, False, 2)
+    machine.turn(None, [])
+    machine.arrive(0, 1)
+    machine.reply(0, 1)
+
+
+def another_for_its_place(machine: SlowWrites, delivered: dict[str, int] | None, seconds: int) -> None:
+    """It is deleted, and another one waits for its node; after so many seconds all its pods are there."""
+    machine.delete_workload(0)
+    machine.job("b", 2, 0, False, 2)
+    machine.turn(delivered, [])
+    machine.pass_time(seconds)
+    for _ in range(3):
+        machine.turn(delivered, [])
+        machine.arrive(0, 1)
+        machine.reply(0, 1)
+    machine.controllers(1000)
+    machine.all_is_well(3)
+
+
+def a_job_is_deleted_while_the_watch_is_behind(machine: SlowWrites) -> None:
+    a_job_on_the_last_node(machine)
+    machine.controllers(1000)
+    machine.scheduler()
+    machine.kubelets()
+    machine.turn(without_pods(), [])
+    another_for_its_place(machine, without_pods(), 31)
+
+
+def a_job_is_deleted_in_the_middle_of_a_sync(machine: SlowWrites) -> None:
+    a_job_on_the_last_node(machine)
+    machine.controllers(0)
+    machine.turn(None, [])
+    another_for_its_place(machine, None, 6)
+
+
 def tell(history: Callable[[SlowWrites], None]) -> None:
     """Raises where the history breaks the law."""
     machine = SlowWrites()
@@ -321,9 +361,11 @@ def tell(history: Callable[[SlowWrites], None]) -> None:
         releases_got_no_answer,
         the_watch_is_behind,
         the_watch_is_behind_on_a_volcano_job,
+        a_job_is_deleted_while_the_watch_is_behind,
+        a_job_is_deleted_in_the_middle_of_a_sync,
     ],
 )
-def test_a_gang_that_is_evicted_while_it_is_released_keeps_its_seats(
+def test_a_gang_that_leaves_while_it_is_released_keeps_its_seats(
     history: Callable[[SlowWrites], None],
 ) -> None:
     tell(history)

@@ -4,13 +4,17 @@ The ledger is a dictionary: each plan is applied to it as it is. ``Leader.turn``
 and its application, as the loop of the controller is.
 """
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import cast
 
 from admission.engine.decide import Memo, decide
 from admission.facts import Change
 from admission.kube.client.client import Client
+from admission.kube.watch.unseen_pods import UnseenPods
+from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
@@ -39,12 +43,14 @@ class Leader:
     release: ReleaseWriter = field(init=False)
     recreate: RecreationWriter = field(init=False)
     jobs: VolcanoJobWriter = field(init=False)
+    unseen: UnseenPods = field(init=False)
     job_controller: VolcanoJobController = field(default_factory=lambda: VolcanoJobController(PodRules()))
     #: Every admission there ever was.
     ledger: dict[AdmissionId, Admission] = field(default_factory=dict)
     memo: Memo = field(default_factory=Memo)
     _handed_in: list[Change] = field(default_factory=list)
     _arrivals: int = 0
+    _asking: "asyncio.Task[None] | None" = None
 
     def __post_init__(self) -> None:
         client = cast(Client, self.api)
@@ -69,14 +75,17 @@ class Leader:
             report=lambda report: requeue(report.workload),
             failpoint=passes,
         )
+        self.unseen = UnseenPods(client, self.world, requeue=requeue)
 
     def awaited(self, key: WorkloadKey) -> SeatIndices:
         """Seats of a workload for which a pod may still come."""
-        return {**self.release.awaited.of(key), **self.jobs.awaited.of(key)}
+        return joined(self.release.awaited.of(key), self.jobs.awaited.of(key), self.unseen.of(key))
 
     def turn(self, delivered: dict[str, int] | None, meanwhile: Callable[[], None]) -> None:
         """See, decide, apply, write; ``meanwhile``: what happens while the decision is made and stored."""
         world, now = self.world, self.cluster.now
+        if self._asking is None:
+            self._asking = asyncio.get_running_loop().create_task(self.unseen.run())
         world.observe([*self.cluster.watch.deliver(delivered), *self._handed_in])
         self._handed_in.clear()
         unknown = frozenset(world.admission_index.unknown)
@@ -131,16 +140,22 @@ class Leader:
                 self.jobs.abandon(key)
         self.recreate.reconcile(sorted(dirty))
         self.release.reconcile(sorted(dirty))
+        self.unseen.reconcile(sorted(dirty))
         self.jobs.reconcile(self.job_controller.work(world, sorted(dirty), self.cluster.now))
 
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way."""
         queues = (self.release.queue, self.recreate.queue, self.jobs.queue)
-        return self.api.is_quiet and not any(queue.is_busy() for queue in queues)
+        asks = self.unseen.is_busy
+        return self.api.is_quiet and not asks and not any(queue.is_busy() for queue in queues)
 
     async def stop(self) -> None:
         """End all steps."""
+        if self._asking is not None:
+            self._asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._asking
         await self.release.queue.stop()
         await self.recreate.queue.stop()
         await self.jobs.stop()

@@ -368,6 +368,75 @@ def test_the_wait_for_a_sync_begins_anew_once_the_job_runs_or_counts_pods() -> N
         assert state_of(fact, [], [leaving], stopping_since=NOW - SYNC).stopping_since == 0
 
 
+@pytest.mark.parametrize(
+    "fact",
+    [None, job(2, directed=ONE, deleting=True), job(2, suspended=True, deleting=True)],
+    ids=["gone", "being deleted", "perhaps resumed since"],
+)
+def test_a_job_deleted_while_its_controller_makes_pods_keeps_its_seats_as_long_as_a_sync_takes(
+    fact: WorkloadFact | None,
+) -> None:
+    taken = admission(JOB, "n1 n1")
+    found = state_of(fact, [], [taken])
+    assert (found.ended, found.stopping_since, found.look_at) == ({}, NOW, NOW + SYNC)
+    assert not found.is_stopped
+    later = state_of(fact, [], [taken], now=NOW + SYNC, stopping_since=NOW)
+    assert (later.ended, later.is_stopped) == ({ONE: frozenset({0, 1})}, True)
+
+
+@pytest.mark.parametrize("fact", [None, job(2, directed=ONE, deleting=True)], ids=["gone", "being deleted"])
+def test_a_job_that_had_started_or_lacked_no_pod_is_not_waited_for_when_it_is_deleted(
+    fact: WorkloadFact | None,
+) -> None:
+    taken = admission(JOB, "n1 n1")
+    found = state_of(fact, [], [replace(taken, started=True)])
+    assert (found.ended, found.stopping_since) == ({ONE: frozenset({0, 1})}, 0)
+    found = state_of(fact, [], [taken], pods_seen=True)
+    assert (found.ended, found.stopping_since, found.pods_seen) == ({ONE: frozenset({0, 1})}, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("fact", "pods", "lacks"),
+    [
+        (job(2, directed=ONE), ["a"], True),
+        (job(2, directed=ONE), ["a", "b"], False),
+        (job(2), [], False),
+        (job(2, directed=AdmissionId(7)), [], False),
+        (job(2, suspended=True), [], True),
+    ],
+    ids=["on its nodes", "with all its pods", "pod by pod", "for another admission", "may be resumed"],
+)
+def test_a_job_lacks_pods_that_could_run_at_once(fact: WorkloadFact, pods: list[str], lacks: bool) -> None:
+    found = state_of(fact, [released(name, None) for name in pods], [admission(JOB, "n1 n1")])
+    assert found.pods_seen is not lacks
+
+
+def test_a_job_that_is_deleted_after_it_was_suspended_is_not_waited_for() -> None:
+    leaving = evicting(admission(JOB, "n1"))
+    told = job(1, suspended=True, directed=ONE, suspended_at=NOW)
+    assert state_of(told, [], [leaving]).pods_seen
+    assert state_of(replace(told, deleting=True), [], [leaving]).ended == {ONE: frozenset({0})}
+    assert state_of(replace(told, suspended_at=0, deleting=True), [], [leaving]).ended == {}
+
+
+@pytest.mark.parametrize(
+    ("fact", "stopped"),
+    [
+        (job(1, directed=ONE, suspended=True, suspended_at=NOW), True),
+        (job(1, directed=ONE, suspended=True, suspended_at=NOW, active=1), False),
+        (job(1, directed=ONE), False),
+        (job(1, directed=ONE, finished=True), False),
+        (job(1, directed=ONE, deleting=True), True),
+    ],
+    ids=["idle", "counts a pod", "runs", "has finished", "is being deleted"],
+)
+def test_a_job_that_leaves_its_seats_is_stopped_once_no_pods_are_made(
+    fact: WorkloadFact, stopped: bool
+) -> None:
+    leaving = evicting(admission(JOB, "n1", started=True))
+    assert state_of(fact, [], [leaving]).is_stopped is stopped
+
+
 def test_live_pods_of_closed_admissions_are_strays() -> None:
     found = state_of(
         volcano_job(1), [released("a", "worker/0", "n1", by=7)], closed=frozenset({AdmissionId(7)})
