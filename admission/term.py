@@ -41,6 +41,7 @@ from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
+from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
 from queues.errors import AnotherLedger, DatabaseUnavailable
 from queues.ledger_record import LedgerRecord, require_same
@@ -65,6 +66,8 @@ STORE_REST = 0.5
 BUSY = 0.5
 #: Seconds between two looks at the priority classes.
 TWINS_EVERY = 1.0
+#: Seconds for which the API server may work on a request that an earlier term sent.
+INHERITED_FOR = 60.0
 #: Seconds between two moments at which what was read so far is left out of garbage collection, until the first turn.
 FREEZE_EVERY = 0.05
 
@@ -211,6 +214,7 @@ class LeaderTerm:
             observe=dependencies.observe_dry_run,
         )
         unseen = self._unseen_pods(world, tasks)
+        inherited = InheritedSeats(world, self._lease.now(), INHERITED_FOR)
         world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems)
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
         statuses = StatusLoop(
@@ -229,7 +233,12 @@ class LeaderTerm:
             dependencies.database,
             self._lease.term,
             world,
-            awaited=lambda key: joined(release.awaited.of(key), jobs.awaited.of(key), unseen.of(key)),
+            awaited=lambda key: joined(
+                release.awaited.of(key),
+                jobs.awaited.of(key),
+                unseen.of(key),
+                inherited.of(key, self._lease.now()),
+            ),
             transitions=job_controller.transitions,
             clock=self._lease.now,
             decider=Decider(dependencies.decision_thread, dependencies.keep_failed_turn),
@@ -241,7 +250,7 @@ class LeaderTerm:
             if dependencies.dry_runs:
                 await dry_runs.ask_first()
             while True:
-                self._mark_due(world, job_controller)
+                self._mark_due(world, job_controller, inherited)
                 try:
                     report = await cycle.turn(self.informers.drain())
                 except DatabaseUnavailable as error:
@@ -278,9 +287,12 @@ class LeaderTerm:
         tasks.create_task(unseen.run(), name="unseen pods")
         return unseen
 
-    def _mark_due(self, world: World, job_controller: VolcanoJobController) -> None:
+    def _mark_due(
+        self, world: World, job_controller: VolcanoJobController, inherited: InheritedSeats
+    ) -> None:
         """Workloads of which the time has come are looked at in the next turn."""
-        for key in job_controller.due(int(self._lease.now())):
+        now = self._lease.now()
+        for key in (*job_controller.due(int(now)), *inherited.due(now)):
             world.mark_dirty(key)
 
     def _note_served(self, statuses: StatusLoop) -> None:

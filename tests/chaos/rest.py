@@ -10,7 +10,7 @@ import asyncpg
 from tests.chaos.clusters import Cluster
 from tests.chaos.drawn.pace import PACE
 from tests.chaos.ledger.server import ChaosPostgres
-from tests.chaos.replicas.short_times import ASKED_AFTER, JOB_SYNC, REQUEST_TIMEOUT
+from tests.chaos.replicas.short_times import ASKED_AFTER, INHERITED_FOR, JOB_SYNC, REQUEST_TIMEOUT
 
 _LOOK: Final = 0.1
 #: Heartbeats of the leader without a change: on a machine that is too busy, seconds say little.
@@ -64,19 +64,22 @@ class Rest:
     async def come(self) -> str:
         """Wait for rest. Returns why there is none after the cluster's patience; "": there is."""
         patience = self.cluster.patience * PACE
-        began = since = time.monotonic()
+        began = since = led = time.monotonic()
         seen: tuple[object, ...] = ()
         beats: set[object] = set()
         while True:
             found = await self._look()
             now = time.monotonic()
+            if found.state[:1] != seen[:1]:
+                led = now
             if found.unrest or found.state != seen:
                 seen, since = found.state, now
                 beats.clear()
             beats.add(found.beat)
             quiet = now - since
             least = self.cluster.quiet * PACE + (_STOPS if found.is_stopping else 0.0)
-            if quiet >= least and len(beats) > _BEATS and now - began > _ASKS:
+            waited = now - began > _ASKS and now - led > INHERITED_FOR + 0.7 * PACE
+            if quiet >= least and len(beats) > _BEATS and waited:
                 return ""
             if now - began > patience:
                 return found.unrest or f"something changed {quiet:.1f} s ago, after {patience:.0f} s"

@@ -68,6 +68,35 @@ async def test_what_was_lent_is_got_back_whoever_leads(
         await connected.close()
 
 
+async def test_a_seat_is_kept_while_a_write_of_the_last_term_may_be_carried_out(database: str) -> None:
+    connected = await Database.connect(database)
+    try:
+        cluster = FakeCluster()
+        for queue in ("root", "a", "b"):
+            cluster.add_queue(queue)
+        for node in ("n1", "n2"):
+            cluster.add_node(node, 4)
+        ring = await Ring.begin(connected, cluster)
+        cluster.add_job("lent", "b", 2, 2, indexed=False, gpus=4)
+        control_jobs(cluster)
+        await ring.turn()
+        assert [intent for _, intent in ring.release.queue.steps] == ["resume 1"]
+
+        cluster.add_job("mine", "a", 1, 1, indexed=False, gpus=4)
+        await ring.crash()
+        for _ in range(6):
+            await beat(ring)
+        assert list(ring.world.admissions) == [1], "the Job may still be resumed for it"
+        ring.write_late(0)
+        for _ in range(20):
+            await beat(ring)
+        assert (running(ring, "a"), running(ring, "b")) == (4, 0)
+        await equals_reloaded(ring)
+        await balances_equal_seats(ring)
+    finally:
+        await connected.close()
+
+
 # ── what runs is what was admitted ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -52,6 +52,8 @@ REQUEST_TIMEOUT: Final = 1.2 * PACE
 ASKED_AFTER: Final = 1.2 * PACE
 #: Whole seconds after which no sync of the Job controller makes pods any more. Those for each pod stay as they are.
 JOB_SYNC: Final = ceil(2 * PACE)
+#: Seconds for which a new leader keeps seats for requests of an earlier term; a late one is carried out sooner.
+INHERITED_FOR: Final = 2.0 * PACE
 #: Seconds of every pause that grows, at most.
 _PAUSE: Final = 0.8 * PACE
 _STATEMENT: Final = 1.2 * PACE
@@ -78,6 +80,7 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (term, "FIRST_PAUSE", 0.1),
     (term, "LONGEST_PAUSE", _PAUSE),
     (term, "PROVEN_SECONDS", 5.0),
+    (term, "INHERITED_FOR", INHERITED_FOR),
     (controller, "FIRST_PAUSE", 0.1),
     (controller, "LONGEST_PAUSE", _PAUSE),
     (session, "_LONGEST_PAUSE", _PAUSE),

@@ -14,13 +14,14 @@ from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
-from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, joined
 from admission.kube.writers.work_queue import Step
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pod_changes import JobWork
 from admission.volcano_jobs.pods import PodRules, PodTemplateRenderer
 from admission.workloads.inputs import SeatIndices, Timeouts
 from admission.workloads.seats import is_live
+from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown
 from queues.sql import leadership
@@ -31,6 +32,7 @@ from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.builders.empty_ledger import empty_ledger
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_pod_api import done
+from tests.fakes.model_api_server import REQUEST_TIMEOUT
 from tests.fakes.stepped_writers import SteppedRecreate, SteppedRelease
 
 PATIENCE = Timeouts(refusal_grace=10, backoff=10, backoff_limit=40)
@@ -67,6 +69,8 @@ class Ring:
     _held_back: set[WorkloadKey] = field(default_factory=set)
     #: Pods of Volcano Jobs that are being made.
     _creations: AwaitedSeats = field(init=False)
+    #: What writes of terms before this one may bring.
+    inherited: InheritedSeats = field(init=False)
     _fault: tuple[str, type[BaseException] | None] = ("", None)
 
     @classmethod
@@ -97,6 +101,7 @@ class Ring:
         self.recreate = SteppedRecreate(self.cluster, self.world)
         self.release = SteppedRelease(self.cluster, self.world)
         self._creations = AwaitedSeats(self._shown)
+        self.inherited = InheritedSeats(self.world, self.cluster.now, REQUEST_TIMEOUT)
         self.cycle = Cycle(
             self.database,
             term,
@@ -132,7 +137,8 @@ class Ring:
 
     def awaited(self, key: WorkloadKey) -> SeatIndices:
         """Seats of a workload for which a pod may still come."""
-        return {**self.release.awaited.of(key), **self._creations.of(key)}
+        inherited = self.inherited.of(key, self.cluster.now)
+        return joined(self.release.awaited.of(key), self._creations.of(key), inherited)
 
     def _shown(self, key: WorkloadKey, writes: Mapping[str, AwaitedWrite]) -> set[str]:
         pods = {pod.name: pod for pod in self.world.pod_index.of(key)}
@@ -155,6 +161,8 @@ class Ring:
         self.recreate.queue.ring()
         self.release.queue.ring()
         self._resolve_creations()
+        for key in self.inherited.due(self.cluster.now):
+            self.world.mark_dirty(key)
         open_before = set(self.world.admissions)
         self._fault = fault
         try:
