@@ -173,7 +173,8 @@ class WirePodSpec(WireStruct):
     node_name: str | None = None
     host_network: bool | None = None
     node_selector: dict[str, str] | None = None
-    affinity: WireAffinity | None = None
+    #: Decoded where it is needed: it may be most of a document (``admission.decode.affinity``).
+    affinity: msgspec.Raw = msgspec.Raw(b"null")
     tolerations: tuple[WireToleration, ...] | None = None
     priority: Int32 | None = None
     priority_class_name: str | None = None

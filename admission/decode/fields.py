@@ -6,6 +6,7 @@ What users name or write goes through ``queues.api.reading.user_values``.
 import re
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 from sys import intern
 from typing import Any, Final, TypeVar
 
@@ -90,5 +91,5 @@ def other_gates(gates: tuple[WireSchedulingGate, ...] | None) -> tuple[str, ...]
     """Names of scheduling gates that are not Muster's, the first few in their order; (): there are none."""
     if not gates:
         return ()
-    found = [shortened(gate.name) for gate in gates if gate.name != names.GATE]
-    return one(tuple(found[:_MOST_GATES]))
+    found = (shortened(gate.name) for gate in gates if gate.name != names.GATE)
+    return one(tuple(islice(found, _MOST_GATES)))

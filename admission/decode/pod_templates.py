@@ -1,12 +1,14 @@
 """Pod templates → pod sets: what the pods that are made from one will ask for. Pure; what cannot be used says why."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from hashlib import blake2b
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from admission.decode.affinity import affinity_of
 from admission.decode.fields import explained, one, other_gates
 from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
@@ -16,7 +18,7 @@ from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.node_affinity import unpinned
-from queues.api.reading.user_values import UserValues, number, resource_problem
+from queues.api.reading.user_values import MOST_CONTAINERS, UserValues, number, resource_problem
 from queues.api.validation.pod_rules import beyond_nodes
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, in_bytes, scale, show
@@ -24,8 +26,35 @@ from queues.text_format import listed
 from queues.workload import AdmissionId, Obstacle, PodSet
 
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
-#: Bytes; larger templates are read anew at every version of their object rather than kept twice.
-_CACHED_TEMPLATE: Final = 8192
+#: Bytes of templates that are kept, by which what was read of them is found; of larger ones a digest is kept.
+_SMALL: Final = 8192
+#: Larger templates of which it is kept what was read.
+_LARGE_KEPT: Final = 256
+
+R = TypeVar("R")
+
+
+def is_small(template: bytes) -> bool:
+    """Whether a template may be kept to find what was read of it."""
+    return len(template) <= _SMALL
+
+
+class LargeTemplates(Generic[R]):
+    """What was read of large templates: each version of one is read once, though every event of its object has it."""
+
+    def __init__(self, read: Callable[..., R]) -> None:
+        """``read``: a function of a template and of whatever else it needs."""
+        self._read = read
+        self._found: dict[tuple[Hashable, ...], R] = {}
+
+    def __call__(self, template: bytes, *more: Hashable) -> R:
+        """What ``read`` returns."""
+        key = (blake2b(template, digest_size=16).digest(), *more)
+        if key not in self._found:
+            if len(self._found) >= _LARGE_KEPT:
+                del self._found[next(iter(self._found))]
+            self._found[key] = self._read(template, *more)
+        return self._found[key]
 
 
 class TemplatePods(NamedTuple):
@@ -50,19 +79,17 @@ def pod_set_of(name: str, count: int, template: bytes, where: str) -> TemplatePo
 
     Nodes that Muster has written into the template are left out: they are not what its owner asks for.
     """
-    read = _counted_set if len(template) <= _CACHED_TEMPLATE else _counted_set.__wrapped__
-    return read(name, template, where, count)
+    return (_counted_set if is_small(template) else _counted_set.__wrapped__)(template, name, where, count)
 
 
 @lru_cache(maxsize=1024)
-def _counted_set(name: str, raw: bytes, where: str, count: int) -> TemplatePods:
-    read = _template_set if len(raw) <= _CACHED_TEMPLATE else _template_set.__wrapped__
-    found = read(name, raw, where)
+def _counted_set(raw: bytes, name: str, where: str, count: int) -> TemplatePods:
+    found = (_template_set if is_small(raw) else _large_template_set)(raw, name, where)
     return found if found.pods.count == count else found._replace(pods=replace(found.pods, count=count))
 
 
 @lru_cache(maxsize=1024)
-def _template_set(name: str, raw: bytes, where: str) -> TemplatePods:
+def _template_set(raw: bytes, name: str, where: str) -> TemplatePods:
     empty = PodShape(takes=Resources()).pod_set(name)
     values = UserValues()
     try:
@@ -74,17 +101,25 @@ def _template_set(name: str, raw: bytes, where: str) -> TemplatePods:
     if spec is None or not spec.containers:
         values.refuse(f"{where}.spec.containers", "none", "at least one")
         return TemplatePods(empty, obstacle=values.obstacle)
+    containers = len(spec.containers) + len(spec.init_containers or ())
+    if not values.at_most(f"{where}.spec.containers", containers, MOST_CONTAINERS, "containers"):
+        return TemplatePods(empty, obstacle=values.obstacle)
     if spec.node_name:
         # Such pods go past the scheduler: past cordons and taints, and past what others have of that node.
         expected = "none: Muster gives each pod its node; use nodeSelector or affinity to choose"
         values.refuse(f"{where}.spec.nodeName", excerpt(spec.node_name), expected)
     annotations = template.metadata.annotations if template.metadata else None
-    shape = pod_shape_of(spec, annotations, values, f"{where}.", pinned=directed_by(raw) is not None)
+    pinned = directed_by(raw) is not None
+    affinity = affinity_of(spec.affinity, values, f"{where}.spec", pinned=pinned)
+    shape = pod_shape_of(spec, annotations, values, f"{where}.", affinity=affinity, pinned=pinned)
     claims = claims_of(spec, None, values, f"{where}.")
     _note_impossible(shape.takes, values, where)
     priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
     _note_other_gates(spec, values, where)
     return TemplatePods(one(shape).pod_set(name), priority_class or "", values.obstacle, claims)
+
+
+_large_template_set: Final = LargeTemplates(_template_set.__wrapped__)
 
 
 def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
@@ -157,7 +192,7 @@ def existing_paths(template: bytes) -> frozenset[str]:
 
     A JSON patch adds and removes only where it knows what there is.
     """
-    return (_existing_paths if len(template) <= _CACHED_TEMPLATE else _existing_paths.__wrapped__)(template)
+    return (_existing_paths if is_small(template) else _large_paths)(template)
 
 
 @lru_cache(maxsize=1024)
@@ -179,3 +214,6 @@ def _existing_paths(template: bytes) -> frozenset[str]:
             found.add("/spec/affinity/nodeAffinity")
             found |= {f"/spec/affinity/nodeAffinity/{key}" for key in affinity.node_affinity}
     return one(frozenset(found))
+
+
+_large_paths: Final = LargeTemplates(_existing_paths.__wrapped__)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.decode.affinity import affinity_of
 from admission.decode.fields import condition, defect, explained, one, other_gates, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_readiness import readiness_of
@@ -80,7 +81,9 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     owner = controller.key if controller is not None else None
     if owner is None and group is None and (queue or gated):
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
-    shape = pod_shape_of(spec, annotations, values, pinned=admission is not None, status=status)
+    pinned = admission is not None
+    affinity = affinity_of(spec.affinity, values, "spec", pinned=pinned)
+    shape = pod_shape_of(spec, annotations, values, affinity=affinity, pinned=pinned, status=status)
     claims = claims_of(spec, status, values)
     phase = _phase(status.phase)
     readiness = readiness_of(status)
@@ -120,7 +123,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         ),
         admission=None if admission is None else AdmissionId(admission),
         seat=_seat(annotations.get(names.SEAT)) if released else None,
-        affinity=_affinity(spec.affinity),
+        affinity=_affinity(affinity),
         recreated_from=_short(annotations.get(names.RECREATED_FROM)),
         version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
         refused=_refused(status.conditions),

@@ -2,12 +2,14 @@
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 
-from admission.decode.pod_templates import affinity_as_written
+from admission.decode.affinity import affinity_of, is_of_possible_size
+from admission.decode.pod_templates import LargeTemplates, affinity_as_written, directed_by, is_small
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodShape
 from admission.wire import WirePod, WireStruct
@@ -61,10 +63,19 @@ def template_digest(template: bytes) -> str:
     ``template``: as the API server writes it, with fields in its order. Commands and their arguments do not count, nor
     do nodes that an earlier admission wrote.
     """
+    return _digest(template) if is_small(template) else _large_digest(template)
+
+
+@lru_cache(maxsize=1024)
+def _digest(template: bytes) -> str:
     try:
         read = _TEMPLATE.decode(template)
         spec: dict[str, Any] = dict(read.spec)
-        affinity = affinity_as_written(template, _AFFINITY.decode(spec.pop("affinity", b"null")))
+        written = spec.pop("affinity", msgspec.Raw(b"null"))
+        pinned = directed_by(template) is not None
+        if not is_of_possible_size(len(written), UserValues(), "", pinned=pinned):
+            return ""  # its workload is refused as well
+        affinity = affinity_as_written(template, _AFFINITY.decode(written))
         for field in ("containers", "initContainers"):
             if field in spec:
                 spec[field] = [_of_every_run(each) for each in _CONTAINERS.decode(spec[field])]
@@ -73,6 +84,9 @@ def template_digest(template: bytes) -> str:
     meta = read.metadata or _Metadata()
     said = [_of_every_job(meta.labels), _of_every_job(meta.annotations), affinity]
     return blake2b(msgspec.json.encode((said, spec), order="deterministic"), digest_size=8).hexdigest()
+
+
+_large_digest: Final = LargeTemplates(_digest.__wrapped__)
 
 
 def _of_every_run(container: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
@@ -90,7 +104,8 @@ def shape_answered(answer: bytes) -> PodShape | None:
         pod = _POD.decode(answer)
     except (msgspec.DecodeError, RecursionError):
         return None
-    shape = pod_shape_of(pod.spec, pod.metadata.annotations, values, pinned=False)
+    affinity = affinity_of(pod.spec.affinity, values, "spec", pinned=False)
+    shape = pod_shape_of(pod.spec, pod.metadata.annotations, values, affinity=affinity, pinned=False)
     return shape if values.obstacle is None else None
 
 

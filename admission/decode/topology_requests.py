@@ -13,7 +13,7 @@ import msgspec
 from admission.decode.fields import requirements_of
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import PodShape, SubGroup, WorkloadFact
-from admission.wire import Int32, WireLabelSelector, WireNetworkTopology, WireStruct
+from admission.wire import Int32, WireAffinity, WireLabelSelector, WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.node_affinity import without_pin
 from queues.api.reading.device_shares import share_of
@@ -32,13 +32,14 @@ from queues.api.reading.user_values import (
     MOST_SUBGROUPS,
     UserValues,
     counted_filter,
+    counted_places,
     counted_ports,
     counted_selector,
     resource_problem,
 )
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import PODS, Resources
-from queues.workload import EVERYWHERE, PodSet, Requirement
+from queues.workload import EVERYWHERE, PodSet, Preference, Requirement
 
 T = TypeVar("T")
 
@@ -88,20 +89,23 @@ def pod_shape_of(
     values: UserValues,
     where: str = "",
     *,
+    affinity: WireAffinity | None,
     pinned: bool,
     status: Any = None,
 ) -> PodShape:
     """What a template or pod says. Parts that cannot be used are left out and noted in ``values``.
 
-    ``where``: what paths begin with, "" for a pod. ``pinned``: Muster has added nodes to the affinity, which are not
-    what its owner asks for. ``status``: of a pod, where it may have been resized.
+    ``where``: what paths begin with, "" for a pod. ``affinity``: of the spec (``affinity_of``). ``pinned``: Muster has
+    added nodes to the affinity, which are not what its owner asks for. ``status``: of a pod, where it may have been
+    resized.
     """
     said = annotations or {}
-    nodes, prefers = node_filter_of(spec), preferences_of(spec.affinity)
-    if pinned:
-        nodes = without_pin(nodes)
-    if not counted_filter(nodes, prefers, values, f"{where}spec"):
-        nodes, prefers = EVERYWHERE, ()
+    nodes, prefers = EVERYWHERE, tuple[Preference, ...]()
+    if counted_places(spec, values, f"{where}spec"):
+        found, wished = node_filter_of(spec, affinity), preferences_of(affinity)
+        found = without_pin(found) if pinned else found
+        if counted_filter(found, wished, values, f"{where}spec"):
+            nodes, prefers = found, wished
     required, preferred = topology_of(said)
     return PodShape(
         takes=_takes_of(spec, status, values, where),
@@ -122,7 +126,10 @@ def _takes_of(spec: Any, status: Any, values: UserValues, where: str) -> Resourc
     takes = _readable(values, where, lambda: requests_of(spec, status)) or _ONE_POD
     if len(takes) <= MOST_RESOURCES:
         return takes
-    if problem := resource_problem(takes):
+    containers = (*spec.containers, *(spec.init_containers or ()))
+    amounts = [each.resources for each in (spec, *containers) if each.resources is not None]
+    asked = [spec.overhead or {}, *(each.requests or {} for each in amounts)]
+    if problem := resource_problem(max((takes, *asked), key=len)):
         values.refuse(f"{where}spec.containers[].resources", *problem)
     # Names without a prefix, such as cpu and memory, come first.
     kept = sorted(takes, key=lambda name: ("/" in name, name))[:MOST_RESOURCES]

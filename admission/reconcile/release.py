@@ -13,6 +13,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import may_be_seated, may_take
@@ -22,6 +24,7 @@ from queues.admissions import Admission, AdmissionState
 from queues.api import names
 from queues.api.json_patch import Step, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
+from queues.api.reading.user_values import LARGEST_AFFINITY
 from queues.resources import NOTHING, devices_text
 from queues.workload import AdmissionId, NodeName, PodSet
 
@@ -35,6 +38,8 @@ _GATED_POD: Final = frozenset(
 )
 #: Objects in the document of every Job.
 _JOB: Final = frozenset(("/spec", "/spec/template", "/spec/template/spec"))
+#: Terms of affinity in the template of a Job that is directed to its nodes.
+_MOST_TERMS: Final = 4000
 #: Parts of a pod's metadata that a release writes.
 _WRITTEN: Final = ("labels", "annotations")
 
@@ -165,15 +170,14 @@ def _resume(
     """
     template: dict[str, Any]
     directed = len(open_) == 1 and not state.needs_seats and leaves_no_choice(open_[0], inventory)
-    if directed and not _ranks_matter(fact, open_[0]):
+    if directed and not _ranks_matter(fact, open_[0]) and (affinity := _directions(fact, open_[0])):
         admission = open_[0]
-        nodes = sorted({seat.node for seat in admission.holding()})
         template = {
             "metadata": {
                 "labels": {names.RELEASED: "true"},
                 "annotations": {names.ADMISSION_ID: str(admission.id)},
             },
-            "spec": {"affinity": pinned_affinity(nodes, fact.pod_sets[0].nodes)},
+            "spec": {"affinity": affinity},
         }
         # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
         spec = {"suspend": False, "parallelism": fact.parallelism, "template": template}
@@ -187,6 +191,17 @@ def _resume(
         "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},
     }
     return _resumption(fact, "resume gated", {"suspend": False, "template": template})
+
+
+def _directions(fact: WorkloadFact, admission: Admission) -> dict[str, Any]:
+    """The affinity that ties all pods of a Job to their nodes; {}: it would be too large, as it has each of the Job's
+    own terms once for each node."""
+    nodes = sorted({seat.node for seat in admission.holding()})
+    own = fact.pod_sets[0].nodes
+    if len(nodes) * max(1, len(own.affinity)) > _MOST_TERMS:
+        return {}
+    affinity = pinned_affinity(nodes, own)
+    return affinity if len(msgspec.json.encode(affinity)) <= 2 * LARGEST_AFFINITY else {}
 
 
 def _resumption(fact: WorkloadFact, intent: str, spec: Mapping[str, Any], **more: Any) -> Order:

@@ -3,14 +3,16 @@
 Defaults are those of Volcano's mutating webhook, so a Job reads the same whether or not a webhook saw it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
+from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
+from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS
 from queues.api.validation.defaults import MAX_RETRY
 from queues.api.validation.unsupported import unsupported_fields
 from queues.errors import InvalidDocument
@@ -109,6 +111,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
     """The Job with this metadata and this spec. Raises InvalidDocument."""
     try:
         spec = _SPEC.decode(spec_json)
+        _refuse_too_many(spec)
         tasks = tuple(_task(position, task) for position, task in enumerate(spec.tasks))
     except msgspec.DecodeError as error:
         found = str(error)
@@ -134,6 +137,24 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         network_topology=spec.network_topology,
         unsupported=unsupported_fields(spec),
     )
+
+
+def _refuse_too_many(spec: "_Spec") -> None:
+    """Lists of which each entry is looked at. Raises InvalidDocument."""
+    lists: list[tuple[str, Sized, int, str]] = [
+        ("tasks", spec.tasks, MOST_POD_SETS, "tasks"),
+        ("volumes", spec.volumes, MOST_ENTRIES, "volumes"),
+        ("plugins", spec.plugins, MOST_ENTRIES, "plugins"),
+        *(
+            (f"plugins.{excerpt(name)}", flags or (), MOST_ENTRIES, "flags")
+            for name, flags in spec.plugins.items()
+        ),
+    ]
+    for where, found, most, noun in lists:
+        if len(found) > most:
+            raise InvalidDocument(
+                where=f"spec.{where}", found=f"{len(found)} {noun}", expected=f"at most {most}"
+            )
 
 
 def _invalid(found: str) -> InvalidDocument:

@@ -11,10 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from queues.workload import NodeFilter, Requirement
 
 Term = Mapping[str, Any]
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+#: Equal terms become equal texts.
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def tied(terms: Sequence[Term], nodes: Sequence[str]) -> list[Term]:
@@ -80,7 +84,7 @@ def unpinned(affinity: Mapping[str, Any] | None) -> dict[str, Any]:
         # A term that asked for nothing but the node was the only one; others that ask nothing match nothing.
         if all(term is not None for term in terms):
             # Each term was there once for each node.
-            once = [term for index, term in enumerate(terms) if term not in terms[:index]]
+            once = list({_ENCODER.encode(term): term for term in terms}.values())
             node_affinity[REQUIRED] = {"nodeSelectorTerms": once}
     if node_affinity:
         own["nodeAffinity"] = node_affinity

@@ -1,5 +1,6 @@
 """Flags of Job plugins, written as a Go command line takes them."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from queues.errors import InvalidDocument
@@ -11,9 +12,9 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 def parse(arguments: Iterable[str], *, boolean_flags: frozenset[str]) -> Mapping[str, str]:
     """Flag → value: ``--a=b``, ``-a=b``, ``--a b``; a boolean flag alone is ``true``. Other words are ignored."""
     found: dict[str, str] = {}
-    words = list(arguments)
+    words = deque(arguments)
     while words:
-        word = words.pop(0).strip()
+        word = words.popleft().strip()
         if not word.startswith("-"):
             continue
         name, equals, value = word.lstrip("-").partition("=")
@@ -22,7 +23,7 @@ def parse(arguments: Iterable[str], *, boolean_flags: frozenset[str]) -> Mapping
         elif name in boolean_flags:
             found[name] = "true"
         else:
-            found[name] = words.pop(0).strip() if words and not words[0].startswith("-") else ""
+            found[name] = words.popleft().strip() if words and not words[0].startswith("-") else ""
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from admission.decode.affinity import affinity_size, is_of_possible_size
 from admission.decode.fields import one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import pod_set_of
@@ -22,7 +23,7 @@ from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader
 from admission.workloads.seats import SeatMap
 from queues.api import names
 from queues.api.api_resources import VOLCANO_JOBS
-from queues.api.reading.user_values import MOST_POD_SETS, UserValues
+from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues
 from queues.errors import InvalidDocument
 from queues.workload import Partition, PodSet, WorkloadKey, WorkloadKind
 
@@ -84,8 +85,10 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
     except InvalidDocument as error:
         values.note(str(error))
         return replace(fact, obstacle=values.obstacle)
-    if not values.at_most("spec.tasks", len(spec.tasks), MOST_POD_SETS, "tasks"):
-        return replace(fact, obstacle=values.obstacle)
+    if len(document.spec) > LARGEST_AFFINITY:
+        affinity = sum(affinity_size(task.template) for task in spec.tasks)
+        if not is_of_possible_size(affinity, values, "spec.tasks[].template.spec"):
+            return replace(fact, obstacle=values.obstacle)
     sets = [
         pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
         for position, task in enumerate(spec.tasks)

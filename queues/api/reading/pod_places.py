@@ -1,6 +1,7 @@
 """Where a pod may go, from its spec and annotations: nodes, preferred nodes, host ports, topology levels."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from queues.api.names import PARTITIONS, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
@@ -8,15 +9,18 @@ from queues.api.reading.pod_requests import PodSpecFields
 from queues.errors import InvalidDocument
 from queues.workload import HostPort, NodeFilter, Partition, Preference, Requirement, Toleration
 
+#: Host ports of a pod that are read.
+_PORTS_READ: Final = 4096
+
 #: Matches no node: how the core API reads a term without expressions.
 NO_NODE: Final = Requirement(key="metadata.name", operator="In", values=(), field=True)
 
 
-def node_filter_of(spec: PodSpecFields) -> NodeFilter:
-    """The filter for the nodes that a pod may use."""
+def node_filter_of(spec: PodSpecFields, affinity: Any) -> NodeFilter:
+    """The filter for the nodes that a pod may use. ``affinity``: of the spec, read; None: it has none."""
     return NodeFilter(
         selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
-        affinity=_terms(spec.affinity) if spec.affinity is not None else (),
+        affinity=_terms(affinity) if affinity is not None else (),
         tolerations=tuple(
             Toleration(
                 key=toleration.key or "",
@@ -44,13 +48,15 @@ def host_ports_of(spec: PodSpecFields) -> tuple[HostPort, ...]:
     """Ports of its node that a pod takes, sorted. On the host's network every container port is a port of the node."""
     host_network = bool(getattr(spec, "host_network", False))
     sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
-    found = {
+    found = (
         HostPort(number, port.protocol or "TCP", port.host_ip or "")
         for container in (*spec.containers, *sidecars)
         for port in container.ports or ()
         if (number := port.host_port or (port.container_port if host_network else 0))
-    }
-    return tuple(sorted(found, key=lambda port: (port.port, port.protocol, port.ip)))
+    )
+    # Far more than can be used, so that whoever asks refuses them.
+    first = set(islice(found, _PORTS_READ))
+    return tuple(sorted(first, key=lambda port: (port.port, port.protocol, port.ip)))
 
 
 def partitions_of(annotations: Mapping[str, str] | None) -> tuple[Partition, ...]:

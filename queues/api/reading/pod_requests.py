@@ -2,9 +2,11 @@
 
 # ruff: noqa: D102 - fields of a protocol are the core API's
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import Any, Final, NamedTuple, Protocol
 
+from queues.api.reading.user_values import MOST_RESOURCES
 from queues.resources import BEYOND_NODES, PODS, Resources, request
 
 
@@ -21,8 +23,6 @@ class PodSpecFields(Protocol):
     def overhead(self) -> Mapping[str, str | int | float] | None: ...
     @property
     def node_selector(self) -> Mapping[str, str] | None: ...
-    @property
-    def affinity(self) -> Any: ...
     @property
     def tolerations(self) -> Sequence[Any] | None: ...
 
@@ -75,7 +75,7 @@ def requests_of(spec: PodSpecFields, status: Any = None) -> Resources:
     if spec.resources is not None:
         _prefer_pod_level(sums, spec.resources, in_place)
     if spec.overhead:
-        _add(sums, {name: request(name, text) for name, text in spec.overhead.items()})
+        _add(sums, {name: request(name, text) for name, text in _first(spec.overhead)})
     sums[PODS] = 1
     if max(sums.values()) > BEYOND_NODES:
         sums = {name: min(units, BEYOND_NODES) for name, units in sums.items()}
@@ -86,12 +86,21 @@ def _requests(container: Any) -> dict[str, int]:
     resources = container.resources
     if resources is None:
         return {}
-    requests = resources.requests or {}
-    amounts = {name: request(name, text) for name, text in requests.items()}
-    for name, text in (resources.limits or {}).items():
+    amounts = {name: request(name, text) for name, text in _first(resources.requests or {})}
+    for name, text in _first(resources.limits or {}):
         if name not in amounts:
             amounts[name] = request(name, text)
     return amounts
+
+
+def _first(amounts: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """The amounts of a container; the first ones if there are more than can be used, which whoever asks refuses.
+
+    Names without a prefix, such as cpu and memory, come first.
+    """
+    if len(amounts) <= MOST_RESOURCES:
+        return amounts.items()
+    return nsmallest(MOST_RESOURCES + 1, amounts.items(), key=lambda each: ("/" in each[0], each[0]))
 
 
 def _in_place(status: Any) -> _InPlace:
@@ -128,25 +137,32 @@ def _with_init_containers(
 ) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     highest: dict[str, int] = {}
-    for container in init_containers:
-        if container.restart_policy == "Always":
+    before_last: dict[str, int] = {}
+    last = max((at for at, each in enumerate(init_containers) if not _is_sidecar(each)), default=-1)
+    for at, container in enumerate(init_containers):
+        if _is_sidecar(container):
             _add(sidecars, in_place.of(container))
             continue
-        amounts = _requests(container)
-        for name in amounts.keys() | sidecars.keys():
-            during = amounts.get(name, 0) + sidecars.get(name, 0)
-            highest[name] = max(highest.get(name, 0), during)
+        for name, amount in _requests(container).items():
+            highest[name] = max(highest.get(name, 0), amount + sidecars.get(name, 0))
+        if at == last:
+            # What an init container does not ask for is highest then, as sidecars become only more.
+            before_last = dict(sidecars)
+    for name, amount in before_last.items():
+        highest[name] = max(highest.get(name, 0), amount)
     _add(sums, sidecars)
     return {name: max(sums.get(name, 0), highest.get(name, 0)) for name in sums.keys() | highest.keys()}
 
 
+def _is_sidecar(container: Any) -> bool:
+    return bool(container.restart_policy == "Always")
+
+
 def _prefer_pod_level(sums: dict[str, int], resources: Any, in_place: _InPlace) -> None:
-    asked = {
-        name: request(name, text) for name, text in (resources.requests or {}).items() if _pod_level(name)
-    }
+    asked = {name: request(name, text) for name, text in _first(resources.requests or {}) if _pod_level(name)}
     effective = in_place.effective(asked, in_place.pod)
     sums.update((name, effective.get(name, 0)) for name in asked)
-    for name, text in (resources.limits or {}).items():
+    for name, text in _first(resources.limits or {}):
         # A pod-level limit is the request if neither the pod nor a container has one. Huge pages cannot be
         # overcommitted: their pod-level limit is always the request.
         if name not in asked and _pod_level(name) and (name not in sums or name.startswith("hugepages-")):

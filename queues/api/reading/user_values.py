@@ -18,6 +18,8 @@ from queues.workload import UNUSABLE_QUEUE, HostPort, NodeFilter, Obstacle, Pref
 MOST_PODS: Final = 100_000
 #: Pod sets of one workload: tasks of a Volcano Job, different shapes of the members of a PodGroup.
 MOST_POD_SETS: Final = 256
+#: Volumes and plugins of one Volcano Job, and flags of one plugin.
+MOST_ENTRIES: Final = 256
 #: Different resources that one pod asks for, and different limits of one queue.
 MOST_RESOURCES: Final = 64
 MOST_LIMITS: Final = 1000
@@ -25,6 +27,10 @@ MOST_LIMITS: Final = 1000
 MOST_TOLERATIONS: Final = 256
 MOST_EXPRESSIONS: Final = 512
 MOST_LISTED: Final = 5000
+#: Bytes of affinity in a pod, or in all templates of one workload; where Muster has added nodes, four times as many.
+LARGEST_AFFINITY: Final = 128 * 1024
+#: Containers of one pod, init containers included.
+MOST_CONTAINERS: Final = 1000
 #: Host ports of one pod, and labels of one pod that selectors are compared with.
 MOST_PORTS: Final = 256
 MOST_LABELS: Final = 256
@@ -176,16 +182,21 @@ def shortened(text: str, length: int = LONGEST_NAME) -> str:
     return f"{text[: length - 14]}… {digest}"
 
 
+def counted_places(spec: Any, values: UserValues, where: str) -> bool:
+    """True if tolerations and labels of nodes in a spec are few enough to be read; else it is noted."""
+    return values.at_most(
+        f"{where}.tolerations", len(spec.tolerations or ()), MOST_TOLERATIONS, "tolerations"
+    ) and values.at_most(f"{where}.nodeSelector", len(spec.node_selector or ()), MOST_EXPRESSIONS, "labels")
+
+
 def counted_filter(nodes: NodeFilter, prefers: Sequence[Preference], values: UserValues, where: str) -> bool:
     """True if the wishes of a pod about its nodes are few enough to be compared with nodes; else it is noted."""
     terms = [*nodes.affinity, *(each.requirements for each in prefers)]
     expressions = len(nodes.selector) + sum(map(len, terms))
     listed = sum(len(each.values) for term in terms for each in term)
-    return (
-        values.at_most(f"{where}.tolerations", len(nodes.tolerations), MOST_TOLERATIONS, "tolerations")
-        and values.at_most(f"{where}.affinity", expressions, MOST_EXPRESSIONS, "expressions about nodes")
-        and values.at_most(f"{where}.affinity", listed, MOST_LISTED, "values in expressions about nodes")
-    )
+    return values.at_most(
+        f"{where}.affinity", expressions, MOST_EXPRESSIONS, "expressions about nodes"
+    ) and values.at_most(f"{where}.affinity", listed, MOST_LISTED, "values in expressions about nodes")
 
 
 def counted_selector(selector: Sequence[Requirement]) -> bool:

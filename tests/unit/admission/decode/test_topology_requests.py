@@ -102,7 +102,7 @@ def test_parts_are_read_from_the_template() -> None:
         "muster.dev/balanced": "true",
         "muster.dev/together": "x",
     }
-    shape = pod_shape_of(a_pod().spec, said, UserValues(), pinned=False)
+    shape = pod_shape_of(a_pod().spec, said, UserValues(), affinity=None, pinned=False)
 
     assert shape.partitions == (Partition(size=8, level=RACK), Partition(size=2, level=HOST))
     assert (shape.balanced, shape.together) == (True, "x")

@@ -185,6 +185,18 @@ def test_a_job_whose_seats_fill_their_nodes_is_directed_to_all_of_them() -> None
     assert pins(body(order)["spec"]["template"]["spec"]["affinity"]) == ["n1", "n2"]
 
 
+def test_a_job_with_too_many_terms_for_its_nodes_is_resumed_gated() -> None:
+    """Its template would have each of its own terms once for each node."""
+    term = (Requirement(key="zone", operator="In", values=("z" * 60,)),)
+    own = replace(job(4).pod_sets[0], nodes=NodeFilter(affinity=(term,) * 2001))
+    fact = job(4, suspended=True, pod_sets=(own,))
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
+    assert order.intent == "resume gated"
+    fact = job(4, suspended=True)
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
+    assert order.intent == "resume 1"
+
+
 def test_an_indexed_job_that_asked_to_be_close_is_seated_pod_by_pod() -> None:
     close = replace(job(4).pod_sets[0], preferred_topology="rack")
     fact = job(4, suspended=True, indexed=True, pod_sets=(close,))

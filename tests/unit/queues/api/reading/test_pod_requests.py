@@ -152,11 +152,10 @@ def test_any_object_with_the_attributes_will_do():
         resources=None,
         overhead=None,
         node_selector=None,
-        affinity=None,
         tolerations=None,
     )
     assert requests_of(spec) == Resources({"cpu": 1000, "pods": 1})
-    assert node_filter_of(spec) == NodeFilter()
+    assert node_filter_of(spec, None) == NodeFilter()
 
 
 def required(*terms):
@@ -165,7 +164,8 @@ def required(*terms):
 
 
 def filtered(**spec):
-    return node_filter_of(PodSpec.read({"containers": [], **spec}))
+    read = PodSpec.read({"containers": [], **spec})
+    return node_filter_of(read, read.affinity)
 
 
 def test_equal_selectors_make_equal_filters():

@@ -1,0 +1,54 @@
+"""Affinity of pods and templates: read if it is of a size that can be compared with nodes. Pure."""
+
+from typing import Final
+
+import msgspec
+
+from admission.decode.fields import explained
+from admission.wire import WireAffinity, WireStruct
+from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues
+
+_AFFINITY: Final = msgspec.json.Decoder(WireAffinity | None)
+
+
+class _Spec(WireStruct):
+    affinity: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Template(WireStruct):
+    spec: _Spec | None = None
+
+
+_TEMPLATE: Final = msgspec.json.Decoder(_Template)
+
+
+def affinity_of(raw: msgspec.Raw, values: UserValues, where: str, *, pinned: bool) -> WireAffinity | None:
+    """The ``affinity`` of a spec; None: there is none, or it cannot be used, which is noted. ``where``: of the spec.
+    ``pinned``: Muster has added nodes to it.
+
+    It is the only part of which each byte costs microseconds: a document of the largest size that the API server
+    stores would take half a second, at every event.
+    """
+    if not is_of_possible_size(len(raw), values, where, pinned=pinned):
+        return None
+    try:
+        affinity: WireAffinity | None = _AFFINITY.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        said = explained(error) if isinstance(error, msgspec.DecodeError) else "nested too deeply"
+        values.note(f"{where}.affinity.{said}")
+        return None
+    return affinity
+
+
+def is_of_possible_size(size: int, values: UserValues, where: str, *, pinned: bool = False) -> bool:
+    """True if so many bytes of affinity can be read; else it is noted that there are more."""
+    return values.at_most(f"{where}.affinity", size, LARGEST_AFFINITY * (4 if pinned else 1), "bytes")
+
+
+def affinity_size(template: bytes) -> int:
+    """Bytes of the affinity in a template; 0: it has none, or cannot be read."""
+    try:
+        spec = _TEMPLATE.decode(template).spec
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return 0 if spec is None else len(spec.affinity)
