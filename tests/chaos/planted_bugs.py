@@ -27,8 +27,7 @@ from admission.reconcile import release as orders
 from admission.reconcile.release import Order, Verb
 from admission.reconcile.status import GroupPhase, WorkloadStatus
 from admission.workloads import ended_seats
-from admission.workloads import state as states
-from admission.workloads.kinds import support_of
+from admission.workloads.kinds import job_syncs, support_of
 from admission.workloads.seats import may_be_seated
 from admission.world import world as worlds
 from admission.world.pod_outcomes import PodOutcomes
@@ -232,7 +231,11 @@ def _evicted_at_once() -> None:
 
 
 def _no_sync_goes_on() -> None:
-    _set(states, "may_make_pods", lambda *_: False)
+    _set(job_syncs, "may_make_pods", lambda *_: False)
+
+
+def _no_sync_of_the_deleted() -> None:
+    _set(job_syncs, "_pods_seen", lambda *_: True)
 
 
 def _gives_up() -> None:
@@ -401,6 +404,11 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         "a Job that is suspended counts as idle while a sync of its controller still makes pods",
         "eviction",
         _no_sync_goes_on,
+    ),
+    "no-sync-of-the-deleted": PlantedBug(
+        "a Job that is deleted gives its seats back while a sync of its controller still makes pods",
+        "departures",
+        _no_sync_of_the_deleted,
     ),
     "gives-up": PlantedBug("what failed once is not written again", "retry", _gives_up),
     "gone-means-empty": PlantedBug("410 means that there are no objects", "informer", _gone_means_empty),

@@ -1,6 +1,6 @@
 """Syncs of the Job controller, one Job after the other: each at one stroke, or with a pause before one of its pods.
 
-The real controller sends few requests a second. In the meantime its Job may be suspended, changed or evicted: the sync
+The real controller sends few requests a second. In the meantime its Job may be suspended, changed or deleted: the sync
 goes on with what it read at its beginning, and the status that it writes at its end is refused.
 """
 
@@ -58,10 +58,7 @@ class JobSyncs:
         over = [uid for uid, (_, goes_on) in self._pausing.items() if goes_on <= now]
         for uid in over:
             sync, _ = self._pausing.pop(uid)
-            if (
-                uid in self.store.by_uid
-            ):  # otherwise the controller cannot tell, and the collector takes its pods
-                self._finish(sync)
+            self._finish(sync)
         return bool(over)
 
     def unfinished(self) -> str:

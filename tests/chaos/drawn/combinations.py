@@ -34,9 +34,10 @@ def combination(seed: int, cluster: documents.Cluster) -> Combination:
     return _ALL[seed % len(_ALL)](random.Random(f"chaos combination {seed}"), cluster)
 
 
-def _evicted_in_a_sync(draw: random.Random, cluster: documents.Cluster) -> Combination:
-    """Pods of high priority come while the Job controller still makes those of Jobs of a low one: some are evicted."""
-    workloads = []
+def _gone_in_a_sync(draw: random.Random, cluster: documents.Cluster) -> Combination:
+    """Pods of high priority come while the Job controller still makes those of Jobs of a low one: some are evicted.
+    Users delete others just then."""
+    workloads, deleted = [], []
     for number in range(len(cluster.nodes)):
         task = Task(name="", replicas=2, gpus=cluster.gpus // 2, annotations=_runs(draw, 0.8, 1.6))
         low = documents.job(f"team-a/low-{number}", "team-b", "low", task)
@@ -46,8 +47,12 @@ def _evicted_in_a_sync(draw: random.Random, cluster: documents.Cluster) -> Combi
         high = documents.pod(f"team-b/high-{number}", "team-b", "high", task)
         workloads.append((draw.uniform(0.8, 2.4), high))
     is_alone = draw.random() < 0.6
+    for number in range(len(cluster.nodes)):
+        if draw.random() < 0.4:
+            at = draw.uniform(1.2, 2.4)
+            deleted.append(UserAction(at=at, verb="delete", kind="Job", name=f"team-a/low-{number}"))
     return Combination(
-        actions=tuple(_created(at, one) for at, one in workloads),
+        actions=(*(_created(at, one) for at, one in workloads), *deleted),
         faults=(PlannedFault(at=0.0, name="job-syncs-pause", seconds=USERS_END),),
         is_alone=is_alone,
         has_only_its_work=is_alone,
@@ -196,7 +201,7 @@ def _statuses_unwritten(draw: random.Random, cluster: documents.Cluster) -> Comb
 
 
 _ALL: Final[Sequence[Callable[[random.Random, documents.Cluster], Combination]]] = (
-    _evicted_in_a_sync,
+    _gone_in_a_sync,
     _evictions,
     _overtaken,
     _changes_unstored,
