@@ -61,6 +61,8 @@ def decide(
         prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority)
         refused = admission.refused_classes(prospects)
         preempted = preemption.make_room(snapshot, refused, held, prospects, state.running)
+    evicted = {snapshot.admissions[each.admission].workload: each.admission for each in preempted.evicts}
+    left_out = admission.leave_out(evicted)
 
     plan = replace(
         forced,
@@ -68,7 +70,7 @@ def decide(
         claims=tuple(preempted.claims),
         dropped=held.dropped,
         admits=tuple(admission.admits),
-        reasons=admission.reasons(preempted.reasons),
+        reasons=admission.reasons(preempted.reasons, left_out),
         stopped=left.is_reached(),
     )
     state.dirty_workloads = transient

@@ -31,7 +31,7 @@ from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 #: Classes of many pod sets that are tried in one turn of a queue: where room is scattered, each may take a tenth of a
 #: second to find none, and hundreds of them in one queue would hold up all other queues.
@@ -208,10 +208,24 @@ class AdmissionRound:
         waiting = [each for each in classes if each.blocked is None and each.waits]
         return sorted(waiting, key=lambda each: each.class_queue.first())
 
-    def reasons(self, of_preemption: Mapping[WorkloadKey, Reason]) -> ClassAnswers:
+    def leave_out(self, evicted: Mapping[WorkloadKey, AdmissionId]) -> dict[WorkloadKey, Reason]:
+        """Give no further seats to workloads of which an admission is evicted in this turn: a gang would be left with
+        what just joined it. Returns why they wait."""
+        left_out = {
+            each.workload: reasons.draining(evicted[each.workload])
+            for each in self.admits
+            if each.workload in evicted
+        }
+        self.admits = [each for each in self.admits if each.workload not in left_out]
+        return left_out
+
+    def reasons(
+        self, of_preemption: Mapping[WorkloadKey, Reason], left_out: Mapping[WorkloadKey, Reason]
+    ) -> ClassAnswers:
         """The reason of each pending workload that was not admitted. Reasons given by preemption go first.
 
-        If the plan has reached its limit, classes that were not tried have none.
+        If the plan has reached its limit, classes that were not tried have none. ``left_out``: those of workloads that
+        were admitted before they were left out.
         """
         self._answer()
         own_reasons: Mapping[WorkloadKey, Reason] = self.pending.share_own_reasons()
@@ -219,6 +233,8 @@ class AdmissionRound:
         if of_preemption:
             overlap = sum(self.pending.is_in_class(key) for key in of_preemption)
             own_reasons = {**own_reasons, **of_preemption}
+        if left_out:
+            own_reasons = {**own_reasons, **left_out}
         return ClassAnswers(dict(self.state.class_answers), own_reasons, overlap)
 
     def _answer(self) -> None:
