@@ -422,7 +422,7 @@ class SubGroup:
     selector: tuple[Requirement, ...] = ()
     #: Members with equal values of these labels are one group.
     keys: tuple[str, ...] = ()
-    #: As in ``WorkloadFact.network_tier``.
+    #: As in ``GroupRequest.network_tier``.
     tier: tuple[str, int | str] | None = None
     #: The level of the tier, as (required, level).
     level: tuple[bool, str] | None = None
@@ -434,6 +434,26 @@ class SubGroup:
         if any(key not in labels for key in self.keys):
             return None
         return ".".join([self.name, *(labels[key] for key in self.keys)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRequest:
+    """What a Volcano Job or a PodGroup asks of its members together. Apart from the rest, since most have none."""
+
+    #: minTaskMember of a PodGroup.
+    task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
+    #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.
+    network_tier: tuple[str, int | str] | None = None
+    #: The same of the partitions of each pod set.
+    partition_tiers: Mapping[str, tuple[str, int | str]] = field(default_factory=lambda: NOTHING_BY_NAME)
+    #: subGroupPolicy of a PodGroup.
+    subgroups: tuple[SubGroup, ...] = ()
+    #: The level for all members of a PodGroup together, as (required, level); from ``network_tier``.
+    within: tuple[bool, str] | None = None
+
+
+#: What nearly all workloads ask.
+NO_GROUP_REQUEST: Final = GroupRequest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,13 +485,12 @@ class WorkloadFact:
     minimum: int
     #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
     pod_sets: tuple[PodSet, ...] = ()
+    group: GroupRequest = NO_GROUP_REQUEST
     #: Digests of the templates of ``pod_sets``, in the same order; "": that one cannot be read. Empty: a PodGroup, or
     #: it has ended.
     templates: tuple[str, ...] = ()
     #: What pods of a pod set claim of devices, not counted yet; empty: nothing, or ``pod_sets`` have it.
     claims: Mapping[str, tuple[PodResourceClaim, ...]] = field(default_factory=lambda: NOTHING_BY_NAME)
-    #: minTaskMember of a PodGroup.
-    task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
     generation: str = ""
     #: Name of the priority class, "" = the cluster's default; ``priority`` is its value.
     priority_class: str = ""
@@ -479,14 +498,6 @@ class WorkloadFact:
     preempts: bool = True
     #: ``status.state.phase`` or ``status.phase`` as last seen.
     phase: str = ""
-    #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.
-    network_tier: tuple[str, int | str] | None = None
-    #: The same of the partitions of each pod set.
-    partition_tiers: Mapping[str, tuple[str, int | str]] = field(default_factory=lambda: NOTHING_BY_NAME)
-    #: subGroupPolicy of a PodGroup.
-    subgroups: tuple[SubGroup, ...] = ()
-    #: The level for all members of a PodGroup together, as (required, level); from ``network_tier``.
-    within: tuple[bool, str] | None = None
     #: Ended by its own status (Complete, Failed, Aborted, …) or being deleted.
     finished: bool = False
     deleting: bool = False

@@ -158,18 +158,19 @@ def tier_of(topology: WireNetworkTopology | None, values: UserValues) -> Tier | 
 
 def in_tiers(fact: WorkloadFact, tiers: Tiers) -> WorkloadFact:
     """The fact with the levels that its tiers mean in this cluster; the same object if it names none."""
-    if fact.network_tier is None and not fact.partition_tiers and not fact.subgroups:
+    group = fact.group
+    if group.network_tier is None and not group.partition_tiers and not group.subgroups:
         return fact
-    whole = tiers.close(fact.network_tier)
+    whole = tiers.close(group.network_tier)
     pod_sets = tuple(_in_tiers(pods, fact, whole, tiers) for pods in fact.pod_sets)
-    subgroups = tuple(replace(each, level=tiers.close(each.tier)) for each in fact.subgroups)
-    if (pod_sets, subgroups, whole) == (fact.pod_sets, fact.subgroups, fact.within):
+    subgroups = tuple(replace(each, level=tiers.close(each.tier)) for each in group.subgroups)
+    if (pod_sets, subgroups, whole) == (fact.pod_sets, group.subgroups, group.within):
         return fact
-    return replace(fact, pod_sets=pod_sets, subgroups=subgroups, within=whole)
+    return replace(fact, pod_sets=pod_sets, group=replace(group, subgroups=subgroups, within=whole))
 
 
 def _in_tiers(pods: PodSet, fact: WorkloadFact, whole: tuple[bool, str] | None, tiers: Tiers) -> PodSet:
-    part = tiers.close(fact.partition_tiers.get(pods.name))
+    part = tiers.close(fact.group.partition_tiers.get(pods.name))
     if part is not None and pods.partitions:
         pods = replace(
             pods,

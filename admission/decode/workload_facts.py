@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from admission.decode.fields import defect, explained, seconds
-from admission.facts import SHAPE_DETAILS, WorkloadFact
+from admission.facts import NO_GROUP_REQUEST, SHAPE_DETAILS, GroupRequest, WorkloadFact
 from admission.wire import Bare, WireMetadata
 from queues.api import names
 from queues.api.reading.user_values import MOST_PODS, UserValues
@@ -84,3 +84,8 @@ def _plain(part: object) -> object:
     details = tuple(getattr(part, name) for name in SHAPE_DETAILS if name != "share")
     more = ((details,) if any(details) else ()) + ((part.share,) if part.share else ())
     return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), part.nodes, *more)
+
+
+def shared_request(request: GroupRequest) -> GroupRequest:
+    """The same; ``NO_GROUP_REQUEST`` itself if it asks nothing."""
+    return NO_GROUP_REQUEST if request == NO_GROUP_REQUEST else request

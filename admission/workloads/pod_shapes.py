@@ -15,7 +15,7 @@ def shape_name(pod: PodFact, fact: WorkloadFact | None = None) -> str:
     Members with the same name are interchangeable. ``fact``: the group, which says what subgroups there are.
     """
     shape = f"{pod.task or 'member'}-{_digest(pod.shape)}"
-    subgroups = fact.subgroups if fact is not None else ()
+    subgroups = fact.group.subgroups if fact is not None else ()
     labels = dict(pod.labels) if subgroups else {}
     group = next((found for each in subgroups if (found := each.group_of(labels)) is not None), None)
     return shape if group is None else f"{shape}+{group}"

@@ -14,18 +14,18 @@ from queues.workload import Partition, PodSet
 
 def in_subgroups(sets: Sequence[PodSet], fact: WorkloadFact) -> tuple[PodSet, ...]:
     """The pod sets of a group with what its subgroups, and the level for the whole, ask of them."""
-    if fact.within is not None:
-        required, level = fact.within
+    if fact.group.within is not None:
+        required, level = fact.group.within
         sets = [replace(pods, within=level, within_required=required) for pods in sets]
-    if not fact.subgroups:
+    if not fact.group.subgroups:
         return tuple(sets)
     groups: dict[str, list[PodSet]] = {}
     for pods in sets:
         groups.setdefault(pods.name.partition("+")[2], []).append(pods)
-    minimums = _minimums(groups, fact.subgroups)
+    minimums = _minimums(groups, fact.group.subgroups)
     found: list[PodSet] = []
     for name, members in groups.items():
-        policy = _policy(name, fact.subgroups)
+        policy = _policy(name, fact.group.subgroups)
         found += members if policy is None else _as_group(name, members, policy, minimums.get(name, 0))
     order = {pods.name: index for index, pods in enumerate(sets)}
     return tuple(sorted(found, key=lambda pods: order[pods.name]))

@@ -159,7 +159,7 @@ def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence
             beside += f"; {len(inputs.recreations)} were taken back and are being made again"
         reason = not_enough_pods(exist=exist, minimum=max(needed, 1))
         return Obstacle(reason.code, reason.message + beside)
-    for task, least in sorted(fact.task_minimums.items()):
+    for task, least in sorted(fact.group.task_minimums.items()):
         of_task = sum(len(pods.wanted()) for pods in pod_sets if task_of(pods.name) == task)
         if of_task < least:
             waiting = [pod for pod in inputs.pods if awaits_seat(pod) and pod.task == task]

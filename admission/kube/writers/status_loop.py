@@ -80,7 +80,8 @@ class StatusLoop:
             await self._dirty.wait()
             await asyncio.sleep(LOOK_AFTER_BUSY if self._busy() else LOOK_AFTER)
             self._dirty.clear()
-            dirty, self._dirty_workloads = self._dirty_workloads, set()
+            # A list: the statuses of hundreds of thousands of workloads may take minutes, and a set as much memory.
+            dirty, self._dirty_workloads = list(self._dirty_workloads), set()
             await self._work_out(dirty)
 
     async def _work_out(self, dirty: Collection[WorkloadKey]) -> None:

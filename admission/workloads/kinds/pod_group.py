@@ -13,8 +13,8 @@ import msgspec
 from admission.decode.fields import explained, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
-from admission.decode.workload_facts import digest, queue_said
-from admission.facts import PodFact, SubGroup, WorkloadFact
+from admission.decode.workload_facts import digest, queue_said, shared_request
+from admission.facts import GroupRequest, PodFact, SubGroup, WorkloadFact
 from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
@@ -84,11 +84,15 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
         priority_class=values.name("spec.priorityClassName", spec.priority_class_name) or "",
         created=seconds(meta.creation_timestamp),
         minimum=max(minimum, 0),
-        # Volcano's gang plugin looks at task minimums only while the gang is at least their sum.
-        task_minimums=task_minimums if minimum >= sum(task_minimums.values()) else {},
+        group=shared_request(
+            GroupRequest(
+                # Volcano's gang plugin looks at task minimums only while the gang is at least their sum.
+                task_minimums=task_minimums if minimum >= sum(task_minimums.values()) else {},
+                network_tier=tier_of(spec.network_topology, values),
+                subgroups=subgroups,
+            )
+        ),
         phase=(group.status and group.status.phase) or "",
-        network_tier=tier_of(spec.network_topology, values),
-        subgroups=subgroups,
         generation=digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
         deleting=meta.deletion_timestamp is not None,
         obstacle=values.obstacle,
@@ -130,7 +134,7 @@ def group_pod_sets(
         waiting, mine = members.get(name, []), held.get(name, set())
         template = waiting[0].shape.pod_set(name) if waiting else _pod_set_of_seat(seats[name])
         sets.append(numbered(template, mine, len(mine) + max(0, len(waiting) - vacant[name])))
-    return in_subgroups(_with_task_minimums(sets, fact.task_minimums), fact)
+    return in_subgroups(_with_task_minimums(sets, fact.group.task_minimums), fact)
 
 
 def _with_task_minimums(sets: Sequence[PodSet], minimums: Mapping[str, int]) -> tuple[PodSet, ...]:

@@ -13,8 +13,8 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
-from admission.decode.workload_facts import of_possible_size, queue_said
-from admission.facts import NOTHING_BY_NAME, PodPhase, WorkloadFact
+from admission.decode.workload_facts import of_possible_size, queue_said, shared_request
+from admission.facts import NOTHING_BY_NAME, GroupRequest, PodPhase, WorkloadFact
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins
 from admission.wire import WireMetadata, WireNetworkTopology, WireOwnerReference, WireStruct
@@ -71,7 +71,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         created=seconds(meta.creation_timestamp),
         minimum=0,
         phase=phase,
-        network_tier=tier_of(job.spec.network_topology, values),
+        group=shared_request(GroupRequest(network_tier=tier_of(job.spec.network_topology, values))),
         generation=str(meta.generation),
         finished=phase in _ENDED,
         deleting=meta.deletion_timestamp is not None,
@@ -119,7 +119,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
         obstacle=values.obstacle,
         unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
-        partition_tiers=partition_tiers,
+        group=shared_request(replace(fact.group, partition_tiers=partition_tiers)),
     )
     return of_possible_size(fact, "spec.tasks")
 

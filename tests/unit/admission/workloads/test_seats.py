@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from admission.facts import PodPhase
+from admission.facts import GroupRequest, PodPhase
 from admission.workloads.pod_sets import numbered
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.seats import seat_map_of, seat_maps_of
@@ -80,14 +80,14 @@ def test_pods_of_a_group_are_interchangeable_by_shape() -> None:
 def test_shapes_of_one_task_share_its_minimum() -> None:
     pods = [gated(f"a{i}", task="w") for i in range(2)]
     pods += [gated(f"b{i}", task="w", takes=gpus(2)) for i in range(2)]
-    found = state_of(group(3, task_minimums={"w": 3}), pods)
+    found = state_of(group(3, group=GroupRequest(task_minimums={"w": 3})), pods)
     assert sum(each.minimum for each in found.workload.pod_sets) == 3
     assert found.workload.obstacle is None
 
 
 def test_a_task_without_its_pods_keeps_the_group_waiting() -> None:
     pods = [gated(f"p{i}", task="worker") for i in range(4)]
-    found = state_of(group(3, task_minimums={"worker": 2, "ps": 1}), pods)
+    found = state_of(group(3, group=GroupRequest(task_minimums={"worker": 2, "ps": 1})), pods)
     assert found.workload.obstacle == ("NotEnoughPods", "0 of 1 pods of task ps exist")
 
 
@@ -108,7 +108,7 @@ def test_a_member_that_gates_of_others_hold_does_not_count_yet() -> None:
 def test_members_of_a_task_that_gates_of_others_hold_are_told_as_such() -> None:
     pods = [gated(f"p{i}", task="worker") for i in range(3)]
     pods += [gated("first", task="ps", other_gates=("example.org/wait",))]
-    found = state_of(group(3, task_minimums={"worker": 2, "ps": 1}), pods)
+    found = state_of(group(3, group=GroupRequest(task_minimums={"worker": 2, "ps": 1})), pods)
     assert found.workload.obstacle is not None
     assert (found.workload.obstacle.code, "example.org/wait" in found.workload.obstacle.message) == (
         "OtherGates",

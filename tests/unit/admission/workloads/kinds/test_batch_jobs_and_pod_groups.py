@@ -151,14 +151,14 @@ def test_completed_indexes_are_intervals(text: str | None, found: set[int]) -> N
 
 def test_a_group_asks_for_its_members() -> None:
     fact = a_group(minMember=4, minTaskMember={"a": 1, "b": 3}, queue="q", priorityClassName="p")
-    assert (fact.minimum, fact.task_minimums, fact.queue, fact.priority_class) == (
+    assert (fact.minimum, fact.group.task_minimums, fact.queue, fact.priority_class) == (
         4,
         {"a": 1, "b": 3},
         "q",
         "p",
     )
     assert (fact.pod_sets, fact.stands_for) == ((), None)
-    assert a_group(minMember=3, minTaskMember={"a": 1, "b": 3}).task_minimums == {}
+    assert a_group(minMember=3, minTaskMember={"a": 1, "b": 3}).group.task_minimums == {}
 
 
 def test_a_group_made_for_a_volcano_job_is_no_workload_of_its_own() -> None:
