@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from queues.workload import DeviceShare, HostPort, NodeFilter, QueueName
 
 Columns = NDArray[np.intp]
 
+#: Sets of columns from which on they are joined by marks, whatever the number of nodes.
+_MANY: Final = 64
 #: Number of pods without any requests that a node takes.
 _PLENTY = 1 << 31
 
@@ -158,10 +161,18 @@ class Trial:
             known = self._counts[takes, cache_key] = _PodCounts(mask, room * mask, len(self._dirty_columns))
         elif known.seen < len(self._dirty_columns):
             behind = self._dirty_columns[known.seen :]
-            columns = behind[0] if len(behind) == 1 else np.unique(np.concatenate(behind))
+            columns = behind[0] if len(behind) == 1 else self._together(behind)
             known.update(columns, self._count_pods(self.free[:, columns], self.vector(takes)))
             known.seen = len(self._dirty_columns)
         return known
+
+    def _together(self, columns: Sequence[Columns]) -> Columns:
+        """All of these columns, each once."""
+        if len(columns) < _MANY:
+            return np.unique(np.concatenate(columns))
+        marked = np.zeros(len(self.table), np.bool_)
+        marked[np.concatenate(columns)] = True
+        return np.flatnonzero(marked)
 
     def pods_per_node_beside(self, takes: Resources, other: Resources) -> Amounts:
         """(N,) pods that each node would take if one pod of another shape were put there first."""

@@ -188,7 +188,7 @@ def _groups(
 
 def _companions(workload: Workload, need: MissingMembers, pods: PodSet) -> tuple[NodeName, ...]:
     """Nodes of seated members of the other pod sets that are placed together with this one."""
-    if pods.together is None:
+    if pods.together is None or not need.seated:
         return ()
     return tuple(
         node

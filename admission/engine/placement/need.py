@@ -81,15 +81,20 @@ def minimum_choices(workload: Workload, need: MissingMembers) -> list[Mapping[st
     groups: dict[tuple[bool, str], list[PodSet]] = {}
     for pods in workload.pod_sets:
         groups.setdefault(group_of(pods), []).append(pods)
+    groups_of = {pods.name: group for group, sets in groups.items() for pods in sets}
     most = len(groups) + 1 if len(groups) <= FEW_SETS else 2
-    for first in groups.values():
+    in_parts = any(pods.partitions for pods in workload.pod_sets)
+    for group, first in groups.items():
+        if not in_parts and all(_is_whole(pods, need) for pods in first):
+            continue  # first or not, it gets all that it lacks, and the others what they get in ``minimum``
         # Sets that go together are in the order in which they are written: no workers without their leader.
-        sets = [*first, *(pods for pods in workload.pod_sets if pods not in first)]
+        sets = [*first, *(pods for pods in workload.pod_sets if groups_of[pods.name] != group)]
         taken = dict(need.set_minimums)
+        rest = count - sum(taken.values())
         for pods in sets:
-            rest = count - sum(taken.values())
-            missing = need.missing.get(pods.name, ())
-            taken[pods.name] = _whole_parts(pods, missing, taken[pods.name] + max(0, rest))
+            missing, before = need.missing.get(pods.name, ()), taken[pods.name]
+            taken[pods.name] = _whole_parts(pods, missing, before + max(0, rest))
+            rest -= taken[pods.name] - before
         choice = {
             pods.name: need.missing[pods.name][: taken[pods.name]]
             for pods in workload.pod_sets
@@ -100,6 +105,11 @@ def minimum_choices(workload: Workload, need: MissingMembers) -> list[Mapping[st
             if len(choices) == most:
                 break
     return choices
+
+
+def _is_whole(pods: PodSet, need: MissingMembers) -> bool:
+    """Whether all that a pod set lacks is among the members that complete the gang."""
+    return len(need.minimum.get(pods.name, ())) == len(need.missing.get(pods.name, ()))
 
 
 def need_choices(workload: Workload, need: MissingMembers) -> list[MissingMembers]:
@@ -146,7 +156,7 @@ def member_charges(workload: Workload, ordinals: Mapping[str, Sequence[int]]) ->
 
 def takes_of(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> Resources:
     """What these ordinals take together."""
-    return total(pods.takes * len(ordinals.get(pods.name, ())) for pods in workload.pod_sets)
+    return total(pods.takes * len(ordinals[pods.name]) for pods in workload.pod_sets if pods.name in ordinals)
 
 
 def size_of(takes: Iterable[tuple[Resources, int]]) -> int:

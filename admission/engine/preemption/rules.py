@@ -264,4 +264,6 @@ class PreemptionRights:
 
 def size_of_members(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> int:
     """Size of these pods of a workload, in the measure of ``Candidate.size``."""
-    return size_of((pods.takes, len(ordinals.get(pods.name, ()))) for pods in workload.pod_sets)
+    return size_of(
+        (pods.takes, len(ordinals[pods.name])) for pods in workload.pod_sets if pods.name in ordinals
+    )

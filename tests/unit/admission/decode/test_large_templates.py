@@ -1,7 +1,5 @@
 """Templates as large as the API server stores them: refused early, or read once per version."""
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -17,6 +15,7 @@ from queues.api.node_affinity import unpinned
 from queues.api.reading.user_values import LARGEST_AFFINITY, MOST_CONTAINERS, MOST_ENTRIES, MOST_POD_SETS
 from queues.workload import NodeName
 from tests.builders.decoded_workloads import CONTAINER, a_job, a_volcano_job, task
+from tests.function_calls import calls_of
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -138,22 +137,6 @@ def test_a_version_of_a_large_template_is_read_once_whatever_its_job_tells(
     assert read == 2
 
 
-def _calls(work: Callable[[], object]) -> int:
-    """Calls of functions, those of C included: what a clock would tell of a machine with nothing else to do."""
-    found = 0
-
-    def count(*_: object) -> None:
-        nonlocal found
-        found += 1
-
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return found
-
-
 def init_containers(count: int) -> PodFact:
     """Sidecars and other init containers, each with a resource of its own."""
     return a_pod(
@@ -166,8 +149,8 @@ def init_containers(count: int) -> PodFact:
 
 
 def test_init_containers_cost_as_much_as_there_are_of_them() -> None:
-    _calls(lambda: init_containers(50))
-    assert _calls(lambda: init_containers(800)) < 3 * _calls(lambda: init_containers(400))
+    calls_of(lambda: init_containers(50))
+    assert calls_of(lambda: init_containers(800)) < 3 * calls_of(lambda: init_containers(400))
 
 
 def test_directions_are_taken_out_of_terms_in_their_order() -> None:

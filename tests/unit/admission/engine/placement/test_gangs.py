@@ -30,6 +30,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.function_calls import calls_of
 
 ONE = Resources({GPU: 1000, "pods": 1})
 Q = QueueName("q")
@@ -502,3 +503,13 @@ def test_room_in_a_flavor_without_quota_is_not_called_split() -> None:
 
     (reason,) = plan.reasons.values()
     assert "pods of one set" not in reason.message
+
+
+def test_a_gang_that_does_not_fit_costs_as_much_as_it_has_pod_sets() -> None:
+    def decided(sets: int) -> int:
+        large = Resources({GPU: 8000, "pods": 1})
+        pod_sets = (PodSet(name=f"s{number:03}", count=8, takes=large) for number in range(sets))
+        snapshot = world(nodes(4, 4, gpus=7), gang(*pod_sets, minimum=sets * 4))
+        return calls_of(lambda: decide(snapshot, Memo()))
+
+    assert decided(64) < 2.5 * decided(32)
