@@ -44,7 +44,8 @@ class _Item(WireStruct):
 class _List(WireStruct):
     """Pods, by their metadata only."""
 
-    items: tuple[_Item, ...] = ()
+    #: None: there are none, as the API server says it of metadata.
+    items: tuple[_Item, ...] | None = None
 
 
 _LIST: Final = msgspec.json.Decoder(_List)
@@ -139,7 +140,7 @@ class UnseenPods:
         uids = ",".join(sorted(key.uid for key in asked))
         content = await self._client.list_metadata(path, labelSelector=f"{names.CONTROLLER_UID} in ({uids})")
         try:
-            items = _LIST.decode(content).items
+            items = _LIST.decode(content).items or ()
         except msgspec.DecodeError as error:
             raise ApiUnavailable(
                 method="GET", path=path, status=200, reason=f"an unreadable list: {error}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from admission.facts import WorkloadFact
 from admission.kube.client.client import Client
@@ -94,6 +95,21 @@ async def test_seats_of_a_job_that_is_gone_are_kept_until_its_pods_were_asked_fo
     assert asked.path == PODS
     assert asked.query == {"labelSelector": f"batch.kubernetes.io/controller-uid in ({JOB.uid})"}
     assert "PartialObjectMetadataList" in asked.headers["Accept"]
+
+
+async def test_a_list_without_items_is_an_answer(server: FakeApiServer, client: Client) -> None:
+    """A real API server says null instead of an empty list where only metadata is asked for."""
+    leader = running(client, job(2, directed=ONE))
+
+    async def null(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"metadata": {"resourceVersion": "7"}, "items": None})
+
+    server.once("LIST", null)
+    leader.world.observe([gone(job(2))])
+    leader.turn()
+    async with leader.asks():
+        await eventually(lambda: leader.requeued == [JOB], "an answer")
+    assert len(server.seen("LIST")) == 1
 
 
 async def test_while_the_watch_has_not_told_of_a_pod_its_seat_is_kept(
