@@ -15,11 +15,12 @@ from tests.chaos.cluster import requests
 from tests.chaos.cluster.job_controller import ENDED, TRACKING
 from tests.chaos.cluster.job_syncs import JobSyncs
 from tests.chaos.cluster.store import ObjectStore, key_of, time_text
+from tests.chaos.drawn.pace import PACE
 from tests.chaos.history import JOB_CONTROLLER, KUBELET, NODE_CONTROLLER, SCHEDULER, Document
 from tests.fakes.fake_objects import GPU, gpus_of, is_up
 from tests.node_affinity import pinned_nodes
 
-#: Annotation of pods: seconds that they run. Without it they run until they are deleted.
+#: Annotation of pods: seconds that they run, at the usual pace. Without it they run until they are deleted.
 RUN_SECONDS: Final = "chaos.muster.dev/run-seconds"
 #: Annotation of pods: the share of them that fails.
 FAILING: Final = "chaos.muster.dev/failing"
@@ -166,7 +167,7 @@ class Components:
         uid = pod["metadata"]["uid"]
         seconds = (pod["metadata"].get("annotations") or {}).get(RUN_SECONDS)
         if seconds is not None:
-            self._ends[uid] = now + float(seconds)
+            self._ends[uid] = now + float(seconds) * PACE
         moment = time_text(time.time())
         state = {"running": {"startedAt": moment}}
         status = {"phase": "Running", "startTime": moment, **_ready(pod, "True", state)}

@@ -12,11 +12,12 @@ from queues.api.api_resources import JOBS
 from tests.chaos.cluster import job_controller
 from tests.chaos.cluster.job_controller import JobSync
 from tests.chaos.cluster.store import ObjectStore
+from tests.chaos.drawn.pace import PACE
 
 #: The share of syncs that pause, of those that make pods while they may.
 _PAUSING: Final = 0.8
 #: Seconds of a pause: less than ``short_times.JOB_SYNC``, in which a sync makes all its pods.
-_PAUSE: Final = (0.2, 1.2)
+_PAUSE: Final = (0.2 * PACE, 1.2 * PACE)
 
 
 @dataclass(slots=True)

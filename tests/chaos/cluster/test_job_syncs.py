@@ -53,7 +53,7 @@ def test_a_sync_that_pauses_tells_nothing_before_its_last_pod(syncs: JobSyncs) -
     assert syncs.unfinished()
     syncs.begin(0.1, _NOW)
     assert not syncs.go_on(0.1)
-    assert syncs.go_on(2.0)
+    assert syncs.go_on(10.0)
     assert (_live_pods(syncs), _status(syncs)["active"], syncs.unfinished()) == (3, 3, "")
 
 
@@ -63,9 +63,9 @@ def test_pods_of_a_job_that_was_suspended_in_the_pause_are_made_and_only_the_nex
     syncs.begin(0.0, _NOW)
     _suspend(syncs)
     syncs.begin(0.1, _NOW)
-    syncs.go_on(2.0)
+    syncs.go_on(10.0)
     assert (_live_pods(syncs), _status(syncs)) == (3, {})
-    syncs.begin(2.1, _NOW)
+    syncs.begin(10.1, _NOW)
     (condition,) = _status(syncs)["conditions"]
     assert (_live_pods(syncs), condition["type"], condition["status"]) == (0, "Suspended", "True")
 
@@ -73,5 +73,5 @@ def test_pods_of_a_job_that_was_suspended_in_the_pause_are_made_and_only_the_nex
 def test_pods_of_a_job_that_was_deleted_in_the_pause_are_made(syncs: JobSyncs) -> None:
     syncs.begin(0.0, _NOW)
     syncs.store.delete(JOBS, _KEY, USER)
-    assert syncs.go_on(2.0)
+    assert syncs.go_on(10.0)
     assert (_live_pods(syncs), syncs.unfinished()) == (3, "")
