@@ -108,7 +108,7 @@ class Controller:
                 standing=self._watchdog.standing,
             )
             serving = self._serving(database.dsn, await self._channel(stack))
-            checks = self._checks(database, dependencies.ledger_guard)
+            checks = self._checks(database, dependencies)
             checks |= {role: process.problem for role, process in serving.items()}
             metrics = self._metrics.text if settings.metrics_access == "open" else None
             health = HealthApi(ready=checks, metrics=metrics).application()
@@ -193,10 +193,10 @@ class Controller:
             rules=rules,
             twins=twins,
             patience=Timeouts(
-                refusal_grace=int(settings.refusal_grace_seconds),
+                refusal_grace=math.ceil(settings.refusal_grace_seconds),
                 dead_node=math.ceil(settings.dead_node_seconds),
-                backoff=int(settings.backoff_seconds),
-                backoff_limit=int(settings.backoff_max_seconds),
+                backoff=math.ceil(settings.backoff_seconds),
+                backoff_limit=math.ceil(settings.backoff_max_seconds),
                 dry_run=math.ceil(2 * PATIENCE) if settings.dry_runs else 0,
             ),
             dry_runs=settings.dry_runs,
@@ -233,9 +233,9 @@ class Controller:
             self._term = None
             self._metrics.leads(None)
 
-    def _checks(self, database: Database, guard: LedgerGuard) -> dict[str, Check]:
+    def _checks(self, database: Database, dependencies: TermDependencies) -> dict[str, Check]:
         async def ledger() -> str | None:
-            return guard.problem
+            return dependencies.ledger_guard.problem
 
         async def leader() -> str | None:
             if self._term is not None and not self._term.ready:
@@ -250,6 +250,7 @@ class Controller:
             "postgres": PostgresCheck(database),
             "ledger": ledger,
             "leader": leader,
+            "decision": dependencies.decision_thread.problem,
             "watches": watches,
         }
 

@@ -27,6 +27,14 @@ class DecisionThread:
         """``limit``: seconds that one decision may take."""
         self._limit = limit
         self._thread: threading.Thread | None = None
+        #: The last one that took longer.
+        self._late: threading.Thread | None = None
+
+    async def problem(self) -> str | None:
+        """A decision that has taken too long and still runs, for readiness; None: there is none."""
+        if self._late is None or not self._late.is_alive():
+            return None
+        return f"a decision has run for longer than {self._limit:g} s; a restart of this replica ends it"
 
     def is_busy(self) -> bool:
         """Whether a decision runs, also one with a result that is not awaited any more."""
@@ -69,6 +77,7 @@ class DecisionThread:
         except TimeoutError:
             if answer.done() and not answer.cancelled():
                 raise
+            self._late = self._thread
             raise DecisionTooLong(seconds=self._limit) from None
         finally:
             if next_look is not None:

@@ -75,7 +75,7 @@ def _advice(error: BaseException) -> str:
         case DatabaseUnavailable():
             return (
                 "Look at Postgres: load, locks, free disk, and whether it takes writes. "
-                "Muster tries again by itself, after pauses of up to a minute."
+                "Muster tries again by itself, after pauses that grow."
             )
         case DatabaseError():
             return (

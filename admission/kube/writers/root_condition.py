@@ -51,7 +51,10 @@ class RootCondition:
         wanted = deciding_condition(failing)
         before: list[dict[str, Any]] = (found.status or {}).get("conditions") or []
         others = [each for each in before if each.get("type") != wanted.type]
-        if any(each.get("type") == wanted.type and each.get("status") == wanted.status for each in before):
+        said = [
+            (each.get("status"), each.get("message")) for each in before if each.get("type") == wanted.type
+        ]
+        if said == [(wanted.status, wanted.message)]:
             return
         condition = {
             "type": wanted.type,

@@ -21,6 +21,9 @@ RETRY_AFTER: Final = 1
 #: hundreds of answers at once for people, and little for long for who asks without a pause.
 _PART: Final = 0.1
 _SAVED: Final = 3.0
+#: Seconds that a request waits for the share at most: what else the process does, as for connections of strangers,
+#: slows users down and does not lock them out.
+_LONGEST_PAUSE: Final = 2.0
 
 
 class TooBusy(MusterError):
@@ -65,14 +68,16 @@ class ProcessorShare:
 
     @classmethod
     def of_machine(cls) -> "ProcessorShare":
-        """The share of answers to users, at most one processor."""
+        """The share of answers to users, at most one processor. The limit of a container is not asked for: the kernel
+        holds that."""
         return cls(min(1.0, _PART * len(os.sched_getaffinity(0))), _SAVED)
 
     def pause(self) -> float:
         """Seconds until something may begin; 0: now."""
         now, used = self._now(), self._used()
         gained, spent = self._share * (now - self._looked[0]), used - self._looked[1]
-        self._left, self._looked = min(self._saved, self._left + gained - spent), (now, used)
+        left, self._looked = self._left + gained - spent, (now, used)
+        self._left = max(-_LONGEST_PAUSE * self._share, min(self._saved, left))
         return max(0.0, -self._left / self._share)
 
 

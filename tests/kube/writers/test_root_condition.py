@@ -1,5 +1,6 @@
 """Root says why nothing is decided, also when every term ends at once."""
 
+import msgspec
 import pytest
 
 from admission.kube.client.client import Client
@@ -27,9 +28,20 @@ async def test_other_conditions_stay_beside_it(server: FakeApiServer, client: Cl
 
 
 async def test_what_is_said_already_is_not_written_again(server: FakeApiServer, client: Client) -> None:
-    server.once("LIST", says(ROOT % b'{"type": "Deciding", "status": "False", "reason": "TurnsFail"}'))
+    said = {"type": "Deciding", "status": "False", "reason": "TurnsFail", "message": FAILING.message}
+    server.once("LIST", says(ROOT % msgspec.json.encode(said)))
     await RootCondition(client, lambda: None).write(FAILING)
     assert server.seen("PATCH") == []
+
+
+async def test_another_cause_takes_the_place_of_the_one_that_was_told(
+    server: FakeApiServer, client: Client
+) -> None:
+    said = {"type": "Deciding", "status": "False", "reason": "TurnsFail", "message": "it tried another one"}
+    server.once("LIST", says(ROOT % msgspec.json.encode(said)))
+    await RootCondition(client, lambda: None).write(FAILING)
+    (patch,) = server.seen("PATCH")
+    assert [each["message"] for each in patch.body["status"]["conditions"]] == [FAILING.message]
 
 
 async def test_a_cluster_without_root_stops_nothing(server: FakeApiServer, client: Client) -> None:

@@ -117,10 +117,12 @@ async def test_a_decision_that_takes_too_long_is_told_and_no_other_is_tried(
     with pytest.raises(DecisionTooLong, match="This replica leads no more"):
         await Decider(thread, nowhere).decide(snapshot())
     assert thread.is_busy()
+    assert "for longer than 0.05 s" in str(await thread.problem())
     assert asked == 1
     go.set()
     thread._thread.join(30)  # type: ignore[union-attr]
     assert not thread.is_busy()
+    assert await thread.problem() is None
 
 
 async def test_a_decision_that_takes_too_long_names_the_workloads_that_take_the_time(

@@ -90,19 +90,28 @@ def test_what_was_saved_up_is_used_at_once_and_then_it_is_a_share() -> None:
     assert share.pause() == pytest.approx(0.0)
 
 
+def test_whatever_else_the_process_does_users_wait_two_seconds_at_most() -> None:
+    clock = Clock()
+    share = share_of(clock)
+    clock.now, clock.used = clock.now + 600.0, clock.used + 600.0
+    assert share.pause() == pytest.approx(2.0)
+    clock.now += 2.0
+    assert share.pause() == pytest.approx(0.0)
+
+
 def test_no_more_is_saved_up_in_a_long_pause() -> None:
     clock = Clock()
     share = share_of(clock)
     clock.now += 1000.0
     assert share.pause() == 0
-    clock.used += 4.0
-    assert share.pause() == pytest.approx(5.0)
+    clock.used += 3.2
+    assert share.pause() == pytest.approx(1.0)
 
 
 async def test_requests_wait_until_the_process_is_within_its_share() -> None:
     clock = Clock()
     share = share_of(clock)
-    clock.used += 100.0
+    clock.used += 3.4
     gate = Gate(RequestLimits(at_once=1, patience=0.01), share)
     for _ in range(2):  # the place is free again
         with pytest.raises(TooBusy):
