@@ -120,7 +120,11 @@ def _pods_seen(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> bool:
     if all(place.admission.started for place in places):
         return False
     if seats_given_up(fact, inputs.admissions):
-        return inputs.pods_seen or (fact is not None and _tells_of_none(fact, inputs))
+        if inputs.pods_seen or fact is None or any(inputs.awaited.values()):
+            return (
+                inputs.pods_seen
+            )  # a resumption that is under way may be carried out after what the Job tells
+        return _tells_of_none(fact, inputs)
     return all(
         place.admission.started
         or _is_gated(fact, place.admission)

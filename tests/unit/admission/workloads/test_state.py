@@ -343,6 +343,15 @@ def test_a_suspension_that_was_told_before_the_job_was_resumed_says_nothing_in_t
     assert (found.ended, found.stopping_since) == ({ONE: frozenset({0})}, 0)
 
 
+def test_what_a_job_tells_counts_for_nothing_while_it_may_be_resumed() -> None:
+    leaving = evicting(admission(JOB, "n1 n1"))
+    awaited = {ONE: frozenset({0, 1})}
+    resumed = state_of(job(2, suspended=True), [], [leaving], awaited=awaited)
+    assert (resumed.ended, resumed.pods_seen) == ({}, False)
+    gone = state_of(None, [], [leaving], pods_seen=resumed.pods_seen)
+    assert (gone.ended, gone.stopping_since) == ({}, NOW)
+
+
 @pytest.mark.parametrize("directed", [None, AdmissionId(7)], ids=["pod by pod", "for another admission"])
 def test_pods_that_come_up_behind_a_gate_take_no_seat_however_late(directed: AdmissionId | None) -> None:
     leaving = evicting(admission(JOB, "n1"))
