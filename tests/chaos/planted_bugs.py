@@ -234,10 +234,6 @@ def _no_sync_goes_on() -> None:
     _set(job_syncs, "may_make_pods", lambda *_: False)
 
 
-def _no_sync_of_the_deleted() -> None:
-    _set(job_syncs, "_pods_seen", lambda *_: True)
-
-
 def _gives_up() -> None:
     right = WorkQueue.back_off
 
@@ -404,11 +400,6 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         "a Job that is suspended counts as idle while a sync of its controller still makes pods",
         "eviction",
         _no_sync_goes_on,
-    ),
-    "no-sync-of-the-deleted": PlantedBug(
-        "a Job that is deleted gives its seats back while a sync of its controller still makes pods",
-        "departures",
-        _no_sync_of_the_deleted,
     ),
     "gives-up": PlantedBug("what failed once is not written again", "retry", _gives_up),
     "gone-means-empty": PlantedBug("410 means that there are no objects", "informer", _gone_means_empty),
