@@ -1,26 +1,149 @@
-"""The bounds of what is read, as the reference tells them."""
+"""The bounds of what is read of objects, as the reference tells them."""
 
+import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
-
-from queues.api.reading import user_values
+from typing import NamedTuple
 
 PAGE = Path("docs/reference/names.md")
+#: Modules and packages that read what users write.
+READERS = (
+    "queues/api",
+    "queues/resources.py",
+    "admission/decode",
+    "admission/kube/watch/store.py",
+    "admission/volcano_jobs",
+    "admission/workloads",
+    "admission/world",
+)
+_CONSTANT = re.compile(r"^(_?(?:MOST|LARGEST|LONGEST|DEEPEST)(?:_[A-Z_]+)?)\b[^=\n]*= ", re.MULTILINE)
+
+
+class Row(NamedTuple):
+    """The second cell of a row, with a place for each of the constants, which are counted in a unit."""
+
+    cell: str
+    constants: tuple[str, ...]
+    unit: int = 1
+
+
+#: By the first cell. A constant is named by its module and its name.
+ROWS = {
+    "the name of a queue, a PodGroup, a priority class": Row(
+        "a DNS name of {} characters", ("user_values.LONGEST_NAME",)
+    ),
+    "the name of a task": Row("a DNS label of 63 characters", ()),
+    "the key of a label": Row(
+        "{} characters, 63 of them after the `/`",
+        ("user_values.LONGEST_KEY",),
+    ),
+    "the name of a resource": Row(
+        "{} characters, 63 of them after the `/`",
+        ("resources._LONGEST_NAME",),
+    ),
+    "pods of one workload": Row("{}", ("user_values.MOST_PODS",)),
+    "tasks of a Volcano Job, different shapes of a PodGroup's pods": Row(
+        "{}", ("user_values.MOST_POD_SETS",)
+    ),
+    "volumes of a Volcano Job, its plugins, flags of one plugin": Row(
+        "{} of each", ("user_values.MOST_ENTRIES",)
+    ),
+    "containers of one pod, init containers included": Row("{}", ("user_values.MOST_CONTAINERS",)),
+    "affinity of one pod, or of all templates of one workload, as JSON": Row(
+        "{} KiB; four times as much where Muster wrote nodes into it",
+        ("user_values.LARGEST_AFFINITY",),
+        unit=1024,
+    ),
+    "different resources of one pod": Row("{}", ("user_values.MOST_RESOURCES",)),
+    "an amount that one pod asks for": Row(
+        "{} TiB of memory, as many thousandths of anything else as this has bytes",
+        ("resources.MOST_ON_NODE",),
+        unit=2**40,
+    ),
+    "tolerations of one pod": Row("{}", ("user_values.MOST_TOLERATIONS",)),
+    "labels in `nodeSelector` and expressions in node affinity of one pod": Row(
+        "{}", ("user_values.MOST_EXPRESSIONS",)
+    ),
+    "values in the expressions of one pod, or of a label selector in `subGroupPolicy`": Row(
+        "{}", ("user_values.MOST_LISTED",)
+    ),
+    "labels of one pod that selectors are compared with, expressions of such a selector": Row(
+        "{} of each; further labels are not looked at, and a budget with a larger selector counts as one of all pods",
+        ("user_values.MOST_LABELS",),
+    ),
+    "host ports of one pod": Row("{}", ("user_values.MOST_PORTS",)),
+    "entries in `resourceClaims` of one pod, devices of one claim": Row(
+        "{}, {}", ("resource_claims.MOST_CLAIMS", "resource_claims.MOST_DEVICES")
+    ),
+    "devices of which one pod takes parts": Row("{}", ("device_shares._MOST_DEVICES",)),
+    "entries of `subGroupPolicy`, keys of one entry": Row(
+        "{}, {}", ("user_values.MOST_SUBGROUPS", "user_values.MOST_KEYS")
+    ),
+    "characters of a duration, of a quantity": Row(
+        "{}, {}", ("model._LONGEST_DURATION", "resources._LONGEST_QUANTITY")
+    ),
+    "a duration": Row("{} years; a longer one counts as this", ("model.LONGEST_SECONDS",), unit=365 * 86_400),
+    "levels of nesting in a document": Row("{}, where it has more than a thousand", ("store._DEEPEST",)),
+    "limits of one Queue": Row("{}; a Queue with more is broken", ("user_values.MOST_LIMITS",)),
+    "an amount in a Queue": Row(
+        "{} EiB of memory, as many thousandths of anything else as this has bytes",
+        ("resources.MOST",),
+        unit=2**60,
+    ),
+    "PodDisruptionBudgets of one namespace": Row(
+        "{}; Muster does not reckon with others, by which Kubernetes still refuses evictions",
+        ("disruption_budgets.MOST_BUDGETS",),
+    ),
+    "tiers of HyperNodes": Row("the {} lowest; higher ones make no level", ("hypernodes.MOST_TIERS",)),
+    "the pattern of a HyperNode's member": Row(
+        "{} MiB of memory, once it is compiled; a larger one matches no node",
+        ("name_patterns.LARGEST",),
+        unit=2**20,
+    ),
+}
+
+#: Constants of the same form that bound nothing that a user writes: what controllers, drivers and kubelets write,
+#: what Muster says, how much of Muster's own is kept, and files for ``muster check``.
+OTHERS = {
+    "check.MOST_ANNOTATION_BYTES",
+    "check.MOST_BYTES",
+    "document.MOST_DEPTH",
+    "document.MOST_VALUES",
+    "fields._LONGEST_TIME",
+    "fields._MOST_GATES",
+    "job_syncs.MOST_PODS_OF_A_SYNC",
+    "name_patterns.LARGEST_SET",
+    "name_patterns._MOST_REASON",
+    "pod_readiness._LONGEST",
+    "pods._LONGEST_POD_SET",
+    "resource_slices._LONGEST_NAME",
+    "resource_slices._LONGEST_TERM",
+    "resource_slices._LONGEST_VALUE",
+    "resource_slices._MOST_ATTRIBUTES",
+    "resource_slices._MOST_DEVICES",
+    "user_values.LONGEST_MESSAGE",
+    "user_values._LONGEST_NUMBER",
+    "user_values._LONGEST_UID",
+}
+
+
+def bounds() -> Iterator[tuple[str, int]]:
+    """Constants of the modules that read what users write, with their values."""
+    for reader in map(Path, READERS):
+        for path in (reader,) if reader.suffix else sorted(reader.rglob("*.py")):
+            module = importlib.import_module(".".join(path.with_suffix("").parts))
+            for name in _CONSTANT.findall(path.read_text(encoding="utf-8")):
+                yield f"{path.stem}.{name}", getattr(module, name)
 
 
 def test_the_bounds_of_values_are_the_documented_ones() -> None:
-    section = PAGE.read_text().partition("## How much of an object is read")[2]
-    told = {int(number) for number in re.findall(r"\d+", section)}
-    of_pods = (
-        "PODS",
-        "POD_SETS",
-        "RESOURCES",
-        "TOLERATIONS",
-        "EXPRESSIONS",
-        "LISTED",
-        "PORTS",
-        "SUBGROUPS",
-        "KEYS",
-    )
-    assert {getattr(user_values, f"MOST_{name}") for name in of_pods} <= told
-    assert user_values.LONGEST_NAME in told
+    found = dict(bounds())
+    told = {constant for row in ROWS.values() for constant in row.constants}
+    assert found.keys() == told | OTHERS, "each bound has a row, or is none of what users write"
+    section = PAGE.read_text(encoding="utf-8").partition("## How much of an object is read")[2]
+    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")][2:]
+    assert dict(lines) == {
+        first: row.cell.format(*(found[constant] // row.unit for constant in row.constants))
+        for first, row in ROWS.items()
+    }
