@@ -265,6 +265,17 @@ async def test_a_service_account_is_known_by_its_token(plugin: Plugin) -> None:
     assert await pending("admin") == ["lab", "ml", "ml"]
 
 
+async def test_nobody_is_told_of_a_workload_in_a_namespace_of_others(plugin: Plugin) -> None:
+    alice, bob = [{"Authorization": f"Bearer {await plugin.token(account)}"} for account in ("alice", "bob")]
+    workload = f"{PREFIX}/namespaces/ml/workloads/tune-3"
+
+    async def told(headers: Mapping[str, str]) -> list[int]:
+        return [(await plugin.ask(path, headers))[0] for path in (workload, f"{workload}/outlook")]
+
+    await becomes(lambda: equals(lambda: told(alice), [200, 200]), within=60)
+    assert await told(bob) == [403, 403]
+
+
 async def test_only_administrators_get_snapshots_and_metrics(plugin: Plugin) -> None:
     alice, admin = [
         {"Authorization": f"Bearer {await plugin.token(account)}"} for account in ("alice", "admin")

@@ -221,16 +221,19 @@ async def test_a_released_job_cannot_grow_beyond_its_seats(guarded: GuardedNames
 async def test_no_other_controller_may_declare_its_pods_released(guarded: GuardedNamespace) -> None:
     labels, annotations = {"muster.dev/released": "true"}, {"muster.dev/admission-id": "1"}
     released = pod("a", labels=labels, annotations=annotations)
-    with pytest.raises(ApiRefused):
-        await guarded.create("pods", released, by="system:serviceaccount:kube-system:replicaset-controller")
+    controller = "system:serviceaccount:kube-system:replicaset-controller"
+    with pytest.raises(ApiRefused, match=f'found "true", created by {controller}'):
+        await guarded.create("pods", released, by=controller)
     await guarded.create("pods", released, by=JOB_CONTROLLER)
 
 
-async def test_the_job_controller_is_believed_only_with_the_admission_that_muster_wrote_on_the_template(
-    guarded: GuardedNamespace,
+@pytest.mark.parametrize("annotations", [{}, {"muster.dev/admission-id": ""}, {"muster.dev/seat": "a/0"}])
+async def test_the_job_controller_is_believed_only_for_pods_that_name_an_admission(
+    guarded: GuardedNamespace, annotations: dict[str, str]
 ) -> None:
-    with pytest.raises(ApiRefused):
-        await guarded.create("pods", pod("a", labels={"muster.dev/released": "true"}), by=JOB_CONTROLLER)
+    released = pod("a", labels={"muster.dev/released": "true"}, annotations=annotations)
+    with pytest.raises(ApiRefused, match=f'found "true", created by {JOB_CONTROLLER}'):
+        await guarded.create("pods", released, by=JOB_CONTROLLER)
 
 
 async def test_a_controller_manager_with_one_credential_is_believed_for_pods_of_jobs(
@@ -238,7 +241,7 @@ async def test_a_controller_manager_with_one_credential_is_believed_for_pods_of_
 ) -> None:
     labels, annotations = {"muster.dev/released": "true"}, {"muster.dev/admission-id": "1"}
     released = pod("a", labels=labels, annotations=annotations)
-    with pytest.raises(ApiRefused):
+    with pytest.raises(ApiRefused, match='found "true", created by system:kube-controller-manager'):
         await guarded.create("pods", released, by="system:kube-controller-manager")
     released["metadata"]["ownerReferences"] = [
         {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}

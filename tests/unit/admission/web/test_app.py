@@ -200,11 +200,12 @@ async def test_alice_sees_her_namespace_and_not_bobs(server: str) -> None:
     hers, _ = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3", "alice")
     refused, problem = await get(server, f"{PREFIX}/namespaces/lab/workloads/sweep", "alice")
     of_bob, _ = await get(server, f"{PREFIX}/pending?namespace=lab", "alice")
+    outlook, _ = await get(server, f"{PREFIX}/namespaces/lab/workloads/sweep/outlook", "alice")
     snapshot, whole = await get(server, f"{PREFIX}/snapshot", "alice")
 
     assert [one["name"] for one in pending["items"]] == ["tune-3", "llama-pretrain"]
     assert [queue["name"] for queue in queues["items"]] == ["team-a", "train"]
-    assert (hers, refused, of_bob, snapshot) == (200, 403, 403, 403)
+    assert (hers, refused, of_bob, outlook, snapshot) == (200, 403, 403, 403, 403)
     assert problem["error"] == "alice may not list jobs, podgroups or pods in namespace lab."
     assert "snapshot" in whole["error"]
 

@@ -1,8 +1,13 @@
-"""What the webhook answers to objects that are made to harm it."""
+"""What the webhook answers to what is made to harm it."""
 
-from typing import cast
+import asyncio
+from typing import NamedTuple, cast
 
-from admission.kube.webhook.review import ReviewContext, mutate, validate
+import pytest
+from aiohttp import web
+
+from admission.kube.webhook import review as webhook
+from admission.kube.webhook.review import MOST_REVIEWS, MOST_WAITING, ReviewContext, app, mutate, validate
 
 NOBODY = cast(ReviewContext, None)
 
@@ -20,3 +25,59 @@ async def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
     assert answer.uid == "u"
     assert answer.refusals == ("found nesting deeper than 200 levels, expected less",)
     assert mutate(review(5000), NOBODY).patch == ()
+
+
+class Connection(NamedTuple):
+    """A request whose handler has begun: the server has asked for the body."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @classmethod
+    async def begun(cls, port: int) -> "Connection":
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = (
+            "POST /validate HTTP/1.1",
+            "Host: a",
+            "Content-Length: 2",
+            "Expect: 100-continue",
+            "Connection: close",
+        )
+        writer.write("".join(f"{line}\r\n" for line in (*head, "")).encode())
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        return cls(reader, writer)
+
+    def send(self) -> None:
+        self.writer.write(b"{}")
+
+    async def status(self) -> int:
+        line = await self.reader.readline()
+        self.writer.close()
+        return int(line.split()[1])
+
+
+async def test_so_many_reviews_are_answered_at_a_time_so_many_wait_and_more_are_sent_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webhook, "RECEIVE_SECONDS", 60.0)
+    runner = web.AppRunner(app(NOBODY))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        taken = [await Connection.begun(port) for _ in range(MOST_REVIEWS)]
+        waiting = [await Connection.begun(port) for _ in range(MOST_WAITING)]
+        for each in waiting:
+            each.send()
+        answers = [asyncio.create_task(each.status()) for each in waiting]
+        async with asyncio.timeout(30):
+            assert await (await Connection.begun(port)).status() == 429
+        assert not any(answer.done() for answer in answers), "they wait until a place is free"
+        taken[0].send()
+        # An empty document is no review.
+        assert set(await asyncio.gather(*answers, taken[0].status())) == {400}
+    finally:
+        for each in taken:
+            each.writer.close()
+        await runner.cleanup()
