@@ -43,7 +43,7 @@ class QueuePolicy:
     clear_after: int | None = None
     #: Seconds after its start in which a workload of the queue is protected; default 0.
     min_run_time: int | None = None
-    #: So often a workload of the queue is evicted for others at most; default 3.
+    #: So often a workload of the queue is evicted for others at most; default: no bound.
     max_evictions: int | None = None
     #: Seconds in which the pods of a gang have to get ready, from the last one bound; default 600, 0: any time.
     ready_within: int | None = None
@@ -57,8 +57,8 @@ class QueuePolicy:
     before_preempting: str | None = None
     #: The highest priority that counts in the queue; the smallest on the path. Default ``HIGHEST_USER_PRIORITY``.
     max_priority: int | None = None
-    #: Seconds for which users' own protections from eviction count at most; the smallest on the path. Default: no
-    #: bound.
+    #: Seconds for which work is protected at most by its user's wish, or because its gang waited; the smallest on the
+    #: path. Default: no bound.
     max_protection: int | None = None
 
 
@@ -71,7 +71,6 @@ DEFAULT_POLICY = QueuePolicy(
     reclaim="any",
     clear_after=3600,
     min_run_time=0,
-    max_evictions=3,
     ready_within=600,
     ready_backoff_limit=3,
     before_borrowing="try-next",

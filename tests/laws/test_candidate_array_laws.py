@@ -1,7 +1,5 @@
 """The arrays of possible victims against the rule that is asked unit by unit: nobody is left out who may go."""
 
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -51,7 +49,7 @@ def test_nobody_is_left_out_who_may_go(snapshot: Snapshot) -> None:
     nobody_is_left_out(snapshot)
 
 
-def _only_what_is_lent(self: CandidateArrays, rights: PreemptionRights, **how: Any) -> CandidateMask:
+def _only_what_is_lent(self: CandidateArrays, rights: PreemptionRights) -> CandidateMask:
     losable = self.excess.losable(rights.workload.queue, tuple(rights.asked), ReclaimDepth.NEVER)
     return losable.queues[self._queue_of]
 
@@ -60,8 +58,8 @@ BUGS = (
     Bug("only lent quota is cleared", CandidateArrays, "_clearable", _only_what_is_lent, nobody_is_left_out,
         first=26),
     Bug("the own queue has no candidates", CandidateArrays, "_of_own_queue", lambda *given: False, nobody_is_left_out),
-    Bug("nothing is owned", CandidateArrays, "_by_side",
-        lambda self, rights, queues, holds, always: queues & False, nobody_is_left_out),
+    Bug("nothing is owned", CandidateArrays, "_within_deserved",
+        lambda self, rights, queues, always: queues & False, nobody_is_left_out),
 )  # fmt: skip
 
 

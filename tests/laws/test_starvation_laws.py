@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from admission.engine.backfill import passed_over, reservation, reserved_space
-from admission.engine.preemption import search
+from admission.engine.preemption import rules, running, search
 from tests.laws.laws import starvation
 from tests.laws.laws.starvation import CLEARING, PEACE, VAIN, Crowd, crowds
 from tests.laws.planted.bug import Bug, is_broken
@@ -40,6 +40,13 @@ def _without_quota(*given: Any) -> Any:
     return ()
 
 
+def _only_lent(self: Any, candidate: Any) -> bool:
+    pair = self.pair(candidate.queue) if candidate.queue != self.workload.queue else None
+    return bool(_may_clear(self, candidate) and (pair is None or self._is_lent(pair, candidate)))
+
+
+_may_clear = rules.PreemptionRights._may_clear
+
 BY_CLEARING = test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long
 BY_RUN_TIMES = test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came
 BY_WEEKS = test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it
@@ -47,6 +54,9 @@ BY_WEEKS = test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed
 
 BUGS = (
     Bug("nobody ever starves", search, "starves_now", lambda *given: False, BY_CLEARING),
+    Bug("only what is lent is cleared", rules.PreemptionRights, "_may_clear", _only_lent, BY_CLEARING),
+    Bug("a gang keeps nothing that it waited for", running, "reclaimable_from",
+        lambda workload, first_opened, policy: first_opened, BY_CLEARING),
     Bug("nothing is reserved", reservation, "soonest_place", _nothing, BY_RUN_TIMES),
     Bug("everybody passes", reserved_space.ReservedSpace, "is_delayed_by", lambda *given: False, BY_RUN_TIMES),
     Bug("a place that is free is not kept", reservation._ReservationSearch, "_reserve_fitting", _nothing, BY_RUN_TIMES),

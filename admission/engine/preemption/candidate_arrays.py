@@ -4,7 +4,7 @@ The plain form is ``PreemptionRights.rule``, asked for one candidate after anoth
 that it allows; they may include some that it does not, so it is asked again before a candidate becomes a victim.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -181,6 +181,7 @@ class CandidateArrays:
         self._size = np.array([each.size for each in every], np.int64)
         self._pods = np.array([each.pods for each in every], np.int64)
         self._protected_in_queue = np.array([each.protected_in_queue for each in every], np.bool_)
+        self._keeps_quota = np.array([each.keeps_quota for each in every], np.bool_)
         #: (C,) evicted in this turn already.
         self.evicted = np.zeros(len(every), np.bool_)
         self._charged: dict[tuple[Account, ...], Amounts] = {}
@@ -258,7 +259,7 @@ class CandidateArrays:
         if policy.reclaim != "never":
             chosen |= self._reclaimable(rights, larger_gangs=larger_gangs, own_victims=own_victims)
         if rights.starved:
-            chosen |= single & self._clearable(rights, own_victims=own_victims)
+            chosen |= single & self._clearable(rights)
         if (here := self._slices.get(workload.queue)) is not None:
             chosen[here] &= ~self._protected_in_queue[here]
         chosen &= ~self.evicted
@@ -292,51 +293,34 @@ class CandidateArrays:
         losable = self.excess.losable(workload.queue, asked, rights.depth)
         lower, most = self.priority < workload.priority, policy.borrow_max_priority
         charged = self.charged(asked)
-        owned = losable.queues & self._by_side(
-            rights, losable.queues, rights.within_deserved, always=own_victims
-        )
+        owned = losable.queues & self._within_deserved(rights, losable.queues, always=own_victims)
         may: CandidateMask = owned[self._queue_of]
         if most is not None:
             may |= losable.queues[self._queue_of] & lower & (self.priority <= most)
         may &= charged.any(axis=1) & (charged <= losable.most[self._queue_of]).all(axis=1)
+        may &= ~self._keeps_quota
         if not larger_gangs:
             may &= (self._pods == 1) | (self._size <= rights.size)
         if policy.reclaim == "lower-priority":
             may &= lower
         return may
 
-    def _clearable(self, rights: PreemptionRights, *, own_victims: bool) -> CandidateMask:
-        """(C,) candidates of queues in which a place may be cleared.
-
-        ``own_victims``: with victims of the own queue no other queue could reclaim the place
-        (``PreemptionRights.survives_reclaim``).
-        """
-        queue, asked = rights.workload.queue, tuple(rights.asked)
-        losable = self.excess.losable(queue, asked, ReclaimDepth.NEVER)
-        may: CandidateMask = losable.queues[self._queue_of] & (
-            self.charged(asked) <= losable.most[self._queue_of]
-        ).all(axis=1)
-        others = self.excess.reclaimable(queue)
-        may |= (others & self._by_side(rights, others, rights.survives_reclaim, always=own_victims))[
-            self._queue_of
-        ]
+    def _clearable(self, rights: PreemptionRights) -> CandidateMask:
+        """(C,) candidates of queues in which a place may be cleared."""
+        queue = rights.workload.queue
+        may: CandidateMask = self.excess.reclaimable(queue)[self._queue_of]
         may[self._slices.get(queue, slice(0))] = True
         return may
 
-    def _by_side(
-        self,
-        rights: PreemptionRights,
-        queues: CandidateMask,
-        holds: Callable[[Sequence[QueueName]], bool],
-        *,
-        always: bool,
+    def _within_deserved(
+        self, rights: PreemptionRights, queues: CandidateMask, *, always: bool
     ) -> CandidateMask:
-        """(Q,) whether something holds for the beneficiary's side of the common ancestor with each of these queues."""
+        """(Q,) whether the beneficiary's side of the common ancestor with each of these queues may reclaim."""
         ancestor = self.excess.ancestor_level(rights.workload.queue)
         path = rights.usage.tree.paths[rights.workload.queue]
         answer = np.zeros(len(path), np.bool_)
         for level in np.unique(ancestor[queues]).tolist():
-            answer[level] = always or holds(path[: len(path) - 1 - level])
+            answer[level] = always or rights.within_deserved(path[: len(path) - 1 - level])
         return answer[ancestor]
 
     def charged(self, accounts: tuple[Account, ...]) -> Amounts:

@@ -39,28 +39,32 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     pods: int
     #: Priority at which the oldest of the admissions was opened, as far as it counts in the queue now.
     priority: int
-    #: The second at which administrators do not protect the workload any more, and the second at which its own wish
-    #: not to be evicted ends (``protection``).
-    administrators_end: int
+    #: The seconds from which on it may be evicted by the rules, and for a reclaim; and the second at which its user's
+    #: wish not to be evicted ends (``protection``).
+    evictable_from: int
+    reclaimable_from: int
     wish_end: int
     #: Work lost (size × seconds since the last checkpoint) and the disturbance itself.
     cost: int = 0
     #: Its wish not to be evicted counts inside its queue, and not for other queues: it holds lent quota.
     protected_in_queue: bool = False
+    #: Other queues may not reclaim it now.
+    keeps_quota: bool = False
 
-    def count_cost(self, now: int) -> None:
-        """Bring the cost up to date, and forget the protection of another second."""
+    def follow(self, now: int) -> None:
+        """Bring the cost and the protection up to date."""
         interval, cost = self.workload.checkpoint_interval, _DISTURBANCE
         for held in self.admissions:
             lost = now - held.admission.opened_at
             if lost > 0:
                 cost += held.size * (lost % interval if interval else lost)
         self.cost, self.protected_in_queue = cost, False
+        self.keeps_quota = self.reclaimable_from > now
 
     @property
     def protected_until(self) -> int:
         """The second from which on nothing protects the workload."""
-        return max(self.administrators_end, self.wish_end)
+        return max(self.evictable_from, self.reclaimable_from, self.wish_end)
 
     @property
     def sort_key(self) -> SortKey:

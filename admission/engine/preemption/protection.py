@@ -1,14 +1,20 @@
-"""Which running workloads are protected from eviction: by their administrators, or by their own wish.
+"""Which running workloads are protected from eviction, and for how long after their admission.
 
-Administrators protect the work of a queue for a time after its start (``minRunTime``), and after so many evictions
-(``maxEvictions``). Users may wish that their work is left alone (``volcano.sh/preemptable``,
-``muster.dev/min-run-time``, ``volcano.sh/cooldown-time``; the same holds for pods that no controller recreates). A wish
-has two bounds, because it would keep quota from the queues that lent it:
+- From every eviction: for ``minRunTime``; and for an hour after the first eviction, twice as long after each further
+  one, a day at most. So no workload is evicted more than five times in a day, or, where administrators say so, more
+  than ``maxEvictions`` times in all.
+- From reclaim: a gang that had waited for ``clearAfter`` keeps quota that was lent to it for a day. Without that its
+  place would be asked back as soon as it was cleared. What it holds counts against its queue in the order of admission
+  meanwhile.
+- By a wish of its user (``volcano.sh/preemptable``, ``muster.dev/min-run-time``, ``volcano.sh/cooldown-time``; the same
+  holds for pods that no controller recreates).
+
+A wish has two bounds, because it would keep quota from the queues that lent it:
 
 - Against workloads of other queues it counts within what the queue deserves: for the oldest workloads of the queue
   with such a wish that fit into its deserved amounts together, of every resource. Inside its own queue, where nothing
   is lent, it always counts.
-- It counts for ``maxProtection`` after the admission.
+- It counts for ``maxProtection`` after the admission, as does what a gang was lent.
 """
 
 from collections.abc import Iterable, Set
@@ -23,6 +29,11 @@ from queues.workload import QueueName, Workload, WorkloadKey
 
 #: A second that does not come.
 NEVER: Final = 1 << 62
+
+#: Seconds for which a workload is left alone after its start if it was evicted once.
+_AFTER_EVICTION: Final = 3600
+#: However often it was evicted, for so many seconds at most; for so many a gang that starved keeps what it was lent.
+_DAY: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +57,10 @@ def protection_of(running: Iterable[Candidate], tree: QueueTree, now: int) -> Pr
     whole: set[WorkloadKey] = set()
     wishing: dict[QueueName, list[Candidate]] = {}
     for each in running:
-        ends += [end for end in (each.administrators_end, each.wish_end) if now < end < NEVER]
-        if each.administrators_end > now:
+        ends += [
+            end for end in (each.evictable_from, each.reclaimable_from, each.wish_end) if now < end < NEVER
+        ]
+        if each.evictable_from > now:
             whole.add(each.workload.key)
         if each.wish_end > now:
             wishing.setdefault(each.queue, []).append(each)
@@ -57,14 +70,29 @@ def protection_of(running: Iterable[Candidate], tree: QueueTree, now: int) -> Pr
     return Protection(whole, wished - whole, min(ends, default=None))
 
 
-def administrators_end(workload: Workload, last_opened: int, policy: QueuePolicy) -> int:
-    """The second from which administrators do not protect a workload any more; ``NEVER``: they always do.
+def evictable_from(workload: Workload, last_opened: int, policy: QueuePolicy) -> int:
+    """The second from which on no rule protects a workload from every eviction; ``NEVER``: one always does.
 
     ``last_opened``: the second at which its newest admission was opened.
     """
-    if workload.evictions >= (policy.max_evictions or 0):
+    seconds, evictions = policy.min_run_time or 0, workload.evictions
+    if policy.max_evictions is not None and evictions >= policy.max_evictions:
         return NEVER
-    return last_opened + (policy.min_run_time or 0)
+    if evictions:
+        seconds = max(seconds, min(_AFTER_EVICTION << min(evictions - 1, _DAY.bit_length()), _DAY))
+    return last_opened + seconds
+
+
+def reclaimable_from(workload: Workload, first_opened: int, policy: QueuePolicy) -> int:
+    """The second from which on other queues may reclaim what a workload holds.
+
+    ``first_opened``: the second at which its oldest admission was opened: members that join a gang did not wait.
+    """
+    waited = first_opened - (workload.waiting_since or workload.created)
+    if workload.minimum < 2 or policy.clear_after is None or waited < policy.clear_after:
+        return first_opened
+    most = policy.max_protection
+    return first_opened + (_DAY if most is None else min(_DAY, most))
 
 
 def wish_end(workload: Workload, first_opened: int, last_opened: int, policy: QueuePolicy) -> int:

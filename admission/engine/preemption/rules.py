@@ -6,7 +6,7 @@
   every queue on the victim's side must use more than it deserves. So lent quota comes back however far up the tree
   it was lent from.
 - For a gang that starves a place is *cleared* (``starvation.clearAfter``): of single, smaller pods of no higher
-  priority, in queues that are not brought below what they deserve for long.
+  priority, whoever deserves it. Else a gang larger than what its queue deserves would wait for ever beside small work.
 
 Priorities are those that count in the queue of each workload (``QueueTree.counted_priority``). Candidates that are
 wholly protected (``protection``) are never asked about.
@@ -88,13 +88,13 @@ class PreemptionRights:
         pair = self.pair(candidate.queue)
         if pair is None or not pair.reclaimable:
             return None
-        if self._is_lent(pair, candidate, self.depth) and self._may_reclaim(pair, candidate):
-            return EvictionRule.RECLAIMED
-        if self._may_clear(candidate) and (
-            self.survives_reclaim(pair.beneficiary_side) or self._is_lent(pair, candidate, ReclaimDepth.NEVER)
+        if (
+            not candidate.keeps_quota
+            and self._is_lent(pair, candidate)
+            and self._may_reclaim(pair, candidate)
         ):
-            return EvictionRule.CLEARED
-        return None
+            return EvictionRule.RECLAIMED
+        return EvictionRule.CLEARED if self._may_clear(candidate) else None
 
     def reason(self, rule: EvictionRule, victim_queue: QueueName) -> EvictionReason:
         """What the owner of a victim in that queue is told, by usage before the eviction."""
@@ -172,33 +172,6 @@ class PreemptionRights:
             asked = self._added_above(name, asked)
         return False
 
-    def survives_reclaim(self, side: Iterable[QueueName]) -> bool:
-        """True if the victim's side, though within what it deserves, could not reclaim a cleared place at once.
-
-        That is so if a queue on the beneficiary's side owns so much of the place that reclaim would bring it farther
-        below what it deserves than it was above (``ReclaimDepth.NO_FARTHER``).
-        """
-        usage, tree, asked = self.usage, self.usage.tree, self.asked
-        for name in side:
-            excesses = [
-                (units, usage.counted(name, account) + units - tree.deserved(name, account))
-                for account, units in asked.items()
-            ]
-            if all(excess <= 0 for _, excess in excesses) or any(
-                units > 2 * excess > 0 for units, excess in excesses
-            ):
-                return True
-            asked = self._added_above(name, asked)
-        return False
-
-    def has_deserved(self, side: Iterable[QueueName]) -> bool:
-        """True if every queue on the victim's side still has all it deserves of some account that is asked."""
-        usage, tree = self.usage, self.usage.tree
-        return all(
-            any(usage.counted(name, account) >= tree.deserved(name, account) for account in self.asked)
-            for name in side
-        )
-
     def _added_above(self, queue: QueueName, more: Mapping[Account, int]) -> Mapping[Account, int]:
         """What the parent counts more when a queue uses more: idle guarantees go first."""
         guarantee = self.usage.tree.guarantees[queue]
@@ -210,7 +183,7 @@ class PreemptionRights:
             added[account] = max(counted + units, least) - max(counted, least)
         return added
 
-    def _is_lent(self, pair: QueuePair, candidate: Candidate, depth: ReclaimDepth) -> bool:
+    def _is_lent(self, pair: QueuePair, candidate: Candidate) -> bool:
         """True if every queue on the victim's side uses more than it deserves, as far as the depth asks for.
 
         More of one account that is asked is enough. Idle guarantees below such a queue count as used: they are
@@ -223,8 +196,8 @@ class PreemptionRights:
                 excess = usage.counted(name, account) - tree.deserved(name, account)
                 if excess > 0:
                     exceeds = True
-                    if depth is not ReclaimDepth.ANY:
-                        most = excess if depth is ReclaimDepth.NEVER else 2 * excess
+                    if self.depth is not ReclaimDepth.ANY:
+                        most = excess if self.depth is ReclaimDepth.NEVER else 2 * excess
                         if candidate.charged(account) > most:
                             return False
             if not exceeds:

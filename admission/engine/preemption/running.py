@@ -12,7 +12,7 @@ from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.preemption.candidates import BudgetedPods, Candidate, VictimCandidates
 from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
-from admission.engine.preemption.protection import administrators_end, protection_of, wish_end
+from admission.engine.preemption.protection import evictable_from, protection_of, reclaimable_from, wish_end
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
 from queues.quota.tree import QueueTree
@@ -76,7 +76,7 @@ class RunningWorkloads:
                 found.of_queue.setdefault(candidates[-1].queue, []).extend(candidates)
         for allowed in found.of_queue.values():
             for candidate in allowed:
-                candidate.count_cost(snapshot.now)
+                candidate.follow(snapshot.now)
         for key in protection.in_own_queue:
             for candidate in changing[key] if key in changing else self._running[key]:
                 candidate.protected_in_queue = True
@@ -204,7 +204,8 @@ def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: 
         size,
         pods,
         tree.counted_priority(oldest.queue, oldest.priority),
-        administrators_end(workload, last, policy),
+        evictable_from(workload, last, policy),
+        reclaimable_from(workload, first, policy),
         wish_end(workload, first, last, policy),
     )
 
@@ -217,5 +218,6 @@ def _part(whole: Candidate, held: HeldAdmission, tree: QueueTree) -> Candidate:
         whole=False,
         size=held.size,
         pods=len(held.seats),
+        reclaimable_from=held.admission.opened_at,
         priority=tree.counted_priority(whole.queue, held.admission.priority),
     )

@@ -181,17 +181,11 @@ class VictimSet:
     def _still_allowed(self) -> bool:
         """True if victims of other queues are allowed still, though one of the own queue was put back."""
         rights = self.rights
-        for queue, rule in {(each.candidate.queue, each.rule) for each in self.victims}:
+        for queue in {each.candidate.queue for each in self.victims if each.rule is EvictionRule.RECLAIMED}:
             pair = rights.pair(queue)
-            if pair is None:
-                continue
-            if rule is EvictionRule.RECLAIMED:
-                allowed = rights.within_deserved(pair.beneficiary_side) or self._may_borrow_from(queue)
-            else:
-                allowed = rights.survives_reclaim(pair.beneficiary_side) or rights.has_deserved(
-                    pair.victim_side
-                )
-            if not allowed:
+            if pair is not None and not (
+                rights.within_deserved(pair.beneficiary_side) or self._may_borrow_from(queue)
+            ):
                 return False
         return True
 

@@ -1,9 +1,10 @@
 """A gang among small work that never stops coming: how long it waits at most.
 
-A gang that fits its quota waits a bounded time, unless protected work holds its place (design §6). Three rules see
-to that: a place is cleared for it when it has waited for ``clearAfter``, it keeps a place in the near future that
-only those may use who are gone by then, and where neither can be it keeps the place of those who passed it. Each
-law takes the other rules away. Virtual time, random ends.
+A gang that fits what its queue may use at most waits a bounded time, unless protected work holds its place. Three
+rules see to that: a place is cleared for it when it has waited for ``clearAfter``, whoever deserves the place, and it
+keeps it for a time; it keeps a place in the near future that only those may use who are gone by then; and where
+neither can be it keeps the place of those who passed it. Each law takes the other rules away. Virtual time, random
+ends.
 """
 
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.laws.laws.preemption import protected_after_evictions
 from tests.laws.worlds.plan_effects import apply, drained
 
 NOW = 1_000_000
@@ -30,8 +32,8 @@ NOW = 1_000_000
 TURN = 60
 #: The same where waits are counted in weeks.
 LONG_TURN = 7200
-#: Places are cleared, and there is no end to how often somebody may have to go.
-CLEARING = QueuePolicy(clear_after=1800, max_evictions=10**6)
+#: Places are cleared.
+CLEARING = QueuePolicy(clear_after=1800)
 #: Nobody has to go within a day, and small goes before large (``queues.order.policies``).
 PEACE = QueuePolicy(clear_after=86_400, reclaim="never", within_queue="never")
 #: Nobody ever has to go.
@@ -66,7 +68,7 @@ class Crowd:
 def crowds(draw: st.DrawFn, policy: QueuePolicy) -> Crowd:
     """Two to four nodes in racks of two, one or two queues; a gang may ask for all of its quota.
 
-    Nobody but the gang's queue deserves anything, so nobody has a better right than the gang.
+    The gang's queue deserves all of its quota; or, where places are cleared, another one deserves everything.
     """
     nodes = draw(st.integers(2, 4))
     gpus = draw(st.integers(1, GPUS))
@@ -78,10 +80,11 @@ def crowds(draw: st.DrawFn, policy: QueuePolicy) -> Crowd:
     gang = replace(gang, pod_sets=(replace(pods, required_topology="rack" if rack else None),))
     asks, every = gang.asks()[GPU], nodes * GPUS * 1000
     limit = draw(st.sampled_from([every, asks, min(every, asks + 2000)]))
-    own = Limits(deserved={GPU: limit}, capability={GPU: limit} if limit < every else {})
+    borrows = policy is CLEARING and draw(st.booleans())
+    own = Limits(deserved={GPU: 0 if borrows else limit}, capability={GPU: limit} if limit < every else {})
     queues = [
         Queue(name=OWN, limits=own, policy=policy),
-        Queue(name=OTHER, limits=Limits(deserved={GPU: 0}), policy=policy),
+        Queue(name=OTHER, limits=Limits(deserved={GPU: every if borrows else 0}), policy=policy),
     ]
     cluster = Snapshot(
         now=NOW,
@@ -139,13 +142,15 @@ class Life:
     numbers: int = 0
     #: Nobody was let in by the last turn, or told that room is made for him, or waited for room made for him before.
     was_quiet: bool = False
+    #: What the last turn decided on.
+    decided_on: Snapshot = field(init=False)
     #: Why everybody waits since then.
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     #: When admissions end.
     ends: dict[AdmissionId, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.snapshot = self.crowd.cluster
+        self.snapshot = self.decided_on = self.crowd.cluster
         self.chance = Random(self.crowd.seed)
 
     def turn(self, *more: Workload) -> None:
@@ -162,6 +167,7 @@ class Life:
         arrived = [*more, *self._arrivals(now)]
         pending = {**before.pending, **{each.key: each for each in arrived}}
         before = replace(before, now=now, ended=over, pending=pending)
+        self.decided_on = before
         plan, self.memo = engine.decide(before, self.memo)
         self.reasons = plan.reasons
         self.was_quiet = not (plan.admits or plan.claims or before.claims)
@@ -216,6 +222,26 @@ class Life:
             default=self.snapshot.now,
         )
 
+    def could_be_cleared(self, gang: Workload) -> bool:
+        """Whether the gang had fit in the last turn without the smaller single pods that nothing protects."""
+        snapshot, (pods,) = self.decided_on, gang.pod_sets
+        room = dict.fromkeys(map(str, snapshot.nodes.layout.names), GPUS)
+        quota = snapshot.queues[OWN].limits.capability.get(GPU, len(room) * GPUS * 1000) // 1000
+        for number, admission in snapshot.admissions.items():
+            held = sum(seat.takes[GPU] for seat in admission.seats) // 1000
+            holder = snapshot.holders[admission.workload]
+            ends = admission.opened_at + protected_after_evictions(holder.evictions)
+            if number in snapshot.ended or (holder.minimum == 1 and ends <= snapshot.now):
+                continue
+            for seat in admission.seats:
+                room[str(seat.node)] -= seat.takes[GPU] // 1000
+            quota -= held if admission.queue == OWN else 0
+        racks: dict[str, int] = {}
+        for node, gpus in room.items():
+            rack = f"r{int(node[1:]) // 2}" if pods.required_topology else ""
+            racks[rack] = racks.get(rack, 0) + gpus // (pods.takes[GPU] // 1000)
+        return max(racks.values()) >= pods.count and quota >= gang.asks()[GPU] // 1000
+
     def is_in(self, gang: Workload) -> bool:
         """Whether the gang runs."""
         return any(each.workload == gang.key for each in self.snapshot.admissions.values())
@@ -227,7 +253,8 @@ def waits_at_most_until_its_place_is_cleared(crowd: Crowd) -> None:
     Where it is room that it lacks, then the first turn in which nobody else is let in, or has a place promised, tells
     the victims to go: who is let in by the same turn is not among them, and may be in the way. Where it is quota that
     only its own queue uses, nobody else is let in from then on, and the first turn that begins without enough of it
-    does. When they are gone the gang goes in with the next turn.
+    does. When they are gone the gang goes in with the next turn. Who had to go before is left alone for a time, and
+    may be in the way.
     """
     life = Life(crowd, declares=False)
     for _ in range(3):
@@ -239,13 +266,25 @@ def waits_at_most_until_its_place_is_cleared(crowd: Crowd) -> None:
         is_due = life.snapshot.now >= gang.created + (CLEARING.clear_after or 0)
         lacks_quota = crowd.queues == (OWN,) and life.reasons[gang.key].code == ReasonCode.QUEUE_LIMIT
         is_told = life.was_quiet or (lacks_quota and lacked_quota)
-        assert not (is_due and is_told), f"nobody goes for it at {life.snapshot.now}"
+        idle = is_due and is_told and life.could_be_cleared(gang)
+        assert not idle, f"nobody goes for it at {life.snapshot.now}"
         lacked_quota = lacks_quota
         life.turn()
     for _ in range(crowd.drain):
         if not life.is_in(gang):
             life.turn()
     assert life.is_in(gang), "nobody is left of those who had to go, and it is not in"
+    _keeps_its_place(life, gang)
+
+
+def _keeps_its_place(life: Life, gang: Workload) -> None:
+    """A gang that starved runs to its end, which comes in less than a day, though others may deserve its place."""
+    (admission,) = (each for each in life.snapshot.admissions.values() if each.workload == gang.key)
+    if admission.opened_at - gang.created < (CLEARING.clear_after or 0):
+        return
+    while life.snapshot.now + TURN < life.ends[admission.id]:
+        life.turn()
+        assert life.is_in(gang), f"it has to go {life.snapshot.now - admission.opened_at} s after it came in"
 
 
 def waits_at_most_for_those_who_run_when_it_comes(crowd: Crowd) -> None:

@@ -1,6 +1,7 @@
 """Planted bugs in the choice of victims: each breaks one thing, and the law it names has to notice."""
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -85,6 +86,21 @@ BUGS = (
     Bug("budgets are ignored", candidates.VictimCandidates, "may_disrupt", _unlimited, laws.budgets_hold, 1),
     Bug("nothing protects", running, "protection_of", _unprotected, laws.nobody_protected_goes),
     Bug(
+        "a gang keeps nothing that it waited for",
+        running,
+        "reclaimable_from",
+        lambda workload, first_opened, policy: first_opened,
+        laws.nobody_protected_goes,
+        5,
+    ),
+    Bug(
+        "evictions protect from no further ones",
+        running,
+        "evictable_from",
+        lambda workload, last_opened, policy: last_opened,
+        lambda world: laws.few_evictions_in_a_day(world, Random(1)),
+    ),
+    Bug(
         "preemptionPolicy: Never is ignored",
         preemption,
         "may_evict",
@@ -98,7 +114,7 @@ BUGS = (
         "rule",
         _every_candidate,
         laws.priority_protects,
-        1,
+        16,
     ),
     Bug("equals take each other's place", running, "_candidate", _less_urgent, laws.no_ping_pong, 3),
     Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in, 2),

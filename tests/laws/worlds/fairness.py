@@ -12,7 +12,7 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
-from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.quota.queue import Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
@@ -21,8 +21,9 @@ from tests.laws.worlds.snapshots import CPU, GPU, NOW
 
 #: Resources of a pool; amounts are whole units of them.
 POOLED = (GPU, CPU)
-#: Seconds after which everybody has waited for long: what was lent is got back even in pieces larger than the loan.
-LONG = 7200
+#: Seconds after which everybody has waited for long, and nobody is protected because of evictions: what was lent is got
+#: back even in pieces larger than the loan.
+LONG = 86_400
 
 Amounts = tuple[int, int]
 
@@ -131,7 +132,6 @@ def capped(snapshot: Snapshot, limits: Mapping[QueueName, int]) -> Snapshot:
 @st.composite
 def _queues(draw: st.DrawFn, capacity: Resources, *, flat: bool, plain: bool) -> list[Queue]:
     """Children never deserve more together than their parent, or the parent could not keep the promise."""
-    policy = QueuePolicy(max_evictions=1000)
     left = {name: capacity[name] // 1000 for name in POOLED}
     queues = []
     for number in range(draw(st.integers(2, 4))):
@@ -147,7 +147,6 @@ def _queues(draw: st.DrawFn, capacity: Resources, *, flat: bool, plain: bool) ->
                 name=QueueName(f"q{number}"),
                 weight=draw(st.integers(1, 3)),
                 limits=Limits(deserved=deserved, guarantee=Resources(guarantee)),
-                policy=policy,
             )
         )
     if not flat:

@@ -54,7 +54,7 @@ STAYS = {"preemptable": False}
             1,
             {"a": STAYS, "b": STAYS | {"evictions": 3}},
             {},
-            id="evicted often enough stays whatever it holds",
+            id="evicted before stays whatever it holds",
         ),
     ],
 )

@@ -240,25 +240,52 @@ def test_a_place_is_cleared_in_the_own_queue(
 
 
 @pytest.mark.parametrize(
-    ("pods", "used", "expected"),
+    ("runs", "used", "reclaimable", "expected"),
     [
-        pytest.param(2, {"own": 2, "sibling": 2, "other": 6}, CLEARED, id="of what another queue was lent"),
-        pytest.param(
-            2, {"own": 2, "other": 4}, CLEARED, id="of what it deserves, if the gang's side owns it"
-        ),
-        pytest.param(3, {"own": 2, "other": 4}, CLEARED, id="if the gang's side owns more than half of it"),
-        pytest.param(2, {"own": 2, "sibling": 1, "other": 4}, None, id="not if it owns only half of it"),
-        pytest.param(
-            2, {"own": 2, "sibling": 2, "other": 4}, None, id="not if it could be reclaimed at once"
-        ),
+        pytest.param({}, {"own": 2, "sibling": 2, "other": 6}, True, CLEARED, id="of what it was lent"),
+        pytest.param({}, {"own": 2, "sibling": 2, "other": 4}, True, CLEARED, id="of what it deserves"),
+        pytest.param({}, {"own": 2, "other": 6}, False, None, id="not if it may not be reclaimed from"),
+        pytest.param({"priority": 1}, {"own": 2, "other": 6}, True, None, id="not of a higher priority"),
+        pytest.param({"on": "n0 n1"}, {"own": 2, "other": 6}, True, None, id="not of gangs"),
     ],
 )
 def test_a_place_is_cleared_in_another_queue(
-    pods: int, used: dict[str, int], expected: EvictionRule | None
+    runs: dict[str, Any], used: dict[str, int], reclaimable: bool, expected: EvictionRule | None
 ) -> None:
-    gang = workload("gang", "own", pods=pods)
-    ask = Ask(tree=cluster(reclaim="never"), used=used, beneficiary=gang, starved=True)
-    assert ask.rule(running("runs", "other")) == expected
+    gang = workload("gang", "own", pods=3)
+    tree = cluster(reclaim="never", reclaimable=reclaimable)
+    ask = Ask(tree=tree, used=used, beneficiary=gang, starved=True)
+    assert ask.rule(running("runs", "other", **runs)) == expected
+
+
+@pytest.mark.parametrize(
+    ("waited", "ran", "pods", "policy", "expected"),
+    [
+        pytest.param(3600, 86_399, 2, {}, None, id="a gang that starved keeps it for a day"),
+        pytest.param(3600, 86_400, 2, {}, RECLAIMED, id="and no longer"),
+        pytest.param(3599, 1, 2, {}, RECLAIMED, id="not one that had not waited for long"),
+        pytest.param(3600, 1, 1, {}, RECLAIMED, id="not a single pod"),
+        pytest.param(60, 1, 2, {"clear_after": 60}, None, id="by its queue's clearAfter"),
+        pytest.param(3600, 99, 2, {"max_protection": 100}, None, id="within maxProtection"),
+        pytest.param(3600, 100, 2, {"max_protection": 100}, RECLAIMED, id="no longer than maxProtection"),
+    ],
+)
+def test_a_gang_keeps_what_it_was_lent_for_a_time(
+    waited: int, ran: int, pods: int, policy: dict[str, Any], expected: EvictionRule | None
+) -> None:
+    queues = [queue("own", deserved=4), queue("other", deserved=4, **policy)]
+    tree = tree_of({each.name: each for each in queues}, gpus=8)
+    ask = Ask(tree=tree, used={"other": 8}, beneficiary=workload("asks", "own"))
+    on = " ".join(f"n{number}" for number in range(pods))
+    held = running("runs", "other", on=on, since=ran, created=NOW - ran - waited)
+    assert ask.rule(held) == expected
+
+
+def test_what_a_gang_keeps_from_other_queues_goes_for_priority_in_its_own() -> None:
+    tree = cluster()
+    held = running("runs", "own", on="n0 n1", since=1, created=NOW - 5000)
+    ask = Ask(tree=tree, used={"own": 2}, beneficiary=workload("asks", "own", priority=5))
+    assert ask.rule(held) == PREEMPTED
 
 
 @pytest.mark.parametrize(
@@ -317,6 +344,8 @@ def names(found: list[Candidate]) -> list[tuple[str, int]]:
     [
         pytest.param({"preemptable": False}, {}, None, id="it says that it is not preemptable"),
         pytest.param({"evictions": 3}, {"max_evictions": 3}, None, id="it was evicted as often as may be"),
+        pytest.param({"since": 3599, "evictions": 1}, {}, NOW + 1, id="an hour after it was evicted once"),
+        pytest.param({"since": 14_399, "evictions": 3}, {}, NOW + 1, id="four hours after the third time"),
         pytest.param({"since": 100}, {"min_run_time": 101}, NOW + 1, id="its queue protects new work"),
         pytest.param({"since": 100, "min_run_time": 150}, {}, NOW + 50, id="its own minimum run time"),
         pytest.param({"since": 100, "cooldown": 160}, {}, NOW + 60, id="its cooldown"),
@@ -333,7 +362,13 @@ def test_what_is_protected_is_no_candidate(
 @pytest.mark.parametrize(
     ("runs", "policy"),
     [
-        pytest.param({"evictions": 2}, {"max_evictions": 3}, id="once more"),
+        pytest.param(
+            {"since": 14_400, "evictions": 3}, {}, id="it was evicted, and ran long enough after that"
+        ),
+        pytest.param(
+            {"since": 86_400, "evictions": 99}, {}, id="a day is enough however often it was evicted"
+        ),
+        pytest.param({"since": 7200, "evictions": 2}, {"max_evictions": 3}, id="once more"),
         pytest.param({"since": 100}, {"min_run_time": 100}, id="its minimum run time is over"),
         pytest.param({"since": 100, "cooldown": 100}, {}, id="its cooldown is over"),
     ],
