@@ -1,0 +1,1 @@
+"""Recorded gangs in virtual time, judged: behind ``make traces``."""

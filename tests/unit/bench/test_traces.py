@@ -1,0 +1,62 @@
+"""What is read off a simulated week, and that a run goes on where it was stopped."""
+
+from pathlib import Path
+
+from admission.simulate import rules
+from admission.simulate.gangs import Segment
+from tests.bench.traces.results import Results
+from tests.bench.traces.scoring import ABLATIONS, NO_PREEMPTION, Score, evictions_in_a_day, longest_wait
+from tests.bench.traces.tables import summary
+from tests.bench.traces.weeks import Week, every_week
+
+HOUR = 3600
+
+
+def ran(job: str, *hours: tuple[int, int]) -> list[Segment]:
+    """A job that started and stopped at these hours."""
+    return [Segment(job=job, start=start * HOUR, end=end * HOUR, nodes=()) for start, end in hours]
+
+
+def score(case: str, **more: float) -> Score:
+    figures = dict.fromkeys((name for name in Score.__slots__ if name not in ("case", "violations")), 0.0)
+    return Score(case=case, violations={}, **{**figures, **more})  # type: ignore[arg-type]
+
+
+def test_evictions_are_counted_by_job_and_day_and_the_last_stop_of_a_job_is_none() -> None:
+    often = ran("often", (0, 1), (2, 3), (4, 24), (25, 28), (29, 30))
+    assert evictions_in_a_day([*often, *ran("once", (0, 1), (2, 3)), *ran("never", (0, 99))]) == 3
+    assert evictions_in_a_day(ran("never", (0, 99))) == 0
+
+
+def test_the_longest_wait_is_that_before_the_first_start() -> None:
+    segments = [*ran("a", (5, 6), (90, 91)), *ran("b", (3, 4)), *ran("single", (50, 51))]
+    assert longest_wait(segments, {"a": 2 * HOUR, "b": 1 * HOUR}) == 3 * HOUR
+
+
+def test_scores_are_found_again_by_rules_and_week(tmp_path: Path) -> None:
+    week, file = Week(tmp_path / "gang" / "w", 2), tmp_path / "scores.jsonl"
+    Results.read(file).add(rules.DEFAULT, score(week.name, util_eff=0.5))
+    with file.open("a") as lines:
+        lines.write('{"configuration": "cut o')
+    again = Results.read(file)
+    found = again.get(rules.DEFAULT, week)
+    assert found is not None
+    assert found.util_eff == 0.5
+    assert again.get(ABLATIONS[NO_PREEMPTION], week) is None
+    assert again.get(rules.DEFAULT, Week(week.recorded)) is None
+
+
+def test_every_recorded_week_comes_with_others_like_it(tmp_path: Path) -> None:
+    for name in ("gang/a", "gang2/b"):
+        (tmp_path / name).mkdir(parents=True)
+    assert [week.name for week in every_week(tmp_path, seeds=1)] == ["a", "b", "a-p1", "b-p1"]
+
+
+def test_mean_worst_and_spread_are_told_by_what_is_better() -> None:
+    mean, worst, spread = summary(
+        "x", [score("a", util_eff=0.9, wasted=0.01), score("b", util_eff=1.0)]
+    ).splitlines()
+    assert mean.startswith("| x, mean | 0.950 |")
+    assert worst.startswith("| x, worst | 0.900 |")
+    assert spread.startswith("| x, spread | 0.050 |")
+    assert "| 0.50 % |" in mean
