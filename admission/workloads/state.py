@@ -93,8 +93,8 @@ class WorkloadState:
     #: Since when (seconds) a Job that leaves its seats is being deleted, or is suspended and has no pod, while its
     #: controller may still make some; 0: that is not so. Input for the next state.
     stopping_since: int = 0
-    #: A Job that has not started lacks no pod that could run at once, or lacked none when it began to leave its seats.
-    #: Input for the next state.
+    #: A Job lacks no pod that could run at once, or lacked none when it began to leave its seats. Input for the next
+    #: state.
     pods_seen: bool = False
     #: It is a Job that gives up seats, and its controller makes no pods for them any more. Some may not be seen yet.
     is_stopped: bool = False

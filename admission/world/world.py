@@ -521,7 +521,7 @@ class World:
         return underivable_state(inputs, known)
 
     def _inputs(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadInputs:
-        job, fact = self.jobs.get(key.uid), self.facts.get(key)
+        job, fact, before = self.jobs.get(key.uid), self.facts.get(key), self.states.get(key)
         admissions = self.admission_index.of(key)
         pods = self.pod_index.of(key)
         user = self._queue_user(key, pods, admissions)
@@ -538,7 +538,7 @@ class World:
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),
             suspended_before=self.seen_times.suspended_before.get(key, 0),
-            pods_seen=key in self.seen_times.complete,
+            pods_seen=before is not None and before.pods_seen,
             dead_nodes=dead_nodes,
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),

@@ -72,7 +72,7 @@ class JobSyncs:
     fact: WorkloadFact | None = None
     #: As in ``WorkloadInputs``.
     suspended_before: int = 0
-    #: Before all seats had bound pods: no pod was missing when the Job began to leave its seats.
+    #: No pod was missing, or about to be replaced, when the Job began to leave its seats.
     pods_seen: bool = False
     #: Since when (seconds) the Job is suspended or being deleted while a sync may go on; 0: that is not so.
     since: int = 0
@@ -87,7 +87,7 @@ class JobSyncs:
         if self.late or not seats_given_up(fact, (admission,)):
             return True
         if fact is None or fact.deleting:
-            return self.pods_seen or admission.started
+            return self.pods_seen
         return _is_idle(fact) and not may_make_pods(fact, admission, self.suspended_before)
 
     def are_over(self, admissions: Iterable[Admission]) -> bool:
@@ -115,22 +115,23 @@ def syncs_of(inputs: WorkloadInputs, places: Sequence[SeatMap], now: int, timeou
 
 
 def _pods_seen(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> bool:
-    """Once all seats had bound pods this does not count any more: what is made then replaces a few that ended."""
+    """As it was before the Job began to leave its seats: a pod that ends later is not replaced. A sync that began
+    before makes no pod for a seat that has one, unless that one is being deleted: its successor comes at once."""
     fact = inputs.fact
-    if all(place.admission.started for place in places):
-        return False
     if seats_given_up(fact, inputs.admissions):
+        # A resumption that is under way may be carried out after what the Job tells.
         if inputs.pods_seen or fact is None or any(inputs.awaited.values()):
-            return (
-                inputs.pods_seen
-            )  # a resumption that is under way may be carried out after what the Job tells
+            return inputs.pods_seen
         return _tells_of_none(fact, inputs)
-    return all(
-        place.admission.started
-        or _is_gated(fact, place.admission)
-        or len(place.vacant()) <= len(place.unseated)
-        for place in places
+    return bool(places) and all(
+        _is_gated(fact, place.admission) or not _lacks_pods(place) for place in places
     )
+
+
+def _lacks_pods(place: SeatMap) -> bool:
+    ending = sum(pod.deleting for pod in place.seated.values())
+    coming = sum(not pod.deleting for pod in place.unseated)
+    return len(place.vacant()) + ending > coming
 
 
 def _is_gated(fact: WorkloadFact | None, admission: Admission) -> bool:

@@ -16,8 +16,6 @@ class SeenTimes:
         #: When a Job had last been suspended, as its status said when it was seen resumed: no sync of its controller
         #: had told of that by then.
         self.suspended_before: dict[WorkloadKey, int] = {}
-        #: Jobs that had not started, and lacked no pod, the last time that they did not leave their seats.
-        self.complete: set[WorkloadKey] = set()
         self._lost_a_pod: set[WorkloadKey] = set()
 
     def lose_pod(self, key: WorkloadKey) -> None:
@@ -35,7 +33,6 @@ class SeenTimes:
             self.stopping[key] = state.stopping_since
         elif self.stopping:
             self.stopping.pop(key, None)
-        (self.complete.add if state.pods_seen else self.complete.discard)(key)
 
     def note_object(self, key: WorkloadKey, fact: WorkloadFact | None) -> None:
         """The object of a workload appeared, changed or went away. Call it for each of its versions."""
@@ -48,4 +45,3 @@ class SeenTimes:
         """A workload is gone."""
         self.pod_left.pop(key, None)
         self.stopping.pop(key, None)
-        self.complete.discard(key)

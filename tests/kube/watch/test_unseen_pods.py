@@ -47,6 +47,8 @@ class Asking:
 
     def __init__(self, client: Client, known: World) -> None:
         self.world = known
+        # Its Jobs lack pods; how long a sync is waited for is shown elsewhere.
+        known.timeouts = replace(known.timeouts, job_sync=0, job_sync_per_pod=0.0)
         self.requeued: list[WorkloadKey] = []
         self.unseen = UnseenPods(client, known, requeue=self.requeued.append)
 
@@ -207,7 +209,9 @@ async def test_one_request_asks_about_many_and_a_failure_is_asked_again(
     taken = [admission(key, "n1", number=number, started=True) for number, key in enumerate(keys, 1)]
     leader = Asking(client, world([node("n1", count=100)], taken))
     server.once("LIST", answers(403, "not now", "Forbidden"))
-    leader.unseen.reconcile(leader.world.refresh(NOW, leader.unseen.of) or keys)
+    for key in keys:
+        leader.world.mark_dirty(key)
+    leader.unseen.reconcile(leader.world.refresh(NOW, leader.unseen.of))
     async with leader.asks():
         await eventually(lambda: len(leader.requeued) == 100, "answers")
     assert sorted(leader.requeued) == sorted(keys)

@@ -94,4 +94,6 @@ def test_released_pods_that_outlive_their_job_count_as_workloads_of_their_own() 
     known = world([node("n1"), left], [admission(JOB, "n1", started=True)])
     alone = WorkloadKey(WorkloadKind.POD, "a")
     assert known.states[alone].unbooked is not None, "to be adopted"
-    assert known.states[JOB].ended == {1: {0}}
+    known.mark_dirty(JOB)
+    known.refresh(NOW + 11)
+    assert known.states[JOB].ended == {1: {0}}, "no sync of its controller goes on any more"
