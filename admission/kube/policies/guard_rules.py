@@ -123,11 +123,15 @@ def no_node_name(spec: str, where: str, unless: str) -> Document:
     )
 
 
-def no_system_priority(spec: str, where: str, unless: str = "") -> Document:
-    """What waits in a queue does not rank as a part of the cluster itself, above all work of all queues."""
+def no_system_priority(spec: str, where: str, unless: str = "", before: str = "") -> Document:
+    """What waits in a queue does not rank as a part of the cluster itself, above all work of all queues.
+
+    ``before``: the spec before a change, where Kubernetes lets the class change.
+    """
     name = f"{spec}.?priorityClassName.orValue('')"
+    kept = f"!({CREATED})" + (f" && {before}.?priorityClassName.orValue('') == {name}" if before else "")
     return rule(
-        f"!({CREATED}) || !{name}.startsWith('system-')" + (f" || {unless}" if unless else ""),
+        f"({kept}) || !{name}.startsWith('system-')" + (f" || {unless}" if unless else ""),
         f"'{where}.priorityClassName: found \"' + {name} + '\", expected a class for workloads: classes of the"
         f" system are not for work in queues. Name another, or none.'",
     )

@@ -33,7 +33,10 @@ _OF_TASK = ("replicas", "minAvailable")
 def volcano_guards(options: PolicyOptions) -> list[Document]:
     """The policies for Volcano Jobs and PodGroups."""
     operations = ["CREATE", "UPDATE"]
-    of_group = [no_system_priority("object.spec", "spec"), unchanged("Annotation", USER, annotation)]
+    of_group = [
+        no_system_priority("object.spec", "spec", before="oldObject.spec"),
+        unchanged("Annotation", USER, annotation),
+    ]
     return [
         *guard("muster-guard-vcjobs", [VOLCANO_JOBS.rule(operations)], _job_rules(), options),
         *guard("muster-guard-podgroups", [POD_GROUPS.rule(operations)], of_group, options),
@@ -44,7 +47,7 @@ def _job_rules() -> list[Document]:
     as_many = f"size({_TASKS}) == size({_TASKS_BEFORE})"
     tasks = f"{_TASKS}.all(i, task, {_same('task', f'{_TASKS_BEFORE}[i]', _OF_TASK)})"
     return [
-        no_system_priority("object.spec", "spec"),
+        no_system_priority("object.spec", "spec", before="oldObject.spec"),
         *_template_rules(),
         unchanged("Annotation", USER, annotation),
         rule(

@@ -465,6 +465,19 @@ CHANGES = [
         {"spec": {"tasks": volcano_job(nodeName="n1")["spec"]["tasks"]}},
         "may not change fields",
     ),
+    *(
+        Change(
+            f"a {kind.kind} of {kind.group} to a class of the system",
+            kind,
+            document,
+            {"spec": {"priorityClassName": "system-node-critical"}},
+            "class for workloads",
+        )
+        for kind, document in (
+            (VOLCANO_JOBS, volcano_job()),
+            (POD_GROUPS, {"metadata": {}, "spec": {"minMember": 1}}),
+        )
+    ),
     Change(
         "the queue of a Volcano Job",
         VOLCANO_JOBS,

@@ -60,7 +60,7 @@ async def test_so_many_reviews_are_answered_at_a_time_so_many_wait_and_more_are_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(webhook, "RECEIVE_SECONDS", 60.0)
-    runner = web.AppRunner(app(NOBODY))
+    runner = web.AppRunner(app(NOBODY), shutdown_timeout=1.0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
