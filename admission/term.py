@@ -35,7 +35,7 @@ from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.root_condition import RootCondition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
-from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard
+from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard, lease_clock
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
@@ -214,7 +214,7 @@ class LeaderTerm:
             observe=dependencies.observe_dry_run,
         )
         unseen = self._unseen_pods(world, tasks)
-        inherited = InheritedSeats(world, self._lease.now(), INHERITED_FOR)
+        inherited = InheritedSeats(world, lease_clock(), INHERITED_FOR)
         world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems)
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
         statuses = StatusLoop(
@@ -237,7 +237,7 @@ class LeaderTerm:
                 release.awaited.of(key),
                 jobs.awaited.of(key),
                 unseen.of(key),
-                inherited.of(key, self._lease.now()),
+                inherited.of(key, lease_clock()),
             ),
             transitions=job_controller.transitions,
             clock=self._lease.now,
@@ -291,8 +291,7 @@ class LeaderTerm:
         self, world: World, job_controller: VolcanoJobController, inherited: InheritedSeats
     ) -> None:
         """Workloads of which the time has come are looked at in the next turn."""
-        now = self._lease.now()
-        for key in (*job_controller.due(int(now)), *inherited.due(now)):
+        for key in (*job_controller.due(int(self._lease.now())), *inherited.due(lease_clock())):
             world.mark_dirty(key)
 
     def _note_served(self, statuses: StatusLoop) -> None:

@@ -9,6 +9,7 @@ from admission.kube.watch.informer import Timing
 from admission.kube.webhook.certificates import LIFETIMES
 from admission.leadership import BEAT_EVERY, CLOCK_STEP, LOOP_LOST
 from admission.settings import Settings
+from admission.term import INHERITED_FOR
 from admission.web import supervision
 
 PAGE = Path("docs/explanation/failures.md")
@@ -24,6 +25,7 @@ WORDS = {0.5: "half a second", 1.0: "a second", 2.0: "two seconds"}
         ("stores a heartbeat every {}", [WORDS[BEAT_EVERY]]),
         ("`/readyz` says within {} what is wrong", [WORDS[ANSWER_WITHIN]]),
         ("after {} seconds without a sign of the loop", [LOOP_LOST]),
+        ("in its first {} seconds, as long as the API server may work on such a request", [INHERITED_FOR]),
         ("a step of more than {}", [WORDS[CLOCK_STEP]]),
         (
             "started again after {}, then after pauses that double up to {} seconds",

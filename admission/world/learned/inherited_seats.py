@@ -12,7 +12,7 @@ from admission.workloads.inputs import SeatIndices
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import awaits_seat
 from admission.world.world import World
-from queues.admissions import Admission, AdmissionState
+from queues.admissions import Admission
 from queues.workload import AdmissionId, WorkloadKey
 
 
@@ -20,9 +20,9 @@ class InheritedSeats:
     """The seats that a term found when it began."""
 
     def __init__(self, world: World, now: float, seconds: float) -> None:
-        """``seconds``: for which a request may be under way after it was sent."""
+        """``now``: seconds of a clock that cannot be set: Postgres' clock may jump when another server takes over,
+        which ends a term too. ``seconds``: for which a request may be under way after it was sent."""
         self._world = world
-        self._seconds = seconds
         self._until = now + seconds
         self._admissions = frozenset(world.admissions)
         #: Seats that a pod was seen in: no other one is on its way to them.
@@ -31,17 +31,20 @@ class InheritedSeats:
         self._kept: set[WorkloadKey] = set()
 
     def of(self, key: WorkloadKey, now: float) -> SeatIndices:
-        """Seats of a workload for which a pod may still come at ``now`` (seconds since the epoch)."""
+        """Seats of a workload for which a pod may still come at ``now`` (by the same clock)."""
         if now >= self._until:
             return {}
-        inherited = [each for each in self._world.admission_index.of(key) if each.id in self._admissions]
+        inherited = [
+            each
+            for each in self._world.admission_index.of(key)
+            if each.id in self._admissions and self._may_be_written(each)
+        ]
         if not inherited:
             return {}
+        # Nothing is remembered of gangs that run: most of those that a term finds do.
         self._note_pods(key)
         kept = {
-            each.id: frozenset(range(len(each.seats))) - self._seen.get(each.id, set())
-            for each in inherited
-            if self._may_be_written(each, now)
+            each.id: frozenset(range(len(each.seats))) - self._seen.get(each.id, set()) for each in inherited
         }
         found = {id_: seats for id_, seats in kept.items() if seats}
         if found:
@@ -50,9 +53,10 @@ class InheritedSeats:
 
     def due(self, now: float) -> frozenset[WorkloadKey]:
         """Workloads with seats that are kept no longer, once."""
-        if now < self._until or not (self._kept or self._seen):
+        if now < self._until:
             return frozenset()
         due = frozenset(self._kept)
+        self._admissions = frozenset()
         self._kept.clear()
         self._seen.clear()
         return due
@@ -79,10 +83,8 @@ class InheritedSeats:
                     if (seat.pod_set, seat.ordinal) in places
                 )
 
-    def _may_be_written(self, admission: Admission, now: float) -> bool:
+    def _may_be_written(self, admission: Admission) -> bool:
         """Whether a write for a seat of this admission may be under way and could still be carried out."""
-        if admission.state is AdmissionState.EVICTING and now >= admission.evicted_at + self._seconds:
-            return False
         key = admission.workload
         holding = support_of(key).holding
         if holding is Holding.NO_PODS:

@@ -202,18 +202,17 @@ async def test_a_job_that_was_resumed_again_meanwhile_is_asked_about_anew(
 
 
 async def test_one_request_asks_about_many_and_a_failure_is_asked_again(
-    server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+    server: FakeApiServer, client: Client
 ) -> None:
-    monkeypatch.setattr(unseen_pods, "AT_ONCE", 50)
-    keys = [WorkloadKey(WorkloadKind.JOB, f"uid-{number}") for number in range(100)]
+    keys = [WorkloadKey(WorkloadKind.JOB, f"uid-{number}") for number in range(300)]
     taken = [admission(key, "n1", number=number, started=True) for number, key in enumerate(keys, 1)]
-    leader = Asking(client, world([node("n1", count=100)], taken))
+    leader = Asking(client, world([node("n1", count=300)], taken))
     server.once("LIST", answers(403, "not now", "Forbidden"))
     for key in keys:
         leader.world.mark_dirty(key)
     leader.unseen.reconcile(leader.world.refresh(NOW, leader.unseen.of))
     async with leader.asks():
-        await eventually(lambda: len(leader.requeued) == 100, "answers")
+        await eventually(lambda: len(leader.requeued) == 300, "answers")
     assert sorted(leader.requeued) == sorted(keys)
     assert len(server.seen("LIST")) == 3
 

@@ -108,11 +108,25 @@ def test_of_a_volcano_job_that_had_started_all_pods_were_made() -> None:
     assert inherited.of(VOLCANO, NOW) == {}
 
 
-def test_for_an_admission_that_is_evicted_nothing_was_sent_since() -> None:
-    leaving = replace(evicting(admission(VOLCANO, "n1")), evicted_at=NOW - 20)
+def test_nothing_is_remembered_of_a_gang_that_no_write_can_bring_a_pod() -> None:
+    pod = released("a", "worker/0", "n1", owner=VOLCANO)
+    _, inherited = found(volcano_job(2), pod, taken=admission(VOLCANO, "n1 n1", started=True))
+    inherited.of(VOLCANO, NOW)
+    assert inherited._seen == {}
+
+
+def test_what_a_term_found_is_forgotten_when_the_minute_is_over() -> None:
+    _, inherited = found(volcano_job(2), taken=admission(VOLCANO, "n1 n1", started=True))
+    assert inherited._admissions
+    inherited.due(NOW + MINUTE)
+    assert not inherited._admissions
+
+
+def test_when_an_admission_was_evicted_says_nothing_of_writes_by_the_clock_of_another_postgres() -> None:
+    leaving = replace(evicting(admission(VOLCANO, "n1")), evicted_at=NOW - 80)
     _, inherited = found(volcano_job(1), taken=leaving)
-    assert inherited.of(VOLCANO, NOW + 39) == {ONE: {0}}
-    assert inherited.of(VOLCANO, NOW + 40) == {}
+    assert inherited.of(VOLCANO, NOW + 59) == {ONE: {0}}
+    assert inherited.of(VOLCANO, NOW + 60) == {}
 
 
 def test_seats_of_this_term_are_known_to_its_own_writers() -> None:
