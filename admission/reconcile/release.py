@@ -180,7 +180,13 @@ def _resume(
             "spec": {"affinity": affinity},
         }
         # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
-        spec = {"suspend": False, "parallelism": fact.parallelism, "template": template}
+        # Nor may pods come up beside those that still end, which the Job may have if it was suspended meanwhile.
+        spec = {
+            "suspend": False,
+            "parallelism": fact.parallelism,
+            "podReplacementPolicy": "Failed",
+            "template": template,
+        }
         seats = {admission.id: frozenset(_held(admission))}
         return _resumption(fact, f"resume {admission.id}", spec, seats=seats)
     template = {

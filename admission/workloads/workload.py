@@ -37,7 +37,10 @@ def workload_of(
     arrival = inputs.arrival or 0
     if fact is None:
         return _workload_of_pod(inputs, pod_sets, arrival)
-    obstacle = fact.obstacle or too_many_pod_sets(pod_sets) or _evicting(inputs, seat_maps, delay)
+    too_many = too_many_pod_sets(pod_sets)
+    if too_many is not None and not seat_maps:
+        pod_sets = ()  # nothing considers them: even to compare them would take seconds
+    obstacle = fact.obstacle or too_many or _evicting(inputs, seat_maps, delay)
     obstacle = obstacle or held_back(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.

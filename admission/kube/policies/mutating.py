@@ -90,6 +90,10 @@ class PolicyOptions:
     aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
 
 
+#: A pod is made for one that is gone, not for one that is still ending.
+_REPLACES_LATE: Final = "object.spec.?podReplacementPolicy.orValue('') == 'Failed'"
+
+
 def mutating_policies(options: PolicyOptions) -> list[Document]:
     """The mutating policies with their bindings: gate, suspend, rename the scheduler, note the requester."""
     documents = [
@@ -106,6 +110,7 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
             options,
         ),
         *_late_jobs(options),
+        *_replaced_pods(),
         *_gated_namespaces(),
     ]
     unsigned = {"name": "not-signed-yet", "expression": f"!({_is_signed(options)})"}
@@ -191,6 +196,19 @@ def _late_jobs(options: PolicyOptions) -> list[Document]:
         add(f"/metadata/annotations/{escaped(USER)}", "request.userInfo.username"),
     )
     return [_policy(name, JOBS, ["UPDATE"], patches, conditions=conditions), _binding(name, name, {})]
+
+
+def _replaced_pods() -> list[Document]:
+    """No pod of a Job takes the place of one that is still ending, also where the Job said so later, or was there
+    before these policies. Pods of a Job that was resumed with its nodes come up without a gate: a second one would run
+    beside the first, with twice what was admitted."""
+    name = "muster-replace-pods"
+    condition = {"name": "replaces-too-early", "expression": f"!({_REPLACES_LATE})"}
+    named = {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]}
+    return [
+        _policy(name, JOBS, ["UPDATE"], join(_replace_late()), conditions=[condition]),
+        _binding(name, name, {"objectSelector": named}),
+    ]
 
 
 def _gated_namespaces() -> list[Document]:
@@ -304,6 +322,7 @@ def _job_patches(options: PolicyOptions) -> str:
     queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {_queue_of('object')})"
     return join(
         add("/spec/suspend", "true"),
+        _replace_late(),
         map_exists("object", "", "labels"),
         add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", queue),
         map_exists(template, at, "labels"),
@@ -332,7 +351,12 @@ def _complete_job(options: PolicyOptions) -> str:
     waits = f"object.spec.?suspend.orValue(false) && {label(QUEUE_LABEL)} != ''"
     marked = f"{label(QUEUE_LABEL, template)} == {label(QUEUE_LABEL)} && {label(RELEASED, template)} != ''"
     signed = f"{_is_signed(options)} && {annotation(USER, template)} == request.userInfo.username"
+    waits = f"{waits} && {_REPLACES_LATE}"
     return f"{waits} && {marked} && !{_is_renamed(f'{template}.spec', options)} && {signed}"
+
+
+def _replace_late() -> str:
+    return add("/spec/podReplacementPolicy", "'Failed'")
 
 
 def _scheduler(of: str, at: str, options: PolicyOptions) -> str:

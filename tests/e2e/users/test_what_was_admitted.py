@@ -163,3 +163,23 @@ def test_gangs_that_a_resource_quota_has_room_for_one_by_one_run_one_by_one(sand
     sandbox.wait_running(f"{second}-", 4)
     for name in ("first", "second"):
         assert "evict" not in [kind for kind, _, _ in sandbox.ledger.decisions(sandbox.name, name)]
+
+
+def test_a_job_that_is_suspended_while_it_runs_never_has_two_pods_for_one_seat(sandbox: Sandbox) -> None:
+    """Muster resumes it at once, while its pods still end; those of a Job with its nodes come up without a gate."""
+    sandbox.add_nodes(1)
+    sandbox.add_queue(capability={GPU: 4})
+    sandbox.add(batch_job(sandbox, "train", 2, 2, annotations={"kwok.muster.dev/stop-after": "2s"}))
+    before = {pod["metadata"]["uid"] for pod in sandbox.wait_running("train-", 2)}
+    with sandbox.as_user("alice") as alice:
+        alice.merge(path("batch/v1 Job", sandbox.name, "train"), {"spec": {"suspend": True}})
+
+    def others_run() -> bool:
+        running = {pod["metadata"]["uid"] for pod in sandbox.running("train-")}
+        return len(running - before) == 2
+
+    sandbox.wait(others_run, "other pods to take the places")
+    there: set[str] = set()
+    for moment in sandbox.history.of(sandbox.name, "train-"):
+        (there.discard if moment.kind == "DELETED" else there.add)(moment.name)
+        assert len(there) <= 2, "two pods for one seat"

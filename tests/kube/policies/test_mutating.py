@@ -127,3 +127,21 @@ async def test_a_pod_that_looks_complete_is_signed_nevertheless_unless_a_job_mad
     complete["metadata"]["name"] = "b"
     made = await guarded.create("pods", complete, by=JOB_CONTROLLER)
     assert made["metadata"]["annotations"]["muster.dev/user"] == "bob"
+
+
+@pytest.mark.parametrize("asked", [{}, {"podReplacementPolicy": "TerminatingOrFailed"}])
+async def test_pods_of_a_job_that_waits_are_replaced_once_they_have_ended(
+    guarded: GuardedNamespace, asked: dict[str, str]
+) -> None:
+    """Else two of them run in one place."""
+    job = batch_job("a", labels=QUEUED)
+    job["spec"].update(asked)
+    made = await guarded.create("jobs", job)
+    assert made["spec"]["podReplacementPolicy"] == "Failed"
+    changed = await guarded.patch("jobs", "a", {"spec": {"podReplacementPolicy": "TerminatingOrFailed"}})
+    assert changed["spec"]["podReplacementPolicy"] == "Failed"
+
+
+async def test_a_job_without_a_queue_replaces_its_pods_as_it_likes(guarded: GuardedNamespace) -> None:
+    made = await guarded.create("jobs", batch_job("a"))
+    assert made["spec"]["podReplacementPolicy"] == "TerminatingOrFailed"

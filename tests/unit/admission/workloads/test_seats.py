@@ -77,6 +77,15 @@ def test_pods_of_a_group_are_interchangeable_by_shape() -> None:
     }
 
 
+def test_a_group_of_too_many_shapes_is_told_so_and_has_nothing_to_be_compared() -> None:
+    pods = [gated(f"p{number}", task=f"t{number}") for number in range(257)]
+    found = state_of(group(257), pods).workload
+    assert found.obstacle is not None
+    assert "found pods of 257 different tasks" in found.obstacle.message
+    assert found.pod_sets == ()
+    assert len(state_of(group(256), pods[:256]).workload.pod_sets) == 256
+
+
 def test_shapes_of_one_task_share_its_minimum() -> None:
     pods = [gated(f"a{i}", task="w") for i in range(2)]
     pods += [gated(f"b{i}", task="w", takes=gpus(2)) for i in range(2)]
