@@ -19,8 +19,8 @@ from queues.errors import MusterError
 RETRY_AFTER: Final = 1
 #: Part of the machine that answers to users may take, and seconds of processor time that are saved up while it is less:
 #: hundreds of answers at once for people, and little for long for who asks without a pause.
-_PART: Final = 0.1
-_SAVED: Final = 3.0
+_PART: Final = 0.25
+_SAVED: Final = 10.0
 #: Seconds that a request waits for the share at most: what else the process does, as for connections of strangers,
 #: slows users down and does not lock them out.
 _LONGEST_PAUSE: Final = 2.0

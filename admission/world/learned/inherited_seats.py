@@ -25,6 +25,8 @@ class InheritedSeats:
         self._world = world
         self._until = now + seconds
         self._admissions = frozenset(world.admissions)
+        #: Pods that Muster had made again by then.
+        self._recreated = frozenset(uid for uid, pod in world.pods.items() if pod.recreated_from is not None)
         #: Seats that a pod was seen in: no other one is on its way to them.
         self._seen: dict[AdmissionId, set[int]] = {}
         #: Workloads with seats that are kept.
@@ -92,7 +94,12 @@ class InheritedSeats:
             return not admission.started
         if holding is Holding.SUSPENDED and _may_be_resumed(self._world.facts.get(key), admission):
             return True
-        return any(awaits_seat(self._world.pods[uid]) for uid in self._world.pod_index.uids_of(key))
+        return any(self._may_be_let_go(uid) for uid in self._world.pod_index.uids_of(key))
+
+    def _may_be_let_go(self, uid: str) -> bool:
+        """Whether a release of a pod may be under way. None is of one that was made again in this term."""
+        pod = self._world.pods[uid]
+        return awaits_seat(pod) and (pod.recreated_from is None or uid in self._recreated)
 
 
 def _may_be_resumed(fact: WorkloadFact | None, admission: Admission) -> bool:

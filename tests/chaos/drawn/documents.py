@@ -227,6 +227,8 @@ def job(path: str, queue: str, priority: str, pods: Task, **more: Any) -> Worklo
             "completions": pods.replicas,
             "completionMode": "Indexed",
             "backoffLimit": 10,
+            # As the admission policies have it.
+            "podReplacementPolicy": "Failed",
             **more,
             "template": {
                 "metadata": {"annotations": dict(pods.annotations)},

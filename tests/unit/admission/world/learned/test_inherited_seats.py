@@ -68,6 +68,19 @@ def test_a_seat_that_a_pod_has_left_in_this_term_is_not_written_for_again() -> N
     assert inherited.of(GROUP, NOW) == {ONE: {1}}
 
 
+def test_pods_that_are_made_again_in_this_term_were_let_go_in_none_before() -> None:
+    members = [released(name, f"{MEMBER}/{number}", "n1", group="gang") for number, name in enumerate("ab")]
+    known, inherited = found(group(2), *members, taken=evicting(admission(GROUP, "n1 n1", pod_set=MEMBER)))
+    known.observe([gone(known.pods[name]) for name in "ab"])
+    again = [gated(f"{name}2", group="gang", recreated_from=name) for name in "ab"]
+    known.observe([seen(each) for each in again])
+    known.refresh(NOW)
+    assert inherited.of(GROUP, NOW) == {}
+    # Those that a term finds may have been.
+    later = InheritedSeats(known, NOW, MINUTE)
+    assert later.of(GROUP, NOW) == {ONE: {0, 1}}
+
+
 def test_without_a_gated_pod_a_group_has_nobody_to_let_go() -> None:
     pod = released("a", f"{MEMBER}/0", "n1", group="gang")
     _, inherited = found(group(1), pod, taken=admission(GROUP, "n1 n1", pod_set=MEMBER))
