@@ -29,7 +29,7 @@ _REQUESTS: Final = 32
 #: Seconds after the order to end after which the webhook ends anyhow. Answers to users are not waited for.
 _GRACE: Final = 0.5
 #: How far users stand back behind the leader, which gets the processor first.
-_NICE: Final = 15
+_NICE: Final = 10
 #: Linux shares the processor between sessions before it looks at what is nice inside one: sched(7), autogroups.
 _SESSION: Final = Path("/proc/self/autogroup")
 
