@@ -44,7 +44,9 @@ class ExampleWorkload:
         return pod == own if self.kind == "pod" else pod.startswith(f"{own}-")
 
 
-ONE_RACK: Final = ExampleWorkload("vcjob", "vision", "one-rack", "vision", "rack-job", pods=8, gpus=4, runs=16)
+ONE_RACK: Final = ExampleWorkload(
+    "vcjob", "vision", "one-rack", "vision", "rack-job", pods=8, gpus=4, runs=16
+)
 SIMULATION: Final = ExampleWorkload(
     "job", "robotics", "simulation", "robotics-sim", "indexed-job", pods=4, gpus=2, runs=14
 )
