@@ -39,15 +39,17 @@ from admission.term import LeaderTerm, TermDependencies
 from admission.turn_report import Decided
 from admission.volcano_jobs.pods import PodRules
 from admission.web import http
-from admission.web.health import HealthApi
+from admission.web.health import MOST_CONNECTIONS, HealthApi, KeptText
 from admission.web.leader.answers import LeaderAnswers
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
 from queues.errors import DatabaseUnavailable, MusterError
+from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.retention import Retention
+from queues.workload import Workload
 
 _log = logging.getLogger(__name__)
 
@@ -76,14 +78,16 @@ class Controller:
             informers=self._watching,
             longest_block=self._watchdog.longest,
             retention_lag=self._retention_lag,
+            unlisted_jobs=self._unlisted_jobs,
         )
+        self._metrics_text = KeptText(self._metrics.text)
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT; returns the exit code."""
         settings = self._settings
         sys.setswitchinterval(SWITCH_INTERVAL)
         garbage_collection.collect_seldom()
-        garbage_collection.return_large_blocks()
+        garbage_collection.return_freed_memory()
         _log.info("starting", extra={"configuration": fingerprint()})
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -110,9 +114,10 @@ class Controller:
             serving = self._serving(database.dsn, await self._channel(stack))
             checks = self._checks(database, dependencies)
             checks |= {role: process.problem for role, process in serving.items()}
-            metrics = self._metrics.text if settings.metrics_access == "open" else None
+            metrics = self._metrics_text if settings.metrics_access == "open" else None
             health = HealthApi(ready=checks, metrics=metrics).application()
-            await stack.enter_async_context(http.serving(health, settings.http_address))
+            plain = http.serving(health, settings.http_address, most=MOST_CONNECTIONS)
+            await stack.enter_async_context(plain)
             lead = self._lead(leadership, dependencies)
             await self._run_tasks(lead, serving, stop)
         return 0
@@ -142,7 +147,9 @@ class Controller:
         """Opens the socket on which the process that serves users asks this one; only this user can reach it."""
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="muster-")))
         channel = folder / "leader.sock"
-        answers = LeaderAnswers(self._last, self._metrics.text, identity=self._settings.identity)
+        answers = LeaderAnswers(
+            self._last, self._metrics_text, identity=self._settings.identity, problems=self._problems
+        )
         await stack.enter_async_context(http.serving(answers.application(), channel))
         return channel
 
@@ -195,6 +202,7 @@ class Controller:
             patience=Timeouts(
                 refusal_grace=math.ceil(settings.refusal_grace_seconds),
                 dead_node=math.ceil(settings.dead_node_seconds),
+                eviction_grace=math.ceil(settings.eviction_grace_seconds),
                 backoff=math.ceil(settings.backoff_seconds),
                 backoff_limit=math.ceil(settings.backoff_max_seconds),
                 dry_run=math.ceil(2 * PATIENCE) if settings.dry_runs else 0,
@@ -259,6 +267,10 @@ class Controller:
         cycle = self._term.cycle if self._term is not None else None
         return cycle.last if cycle is not None else None
 
+    def _problems(self, namespace: str, name: str) -> list[tuple[Workload, Reason]]:
+        statuses = self._term.statuses if self._term is not None else None
+        return list(statuses.problems_of(namespace, name)) if statuses is not None else []
+
     def _requests(self) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}
         if self._client is not None:
@@ -269,6 +281,10 @@ class Controller:
     def _retention_lag(self) -> Mapping[str, float]:
         keeper = self._term.history_keeper if self._term is not None else None
         return keeper.lag() if keeper is not None else {}
+
+    def _unlisted_jobs(self) -> int:
+        unseen = self._term.unseen_pods if self._term is not None else None
+        return unseen.unlisted if unseen is not None else 0
 
     def _watching(self) -> dict[str, Watching]:
         if self._term is None:

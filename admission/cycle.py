@@ -12,27 +12,33 @@ from admission import intake
 from admission.apply import Applied, Reasons, TurnPlan, apply, is_refused
 from admission.containment.culprits import find_culprits
 from admission.containment.decider import Decider
+from admission.containment.decision_thread import DecisionTooLong
+from admission.containment.halvings import Halvings
+from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
 from admission.turn_report import Decided, QueueAmounts, TurnReport, log_applied, log_queue_changes
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.past_use import without
-from admission.world.reason_changes import ReasonChanges, StoredReasons, counts
+from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
 from admission.world.world import World
-from queues.admissions import LastPreemption
-from queues.errors import DatabaseError, DataRefused
-from queues.plan import Plan, setbacks_of
+from queues.admissions import LastEviction
+from queues.errors import DatabaseError, DataRefused, Fenced
+from queues.plan import Evict, Plan, Reason, setbacks_of
 from queues.reason_codes import ReasonCode
-from queues.slices import SLICE, slices
+from queues.slices import run_in_slices, slices
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.read import past_use
 from queues.sql.read.world import closed_among
+from queues.text_format import listed
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
+#: Workloads of a few pods that are brought up to date in one slice of the event loop: half a millisecond each, or less.
+REFRESHED = 40
 #: Admissions that one statement asks about.
 _RECALLED = 10_000
 #: Postings that a turn reads to learn past use: a few seconds.
@@ -71,6 +77,9 @@ class Cycle:
         self._amounts = QueueAmounts()
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
         self._committed: dict[AdmissionId, float] = {}
+        #: Of a plan's seats and reasons, of the rows of a transaction before a decision, and of one afterwards.
+        self._plan_halvings, self._intake_halvings, self._rest_halvings = Halvings(), Halvings(), Halvings()
+        self._rest_failed = False
         self._stored_reasons = StoredReasons()
         self._numbers_stored_at = 0.0
         #: Reasons changed that are stored later: when, seconds from now; None: there are none.
@@ -92,12 +101,15 @@ class Cycle:
         async for part in slices(world.devices.resolved(changes)):
             log_queue_changes(part, world.queues)
             world.put(part)
+        if world.node_inventory.must_be_built:
+            # Meanwhile nothing else changes the world: that is done by turns only.
+            await asyncio.to_thread(world.node_inventory.table)
         if world.admission_index.unknown:
             await recall(self._database, world)
         if world.usage_history.needs_reading:
             await look_back(self._database, world, now)
         await self._refresh(now)
-        if await intake.save(self._database, self._term, world, now):
+        if await self._store_urgent(now):
             self._failpoint("intake-committed")
             await self._refresh(now)
         jobs = await self._job_transitions(now)
@@ -114,7 +126,11 @@ class Cycle:
         # Until the plan is stored, a failed turn has to be repeated.
         world.snapshot_is_stale = True
         froze = perf_counter()
-        decision = await self._decider.decide(frozen)
+        try:
+            decision = await self._decider.decide(frozen, self._plan_halvings.of(SEATS_PER_PLAN))
+        except DecisionTooLong as too_long:
+            await self._store_culprits(too_long, frozen)
+            raise
         for key, error in decision.culprits.items():
             world.set_aside(key, error, now)
         decided = perf_counter()
@@ -124,12 +140,15 @@ class Cycle:
             world.mark_dirty(key)
         self.last = Decided(snapshot=snapshot, plan=plan)
         self._failpoint("decided")
-        reasons = self._changed_reasons(plan, snapshot.pending)
+        reasons = await self._changed_reasons(plan, snapshot.pending)
         turn = TurnPlan(plan=plan, jobs=jobs, reasons=_to_store(reasons), users=self._users(plan))
         applied = None
         if turn.changes_ledger():
             try:
-                applied = await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
+                with self._plan_halvings.counted():
+                    applied = await apply(
+                        self._database, self._term, turn, snapshot.admissions, self._failpoint
+                    )
             except DataRefused as refused:
                 await self._set_aside_refused(turn, snapshot, refused, now)
                 return self._without_decision(now, changes, frozenset())
@@ -138,7 +157,7 @@ class Cycle:
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
             self._failpoint("applied")
-            log_applied(applied, snapshot.admissions)
+            await log_applied(applied, snapshot.admissions)
             await self._update_world(applied, plan, turn.reasons)
         if applied is not None or decision.culprits or held_back:
             await self._refresh(now)
@@ -152,6 +171,25 @@ class Cycle:
             decide_seconds=decided - froze,
             apply_seconds=perf_counter() - decided,
         )
+
+    async def _store_culprits(self, error: DecisionTooLong, snapshot: Snapshot) -> None:
+        """Store with their reason that workloads kept a decision from ending: the next leader decides without them."""
+        culprits = error.culprits[:REASONS_PER_TURN]
+        if not culprits:
+            return
+        now, seconds = snapshot.now, error.facts["seconds"]
+        reasons: dict[WorkloadKey, Reason] = {}
+        async for part in slices(culprits):
+            reasons.update((key, self.world.endless_reason(key, seconds, now)) for key in part)
+        plan = Plan(now=now, ledger_seq=snapshot.ledger_seq)
+        turn = TurnPlan(plan=plan, reasons=Reasons(changed=reasons))
+        about = {"workloads": listed([str(snapshot.pending[key]) for key in culprits])}
+        try:
+            await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
+        except (DatabaseError, Fenced) as why:
+            _log.warning("workloads not set aside", extra={**about, "why": str(why)})
+        else:
+            _log.error("workloads set aside: a decision did not end with them", extra=about)
 
     def _without_decision(self, now: int, changes: int, dirty: AbstractSet[WorkloadKey]) -> TurnReport:
         return TurnReport(
@@ -194,23 +232,41 @@ class Cycle:
         """Whether the last plan was as large as one may be, so that the next turn goes on with it at once."""
         return self.last is not None and self.last.plan.stopped
 
+    async def _store_urgent(self, now: int) -> bool:
+        """Store what a decision depends on. Whether there was something."""
+        if not intake.has_urgent(self.world):
+            return False
+        rows = self._intake_halvings.of(intake.ROWS)
+        with self._intake_halvings.counted():
+            return await intake.save(self._database, self._term, self.world, now, rows=rows)
+
     async def store_rest(self) -> bool:
         """Store some of what no decision waits for. Whether more is left. Raises Fenced."""
-        try:
-            return await intake.save_rest(self._database, self._term, self.world, int(self._clock()))
-        except DatabaseError as error:
-            # Whatever is stored twice is stored once: the next turn tries again, and says so if Postgres is away.
-            _log.info("descriptions and departures not stored yet", extra={"why": str(error)})
+        if not intake.has_rest(self.world):
             return False
+        rows = self._rest_halvings.of(intake.ROWS_OF_REST)
+        try:
+            with self._rest_halvings.counted():
+                left = await intake.save_rest(
+                    self._database, self._term, self.world, int(self._clock()), rows=rows
+                )
+        except DatabaseError as error:
+            # Whatever is stored twice is stored once: the next turn tries again.
+            if not self._rest_failed:
+                _log.warning("descriptions and departures not stored", extra={"why": str(error)})
+            self._rest_failed = True
+            return False
+        self._rest_failed = False
+        return left
 
     async def _refresh(self, now: int) -> None:
-        for dirty in self.world.refresh_in_slices(now, self._awaited, SLICE):
+        for dirty in self.world.refresh_in_slices(now, self._awaited, REFRESHED):
             self._dirty_workloads.update(dirty)
             await asyncio.sleep(0)
 
     async def _job_transitions(self, now: int) -> tuple[JobTransition, ...]:
         found: list[JobTransition] = []
-        async for part in slices(self._dirty_workloads):
+        async for part in slices(self._dirty_workloads, weight=self.world.weight):
             found += self._transitions(self.world, part, now)
         return tuple(job for job in found if job.key not in self.world.aside)
 
@@ -256,14 +312,11 @@ class Cycle:
         async for changed_now in slices(applied.admissions):
             world.put_admissions(changed_now)
         world.put_claims(applied.claims, dropped=applied.unclaimed)
-        world.put_preemptions(
+        world.put_last_evictions(
             [admit.workload for admit in (*opened, *(adopt.admit for _, adopt in applied.adopted))],
             {
-                world.admissions[evict.admission].workload: LastPreemption(
-                    at=plan.now, code=evict.code, by=by
-                )
+                world.admissions[evict.admission].workload: _last_eviction(evict, plan.now)
                 for evict in applied.evicted
-                if (by := evict.facts.get("for")) is not None
             },
         )
         # In the order in which the ledger has taken it: what is evicted with the plan counts beside what got ready.
@@ -278,10 +331,13 @@ class Cycle:
         world.put_reasons(changed, reasons.gone)
         self._dirty_workloads.update(changed, reasons.gone)
 
-    def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> ReasonChanges:
+    async def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> ReasonChanges:
         """Reasons with another code, now and then also with other numbers, and workloads that wait no more."""
         with_numbers = monotonic() - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
-        return self._stored_reasons.next(plan, pending, self.world.reasons, with_numbers=with_numbers)
+        limit = self._plan_halvings.of(REASONS_PER_TURN)
+        stored = self.world.reasons
+        looking = self._stored_reasons.next(plan, pending, stored, with_numbers=with_numbers, limit=limit)
+        return await run_in_slices(looking)
 
     def _note_stored(self, reasons: ReasonChanges) -> None:
         """These changes are in the ledger."""
@@ -354,3 +410,10 @@ async def recall(database: Database, world: World) -> None:
         asked = unknown[start : start + _RECALLED]
         async with database.transaction() as tx:
             world.learn_closed(asked, await closed_among(tx, asked))
+
+
+def _last_eviction(evict: Evict, now: int) -> LastEviction | None:
+    """What is told of an eviction while its workload waits; None: nothing."""
+    by = evict.facts.get("for", "")
+    refusal = evict.message if evict.code is ReasonCode.REFUSED else ""
+    return LastEviction(at=now, code=evict.code, by=by, refusal=refusal) if by or refusal else None

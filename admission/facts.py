@@ -308,8 +308,9 @@ class PodFact:
     #: Scheduling gates of other controllers that it carries, by name, the first few.
     other_gates: tuple[str, ...] = ()
     deleting: bool = False
-    #: When (seconds) the grace period of its deletion is over; 0: it is not being deleted.
+    #: When the grace period of its deletion is over, and how long it is in all, in seconds; 0: it is not being deleted.
     ends_by: int = 0
+    grace: int = 0
     #: Being deleted without a grace period, or the grace period is over.
     forced: bool = False
     #: The pod had ended before its deletion was requested; None: its object no longer shows whether.

@@ -10,17 +10,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 #: New objects before a collection of the youngest; such collections before one of the next generation; and of all.
-#: So the largest collection visits half a million objects: the loop stands still for less than 0.1 seconds.
-_THRESHOLDS: Final = (10_000, 10, 5)
+#: So the largest collection visits fifty thousand objects: 0.1 seconds, in which the loop stands still.
+_THRESHOLDS: Final = (3_000, 3, 3)
 
 
 #: ``M_MMAP_THRESHOLD`` of glibc's ``mallopt``, and blocks of so many bytes: arrays of a turn are smaller.
 _MMAP_THRESHOLD: Final = -3
 _LARGE: Final = 2**20
+#: ``M_ARENA_MAX``: threads share what one of them has freed. Only one of them runs at a time anyway.
+_ARENA_MAX: Final = -8
 
 
-def return_large_blocks() -> None:
-    """Give large blocks, as those of large mappings are, back to the system when they are freed.
+def return_freed_memory() -> None:
+    """Give large blocks, as those of large mappings are, back to the system when they are freed, and let one thread
+    use what another one has freed.
 
     By itself glibc does so only until the first of a size is freed: later ones lie among small blocks, which keep what
     is around them from going back. Without glibc nothing changes.
@@ -28,6 +31,7 @@ def return_large_blocks() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _LARGE)
+        mallopt(_ARENA_MAX, 1)
 
 
 def collect_seldom() -> None:

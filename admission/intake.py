@@ -12,6 +12,7 @@ stored.
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from itertools import islice
 from typing import Any, Final
 
@@ -61,28 +62,35 @@ async def save_rest(
     waiting = _to_be_tried(world, AFTER_DECISION)
     if some := list(islice(waiting, rows)):
         await _Batches(database, term, world, now).store(some)
-    return any(True for _ in _to_be_tried(world, AFTER_DECISION))
+    return has_rest(world)
 
 
 async def _in_order(world: World) -> AsyncIterator[UnsavedRow]:
     """What is to be stored before a decision; arrivals by creation and name, however many, without a long step."""
-    created: dict[int, list[tuple[str, UnsavedRow]]] = {}
+    arrivals: list[list[tuple[int, str, UnsavedRow]]] = []
     async for part in slices(_to_be_tried(world, BEFORE_DECISION)):
+        some: list[tuple[int, str, UnsavedRow]] = []
         for row in part:
             if row.kind == "arrivals":
                 state = world.states.get(row.key)
                 named = world.facts[row.key] if state is None else state.workload
-                created.setdefault(named.created, []).append((named.name, row))
+                some.append((named.created, named.name, row))
             else:
                 yield row
-    for second in sorted(created):
-        for _, row in sorted(created[second]):
+        arrivals.append(sorted(some))
+    async for together in slices(merge(*arrivals)):
+        for _, _, row in together:
             yield row
 
 
 def has_urgent(world: World) -> bool:
     """Whether something waits to be stored that a decision depends on."""
     return any(True for _ in _to_be_tried(world, BEFORE_DECISION))
+
+
+def has_rest(world: World) -> bool:
+    """Whether something waits to be stored that no decision depends on."""
+    return any(True for _ in _to_be_tried(world, AFTER_DECISION))
 
 
 def _to_be_tried(world: World, kinds: Iterable[str]) -> Iterator[UnsavedRow]:
@@ -139,9 +147,9 @@ async def _write(
     tx: Transaction, term: Term, world: World, batch: Unsaved, now: int
 ) -> tuple[Mapping[WorkloadKey, int], frozenset[WorkloadKey]]:
     """Store a batch. Returns the numbers of the workloads that arrived, and the workloads that left."""
-    arrivals = list(_descriptions(world, batch.arrivals))
+    arrivals = await _all_descriptions(world, batch.arrivals)
     heirs = [row for row in arrivals if row.key in world.recreations.successions]
-    described = [*heirs, *_descriptions(world, batch.described)]
+    described = [*heirs, *await _all_descriptions(world, batch.described)]
     await workloads.check_term(tx, term)
     if batch.nodes:
         limits = _node_limits(world, batch.nodes)
@@ -224,6 +232,13 @@ def _version(fact: QueueFact) -> workloads.QueueVersion:
 
 def _succession(world: World, heir: workloads.Description) -> workloads.Succession:
     return workloads.Succession(heir=heir, after=world.recreations.successions[heir.key])
+
+
+async def _all_descriptions(world: World, keys: Iterable[WorkloadKey]) -> list[workloads.Description]:
+    found: list[workloads.Description] = []
+    async for some in slices(list(keys)):
+        found += _descriptions(world, some)
+    return found
 
 
 def _descriptions(world: World, keys: Iterable[WorkloadKey]) -> Iterator[workloads.Description]:

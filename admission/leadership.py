@@ -21,14 +21,16 @@ from admission.containment.repeated_failures import RepeatedFailures, told_of
 from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.lag import Lag
 from queues.errors import (
+    AnotherLedger,
     ApiError,
     ApiUnavailable,
     DatabaseError,
     DatabaseUnavailable,
+    Fenced,
     MusterError,
     TooManyRequests,
 )
-from queues.ledger_record import LedgerRecord, require_same
+from queues.ledger_record import NONCE_EVERY, LedgerRecord, require_same
 from queues.sql import heartbeat, leadership, ledger_identity
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term
@@ -184,6 +186,7 @@ class Leadership:
     async def _serve(self, lease: LeaderLease, lead: Callable[[LeaderLease], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
             renewing = tasks.create_task(self._keep(lease), name="renew lease")
+            await asyncio.sleep(0)  # the first step of the term may be a long one: renewals begin before it
             await lead(lease)
             renewing.cancel()
 
@@ -294,6 +297,35 @@ class LedgerGuard:
                 lease.check_lease()
                 _log.warning("ledger not recorded in the cluster", extra={"why": str(error)})
                 await asyncio.sleep(CLAIM_EVERY)
+
+    async def keep_nonce_fresh(self, lease: LeaderLease) -> NoReturn:
+        """Replace the nonce in the cluster every now and then, until the term is over. Raises AnotherLedger, Fenced.
+
+        What fails is tried again the next time: until then ledger and cluster know each other by the former one.
+        """
+        while True:
+            await asyncio.sleep(NONCE_EVERY)
+            try:
+                await self.replace_nonce(lease)
+            except (AnotherLedger, Fenced):
+                raise
+            except MusterError as error:
+                _log.info("nonce of the ledger not replaced", extra={"why": str(error)})
+
+    async def replace_nonce(self, lease: LeaderLease) -> None:
+        """Give the cluster the next nonce, and the ledger the one after it. Raises MusterError."""
+        async with self._database.transaction() as tx:
+            stored = await ledger_identity.read_identity(tx)
+        following = replace(
+            stored,
+            term=lease.term.number,
+            holder=lease.term.holder,
+            nonce=stored.other_nonce,
+            other_nonce=stored.nonce,
+        )
+        await self._cluster.claim(following, lease.check_lease)
+        async with self._database.transaction() as tx:
+            await ledger_identity.replace_nonce(tx, lease.term, following.nonce)
 
 
 class Heart:

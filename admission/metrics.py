@@ -70,14 +70,17 @@ class Metrics:
         informers: Callable[[], Mapping[str, Watching]] = dict,
         longest_block: Callable[[], float] = float,
         retention_lag: Callable[[], Mapping[str, float]] = dict,
+        unlisted_jobs: Callable[[], int] = int,
     ) -> None:
         """All are called at each scrape: API requests so far by (verb, code), informers by name, seconds of the
-        event loop's longest block, and seconds for which each history has outlived its retention."""
+        event loop's longest block, seconds for which each history has outlived its retention, and Jobs of which the
+        pods are to be listed before their seats are given back."""
         self._registry = CollectorRegistry()
         self._requests = requests
         self._informers = informers
         self._longest_block = longest_block
         self._retention_lag = retention_lag
+        self._unlisted_jobs = unlisted_jobs
         self._term: int | None = None
         self._last: TurnReport | None = None
         self._turns = 0
@@ -180,6 +183,8 @@ class Metrics:
         if self._term is not None:
             about = "Workloads set aside because a step of the turn fails on them."
             yield _family(GaugeMetricFamily, "muster_workloads_set_aside", about, {(): self._set_aside})
+            about = "Jobs of which the pods are to be listed before their seats are given back."
+            yield _family(GaugeMetricFamily, "muster_jobs_unlisted", about, {(): self._unlisted_jobs()})
         about = "Seconds for which the oldest rows of a history have outlived their retention."
         lag = {(history,): seconds for history, seconds in sorted(self._retention_lag().items())}
         yield _family(GaugeMetricFamily, "muster_retention_lag_seconds", about, lag, "history")

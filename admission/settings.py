@@ -32,6 +32,9 @@ from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 #: A lease and one retry together stay below this, so that a dead leader is replaced in time.
 TAKEOVER_LIMIT_SECONDS: Final = 15
 
+#: Grace periods of evicted pods end below this: claims outlast no longer ones (``admission.engine.claims``).
+LONGEST_EVICTION_GRACE_SECONDS: Final = 3600
+
 #: History leaves by the week.
 LEAST_RETENTION_DAYS: Final = 7
 
@@ -187,6 +190,10 @@ class Settings(BaseModel):
         ge=0,
         allow_inf_nan=False,
         description="Seconds a node is not ready before a pod that is being deleted there counts as gone; 0: never.",
+    )
+    eviction_grace_seconds: Annotated[Seconds, Field(le=LONGEST_EVICTION_GRACE_SECONDS)] = Field(
+        600.0,
+        description="Longest grace period of a pod that is evicted, in seconds, whatever its spec says.",
     )
     backoff_seconds: Seconds = Field(
         5.0, description="Seconds a workload waits after its first rollback; doubled each time."

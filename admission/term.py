@@ -43,7 +43,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
-from queues.errors import AnotherLedger, DatabaseUnavailable
+from queues.errors import AnotherLedger, DatabaseTooSlow, DatabaseUnavailable
 from queues.ledger_record import LedgerRecord, require_same
 from queues.plan import Reason
 from queues.slices import slices
@@ -115,6 +115,8 @@ class LeaderTerm:
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.history_keeper: HistoryKeeper | None = None
+        self.unseen_pods: UnseenPods | None = None
+        self.statuses: WorldStatuses | None = None
         self.ready = False
         #: What the cluster has recorded of this term; None: nothing yet.
         self._record: LedgerRecord | None = None
@@ -134,6 +136,8 @@ class LeaderTerm:
             contact = dependencies.contact.keep(lambda: [informer.heard for informer in heard])
             tasks.create_task(contact, name="contact with the API server")
             self._record = await dependencies.ledger_guard.claim(self._lease)
+            fresh = dependencies.ledger_guard.keep_nonce_fresh(self._lease)
+            tasks.create_task(fresh, name="nonce of the ledger")
             if (failing := self._failing()) is not None:
                 # Said first: this term may end as early as the ones before it.
                 await RootCondition(dependencies.client, self._check_lease).write(failing)
@@ -157,12 +161,15 @@ class LeaderTerm:
         keys: dict[WorkloadKey, WorkloadKey] = {}
         async for facts in slices(self.informers.workloads()):
             keys.update((fact.key, fact.key) for fact in facts)
+        with_told = True
         while True:
             try:
                 async with self._dependencies.database.snapshot() as tx:
-                    return await load_world(tx, shared=keys)
+                    return await load_world(tx, shared=keys, with_told=with_told)
             except DatabaseUnavailable as error:
                 self._check_lease()
+                # No decision waits for what is only told.
+                with_told &= not isinstance(error, DatabaseTooSlow)
                 await self._pause(error)
 
     async def _world(self, rows: WorldRows) -> World:
@@ -217,18 +224,7 @@ class LeaderTerm:
         inherited = InheritedSeats(world, lease_clock(), INHERITED_FOR)
         world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems)
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
-        statuses = StatusLoop(
-            dependencies.client,
-            check_lease,
-            WorldStatuses(
-                world,
-                job_controller,
-                ChainMap(world.refusals, world.refused_rows.workloads),
-                failing=self._failing,
-            ),
-            busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
-            instance=self._lease.term.holder,
-        )
+        statuses = self._status_loop(world, job_controller, unseen)
         cycle = self.cycle = Cycle(
             dependencies.database,
             self._lease.term,
@@ -282,8 +278,26 @@ class LeaderTerm:
             for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers):
                 await each.stop()
 
+    def _status_loop(
+        self, world: World, job_controller: VolcanoJobController, unseen: UnseenPods
+    ) -> StatusLoop:
+        self.statuses = WorldStatuses(
+            world,
+            job_controller,
+            ChainMap(world.refusals, world.refused_rows.workloads),
+            failing=self._failing,
+            keeping=unseen.problem,
+        )
+        return StatusLoop(
+            self._dependencies.client,
+            self._check_lease,
+            self.statuses,
+            busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
+            instance=self._lease.term.holder,
+        )
+
     def _unseen_pods(self, world: World, tasks: asyncio.TaskGroup) -> UnseenPods:
-        unseen = UnseenPods(self._dependencies.client, world, requeue=self._requeue)
+        unseen = self.unseen_pods = UnseenPods(self._dependencies.client, world, requeue=self._requeue)
         tasks.create_task(unseen.run(), name="unseen pods")
         return unseen
 
@@ -316,6 +330,8 @@ class LeaderTerm:
             _log.error("every turn is put off", extra={"why": str(error)})
             if statuses is not None:
                 statuses.look_at_queues()
+            elif (failing := self._failing()) is not None:
+                await RootCondition(self._dependencies.client, self._check_lease).write(failing)
         await asyncio.sleep(seconds)
 
     async def _prove(self, statuses: StatusLoop) -> None:
@@ -376,7 +392,7 @@ class LeaderTerm:
         report: TurnReport,
     ) -> None:
         world = release.world
-        async for dirty in slices(report.dirty_workloads):
+        async for dirty in slices(report.dirty_workloads, weight=world.weight):
             recreate.reconcile(dirty)
             for key in dirty:
                 if key not in world.states:

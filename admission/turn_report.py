@@ -1,7 +1,7 @@
 """The outcome of one turn, for metrics, logs and statuses, and the decision behind it."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
+from queues.slices import slices
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -94,26 +95,32 @@ class QueueAmounts:
         return QueueAmounts(usage=usage, tree=tree, used=used, deserved=deserved, past_use=past_use)
 
 
-def log_applied(applied: Applied, admissions: Mapping[AdmissionId, Admission]) -> None:
+async def log_applied(applied: Applied, admissions: Mapping[AdmissionId, Admission]) -> None:
     """One line for each admission that was opened, adopted, evicted or closed, and for each gang that was dropped.
 
     ``admissions``: the ones that the plan was decided on.
     """
+    async for lines in slices(_lines(applied, admissions)):
+        for message, about in lines:
+            _log.info(message, extra=about)
+
+
+def _lines(
+    applied: Applied, admissions: Mapping[AdmissionId, Admission]
+) -> Iterator[tuple[str, dict[str, object]]]:
     for id_, admit in applied.admitted:
-        _log.info("admitted", extra=_about(id_, admit) | {"seats": len(admit.seats)})
+        yield "admitted", _about(id_, admit) | {"seats": len(admit.seats)}
     for id_, adopt in applied.adopted:
-        _log.info("adopted", extra=_about(id_, adopt.admit) | {"seats": len(adopt.admit.seats)})
+        yield "adopted", _about(id_, adopt.admit) | {"seats": len(adopt.admit.seats)}
     for evict in applied.evicted:
         cause = {"code": evict.code, "why": evict.message}
-        _log.info("evicting", extra=_about(evict.admission, admissions[evict.admission]) | cause)
+        yield "evicting", _about(evict.admission, admissions[evict.admission]) | cause
     for admission in applied.admissions:
         if admission.state is AdmissionState.CLOSED:
-            _log.info("freed", extra=_about(admission.id, admission) | {"seats": len(admission.seats)})
+            yield "freed", _about(admission.id, admission) | {"seats": len(admission.seats)}
     for key, reason in applied.dropped.items():
-        _log.info(
-            "not admitted by the ledger",
-            extra={"workload": str(key), "code": reason.code, "why": reason.message},
-        )
+        about: dict[str, object] = {"workload": str(key), "code": reason.code, "why": reason.message}
+        yield "not admitted by the ledger", about
 
 
 def _about(id_: AdmissionId, of: Admit | Admission) -> dict[str, object]:

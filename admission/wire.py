@@ -134,10 +134,24 @@ class WireNodeAffinity(WireStruct):
     preferred_during_scheduling_ignored_during_execution: tuple[WirePreferredTerm, ...] | None = None
 
 
+class WirePodAffinityTerm(WireStruct):
+    """A term about other pods: of which namespaces these are."""
+
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: dict[str, msgspec.Raw] | None = None
+
+
+class WirePodAntiAffinity(WireStruct):
+    """Pods from which a pod has to be kept away, and which are kept away from it."""
+
+    required_during_scheduling_ignored_during_execution: tuple[WirePodAffinityTerm, ...] | None = None
+
+
 class WireAffinity(WireStruct):
-    """Affinity, the node half."""
+    """Affinity: to nodes, and against other pods."""
 
     node_affinity: WireNodeAffinity | None = None
+    pod_anti_affinity: WirePodAntiAffinity | None = None
 
 
 class WireToleration(WireStruct):

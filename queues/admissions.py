@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources, total
@@ -69,6 +69,8 @@ class Admission:
 
     def holding(self) -> tuple[Seat, ...]:
         """Seats that still hold quota and node space."""
+        if not self.ended:
+            return self.seats
         return tuple(seat for index, seat in enumerate(self.seats) if index not in self.ended)
 
     def asks_budgets(self) -> bool:
@@ -81,6 +83,13 @@ class Admission:
     def holds(self) -> Resources:
         """The sum of what these seats take."""
         return total(seat.takes for seat in self.holding()) if self.seats else NOTHING
+
+
+class ClosedAdmission(NamedTuple):
+    """What is still of interest of an admission that the ledger has closed."""
+
+    workload: WorkloadKey
+    queue: QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,19 +112,25 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastPreemption:
-    """The last eviction of a workload for a beneficiary, if it was not admitted since."""
+class LastEviction:
+    """The last eviction of a workload, if it was not admitted since and what is told of it helps while it waits.
+
+    So it was for a beneficiary, or the scheduler refused its pods, for a reason that need not be in any books.
+    """
 
     #: Seconds since the epoch.
     at: int
-    #: By which rule: Preempted, Reclaimed or Cleared.
+    #: By which rule: Preempted, Reclaimed, Cleared, or Refused.
     code: ReasonCode
-    #: The beneficiary, as ``kind/namespace/name``.
-    by: str
+    #: The beneficiary, as ``kind/namespace/name``; "": none has its place.
+    by: str = ""
+    #: Which pod was refused, in the scheduler's words; "": none was.
+    refusal: str = ""
 
     def appended_to(self, message: str) -> str:
         """The reason for which the workload waits now, with the eviction that ended its last run."""
-        return f"{message}; evicted at {rfc3339(self.at)} ({self.code}) for {self.by}"
+        why = f" for {self.by}" if self.by else f": {self.refusal}"
+        return f"{message}; evicted at {rfc3339(self.at)} ({self.code}){why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ What an error of Postgres means, by its SQLSTATE, and what its callers do:
 
 | error | SQLSTATE | what follows |
 |---|---|---|
-| ``DatabaseUnavailable``: not now | 08, 53, 57P, 58; 57014 (statement timeout), 40001, 40P01, 55P03, 25006 (read-only), 25P03, 25P04; no free connection in the pool, no answer, connection lost | nothing was stored: the same is tried again after a pause, and what is known of the world stays |
+| ``DatabaseUnavailable``: not now | 08, 53, 57P, 58; 40001, 40P01, 55P03, 25006 (read-only); no free connection in the pool, no answer, connection lost | nothing was stored: the same is tried again after a pause, and what is known of the world stays |
+| ``DatabaseTooSlow``, one of these: not in time | 57014 (statement timeout), 25P03, 25P04 | the same; a plan is smaller then |
 | ``DataRefused``: never with this value or row | 22, 23, 54; a parameter that cannot be sent | nothing was stored: the batch is tried in parts, and the row that is refused is set aside |
 | ``OutcomeUnknown`` | connection lost during COMMIT | the world is read again |
 | ``LedgerMismatch``, ``Fenced`` | | nothing was stored; the world is read again, by whoever leads then |
@@ -74,6 +75,10 @@ class DatabaseUnavailable(DatabaseError):
     """Postgres cannot do this now: {reason}. It is tried again; running pods go on, and nothing new is admitted until then."""
 
 
+class DatabaseTooSlow(DatabaseUnavailable):
+    """Postgres did not get this done in time: {reason}. It is tried again, in smaller parts where that is possible; running pods go on, and nothing new is admitted until then."""
+
+
 class DataRefused(DatabaseError):
     """Postgres refuses a value or a row: {reason}. Nothing of its transaction was stored."""
 
@@ -104,6 +109,10 @@ class AnotherLedger(MusterError):
 
 class LedgerIsOlder(AnotherLedger):
     """This database has come to term {found}, and the cluster was led in term {expected} by {holder} (status.ledger of queue root): the database is a backup or a copy of the ledger. Nothing is written. Give this replica the DSN of the other database; if this one is to take its place, stop the other and run `muster ledger adopt-cluster`."""
+
+
+class LedgerIsCopy(AnotherLedger):
+    """This database does not know what the leader of term {term}, {holder}, has recorded last (status.ledger.nonce of queue root): it is a copy or a backup of the ledger, or a failover cost it more than half a minute. Nothing is written. Give this replica the DSN of the other database; if this one is to take its place, stop the other and run `muster ledger adopt-cluster`."""
 
 
 class NoRootQueue(MusterError):

@@ -4,8 +4,8 @@ The API server refuses the pod that would exceed it, one by one. Here it is aske
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 from queues.resources import DEVICE_MARK, NOTHING, Resources, is_device, show
 
@@ -29,6 +29,11 @@ class NamespaceQuota:
     namespace: str
     name: str
     limits: tuple[QuotaLimit, ...]
+
+    def with_used(self, seen: Resources) -> Self:
+        """The same quota, with at least this used."""
+        limits = tuple(each._replace(used=max(each.used, seen[each.resource])) for each in self.limits)
+        return replace(self, limits=limits)
 
     def lacks(self, asked: Resources, promised: Resources = NOTHING) -> str:
         """Why pods that ask this together would not all be made, as found and expected; "": they would.

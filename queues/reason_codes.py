@@ -76,6 +76,8 @@ class ReasonCode(StrEnum):
     NOT_ITS_POD = "NotItsPod"
     #: Its pods, or its pod templates, have scheduling gates of other controllers.
     OTHER_GATES = "OtherGates"
+    #: A pod of it would keep pods of other namespaces off nodes, by its required anti-affinity.
+    CROSS_NAMESPACE_ANTI_AFFINITY = "CrossNamespaceAntiAffinity"
     #: The pod was not gated when it was created.
     NOT_GATED = "NotGated"
     #: Muster failed on this object.
@@ -104,7 +106,8 @@ class ReasonCode(StrEnum):
     SEAT_MISMATCH = "SeatMismatch"
     #: What the workload asks is not what was admitted.
     REQUEST_CHANGED = "RequestChanged"
-    #: Pods were not ready a given time after the last one was bound. On a gang that has its seats: they are not yet.
+    #: Pods were not ready a given time after the last one was bound, or were missing for so long. On a gang that has
+    #: its seats: they are not ready yet, or missing.
     NOT_READY = "NotReady"
     #: The gang lost members that its domain has no room for, and starts again whole somewhere else.
     TAKEN_BACK = "TakenBack"
@@ -149,6 +152,8 @@ class ReasonCode(StrEnum):
     UNSUPPORTED_FIELD = "UnsupportedField"
     #: Turns or terms of leadership end with the same error again and again; nothing is decided.
     TURNS_FAIL = "TurnsFail"
+    #: Pods of Jobs that are gone or evicted cannot be listed, so their seats are kept.
+    LISTS_FAIL = "ListsFail"
     #: Members of a HyperNode cannot be used.
     INVALID_MEMBERS = "InvalidMembers"
 

@@ -72,8 +72,8 @@ def is_device(resource: str) -> bool:
 
 def devices_text(takes: "Resources") -> str:
     """The numbers of the devices that a seat has parts of, as in the pod's annotation: ``0,3``; "": none."""
-    numbers = {int(name.partition(DEVICE_MARK)[2]) for name in takes if is_device(name)}
-    return ",".join(map(str, sorted(numbers)))
+    numbers = [int(name.partition(DEVICE_MARK)[2]) for name in takes._amounts if DEVICE_MARK in name]
+    return ",".join(map(str, sorted(set(numbers)))) if numbers else ""
 
 
 def in_bytes(resource: str) -> bool:
@@ -230,6 +230,6 @@ def total(vectors: Iterable[Resources]) -> Resources:
     """The sum of many vectors."""
     sums: dict[str, int] = {}
     for vector in vectors:
-        for name, units in vector.items():
+        for name, units in vector._amounts.items():
             sums[name] = sums.get(name, 0) + units
     return Resources(sums)

@@ -1,6 +1,6 @@
 """Workloads: their kinds, their pod sets with requests and placement wishes, and the ids of other domain values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, NewType
 
@@ -95,6 +95,13 @@ class NodeFilter:
     #: Terms are ORed, the requirements of a term ANDed; no terms at all = any node.
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    #: Worked out once: hundreds of tolerations of hundreds of pods are many to go through each time.
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.selector, self.affinity, self.tolerations)))
+        return self._hash or 0
 
 
 #: No conditions on labels, no tolerations.

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.admissions import Admission, Claim, LastPreemption, PodOutcome, Recreation, Setbacks
+from queues.admissions import Admission, Claim, LastEviction, PodOutcome, Recreation, Setbacks
 from queues.plan import Reason
 from queues.workload import NodeName, QueueName, WorkloadKey
 
@@ -38,4 +38,4 @@ class WorldRows:
     #: Pods that were deleted for a victim, or are about to be, and have to be created again.
     recreations: Sequence[Recreation] = ()
     #: Last eviction of each workload that waits again since another one took its place.
-    displacements: Mapping[WorkloadKey, LastPreemption] = field(default_factory=dict)
+    last_evictions: Mapping[WorkloadKey, LastEviction] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 #: Beginnings of test ids, and what their tests have in common; those that take longest first, else the first that fits.
 SHARED: Final = (
     ("tests/e2e/failures/test_crash_points.py", "cluster of killed leaders"),
+    ("tests/e2e/failures/test_quiet_cluster.py", "cluster of killed leaders"),
     ("tests/e2e/preemption/test_recreation.py::test_killed", "cluster of killed leaders"),
     ("tests/e2e/failures/test_leadership_takeover.py", "cluster of takeovers"),
     ("tests/e2e/gangs/test_adoption.py", "cluster that Muster comes to and leaves"),

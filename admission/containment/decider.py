@@ -11,9 +11,10 @@ from admission.containment.decision_samples import DecisionSamples
 from admission.containment.decision_thread import LOOKS, DecisionThread, DecisionTooLong
 from admission.engine import decide as engine
 from admission.engine.decide import Memo
+from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
-from queues.workload import WorkloadKey
+from queues.workload import Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -43,14 +44,16 @@ class Decider:
         #: Decisions that raised.
         self.failures = 0
 
-    async def decide(self, snapshot: Snapshot) -> TurnDecision:
+    async def decide(self, snapshot: Snapshot, limit: int = SEATS_PER_PLAN) -> TurnDecision:
         """The plan for a snapshot; an error is tried once more without memo, then without the workload that causes it.
+        ``limit``: seats that the plan is about at the most.
 
-        Raises DecisionTooLong, and the engine's error if it fails without any workload too.
+        Raises DecisionTooLong, with the workloads that took the time if it can tell, and the engine's error if it fails
+        without any workload too.
         """
         for again in (False, True):
             try:
-                plan, self.memo = await self._decided(snapshot)
+                plan, self.memo = await self._decided(snapshot, limit)
                 return TurnDecision(snapshot=snapshot, plan=plan)
             except DecisionTooLong:
                 raise
@@ -58,24 +61,25 @@ class Decider:
                 # What the failed decision left in it cannot be trusted.
                 self.memo, self.failures, failure = Memo(), self.failures + 1, error
                 _log.error("decision failed", extra={"again": again}, exc_info=error)
-        return await self._without_culprits(snapshot, failure)
+        return await self._without_culprits(snapshot, limit, failure)
 
-    async def _decided(self, snapshot: Snapshot) -> tuple[Plan, Memo]:
+    async def _decided(self, snapshot: Snapshot, limit: int) -> tuple[Plan, Memo]:
         """The engine's answer. Tells which workloads took the time of one that took long or too long."""
         samples = DecisionSamples()
         try:
             answer = await self._thread.run(
-                lambda: engine.decide(snapshot, self.memo, progress=samples.progress), samples.look
+                lambda: engine.decide(snapshot, self.memo, limit, progress=samples.progress), samples.look
             )
         except DecisionTooLong as error:
             # A note, so that the same failure is known as such whatever it was that took the time.
             error.add_note(samples.slowest(snapshot.pending))
+            error.culprits = _alike(samples.culprit(), snapshot.pending)
             raise
         if samples.count() >= LOOKS // LONG:
             _log.warning("decision took long", extra={"why": samples.slowest(snapshot.pending)})
         return answer
 
-    async def _without_culprits(self, snapshot: Snapshot, error: Exception) -> TurnDecision:
+    async def _without_culprits(self, snapshot: Snapshot, limit: int, error: Exception) -> TurnDecision:
         kept = await self._thread.run(lambda: self._kept(snapshot))
         workloads = await self._thread.run(lambda: sorted(snapshot.workloads()))
         culprits = await find_culprits(workloads, lambda some: self._passes(snapshot, workloads, some))
@@ -84,7 +88,7 @@ class Decider:
         # Beyond what could be tried, nothing is admitted in this turn: the order of the queues holds.
         left_out = frozenset(culprits.found if culprits.complete else workloads)
         smaller = await self._thread.run(lambda: snapshot.without(left_out))
-        plan, self.memo = await self._thread.run(lambda: engine.decide(smaller, Memo()))
+        plan, self.memo = await self._thread.run(lambda: engine.decide(smaller, Memo(), limit))
         _log.error(
             "decided without workloads that the engine fails on",
             extra={"workloads": [str(key) for key in culprits.found], "kept": str(kept or "")},
@@ -110,3 +114,17 @@ class Decider:
             return True
 
         return await self._thread.run(attempt)
+
+
+def _alike(culprit: WorkloadKey | None, pending: Mapping[WorkloadKey, Workload]) -> tuple[WorkloadKey, ...]:
+    """The workload, and those of its namespace and queue that ask for the same: a decision does not get done with the
+    request. (): it is not known."""
+    found = None if culprit is None else pending.get(culprit)
+    if found is None:
+        return ()
+    return tuple(
+        key
+        for key, each in pending.items()
+        if (each.namespace, each.queue, each.minimum) == (found.namespace, found.queue, found.minimum)
+        and each.pod_sets == found.pod_sets
+    )

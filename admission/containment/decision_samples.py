@@ -8,6 +8,8 @@ from admission.engine.progress import Progress
 from queues.text_format import listed
 from queues.workload import Workload, WorkloadKey
 
+#: Looks that it takes to blame a workload.
+FEWEST: Final = 20
 #: Characters of a workload's name that are told.
 _LONGEST: Final = 100
 
@@ -26,6 +28,11 @@ class DecisionSamples:
     def count(self) -> int:
         """Looks taken so far."""
         return self._seen.total()
+
+    def culprit(self) -> WorkloadKey | None:
+        """The workload that was being tried at most of the looks; None: none was, or there were too few looks."""
+        found = next(iter(self._seen.most_common(1)), (None, 0))
+        return found[0] if self.count() >= FEWEST and 2 * found[1] > self.count() else None
 
     def slowest(self, workloads: Mapping[WorkloadKey, Workload]) -> str:
         """The workloads that took most of the time, for people. ``workloads``: all that are pending."""

@@ -1,6 +1,12 @@
-"""The thread beside the loop in which decisions are made: one at a time, each for a bounded time."""
+"""The thread beside the loop in which decisions are made: one at a time, each for a bounded time.
+
+A decision whose time is over is interrupted: Python raises an exception in its thread, as it does in the main thread
+for a signal. Nothing of a decision outlives its term, so it may be interrupted anywhere. Only what never comes back to
+the interpreter cannot be: one call of a library that does not end.
+"""
 
 import asyncio
+import ctypes
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,6 +14,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from queues.errors import MusterError
+from queues.workload import WorkloadKey
 
 R = TypeVar("R")
 
@@ -16,8 +23,43 @@ LOOKS: Final = 200
 
 
 class DecisionTooLong(MusterError):
-    """A decision has taken longer than {seconds:g} s. This replica leads no more until it has ended. One that
-    never ends is a defect of Muster; a restart of the replica ends it."""
+    """A decision has taken longer than {seconds:g} s. It is interrupted, and this replica leads no more until it
+    has ended."""
+
+    #: The workload that most of the time went into, and those that ask for the same; (): there is none.
+    culprits: tuple[WorkloadKey, ...] = ()
+
+
+class _Interrupted(BaseException):
+    """Ends a decision whose time is over. No error that code for errors may catch."""
+
+
+class _Decision(threading.Thread):
+    """A thread with one decision."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        # A daemon: a decision that never ends does not keep the process from ending.
+        super().__init__(name="decision", daemon=True)
+        self._work = work
+        #: Held while the thread ends, or is interrupted: its number may be another thread's afterwards.
+        self._ending = threading.Lock()
+        self._is_over = False
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except _Interrupted:
+            pass  # just when its result was being handed over
+        finally:
+            with self._ending:
+                self._is_over = True
+
+    def interrupt(self) -> None:
+        """Have it end as soon as it is back in the interpreter."""
+        with self._ending:
+            if self.ident is not None and not self._is_over:
+                raised = ctypes.py_object(_Interrupted)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), raised)
 
 
 class DecisionThread:
@@ -26,9 +68,9 @@ class DecisionThread:
     def __init__(self, limit: float) -> None:
         """``limit``: seconds that one decision may take."""
         self._limit = limit
-        self._thread: threading.Thread | None = None
+        self._thread: _Decision | None = None
         #: The last one that took longer.
-        self._late: threading.Thread | None = None
+        self._late: _Decision | None = None
 
     async def problem(self) -> str | None:
         """A decision that has taken too long and still runs, for readiness; None: there is none."""
@@ -41,7 +83,7 @@ class DecisionThread:
         return self._thread is not None and self._thread.is_alive()
 
     async def run(self, decision: Callable[[], R], look: Callable[[], None] = lambda: None) -> R:
-        """What the decision returns or raises. Raises DecisionTooLong; the thread cannot be stopped, and runs on.
+        """What the decision returns or raises. Raises DecisionTooLong; the decision may take a moment more to end.
 
         ``look`` is called ``LOOKS`` times while the time of a decision runs, if it takes that long.
         """
@@ -56,9 +98,8 @@ class DecisionThread:
             with suppress(RuntimeError):  # the loop is closed: the process ends
                 loop.call_soon_threadsafe(finish)
 
-        # A daemon: a decision that never ends does not keep the process from ending.
-        self._thread = threading.Thread(target=work, name="decision", daemon=True)
-        self._thread.start()
+        thread = self._thread = _Decision(work)
+        thread.start()
 
         next_look: asyncio.TimerHandle | None = None
 
@@ -77,7 +118,8 @@ class DecisionThread:
         except TimeoutError:
             if answer.done() and not answer.cancelled():
                 raise
-            self._late = self._thread
+            self._late = thread
+            thread.interrupt()
             raise DecisionTooLong(seconds=self._limit) from None
         finally:
             if next_look is not None:

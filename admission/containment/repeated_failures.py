@@ -6,6 +6,7 @@ The same failure again and again is one that time alone does not mend (a circuit
 
 import random
 import re
+from traceback import walk_tb
 from typing import Final
 
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced, MusterError
@@ -14,18 +15,31 @@ from queues.reason_codes import ReasonCode
 
 #: Identical failures in a row after which people are told.
 TELL_AFTER: Final = 5
-#: Characters of an error that are told; its log line has all of it.
+#: Characters of an error that are told, and compared; its log line has all of it.
 _MOST_TOLD: Final = 500
-_NUMBERS: Final = re.compile(r"\d+")
+#: What differs in the text of one error from one time to the next: what is quoted, and words with a digit or a slash,
+#: such as numbers, uids and paths of objects.
+_VARIES: Final = re.compile(r"""(?<!\w)(['"]).*?\1(?!\w)|\S*[\d/]\S*""", re.DOTALL)
+#: Packages of which the places tell one defect from another.
+_OURS: Final = frozenset({"admission", "queues"})
 
 
 class RepeatedFailures:
     """Identical failures of one kind of attempt, since the last success."""
 
-    def __init__(self, attempts: str, *, first: float, longest: float, grows_after: int = 0) -> None:
-        """``attempts``: what fails, as a plural, for people. ``first`` and ``longest``: seconds of pauses; they are
-        doubled after each failure beyond ``grows_after`` identical ones."""
+    def __init__(
+        self,
+        attempts: str,
+        *,
+        first: float,
+        longest: float,
+        grows_after: int = 0,
+        effect: str = "nothing is admitted",
+    ) -> None:
+        """``attempts``: what fails, as a plural, and ``effect``: what follows, for people. ``first`` and ``longest``:
+        seconds of pauses; they are doubled after each failure beyond ``grows_after`` identical ones."""
         self._attempts = attempts
+        self._effect = effect
         self._first = first
         self._longest = longest
         self._grows_after = grows_after
@@ -35,7 +49,7 @@ class RepeatedFailures:
 
     def note(self, error: BaseException) -> float:
         """One more failure; returns the seconds to wait before the next attempt, with jitter."""
-        same = (type(error), _NUMBERS.sub("0", str(error)))
+        same = _identity(error)
         self.count = self.count + 1 if same == self._same else 1
         self._same, self._error = same, error
         doublings = min(max(0, self.count - 1 - self._grows_after), 20)
@@ -60,9 +74,26 @@ class RepeatedFailures:
             found = f"{found[:_MOST_TOLD]} …"
         return Reason(
             code=ReasonCode.TURNS_FAIL,
-            message=f"{self.count} {self._attempts} in a row ended with the same error, and nothing is admitted: "
+            message=f"{self.count} {self._attempts} in a row ended with the same error, and {self._effect}: "
             f"{found} {_advice(self._error)}",
         )
+
+
+def _identity(error: BaseException) -> tuple[type[BaseException], str]:
+    """What two failures have in common if they are the same one: for an error with a meaning what it says, whatever
+    raised it; for any other one the place in this code that it came from, whatever it says."""
+    place = "" if isinstance(error, MusterError) else _place(error)
+    return type(error), place or _VARIES.sub("…", str(error)[:_MOST_TOLD])
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of this code that an error has passed; "": none."""
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        module: str = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] in _OURS:
+            place = f"{module}:{line}"
+    return place
 
 
 def told_of(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Affinity of pods and templates: read if it is of a size that can be compared with nodes. Pure."""
+"""Affinity of pods and templates: read if it is of a size that can be compared with nodes, and does no harm. Pure."""
 
 from typing import Final
 
@@ -6,7 +6,9 @@ import msgspec
 
 from admission.decode.fields import explained
 from admission.wire import WireAffinity, WireStruct
+from queues.api.reading.pod_places import cross_namespace_anti_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues
+from queues.reason_codes import ReasonCode
 
 _AFFINITY: Final = msgspec.json.Decoder(WireAffinity | None)
 
@@ -22,9 +24,11 @@ class _Template(WireStruct):
 _TEMPLATE: Final = msgspec.json.Decoder(_Template)
 
 
-def affinity_of(raw: msgspec.Raw, values: UserValues, where: str, *, pinned: bool) -> WireAffinity | None:
+def affinity_of(
+    raw: msgspec.Raw, values: UserValues, where: str, *, namespace: str, pinned: bool
+) -> WireAffinity | None:
     """The ``affinity`` of a spec; None: there is none, or it cannot be used, which is noted. ``where``: of the spec.
-    ``pinned``: Muster has added nodes to it.
+    ``namespace``: of the pods, which may keep no pods of others off nodes. ``pinned``: Muster has added nodes to it.
 
     It is the only part of which each byte costs microseconds: a document of the largest size that the API server
     stores would take half a second, at every event.
@@ -37,6 +41,10 @@ def affinity_of(raw: msgspec.Raw, values: UserValues, where: str, *, pinned: boo
         said = explained(error) if isinstance(error, msgspec.DecodeError) else "nested too deeply"
         values.note(f"{where}.affinity.{said}")
         return None
+    if found := cross_namespace_anti_affinity(affinity, namespace):
+        path, what, expected = found
+        message = f"{where}.{path}: found {what}, expected {expected}"
+        values.note(message, ReasonCode.CROSS_NAMESPACE_ANTI_AFFINITY)
     return affinity
 
 

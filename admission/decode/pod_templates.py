@@ -25,6 +25,8 @@ from queues.resources import Resources, in_bytes, scale, show
 from queues.text_format import listed
 from queues.workload import AdmissionId, Obstacle, PodSet
 
+#: Beginning of the names of Kubernetes' own priority classes; those of users may not begin so.
+_SYSTEM_CLASSES: Final = "system-"
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 #: Bytes of templates that are kept, by which what was read of them is found; of larger ones a digest is kept.
 _SMALL: Final = 8192
@@ -74,22 +76,24 @@ class _Annotated(msgspec.Struct, gc=False):
     metadata: WireMetadata | None = None
 
 
-def pod_set_of(name: str, count: int, template: bytes, where: str) -> TemplatePods:
-    """So many pods of a template.
+def pod_set_of(name: str, count: int, template: bytes, where: str, namespace: str) -> TemplatePods:
+    """So many pods of a template in a namespace.
 
     Nodes that Muster has written into the template are left out: they are not what its owner asks for.
     """
-    return (_counted_set if is_small(template) else _counted_set.__wrapped__)(template, name, where, count)
+    return (_counted_set if is_small(template) else _counted_set.__wrapped__)(
+        template, name, where, namespace, count
+    )
 
 
 @lru_cache(maxsize=1024)
-def _counted_set(raw: bytes, name: str, where: str, count: int) -> TemplatePods:
-    found = (_template_set if is_small(raw) else _large_template_set)(raw, name, where)
+def _counted_set(raw: bytes, name: str, where: str, namespace: str, count: int) -> TemplatePods:
+    found = (_template_set if is_small(raw) else _large_template_set)(raw, name, where, namespace)
     return found if found.pods.count == count else found._replace(pods=replace(found.pods, count=count))
 
 
 @lru_cache(maxsize=1024)
-def _template_set(raw: bytes, name: str, where: str) -> TemplatePods:
+def _template_set(raw: bytes, name: str, where: str, namespace: str) -> TemplatePods:
     empty = PodShape(takes=Resources()).pod_set(name)
     values = UserValues()
     try:
@@ -110,11 +114,15 @@ def _template_set(raw: bytes, name: str, where: str) -> TemplatePods:
         values.refuse(f"{where}.spec.nodeName", excerpt(spec.node_name), expected)
     annotations = template.metadata.annotations if template.metadata else None
     pinned = directed_by(raw) is not None
-    affinity = affinity_of(spec.affinity, values, f"{where}.spec", pinned=pinned)
+    affinity = affinity_of(spec.affinity, values, f"{where}.spec", namespace=namespace, pinned=pinned)
     shape = pod_shape_of(spec, annotations, values, f"{where}.", affinity=affinity, pinned=pinned)
     claims = claims_of(spec, None, values, f"{where}.")
     _note_impossible(shape.takes, values, where)
     priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
+    if (priority_class or "").startswith(_SYSTEM_CLASSES):
+        # Refused by a policy as well, which sees no Job that comes into a queue with its namespace.
+        expected = "a class for workloads: such pods would have others evicted from their nodes"
+        values.refuse(f"{where}.spec.priorityClassName", excerpt(priority_class), expected)
     _note_other_gates(spec, values, where)
     return TemplatePods(one(shape).pod_set(name), priority_class or "", values.obstacle, claims)
 
@@ -139,7 +147,7 @@ def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
 
 
 def _note_other_gates(spec: WirePodSpec, values: UserValues, where: str) -> None:
-    """A gang that gates of others hold back would hold seats that nobody uses."""
+    """A gang would hold its seats for as long as gates of other controllers hold its pods back."""
     if gates := other_gates(spec.scheduling_gates):
         expected = (
             "none of other controllers: the gang would hold its seats while they hold its pods back. It is "

@@ -82,7 +82,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     if owner is None and group is None and (queue or gated):
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
     pinned = admission is not None
-    affinity = affinity_of(spec.affinity, values, "spec", pinned=pinned)
+    affinity = affinity_of(spec.affinity, values, "spec", namespace=meta.namespace, pinned=pinned)
     shape = pod_shape_of(spec, annotations, values, affinity=affinity, pinned=pinned, status=status)
     claims = claims_of(spec, status, values)
     phase = _phase(status.phase)
@@ -102,6 +102,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         other_gates=other_gates(spec.scheduling_gates),
         deleting=meta.deletion_timestamp is not None,
         ends_by=seconds(meta.deletion_timestamp),
+        grace=0 if meta.deletion_timestamp is None else meta.deletion_grace_period_seconds or 0,
         forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
         ended_first=_ended_first(meta, status),
         kept=names.FINALIZER in (meta.finalizers or ()),

@@ -26,6 +26,8 @@ _OF_ONE_RUN: Final = ("command", "args")
 _NAMED: Final = re.compile(r'^[Pp]ods? "[^"]*" is (?:forbidden|invalid): ')
 #: Refusals that say nothing of the pod: Muster may not ask, or a webhook does not take part.
 _SAYS_NOTHING: Final = ('cannot create resource "pods"', "does not support dry run")
+#: How a refusal begins for which nothing needs to change but what other pods of the namespace use.
+_USED_UP: Final = "exceeded quota: "
 #: Unauthorized, and such.
 _OF_THE_CALLER: Final = (401, 405, 408)
 
@@ -104,7 +106,7 @@ def shape_answered(answer: bytes) -> PodShape | None:
         pod = _POD.decode(answer)
     except (msgspec.DecodeError, RecursionError):
         return None
-    affinity = affinity_of(pod.spec.affinity, values, "spec", pinned=False)
+    affinity = affinity_of(pod.spec.affinity, values, "spec", namespace=pod.metadata.namespace, pinned=False)
     shape = pod_shape_of(pod.spec, pod.metadata.annotations, values, affinity=affinity, pinned=False)
     return shape if values.obstacle is None else None
 
@@ -112,12 +114,19 @@ def shape_answered(answer: bytes) -> PodShape | None:
 def refusal_answered(error: ApiError) -> str:
     """Why the API server would refuse the pods of a template; "": its answer does not say that it would.
 
-    Checks refuse with any code below 500. Not a refusal: no answer, too many requests, and what says nothing of the
-    pod itself.
+    Checks refuse with any code below 500. Not a refusal: no answer, too many requests, what says nothing of the pod
+    itself, and the answer to anything but the pod's creation.
     """
-    if not isinstance(error, ApiRefused) or error.facts.get("status") in _OF_THE_CALLER:
+    if error.facts.get("method") != "POST" or not isinstance(error, ApiRefused):
+        return ""
+    if error.facts.get("status") in _OF_THE_CALLER:
         return ""
     said = str(error.facts.get("reason"))
     if any(each in said for each in _SAYS_NOTHING):
         return ""
     return shortened(_NAMED.sub("", said), LONGEST_MESSAGE)
+
+
+def is_lack_of_quota(refusal: str) -> bool:
+    """Whether the pods would be refused as long as others of the namespace use up a ResourceQuota."""
+    return refusal.startswith(_USED_UP)

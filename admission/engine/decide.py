@@ -53,14 +53,16 @@ def decide(
     admission.screen()
     backfill = admission.reserve(snapshot)
     admission.try_all(backfill)
+    trial.progress.workload = None
 
     restarts: tuple[Evict, ...] = ()
     preempted = PreemptionResult()
+    prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority)
     if not left.is_reached():
         restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
-        prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority)
         refused = admission.refused_classes(prospects)
         preempted = preemption.make_room(snapshot, refused, held, prospects, state.running)
+        trial.progress.workload = None
     evicted = {snapshot.admissions[each.admission].workload: each.admission for each in preempted.evicts}
     left_out = admission.leave_out(evicted)
 
@@ -76,8 +78,6 @@ def decide(
     state.dirty_workloads = transient
     state.dirty_queues = set(trial.usage.dirty_queues)
     if left.is_reached():
-        # Preemption has not seen what this turn changed.
-        state.dirty_queues |= admission.dirty_queues
         return plan, _memo(plan, snapshot.now, state)
     until = soonest(
         state.pending.until(),
@@ -85,7 +85,7 @@ def decide(
         preempted.until,
         backfill.until,
         state.until(),
-        state.parked.until(),
+        prospects.until,
     )
     return plan, _memo(plan, until, state)
 

@@ -16,7 +16,6 @@ from admission.engine.pending.classes import ClassAnswer, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
 from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
-from admission.engine.preemption.pruning import ParkedClasses
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -69,8 +68,6 @@ class EngineState:
     class_answers: dict[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     #: Classes that were in line in the last turn.
     tried_classes: list[WorkloadClass] = field(default_factory=list)
-    #: Classes without any prospect of preemption.
-    parked: ParkedClasses = field(default_factory=ParkedClasses)
     #: Workloads to be sorted into classes (again).
     dirty_workloads: set[WorkloadKey] = field(default_factory=set)
     #: Queues with use that the last turn changed.

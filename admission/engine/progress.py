@@ -7,7 +7,7 @@ from queues.workload import WorkloadKey
 
 @dataclass(slots=True)
 class Progress:
-    """Takes no part in a decision. The engine has no clock: whoever looks on measures the time."""
+    """Takes no part in a decision. The engine has no clock: its caller measures the time."""
 
     #: The workload that is being tried, or was last; None: none yet.
     workload: WorkloadKey | None = None

@@ -185,13 +185,12 @@ def behind(queue: QueueName, head: str) -> Reason:
     return _reason(ReasonCode.BEHIND, message, queue=queue, head=head)
 
 
-def takes_turns(queue: QueueName, many: int, tried: int, sets: int) -> Reason:
-    """So many workloads of more pod sets than these wait in a queue that only some are tried at a time."""
+def takes_turns(queue: QueueName) -> Reason:
+    """Trying all that waits in a queue would take too long. No numbers are named: they change every minute."""
     message = (
-        f"{many} workloads of more than {sets} pod sets wait in queue {queue}; {tried} of them are tried at a time,"
-        " others every minute"
+        f"so many different workloads wait in queue {queue} that only some are tried now, others every minute"
     )
-    return _reason(ReasonCode.TAKES_TURNS, message, queue=queue, waiting=many, tried=tried)
+    return _reason(ReasonCode.TAKES_TURNS, message, queue=queue)
 
 
 def would_delay(head: str, at: int | None) -> Reason:

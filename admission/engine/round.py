@@ -16,10 +16,9 @@ from admission.engine.claims import HeldClaims
 from admission.engine.memo import EngineState
 from admission.engine.pending.classes import ClassAnswers, PlacementClass, RefusedClass, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
-from admission.engine.pending.screening import leaf_queues
 from admission.engine.pending.waiting_time import arrival_order
 from admission.engine.placement import gangs
-from admission.engine.placement.need import FEW_SETS, MissingMembers
+from admission.engine.placement.need import MissingMembers
 from admission.engine.plan_limit import PlanLimit
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.snapshot import Snapshot
@@ -27,17 +26,17 @@ from admission.engine.trial import Trial
 from queues.order.line import Line, among_users
 from queues.order.policies import counts_use
 from queues.order.shares import UserShares
+from queues.parts import parts
 from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
-from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
-#: Classes of many pod sets that are tried in one turn of a queue: where room is scattered, each may take a tenth of a
-#: second to find none, and hundreds of them in one queue would hold up all other queues.
-_LARGE_TRIED = 2
+#: Microseconds, roughly, that the classes of one queue may take in one turn to find no place where room is scattered.
+#: Thousands of different ones in one queue would hold up all others.
+_TRIED_TOGETHER = 500_000
 #: Seconds after which others of them are tried.
-_LARGE_EVERY = 60
+_OTHERS_EVERY = 60
 
 #: Refusals that hold for the class only, whatever the nodes have.
 _OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED)
@@ -61,8 +60,8 @@ class AdmissionRound:
     users: UserShares | None = None
     #: Classes that may get another answer than in the last turn.
     dirty_classes: dict[WorkloadClass, None] = field(default_factory=dict)
-    #: Queues with another use than in the last turn, as known when the turn began.
-    dirty_queues: set[QueueName] = field(default_factory=set)
+    #: Classes that are not tried in this turn, because others of their queue take long enough.
+    left_out: dict[WorkloadClass, None] = field(default_factory=dict)
     #: The second at which other classes are tried; None: all are tried now.
     until: int | None = None
 
@@ -91,43 +90,41 @@ class AdmissionRound:
     def screen(self) -> None:
         """Find out which classes could be admitted at all."""
         state, pending = self.state, self.pending
-        dirty_queues = self.dirty_queues = (
-            state.dirty_queues | state.usage.dirty_queues | self.trial.usage.dirty_queues
-        )
+        dirty_queues = state.dirty_queues | state.usage.dirty_queues | self.trial.usage.dirty_queues
         state.usage.dirty_queues.clear()
         state.queue_keys.forget(dirty_queues)
         for tried in state.tried_classes:
             if tried.class_queue.taken:
                 tried.class_queue.taken, tried.answer = 0, None
-                state.parked.wake(tried)
-        for changed in pending.dirty_classes:
-            state.parked.wake(changed)
         for empty in pending.drop_empty_classes():
             state.class_answers.pop(empty, None)
-            state.parked.forget(empty)
         self.dirty_classes = dict.fromkeys(state.tried_classes)
         self.dirty_classes |= pending.dirty_classes
-        self.dirty_classes |= dict.fromkeys(state.screening.update(pending, dirty_queues, self.trial))
+        self.dirty_classes |= dict.fromkeys(state.screening.ask_queues(pending, dirty_queues, self.trial))
+        self._take_turns()
+        self.dirty_classes |= dict.fromkeys(state.screening.ask_nodes(pending, self.trial, self.left_out))
         pending.dirty_classes.clear()
 
     def reserve(self, snapshot: Snapshot) -> Backfill:
         """What the heads must leave free: a place for a gang that starves, and quota."""
-        starving = self.pending.starving
-        ends_known = bool(starving.affecting_reservation or self.state.holders_with_run_time)
-        classes, until = starving.reservation_heads(self.pending.classes, self.now, ends_known=ends_known)
+        pending = self.pending
+        ends_known = bool(pending.affecting_reservation or self.state.holders_with_run_time)
+        classes: Iterable[WorkloadClass] = pending.gangs
+        if ends_known:
+            classes = (each for of_queue in pending.classes.values() for each in of_queue.values())
+        screened_out = self._screened_out if self.left_out else WorkloadClass.screened_out
         heads = [
-            LongestWaiting(each.longest_waiting(), each.request.need, each.screened_out()) for each in classes
+            LongestWaiting(each.longest_waiting(), each.request.need, screened_out(each))
+            for each in classes
+            if each.blocked is None and each.waits
         ]
-        backfill = Backfill.reserving_for(
+        return Backfill.reserving_for(
             snapshot, heads, self.trial, self.state.open_admissions, ends_matter=ends_known
         )
-        backfill.revisit_at(until)
-        return backfill
 
     def try_all(self, backfill: Backfill) -> None:
         """Try head after head, outside of what is reserved, as long as the plan holds more admissions."""
         lined_up, screened_out = self._lined_up()
-        lined_up, left_out = self._in_turns(lined_up)
         users = self.users = self.state.users.copy()
         line = Line(
             self.trial.usage,
@@ -156,8 +153,7 @@ class AdmissionRound:
         for each in lined_up:
             if each.class_queue.taken:
                 each.answer = None
-                self.state.parked.wake(each)
-        self.state.tried_classes = [*lined_up, *left_out]
+        self.state.tried_classes = [*lined_up, *self.left_out]
         self.dirty_classes |= dict.fromkeys(self.state.tried_classes)
 
     def _admit(self, admit: Admit) -> None:
@@ -173,40 +169,49 @@ class AdmissionRound:
                 for each in placement_class.open_classes:
                     if self.pending.is_strict(each.queue):
                         strict[each.queue] = None
-                    else:
+                    elif each not in self.left_out:
                         lined_up.append(each)
         screened_out: list[WorkloadClass] = []
         for queue in strict:
-            classes = self._in_strict_order(queue)
+            classes = self._waiting(queue)
             if classes[0].screened_out() is None:
                 lined_up += classes
                 screened_out += [each for each in classes if each.screened_out() is not None]
         return lined_up, screened_out
 
-    def _in_turns(self, lined_up: Sequence[WorkloadClass]) -> tuple[list[WorkloadClass], list[WorkloadClass]]:
-        """Classes that are tried, and those of many pod sets that are left out now: by queue they take turns."""
-        large: dict[QueueName, list[WorkloadClass]] = {}
-        for each in lined_up:
-            if len(each.placement_class.workload.pod_sets) > FEW_SETS:
-                large.setdefault(each.queue, []).append(each)
-        left_out: dict[WorkloadClass, None] = {}
-        for queue, classes in large.items():
-            many = len(classes)
-            if many > _LARGE_TRIED and not self.pending.is_strict(queue):
-                classes.sort(key=lambda each: each.class_queue.first())
-                first = self.now // _LARGE_EVERY * _LARGE_TRIED % many
-                later = (classes[first:] + classes[:first])[_LARGE_TRIED:]
-                left_out |= dict.fromkeys(later)
-                reason = reasons.takes_turns(queue, many, _LARGE_TRIED, FEW_SETS)
-                self.refusals |= dict.fromkeys(later, reason)
-                self.until = self.now - self.now % _LARGE_EVERY + _LARGE_EVERY
-        return [each for each in lined_up if each not in left_out], list(left_out)
+    def _take_turns(self) -> None:
+        """Leave out those of the classes that a queue could admit that are not tried in this turn."""
+        for queue in self._costly_queues():
+            groups = self._groups(each for each in self._waiting(queue) if each.queue_limit is None)
+            later = [each for group in groups[1:] for each in group]
+            self.left_out |= dict.fromkeys(later)
+            self.refusals |= dict.fromkeys(later, reasons.takes_turns(queue))
 
-    def _in_strict_order(self, queue: QueueName) -> list[WorkloadClass]:
-        """Classes of a strict queue with members that were not admitted, by their heads."""
+    def _costly_queues(self) -> list[QueueName]:
+        """Queues with classes that together could take long; in strict ones only the first is tried."""
+        costs = self.pending.costs.items()
+        return [
+            queue for queue, cost in costs if cost > _TRIED_TOGETHER and not self.pending.is_strict(queue)
+        ]
+
+    def _waiting(self, queue: QueueName) -> list[WorkloadClass]:
+        """Classes of a queue with members that were not admitted, by their heads."""
         classes = self.pending.classes.get(queue, {}).values()
         waiting = [each for each in classes if each.blocked is None and each.waits]
         return sorted(waiting, key=lambda each: each.class_queue.first())
+
+    def _groups(self, classes: Iterable[WorkloadClass]) -> list[list[WorkloadClass]]:
+        """These classes in groups that are tried in turns, the one that is tried now first."""
+        groups = list(parts(classes, _TRIED_TOGETHER, lambda each: each.placement_class.cost))
+        if len(groups) < 2:
+            return groups
+        self.until = self.now - self.now % _OTHERS_EVERY + _OTHERS_EVERY
+        now = self.now // _OTHERS_EVERY % len(groups)
+        return groups[now:] + groups[:now]
+
+    def _screened_out(self, each: WorkloadClass) -> Reason | None:
+        """Why no member of a class could be admitted even alone, as far as it was asked in this turn."""
+        return each.queue_limit if each in self.left_out else each.screened_out()
 
     def leave_out(self, evicted: Mapping[WorkloadKey, AdmissionId]) -> dict[WorkloadKey, Reason]:
         """Give no further seats to workloads of which an admission is evicted in this turn: a gang would be left with
@@ -249,7 +254,7 @@ class AdmissionRound:
             elif each.waits:
                 self._answer_class(each)
         for queue in strict:
-            classes = self._in_strict_order(queue)
+            classes = self._waiting(queue)
             if not classes:
                 continue
             first, *behind = classes
@@ -288,11 +293,25 @@ class AdmissionRound:
         self._answer()
         yield from self.refused_beneficiaries
         # Only now: a beneficiary that gives its claim up makes room for others.
-        parked = self.state.parked
-        dirty = leaf_queues(self.pending, (self.dirty_queues | self.trial.usage.dirty_queues) - {ROOT})
-        parked.wake_grown(dirty, prospects.free, self.now)
-        parked.park(prospects, self.now)
-        for each in self._in_line_order(parked.awake):
+        hopeful = [
+            each
+            for of_queue in self.pending.classes.values()
+            for each in of_queue.values()
+            if each.blocked is None
+            and each.waits
+            and each not in self.left_out
+            and prospects.may_exist_for(each, self.now)
+        ]
+        later: set[WorkloadClass] = set()
+        costly = self._costly_queues()
+        hoping = set(hopeful) if costly else set()
+        for queue in costly:
+            # What was tried is bounded; what its queue has no quota for was not.
+            groups = self._groups(
+                each for each in self._waiting(queue) if each in hoping and each.queue_limit is not None
+            )
+            later.update(each for group in groups[1:] for each in group)
+        for each in self._in_line_order(each for each in hopeful if each not in later):
             yield each.as_refused(self.state.class_answers[each])
 
     def refused_with_seats(self) -> Iterator[tuple[Workload, MissingMembers]]:
@@ -312,11 +331,10 @@ class AdmissionRound:
         refused = {each: None for each in classes if each.blocked is None and each.waits}
         if not refused:
             return []
+        strict = {each.queue for each in refused if self.pending.is_strict(each.queue)}
+        heads = {queue: self._waiting(queue)[0] for queue in strict}
         untried = [
-            each
-            for each in refused
-            if each not in self.refusals
-            and (not self.pending.is_strict(each.queue) or self._in_strict_order(each.queue)[0] is each)
+            each for each in refused if each not in self.refusals and heads.get(each.queue, each) is each
         ]
         return [each for each in self.refusals if each in refused] + self._by_share(untried)
 

@@ -1,4 +1,5 @@
-"""What the cluster says about its ledger: the status of queue root has the id of the one that leads, and its last term.
+"""What the cluster says about its ledger: the status of queue root has the id of the one that leads, its last term and
+a nonce.
 
 Only this module writes it, and always on top of what it has read: of two ledgers that find none, one is recorded.
 """
@@ -58,7 +59,7 @@ class ClusterLedger:
             return True
         meta = root.get("metadata") or {}
         read = {name: meta[name] for name in ("uid", "resourceVersion") if name in meta}
-        ledger = {"id": own.ledger, "term": own.term, "holder": own.holder}
+        ledger = {"id": own.ledger, "term": own.term, "holder": own.holder, "nonce": own.nonce}
         try:
             await self._client.patch(
                 f"{_PATH}/status",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from admission.facts import HyperNodeFact
+from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import EventNote
 from admission.workloads.kinds import object_ref
 from admission.world.hypernodes import problems_of
@@ -35,11 +36,12 @@ def evicted_events(world: World, evicted: Iterable[Evict]) -> Iterator[EventNote
         admission = world.admissions.get(evict.admission)
         ref = None if admission is None else _ref(world, admission.workload)
         if ref is not None:
-            yield EventNote(ref=ref, reason="Evicted", message=evict.message, action="Evict", warning=True)
+            message = told_in(ref.namespace, evict.message)
+            yield EventNote(ref=ref, reason="Evicted", message=message, action="Evict", warning=True)
 
 
 def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> EventNote | None:
-    """The event that says why a workload waits; None: it does not, or is gone."""
+    """The event that says why a workload waits, in the words for its object; None: it does not, or is gone."""
     ref = _ref(world, key)
     if ref is None or reason is None:
         return None

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from admission.facts import JobRevision, PodFact, WorkloadFact
+from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import may_be_seated, may_take
 from admission.workloads.state import WorkloadState
@@ -30,6 +31,8 @@ from queues.workload import AdmissionId, NodeName, PodSet
 
 #: Intent of the order that removes a pod that counts as gone though no kubelet confirmed its end.
 LOST: Final = "lost"
+#: Intent of the order that has a pod end sooner than its grace period says.
+SHORTENED: Final = "shorten"
 
 
 #: Objects in the document of a pod that a policy has gated, and the gates, by JSON pointer.
@@ -92,6 +95,7 @@ def orders_for(
     state: WorkloadState,
     fact: WorkloadFact | None,
     inventory: NodeInventory,
+    timeouts: Timeouts,
     promised: Mapping[str, Promised] = MappingProxyType({}),
 ) -> list[Order]:
     """All that is to be written for one workload now.
@@ -108,6 +112,7 @@ def orders_for(
     holding = support_of(state.key).holding
     if holding is Holding.GATED:
         removals += _evictions(state)
+    removals += _shortened(state, timeouts.eviction_grace, {order.uid for order in removals})
     orders = [order for order in removals if order.uid not in to_recreate]
     if holding is Holding.NO_PODS:
         return orders
@@ -145,6 +150,22 @@ def _evictions(state: WorkloadState) -> list[Order]:
         for pod in (*place.seated.values(), *place.unseated)
         if not pod.deleting
     ]
+
+
+def _shortened(state: WorkloadState, longest: int, others: Set[str]) -> Iterator[Order]:
+    """Pods that were told to end, and may take longer than ``longest`` seconds. ``others``: removed otherwise.
+
+    Whoever deletes a pod first gives it the grace period of its spec, which has no bound. The API server lets a later
+    deletion shorten it, counted from the first one, so each pod is deleted again at most once.
+    """
+    evicted = (place for place in state.seat_maps if place.admission.state is AdmissionState.EVICTING)
+    ending = {
+        pod.uid: pod
+        for pods in (state.leftovers, *((*place.seated.values(), *place.unseated) for place in evicted))
+        for pod in pods
+        if pod.deleting and pod.grace > longest and pod.uid not in others
+    }
+    return (_remove(pod, SHORTENED, grace=longest) for pod in ending.values())
 
 
 def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInventory) -> list[Order]:

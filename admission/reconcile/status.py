@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from admission.engine.reasons import not_enough_pods
 from admission.facts import ADMITTED, NO_CONDITION
+from admission.reconcile.named_workloads import reason_told_in
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
@@ -22,8 +23,9 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
 from queues.text_format import go_duration, rfc3339
 
-#: Condition of the queue root.
+#: Conditions of the queue root.
 DECIDING: Final = "Deciding"
+FREEING: Final = "FreeingSeats"
 #: Conditions of a PodGroup, in Volcano's words.
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -281,13 +283,23 @@ class QueueStatusFacts:
     is_root: bool = False
     #: Of root: why nothing is decided; None: all is well.
     failing: Reason | None = None
+    #: Of root: why seats of Jobs that are gone are not given back; None: all is well.
+    keeping: Reason | None = None
 
 
 def deciding_condition(failing: Reason | None) -> StatusCondition:
     """Condition of root: whether turns are made. True is written only over False."""
     if failing is not None:
-        return _because(DECIDING, "False", failing)
+        # Everybody who may get the queue reads it.
+        return _because(DECIDING, "False", reason_told_in("", failing))
     return StatusCondition(type=DECIDING, status="True", reason=DECIDING, quiet=True)
+
+
+def freeing_condition(keeping: Reason | None) -> StatusCondition:
+    """Condition of root: whether seats of Jobs that are gone are given back. True is written only over False."""
+    if keeping is not None:
+        return _because(FREEING, "False", keeping)
+    return StatusCondition(type=FREEING, status="True", reason=FREEING, quiet=True)
 
 
 def queue_status(queue: QueueStatusFacts) -> StatusWanted:
@@ -313,7 +325,9 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
                 "completed": queue.completed,
             }
         ),
-        conditions=(usable, deciding_condition(queue.failing)) if queue.is_root else (usable,),
+        conditions=(usable, deciding_condition(queue.failing), freeing_condition(queue.keeping))
+        if queue.is_root
+        else (usable,),
         kept=("ledger",) if queue.is_root else (),
     )
 

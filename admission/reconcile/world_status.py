@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from admission.engine.reasons import not_allowed
 from admission.facts import PodPhase
+from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.status import (
     JobStatusFacts,
     QueueStatusFacts,
@@ -30,7 +31,7 @@ from queues.errors import InvalidDocument
 from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import WorkloadKey
+from queues.workload import Workload, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class WorldStatuses:
     problems: Mapping[WorkloadKey, Reason]
     #: What root is to say about turns or terms that fail; None: they do not.
     failing: Callable[[], Reason | None] = lambda: None
+    #: What root is to say about seats that are kept; None: nothing.
+    keeping: Callable[[], Reason | None] = lambda: None
 
     def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
         """Statuses of a workload's object, and of the PodGroup that stands for it; none if it is gone."""
@@ -61,19 +64,37 @@ class WorldStatuses:
                 return
 
     def why_waiting(self, key: WorkloadKey) -> Reason | None:
-        """Why a workload waits or cannot go on; None: it is gone, does neither, or no decision was made yet."""
+        """Why a workload waits or cannot go on, in the words for its object.
+
+        None: it is gone, does neither, or no decision was made yet.
+        """
         state = self.world.states.get(key)
-        if state is None:
-            return None
+        reason = None if state is None else self._why_waiting(state)
+        return None if state is None or reason is None else reason_told_in(state.workload.namespace, reason)
+
+    def _why_waiting(self, state: WorkloadState) -> Reason | None:
+        key = state.key
         if (problem := self._problem(state)) is not None:
             return problem
         reason = self.world.reasons.get(key) if state.needs_seats else None
         if reason is not None and (counted := self._counted_priority(state)):
             reason = replace(reason, message=f"{reason.message}; {counted}")
-        displaced = self.world.displacements.get(key)
-        if reason is None or displaced is None:
+        last = self.world.last_evictions.get(key)
+        if reason is None or last is None:
             return reason
-        return replace(reason, message=displaced.appended_to(reason.message))
+        return replace(reason, message=last.appended_to(reason.message))
+
+    def problems_of(self, namespace: str, name: str) -> Iterator[tuple[Workload, Reason]]:
+        """Workloads of this name that have seats and do not go on, with what is wrong."""
+        held = {
+            each.workload
+            for each in self.world.admissions.values()
+            if each.name == name and each.namespace == namespace
+        }
+        for key in sorted(held):
+            state = self.world.states.get(key)
+            if state is not None and (problem := self._problem(state)) is not None:
+                yield state.workload, problem
 
     def said(self, key: WorkloadKey, reason: Reason) -> bool:
         """Whether the object said when it was seen first that the workload waits for this."""
@@ -91,6 +112,10 @@ class WorldStatuses:
         admitted = any(place.admission.state is AdmissionState.OPEN for place in state.seat_maps)
         known = self.problems.get(state.key) or (state.problem if admitted else None)
         return known or (self._not_allowed(state) if admitted else None)
+
+    def _told_problem(self, state: WorkloadState) -> Reason | None:
+        problem = self._problem(state)
+        return None if problem is None else reason_told_in(state.workload.namespace, problem)
 
     def _not_allowed(self, state: WorkloadState) -> Reason | None:
         """What is told to running work when its namespace may not use the queue (any more); None: it may."""
@@ -148,7 +173,7 @@ class WorldStatuses:
             minimum=state.workload.minimum if fact is None else fact.minimum,
             admitted=admitted,
             reason=self.why_waiting(state.key) if not admitted else None,
-            problem=self._problem(state) if admitted else None,
+            problem=self._told_problem(state) if admitted else None,
             unsupported=fact.unsupported if fact is not None and own_fields else (),
             pending=phases[PodPhase.PENDING],
             running=phases[PodPhase.RUNNING],
@@ -160,8 +185,11 @@ class WorldStatuses:
         )
 
 
-def queue_statuses(world: World, failing: Reason | None = None) -> Iterator[StatusWanted]:
-    """The status of every queue. ``failing``: what root says about turns that fail."""
+def queue_statuses(
+    world: World, failing: Reason | None = None, keeping: Reason | None = None
+) -> Iterator[StatusWanted]:
+    """The status of every queue. ``failing``: what root says about turns that fail; ``keeping``: about seats that are
+    kept though their Jobs are gone."""
     totals, problems = world.queue_totals, world.queue_problems()
     for name, fact in sorted(world.queues.items()):
         yield queue_status(
@@ -176,5 +204,6 @@ def queue_statuses(world: World, failing: Reason | None = None) -> Iterator[Stat
                 completed=totals.workloads[name, Standing.COMPLETED],
                 is_root=name == ROOT,
                 failing=failing if name == ROOT else None,
+                keeping=keeping if name == ROOT else None,
             )
         )

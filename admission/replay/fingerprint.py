@@ -22,6 +22,7 @@ _DECIDING: Final = (
     "queues.admissions",
     "queues.label_selectors",
     "queues.order",
+    "queues.parts",
     "queues.plan",
     "queues.quota",
     "queues.reason_codes",

@@ -5,6 +5,7 @@ Compares the seats of open admissions and the Job's phase with the pods that exi
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from admission.facts import PodFact, PodPhase
@@ -20,6 +21,8 @@ from queues.admissions import Admission, AdmissionState
 from queues.resources import devices_text
 from queues.workload import AdmissionId, NodeName, WorkloadKey
 
+#: Pods that are made before the next ones are looked for: each takes the loop some microseconds in every turn.
+MOST_CREATES: Final = 1000
 #: Reason to delete a pod: its admission is closed, or is evicted.
 _CLOSED: Final = "AdmissionClosed"
 
@@ -58,6 +61,7 @@ class JobWork:
     spec: JobSpec
     #: Of each open admission.
     pod_settings: Mapping[AdmissionId, PodSettings] = field(default_factory=dict)
+    #: At most MOST_CREATES.
     creates: tuple[PodWanted, ...] = ()
     deletes: tuple[PodUnwanted, ...] = ()
     #: Objects that must exist before the pods are created, in this order.
@@ -83,7 +87,7 @@ def work_for(
         return JobWork(key=key, spec=spec)
     open_ = [admission for admission in view.admissions if admission.state is AdmissionState.OPEN]
     deletes = tuple(_deletes(view, state))
-    creates = _missing(view, open_) if state.wants_pods() else ()
+    creates = tuple(islice(_missing(view, open_), MOST_CREATES)) if state.wants_pods() else ()
     return JobWork(
         key=key,
         spec=spec,
@@ -109,7 +113,7 @@ def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
     )
 
 
-def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted, ...]:
+def _missing(view: JobView, admissions: Iterable[Admission]) -> Iterator[PodWanted]:
     """Pods for seats that are held and empty, and that have what the pods would ask.
 
     A pod's name is free only when the last pod of that name is gone. A pod without Muster's annotation that no
@@ -119,7 +123,7 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted,
     spec = view.spec
     adopted = {uid for admission in view.admissions for uid in admission.adopted or ()}
     taken = {pod.name for pod in view.pods if pod.admission is not None or pod.uid in adopted}
-    wanted: list[PodWanted] = []
+    tasks = {task.name: task for task in spec.tasks}
     for admission in admissions:
         over = admission.ended | view.ended.get(admission.id, frozenset())
         over |= view.outgrown.get(admission.id, frozenset())
@@ -127,22 +131,19 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted,
             if index in over:
                 continue
             name = spec.pod_name(seat.pod_set, seat.ordinal)
-            task = spec.task(seat.pod_set)
+            task = tasks.get(seat.pod_set)
             ended = (seat.pod_set, seat.ordinal) in view.outcomes
             if task is None or seat.ordinal >= task.replicas or name in taken or ended:
                 continue
             taken.add(name)
-            wanted.append(
-                PodWanted(
-                    task=seat.pod_set,
-                    index=seat.ordinal,
-                    node=seat.node,
-                    admission=admission.id,
-                    seat=index,
-                    devices=devices_text(seat.takes),
-                )
+            yield PodWanted(
+                task=seat.pod_set,
+                index=seat.ordinal,
+                node=seat.node,
+                admission=admission.id,
+                seat=index,
+                devices=devices_text(seat.takes),
             )
-    return tuple(wanted)
 
 
 def _deletes(view: JobView, state: JobState) -> Iterator[PodUnwanted]:

@@ -32,8 +32,8 @@ from queues.workload import WorkloadKind
 
 #: Seconds for one answer.
 _ANSWER_SECONDS: Final = 15.0
-#: Who asks without a pause is told so only after a while.
-_LIMITS: Final = RequestLimits(patience=5.0, held_back=5.0)
+#: Clients that ask without a pause are told so only after a while.
+_LIMITS: Final = RequestLimits(patience=5.0, held_back=10.0)
 #: Seconds for which an answer is given again to the same user, and how many are kept.
 _KEPT_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 512

@@ -218,7 +218,7 @@ class ChangeBody(Body, frozen=True, kw_only=True):
 
 
 class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
-    """``GET …/workloads/{name}/outlook``: what would let a workload in. From the leader."""
+    """``GET …/workloads/{name}/outlook``: what would let a workload in, or keeps it from going on. From the leader."""
 
     #: The time of the leader's last decision, from which this was computed.
     now: str
@@ -229,8 +229,10 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     ahead: tuple[str, ...]
     #: What it waits behind, as a sentence; "" = nothing.
     behind: str
-    #: The smallest first; each was tried on a copy of the engine's input. Empty: no known change does.
+    #: The smallest first; each was tried on a copy of the engine's input. Empty: no known change does, or it is in.
     changes: tuple[ChangeBody, ...]
+    #: What is wrong with it though it has seats; null: nothing is known to be, or it has none.
+    problem: ReasonBody | None = None
 
 
 class ProblemBody(Body, frozen=True, kw_only=True):

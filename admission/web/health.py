@@ -5,8 +5,10 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
 from aiohttp import web
@@ -18,6 +20,10 @@ from admission.web.reader import Check
 _log = logging.getLogger(__name__)
 
 _CHECK_SECONDS: Final = 2.0
+#: Connections at a time: kubelet and Prometheus need a handful. The answers are made on the leader's own loop.
+MOST_CONNECTIONS: Final = 64
+#: Seconds for which the text of the metrics is given again: with many queues it takes long to write.
+_TEXT_KEPT: Final = 1.0
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _PATHS: Final = "/livez, /readyz, /metrics"
 
@@ -58,6 +64,24 @@ class HealthApi:
             hint = "Ask for /metrics on readListen with the token of a service account that may get it."
             return problem(403, "Metrics are not open here (metricsAccess).", hint=hint)
         return web.Response(body=self.metrics(), headers={"Content-Type": METRICS_TYPE})
+
+
+class KeptText:
+    """The text of the metrics, written anew at most once a second, however often it is asked for."""
+
+    def __init__(self, write: Callable[[], bytes], now: Callable[[], float] = monotonic) -> None:
+        """``now``: seconds of a clock that never goes back."""
+        self._write = write
+        self._now = now
+        self._text = b""
+        self._until = -math.inf
+
+    def __call__(self) -> bytes:
+        """The text, a second old at most."""
+        if self._now() >= self._until:
+            self._text = self._write()
+            self._until = self._now() + _TEXT_KEPT
+        return self._text
 
 
 async def _checked_all(checks: Mapping[str, Check]) -> web.Response:

@@ -111,22 +111,29 @@ def _http_problem(request: web.Request, error: web.HTTPException, paths: str) ->
 
 @asynccontextmanager
 async def serving(
-    application: web.Application, listen: Address | Path, *, tls: ssl.SSLContext | None = None
+    application: web.Application,
+    listen: Address | Path,
+    *,
+    tls: ssl.SSLContext | None = None,
+    most: int | None = None,
 ) -> AsyncIterator[int]:
     """Serves inside the block, at an address or a Unix socket; gives the port (asked 0: a free one).
 
-    Raises OSError if the port stays taken.
+    ``most``: connections to an address at a time; one more closes the oldest. Raises OSError if the port stays taken.
     """
     runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
+    listening: asyncio.Server | None = None
     try:
         if isinstance(listen, Path):
             await web.UnixSite(runner, listen).start()
             yield 0
         else:
-            await _start(runner, listen, tls)
-            yield runner.addresses[0][1]
+            listening = await _listening(runner, listen, tls, most)
+            yield listening.sockets[0].getsockname()[1]
     finally:
+        if listening is not None:
+            listening.close()
         connections = list(runner.server.connections) if runner.server is not None and tls else []
         transports = [connection.transport for connection in connections]
         await runner.cleanup()
@@ -136,14 +143,26 @@ async def serving(
                 transport.abort()
 
 
-async def _start(runner: web.AppRunner, listen: Address, tls: ssl.SSLContext | None) -> None:
+async def _listening(
+    runner: web.AppRunner, listen: Address, tls: ssl.SSLContext | None, most: int | None
+) -> asyncio.Server:
+    loop, server = asyncio.get_running_loop(), runner.server
+    assert server is not None, "the runner is set up"
+    protocol = server if most is None else lambda: _newest(server, most)
     for attempt in range(1, _PORT_ATTEMPTS + 1):
-        site = web.TCPSite(runner, listen.host, listen.port, ssl_context=tls)
         try:
-            await site.start()
-            return
+            return await loop.create_server(protocol, listen.host, listen.port, ssl=tls)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or attempt == _PORT_ATTEMPTS:
                 raise
-            await site.stop()
         await asyncio.sleep(_PORT_PAUSE)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _newest(server: web.Server, most: int) -> web.RequestHandler:
+    """The next connection, for which the oldest makes room: idle ones keep no probe of the kubelet out."""
+    connections = server.connections
+    for oldest in connections[: max(0, len(connections) - most + 1)]:
+        if oldest.transport is not None:
+            oldest.transport.abort()
+    return server()

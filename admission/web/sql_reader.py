@@ -16,7 +16,7 @@ from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
-from queues.admissions import Admission, LastPreemption, Seat
+from queues.admissions import Admission, LastEviction, Seat
 from queues.quota.decayed_usage import half_lives
 from queues.quota.tree import QueueTree
 from queues.resources import total
@@ -220,20 +220,20 @@ def _waiting(line: views.PendingLine, position: int | None) -> bodies.WaitingBod
         pods=line.pods,
         minimum=line.minimum,
         asks=quantities(line.asks),
-        reason=_reason(line.reason, line.displaced),
+        reason=_reason(line.reason, line.last_eviction),
     )
 
 
-def _reason(stored: views.StoredReason | None, displaced: LastPreemption | None) -> bodies.ReasonBody | None:
+def _reason(stored: views.StoredReason | None, last: LastEviction | None) -> bodies.ReasonBody | None:
     if stored is None:
         return None
     facts = facts_with_quantities(stored.facts)
-    if displaced is not None:
-        evicted = {"at": rfc3339(displaced.at), "code": displaced.code, "for": displaced.by}
-        facts = {**facts, "evicted": evicted}
+    if last is not None:
+        why = {"for": last.by} if last.by else {"refusal": last.refusal}
+        facts = {**facts, "evicted": {"at": rfc3339(last.at), "code": last.code, **why}}
     return bodies.ReasonBody(
         code=stored.code,
-        message=stored.message if displaced is None else displaced.appended_to(stored.message),
+        message=stored.message if last is None else last.appended_to(stored.message),
         facts=facts,
         since=rfc3339(stored.since) if stored.since else None,
     )

@@ -9,6 +9,7 @@ Their queue is never charged: anybody may write a queue's name on a pod that run
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from admission.engine.snapshot import Unbooked, UnbookedPod
 from admission.facts import PodFact, WorkloadFact
@@ -18,10 +19,13 @@ from admission.workloads.pod_sets import FreeOrdinals
 from admission.workloads.rollback import outgrowing_pods
 from admission.workloads.seats import SeatMap, is_live, taken_places
 from queues.admissions import AdmissionState
-from queues.api.names import ADOPT
+from queues.api.names import ADOPT, ADOPT_UNTIL
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
 from queues.workload import UNUSABLE_QUEUE, Obstacle
+
+#: Seconds. A migration mode whose end is further away does not count: nobody would remember to end it.
+LONGEST_ADOPTION: Final = 90 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,15 @@ def pods_without_seat(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], now:
 def _may_be_adopted(pod: PodFact, inputs: WorkloadInputs, now: int) -> bool:
     if any(pod.admission == each.id or pod.uid in (each.adopted or ()) for each in inputs.admissions):
         return True  # in the books already, with less than it takes
+    if pod.uid in inputs.queues_before:
+        return True
     queue = inputs.fact.queue if inputs.fact is not None else pod.queue
     if queue == UNUSABLE_QUEUE:
         return False
     # A pod names an admission only if Muster released it: see ``admission.decode.pods``.
-    return inputs.may_use_queue and (pod.admission is not None or now < pod.adopt_until)
+    return inputs.may_use_queue and (
+        pod.admission is not None or now < pod.adopt_until <= now + LONGEST_ADOPTION
+    )
 
 
 def foreign_obstacle(pod: PodFact, inputs: WorkloadInputs, now: int) -> Obstacle:
@@ -80,6 +88,11 @@ def foreign_obstacle(pod: PodFact, inputs: WorkloadInputs, now: int) -> Obstacle
     why = f"pod {pod.name} runs without an admission; it counts on its node and is not charged to the queue"
     if not inputs.may_use_queue:
         hint = f"namespace {pod.namespace} may not use the queue"
+    elif pod.adopt_until > now + LONGEST_ADOPTION:
+        hint = (
+            f"{ADOPT_UNTIL} of namespace {pod.namespace} is {rfc3339(pod.adopt_until)}, expected a time in the "
+            f"next {LONGEST_ADOPTION // 86_400} days"
+        )
     elif 0 < pod.adopt_until <= now:
         hint = f"{ADOPT} of namespace {pod.namespace} ended at {rfc3339(pod.adopt_until)}"
     else:
@@ -94,7 +107,10 @@ def unbooked_of(
     if not found:
         return None
     fact, first = inputs.fact, found[0]
-    queue = (fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE
+    before = inputs.queues_before.get(first.uid)
+    # Those of other queues follow in the next turn.
+    found = [pod for pod in found if inputs.queues_before.get(pod.uid) == before]
+    queue = before or (fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE
     support = support_of(inputs.key)
     if support.is_by_ordinal(fact):
         taken = taken_places(seat_maps)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,8 @@ class Timeouts:
     #: A pod that is being deleted on a node that is not ready counts as gone so long after both its grace period is
     #: over and the node is not ready; 0: never.
     dead_node: int = 360
+    #: Longest grace period of a pod that is evicted.
+    eviction_grace: int = 600
     #: Pods that have been ready together for so long are ready.
     ready_for: int = 30
 
@@ -65,6 +67,18 @@ class HeldBack(NamedTuple):
     #: Of the workload; one with another generation is not held back.
     generation: str
     obstacle: Obstacle
+
+
+class MissingSince(NamedTuple):
+    """Since when (seconds) an admission lacks pods that it had; 0: it does not."""
+
+    #: A seat has no pod.
+    seat: int = 0
+    #: It has fewer pods than it needs to go on.
+    needed: int = 0
+
+
+NOT_MISSING: Final = MissingSince()
 
 
 class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +112,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     suspended_before: int = 0
     #: ``WorkloadState.pods_seen`` as it was; False: it was not so in this term.
     pods_seen: bool = False
+    #: ``WorkloadState.missing_since`` as it was; empty: nothing was missing in this term.
+    missing_since: Mapping[AdmissionId, MissingSince] = {}
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.
@@ -114,6 +130,9 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Reason | None = None
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
+    #: Queues by pod (uid): of pods that were let go for an admission of another workload that the ledger knows. They
+    #: stay charged to it, whatever they, or the object that they belong to now, may name.
+    queues_before: Mapping[str, QueueName] = {}
     #: What the API server makes of its templates.
     templates: TemplateShapes = NOTHING_ASKED
     #: What its pods asked beyond that when they came up, by pod set: something adds to them.

@@ -16,7 +16,8 @@ from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 
 def leftover_pods(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> tuple[PodFact, ...]:
-    """Live pods of closed admissions, and pods that came for a seat that another pod has.
+    """Live pods of closed admissions, pods that came for a seat that another pod has, and pods whose Job or PodGroup
+    was gone before they were bound.
 
     Annotations of an adopted pod may be from another ledger, so it is no leftover while it has a seat.
     """
@@ -30,8 +31,21 @@ def leftover_pods(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> tuple
     return tuple(
         pod
         for pod in inputs.pods
-        if is_live(pod) and pod.uid not in seated and (pod.admission in inputs.closed or pod.uid in late)
+        if is_live(pod)
+        and pod.uid not in seated
+        and (pod.admission in inputs.closed or pod.uid in late or _is_left_alone(pod, inputs))
     )
+
+
+def _is_left_alone(pod: PodFact, inputs: WorkloadInputs) -> bool:
+    """Whether a pod that is not bound was let go for a Job or PodGroup that is gone, and belongs to another one now, or
+    is a workload of its own.
+
+    Its seat is kept for as long as it is there (``AdmissionIndex.with_left``). Once it is bound it is adopted.
+    """
+    if pod.admission is None or pod.gated or pod.node is not None:
+        return False
+    return pod.uid in inputs.queues_before or (support_of(inputs.key).is_pod and pod.group is not None)
 
 
 def outgrowing_pods(place: SeatMap) -> tuple[PodFact, ...]:

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.fields import defect
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts import PodFact
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
 from admission.workloads.ended_seats import seats_over, successors_of
-from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
+from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.job_syncs import NO_SYNCS, syncs_of
 from admission.workloads.lost_pods import lost_pods
 from admission.workloads.pod_sets import as_made, elsewhere, enlarged
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
+from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
 from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
     is_refused,
@@ -38,7 +38,6 @@ from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import only_has_an_obstacle, wanted, workload_of
 from queues.admissions import AdmissionState
 from queues.plan import Reason
-from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, Obstacle, Workload, WorkloadKey
 
@@ -90,14 +89,16 @@ class WorkloadState:
     awaits_timeout: bool = False
     #: The second from which on the state differs although no input changes; None: it is not known to.
     look_at: int | None = None
-    #: Since when (seconds) a Job that leaves its seats is being deleted, or is suspended and has no pod, while its
-    #: controller may still make some; 0: that is not so. Input for the next state.
+    #: Since when (seconds) a Job that leaves seats is being deleted, is suspended and has no pod, or is smaller, while
+    #: its controller may still make some; 0: that is not so. Input for the next state.
     stopping_since: int = 0
     #: A Job lacks no pod that could run at once, or lacked none when it began to leave its seats. Input for the next
     #: state.
     pods_seen: bool = False
     #: It is a Job that gives up seats, and its controller makes no pods for them any more. Some may not be seen yet.
     is_stopped: bool = False
+    #: Since when its admissions lack pods that they had; empty: they lack none. Input for the next state.
+    missing_since: Mapping[AdmissionId, MissingSince] = field(default_factory=lambda: _NOTHING)
     #: Another policy of its queue may make the state another one.
     follows_policy: bool = False
 
@@ -145,7 +146,7 @@ def _held_state(
     extra = PodsWithoutSeat() if over else pods_without_seat(inputs, seat_maps, now)
     unbooked = unbooked_of(inputs, seat_maps, extra.adoptable)
     expected = partial(successors_of, inputs.fact, support, inputs.pods, pod_sets, over=over)
-    successors = expected(seat_maps)
+    successors = expected(seat_maps) if seat_maps else None
     open_ = [place for place in seat_maps if place.admission.state is AdmissionState.OPEN]
     misplaced = tuple(
         pod
@@ -187,6 +188,7 @@ def _held_state(
     strays = leftover_pods(inputs, seat_maps)
     kept_open = [place for place in left if place.admission.state is AdmissionState.OPEN]
     readiness = GangReadiness() if over else gang_readiness(inputs, kept_open, now, timeouts)
+    missing = MissingPods() if over else missing_pods(inputs, kept_open, now, timeouts)
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
     held = sum(
         len(place.admission.holding())
@@ -210,10 +212,10 @@ def _held_state(
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable={**readiness.late, **rollbacks} or _NOTHING,
+        evictable={**missing.late, **readiness.late, **rollbacks} or _NOTHING,
         outgrown=changes.outgrown or _NOTHING,
         larger=changes.larger() or _NOTHING,
-        problem=changes.reason() or lost.reason or readiness.problem,
+        problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
         unschedulable=misplaced,
         refusing_nodes=refusing or _NO_NODES,
         leftovers=strays,
@@ -225,9 +227,10 @@ def _held_state(
         awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
         stopping_since=syncs.since,
         pods_seen=syncs.pods_seen,
-        look_at=_next_look(now, readiness.look_at, untried, syncs.until),
+        look_at=_next_look(now, readiness.look_at, missing.look_at, untried, syncs.until),
         is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
-        follows_policy=follows_policy(inputs, seat_maps),
+        missing_since=missing.since,
+        follows_policy=bool(missing.since) or follows_policy(inputs, seat_maps),
     )
 
 
@@ -276,9 +279,9 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
     )
 
 
-def underivable_state(inputs: WorkloadInputs, error: Exception) -> WorkloadState | None:
-    """The state of a workload for which ``derive_state`` failed: it waits with the defect as its reason, and keeps its
-    seats. None: nothing of it is left."""
+def state_beside(inputs: WorkloadInputs, obstacle: Obstacle) -> WorkloadState | None:
+    """The state of a workload that Muster fails on: it waits with the defect as its reason, and keeps its seats. None:
+    nothing of it is left."""
     fact, pod = inputs.fact, next(iter(inputs.pods), None)
     last = inputs.admissions[-1] if inputs.admissions else None
     named = fact or pod or last
@@ -292,7 +295,7 @@ def underivable_state(inputs: WorkloadInputs, error: Exception) -> WorkloadState
         arrival=inputs.arrival or 0,
         minimum=0,
         pod_sets=(),
-        obstacle=Obstacle(ReasonCode.DEFECT, defect(error)),
+        obstacle=obstacle,
     )
     return WorkloadState(key=inputs.key, workload=workload, needs_seats=True, is_over=False)
 

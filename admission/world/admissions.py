@@ -6,18 +6,32 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from admission.facts import PodFact
-from admission.workloads.seats import beyond
-from queues.admissions import Admission, AdmissionState, Seat
+from admission.workloads.inputs import SeatIndices
+from admission.workloads.seats import beyond, is_live
+from queues.admissions import Admission, AdmissionState, ClosedAdmission, Seat
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 #: Admissions with no more seats are searched anew for each pod: most have one.
 _FEW: Final = 4
-#: Members under one key that are looked through one by one.
-_FEW_MEMBERS: Final = 4
+#: Members under one key that are looked through one by one: a set of five takes as much memory as a tuple of ninety.
+_FEW_MEMBERS: Final = 16
 
 Key = TypeVar("Key")
 Member = TypeVar("Member")
+
+
+def replaced(rows: dict[Key, Member], key: Key, row: Member | None) -> Member | None:
+    """Put a row in the place of the one under a key, which is returned; None: there is none any more, or was none.
+
+    A dict from which a row is taken for each one that is put in grows to three times its rows.
+    """
+    before = rows.get(key)
+    if row is not None:
+        rows[key] = row
+    elif before is not None:
+        del rows[key]
+    return before
 
 
 class KeyIndex(Generic[Key, Member]):
@@ -85,14 +99,17 @@ class SeatPlaces:
         )
 
 
+ClosedAdmissions = Mapping[AdmissionId, ClosedAdmission]
+
+
 class AdmissionIndex:
     """Part of the world: the admissions that hold seats."""
 
     def __init__(self) -> None:
         #: Admissions that are not closed.
         self.admissions: dict[AdmissionId, Admission] = {}
-        #: Admissions that the ledger has closed, with their workload, as long as that is there.
-        self.closed: dict[AdmissionId, WorkloadKey] = {}
+        #: Admissions that the ledger has closed, as long as their workload is there, or a pod that it has left alone.
+        self.closed: dict[AdmissionId, ClosedAdmission] = {}
         #: Admissions named on live pods of which the ledger has to say whether it closed them.
         self.unknown: set[AdmissionId] = set()
         #: Admissions that the ledger does not know and live pods name: the pods come from another ledger.
@@ -100,6 +117,9 @@ class AdmissionIndex:
         self._of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
         self._closed_of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
         self._on_node: KeyIndex[NodeName, AdmissionId] = KeyIndex()
+        #: Pods that were let go for an admission of another workload than the one that they belong to now.
+        self._left_alone: dict[str, AdmissionId] = {}
+        self._names: KeyIndex[AdmissionId, str] = KeyIndex()
         #: Pod uid → the open admission that adopted it.
         self._adopted_by: dict[str, AdmissionId] = {}
         #: Of admissions with many seats.
@@ -117,7 +137,7 @@ class AdmissionIndex:
                 # A pod that outgrew its seat is adopted a second time, by a later admission.
                 if self._adopted_by.get(uid) == admission.id:
                     del self._adopted_by[uid]
-            self._put_closed(admission.id, admission.workload)
+            self._put_closed(admission.id, ClosedAdmission(admission.workload, admission.queue))
         else:
             self.admissions[admission.id] = admission
             self._of.add(admission.workload, admission.id)
@@ -127,21 +147,25 @@ class AdmissionIndex:
                 self._on_node.add(seat.node, admission.id)
         return before
 
-    def _put_closed(self, id_: AdmissionId, key: WorkloadKey) -> None:
-        self.closed[id_] = key
-        self._closed_of.add(key, id_)
+    def _put_closed(self, id_: AdmissionId, closed: ClosedAdmission) -> None:
+        self.closed[id_] = closed
+        self._closed_of.add(closed.workload, id_)
 
     def note_unknown(self, admission: AdmissionId) -> None:
         """A live pod names this admission. It may be closed long ago: a deposed leader released the pod."""
         if not (admission in self.admissions or admission in self.closed or admission in self._foreign):
             self.unknown.add(admission)
 
-    def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
-        """What the ledger says about ``unknown`` admissions: closed, of these workloads. The rest are not in it."""
+    def learn_closed(self, asked: Iterable[AdmissionId], closed: ClosedAdmissions) -> set[WorkloadKey]:
+        """What the ledger says about ``unknown`` admissions: these are closed, the rest are not in it.
+
+        Returns their workloads.
+        """
         self.unknown.difference_update(asked)
         self._foreign.update(set(asked) - closed.keys())
-        for id_, key in closed.items():
-            self._put_closed(id_, key)
+        for id_, each in closed.items():
+            self._put_closed(id_, each)
+        return {each.workload for each in closed.values()}
 
     def forget_foreign(self, admission: AdmissionId) -> None:
         """A pod that named this admission is gone. If another one names it, the ledger is asked once more."""
@@ -149,9 +173,52 @@ class AdmissionIndex:
         self.unknown.discard(admission)
 
     def forget(self, key: WorkloadKey) -> None:
-        """The workload is gone: its closed admissions no longer matter."""
+        """The workload is gone: its closed admissions matter only for pods that it has left alone."""
         for id_ in self._closed_of.pop(key):
-            self.closed.pop(id_, None)
+            if id_ not in self._names:
+                self.closed.pop(id_, None)
+
+    def note_owner(self, uid: str, pod: PodFact | None, owner: WorkloadKey | None) -> None:
+        """A pod belongs to this workload now; None: it is gone, or other people's."""
+        left = None
+        if pod is not None and pod.admission is not None and owner is not None:
+            left = None if self.workload_named(pod) == owner else pod.admission
+        before = self._left_alone.get(uid)
+        if left == before:
+            return
+        if before is not None:
+            del self._left_alone[uid]
+            self._names.discard(before, uid)
+            closed = self.closed.get(before)
+            if closed is not None and before not in self._names and closed.workload not in self._closed_of:
+                del self.closed[before]
+        if left is not None:
+            self._left_alone[uid] = left
+            self._names.add(left, uid)
+
+    def left_by(self, uid: str) -> Collection[WorkloadKey]:
+        """The workload that has an open admission for which this pod of another one was let go; none: empty."""
+        admission = self.admissions.get(self._left_alone.get(uid, AdmissionId(0)))
+        return () if admission is None else (admission.workload,)
+
+    def with_left(self, key: WorkloadKey, awaited: SeatIndices, pods: Mapping[str, PodFact]) -> SeatIndices:
+        """``awaited``, and the seats of a workload with pods that belong to another one by now and are not bound yet.
+
+        Bound, they count on their node; until then whoever got such a seat would come up beside them.
+        """
+        left = [id_ for id_ in self._of.of(key) if id_ in self._names]
+        return awaited if not left else {**awaited, **{id_: self._left(id_, awaited, pods) for id_ in left}}
+
+    def _left(self, id_: AdmissionId, awaited: SeatIndices, pods: Mapping[str, PodFact]) -> frozenset[int]:
+        admission, found = self.admissions[id_], set(awaited.get(id_, ()))
+        for pod in (pods[uid] for uid in self._names.of(id_)):
+            if not is_live(pod) or pod.gated or pod.node is not None or pod.namespace != admission.namespace:
+                continue
+            if pod.seat is None:
+                return frozenset(range(len(admission.seats)))
+            if (index := self._places_of(admission).by_seat.get(pod.seat)) is not None:
+                found.add(index)
+        return frozenset(found)
 
     def of(self, key: WorkloadKey) -> list[Admission]:
         """Admissions of a workload that are not closed, oldest first."""
@@ -159,10 +226,30 @@ class AdmissionIndex:
             return []
         return [self.admissions[id_] for id_ in sorted(self._of.of(key))]
 
+    def seat_count(self, key: WorkloadKey) -> int:
+        """Number of seats in these, also those that were given back."""
+        return sum(len(self.admissions[id_].seats) for id_ in self._of.of(key))
+
     def closed_on(self, key: WorkloadKey, pods: Iterable[PodFact]) -> frozenset[AdmissionId]:
         """Closed admissions of a workload that pods name."""
         named = [pod.admission for pod in pods if pod.admission is not None]
-        return frozenset(id_ for id_ in named if self.closed.get(id_) == key) if named else frozenset()
+        if not named:
+            return frozenset()
+        return frozenset(id_ for id_ in named if id_ in self.closed and self.closed[id_].workload == key)
+
+    def queues_before(self, key: WorkloadKey, pods: Iterable[PodFact]) -> dict[str, QueueName]:
+        """Of pods (uid) that were let go for an admission of another workload: the queue of that admission.
+
+        Their Job or PodGroup is gone, or another one is theirs now. Admissions that are not known are left out.
+        """
+        found: dict[str, QueueName] = {}
+        for pod in pods:
+            if pod.admission is None:
+                continue
+            known = self.admissions.get(pod.admission) or self.closed.get(pod.admission)
+            if known is not None and known.workload != key:
+                found[pod.uid] = known.queue
+        return found
 
     def holds(self, key: WorkloadKey) -> bool:
         """Whether a workload has an admission that is not closed."""
@@ -189,7 +276,8 @@ class AdmissionIndex:
         admission = self.admission_of(pod)
         if admission is not None:
             return admission.workload
-        return None if pod.admission is None else self.closed.get(pod.admission)
+        closed = None if pod.admission is None else self.closed.get(pod.admission)
+        return None if closed is None else closed.workload
 
     def covers(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
         """Whether all of the pod's use is covered by a seat of an open admission of this workload."""

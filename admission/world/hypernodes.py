@@ -147,7 +147,7 @@ def problems_of(hypernodes: Iterable[HyperNodeFact]) -> dict[str, str]:
         if fact.problems:
             some, more = "; ".join(fact.problems[:_TOLD]), len(fact.problems) - _TOLD
             rest = f"; and {more} more" if more > 0 else ""
-            told.append(f"Members that contain nobody until they are put right: {some}{rest}.")
+            told.append(f"Members that contain no node until they are put right: {some}{rest}.")
         if fact.tier not in used:
             told.append(f"Its tier {fact.tier} makes no level: only the {MOST_TIERS} lowest tiers do.")
         if fact.name in around:

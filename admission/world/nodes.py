@@ -3,7 +3,7 @@
 Kept up to date object by object, so that a frozen ``NodeTable`` costs what changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from admission.engine.nodes.demand import Demand
@@ -11,7 +11,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.facts import Change, FactKind, FlavorFact, HyperNodeFact, NodeFact, PodFact, TopologyFact
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
-from queues.resources import MOST, NOTHING, Resources
+from queues.resources import MOST, NOTHING, Resources, total
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
 
 Place = tuple[NodeName, tuple[HostPort, ...]]
@@ -149,6 +149,8 @@ class NodeInventory:
 
         Any pod can name resources that no node has.
         """
+        if amounts is NOTHING:
+            return amounts
         fact = self.nodes.get(node)
         if fact is None or amounts.keys() <= fact.allocatable.keys():
             return amounts
@@ -156,15 +158,15 @@ class NodeInventory:
 
     def hold(self, seats: Iterable[Seat]) -> None:
         """These seats are taken."""
-        for seat in seats:
-            self._seats[seat.node] = self._seats.get(seat.node, NOTHING) + seat.takes
-            self._change(seat.node, seat.takes)
+        for node, takes in _takes_by_node(seats):
+            self._seats[node] = self._seats.get(node, NOTHING) + takes
+            self._change(node, takes)
 
     def give_back(self, seats: Iterable[Seat]) -> None:
         """These seats are free again."""
-        for seat in seats:
-            self._seats[seat.node] = self._seats.get(seat.node, NOTHING) - seat.takes
-            self._change(seat.node, NOTHING - seat.takes)
+        for node, takes in _takes_by_node(seats):
+            self._seats[node] = self._seats.get(node, NOTHING) - takes
+            self._change(node, NOTHING - takes)
 
     def _change(self, node: NodeName, delta: Resources) -> None:
         if self._table is not None:
@@ -219,6 +221,11 @@ class NodeInventory:
         )
         return gone | taken, taken
 
+    @property
+    def must_be_built(self) -> bool:
+        """Whether the next ``table`` visits all nodes, because of one that changed: a tenth of a second for 10,000."""
+        return self._table is None
+
     def table(self) -> NodeTable:
         """The nodes as the engine sees them."""
         if self._table is None:
@@ -237,7 +244,8 @@ class NodeInventory:
             used = self._offered(name, self._foreign.get(name, NOTHING))
             if name in self._beyond:
                 used = Resources({resource: min(used[resource], MOST) for resource in used})
-            used += self._seats.get(name, NOTHING)
+            if (seats := self._seats.get(name)) is not None:
+                used += seats
             why_not = "not ready" if not fact.ready else "unschedulable" if fact.unschedulable else ""
             yield Node(
                 name=name,
@@ -252,6 +260,15 @@ class NodeInventory:
 
     def _levels(self) -> list[tuple[str, ...]]:
         return [fact.levels for _, fact in sorted(self.topologies.items())]
+
+
+def _takes_by_node(seats: Iterable[Seat]) -> Iterator[tuple[NodeName, Resources]]:
+    """What seats take together of each node: there may be thousands, most of them beside others."""
+    by_node: dict[NodeName, list[Resources]] = {}
+    for seat in seats:
+        by_node.setdefault(seat.node, []).append(seat.takes)
+    for node, takes in by_node.items():
+        yield node, total(takes) if len(takes) > 1 else takes[0]
 
 
 def _flavor(labels: Mapping[str, str], flavors: Sequence[FlavorFact]) -> FlavorName:

@@ -52,7 +52,7 @@ class UsageHistory:
         """A plan of that second opened or changed admissions; ``known`` are they as they were before."""
         for admission in changed if self._recorder.half_lives else ():
             before = known.get(admission.id)
-            amounts = charges(admission.holding())
+            amounts = dict(charges(admission.holding()))
             for account, units in charges(before.holding() if before else ()).items():
                 amounts[account] = amounts.get(account, 0) - units
             self._recorder.post(admission.queue, admission.user, amounts, at)

@@ -1,10 +1,15 @@
 """Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
 
+from typing import Final
+
 from admission.facts import PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, StatusForm, support_of
 from admission.workloads.seats import is_live
-from admission.world.admissions import AdmissionIndex, KeyIndex
+from admission.world.admissions import AdmissionIndex, KeyIndex, replaced
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
+
+#: So many pods and seats of a workload take as long as the workload itself.
+PODS_OF_ONE: Final = 10
 
 #: Namespace and name.
 Place = tuple[str, str]
@@ -28,36 +33,40 @@ class PodIndex:
 
     def put_pod(self, uid: str, fact: PodFact | None) -> None:
         """A pod appeared, changed or went away. It is to be settled then."""
-        before = self.pods.pop(uid, None)
+        before = replaced(self.pods, uid, fact)
         if before is not None and before.group:
             self._of_group.discard((before.namespace, before.group), uid)
         if before is not None and before.owner is not None:
             self._controlled.discard(before.owner, uid)
         if fact is None:
             return
-        self.pods[uid] = fact
         if fact.group:
             self._of_group.add((fact.namespace, fact.group), uid)
         if fact.owner is not None:
             self._controlled.add(fact.owner, uid)
 
     def put_workload(self, key: WorkloadKey, fact: WorkloadFact | None) -> set[str]:
-        """An object appeared, changed or went away. Returns the pods to be settled anew."""
-        before = self.facts.pop(key, None)
-        if fact is not None:
-            self.facts[key] = fact
+        """An object appeared, changed or went away. Returns the pods that may be another workload's now, to be settled
+        anew."""
+        before = replaced(self.facts, key, fact)
         unsettled: set[str] = set()
         named = fact or before
         if named is not None and support_of(key).is_group:
             place = (named.namespace, named.name)
+            group = self._groups.get(place)
             if fact is not None:
                 self._groups[place] = key
-            elif self._groups.get(place) == key:
+            elif group == key:
                 del self._groups[place]
-            unsettled.update(self._of_group.of(place))
+            if self._groups.get(place) != group:
+                unsettled.update(self._of_group.of(place))
         if (before is None) != (fact is None) or (before and fact and before.queue != fact.queue):
             unsettled.update(self._controlled.of(key))
         return unsettled
+
+    def count(self, key: WorkloadKey) -> int:
+        """Number of pods of a workload."""
+        return len(self._of.of(key))
 
     def put_job_group(self, uid: str, place: Place) -> None:
         """A PodGroup stands for a Volcano Job: it has no members of its own."""
@@ -83,6 +92,7 @@ class PodIndex:
         if owner is not None:
             self._owner[uid] = owner
             self._of.add(owner, uid)
+        self._admission_index.note_owner(uid, fact, owner)
         return before, owner
 
     def _find_owner(self, pod: PodFact) -> WorkloadKey | None:

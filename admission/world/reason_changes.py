@@ -4,9 +4,8 @@ A turn stores a bounded number of them; the rest is put off to the next turns.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
 from admission.engine.pending.classes import ClassAnswer, ClassAnswers, WorkloadClass
@@ -16,6 +15,8 @@ from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Reasons that one turn stores or deletes.
 REASONS_PER_TURN: Final = 5000
+#: Workloads that are looked at in one slice of the event loop: a look takes about a microsecond.
+LOOKS: Final = 2000
 
 _NO_REASONS: Mapping[WorkloadKey, Reason] = {}
 
@@ -54,9 +55,10 @@ class StoredReasons:
         *,
         with_numbers: bool,
         limit: int = REASONS_PER_TURN,
-    ) -> ReasonChanges:
+    ) -> Generator[None, None, ReasonChanges]:
         """The changes of a turn, at most ``limit``. ``stored``: reasons in the ledger; ``with_numbers``: changed
-        numbers too. Classes that a plan that has stopped says nothing about keep what they have.
+        numbers too. Classes that a plan that has stopped says nothing about keep what they have. Yields after each
+        slice of the work.
         """
         reasons = plan.reasons if isinstance(plan.reasons, ClassAnswers) else ClassAnswers({}, plan.reasons)
         changes = ReasonChanges(self)
@@ -73,7 +75,8 @@ class StoredReasons:
                 changes.numbers_postponed = True
             else:
                 own = reasons.own_reasons
-                if compare((key, verdict.reason) for key in verdict.workloads() if not own or key not in own):
+                members = (key for key in verdict.workloads() if not own or key not in own)
+                if (yield from compare((key, verdict.reason) for key in members)):
                     classes[name] = verdict
                 if before is not None:
                     maybe_gone.update(dict.fromkeys(before.workloads()))
@@ -84,23 +87,40 @@ class StoredReasons:
                 maybe_gone.update(dict.fromkeys(self.classes[name].workloads()))
         singles: Mapping[WorkloadKey, Reason] = self.singles
         if reasons.own_reasons is not self.singles and not (plan.stopped and not reasons.own_reasons):
-            whole = compare(reasons.own_reasons.items())
+            whole = yield from compare(reasons.own_reasons.items())
             maybe_gone.update(dict.fromkeys(self.singles))
             singles = reasons.own_reasons if whole else _NO_REASONS
         candidates = iter(maybe_gone if self.begun else list(stored))
-        gone = (key for key in candidates if key in stored and (key not in pending or key in admitted))
-        changes.gone = list(islice(gone, limit))
+
+        def waits_no_more(key: WorkloadKey) -> bool:
+            return key in stored and (key not in pending or key in admitted)
+
+        changes.gone = yield from _first(candidates, waits_no_more, limit)
         later = list(candidates)
         changes.postponed |= bool(later)
         changes.stored_after = StoredReasons(classes, singles, begun=True, maybe_gone=later)
         return changes
 
 
+def _first(
+    keys: Iterator[WorkloadKey], chosen: Callable[[WorkloadKey], bool], limit: int
+) -> Generator[None, None, list[WorkloadKey]]:
+    found: list[WorkloadKey] = []
+    for looked, key in enumerate(keys, 1):
+        if looked % LOOKS == 0:
+            yield
+        if chosen(key):
+            found.append(key)
+            if len(found) >= limit:
+                break
+    return found
+
+
 def _same_but_numbers(before: ClassAnswer, after: ClassAnswer) -> bool:
     return before.reason.code == after.reason.code and before.members == after.members
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Comparison:
     """Notes reasons that are not stored as they are now."""
 
@@ -108,11 +128,16 @@ class _Comparison:
     stored: Mapping[WorkloadKey, Reason]
     with_numbers: bool
     limit: int
+    #: Workloads of all calls: most classes have few.
+    looked: int = 0
 
-    def __call__(self, reasons: Iterable[tuple[WorkloadKey, Reason]]) -> bool:
+    def __call__(self, reasons: Iterable[tuple[WorkloadKey, Reason]]) -> Generator[None, None, bool]:
         """False: some are put off."""
         changes, stored, whole = self.changes, self.stored, True
         for key, reason in reasons:
+            self.looked += 1
+            if self.looked % LOOKS == 0:
+                yield
             before = stored.get(key)
             if before is not None and before.code == reason.code:
                 if before is reason or before.message == reason.message:

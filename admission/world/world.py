@@ -1,7 +1,6 @@
 """The world in memory: facts from the cluster and open rows of the ledger, kept up to date change by change.
 
-Built at the start of a term from Postgres plus LIST; then every batch of changes and every applied plan
-goes in.
+Built at the start of a term from Postgres plus LIST; then every batch of changes and every applied plan goes in.
 Law: the world equals one loaded afresh from the same database and the same objects, after any sequence.
 Only the controller's loop touches it, never while a decision runs on a snapshot of it.
 """
@@ -9,7 +8,6 @@ Only the controller's loop touches it, never while a decision runs on a snapshot
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import islice
 from operator import attrgetter
 
 from admission.engine.snapshot import Snapshot
@@ -30,9 +28,9 @@ from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.workloads.readiness.deadlines import Deadlines
 from admission.workloads.seats import is_live
-from admission.workloads.set_aside import SetAside
-from admission.workloads.state import WorkloadState, derive_state, underivable_state
-from admission.world.admissions import AdmissionIndex
+from admission.workloads.set_aside import SetAside, defect_of, endless_reason
+from admission.workloads.state import WorkloadState, derive_state, state_beside
+from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
@@ -45,11 +43,12 @@ from admission.world.nodes import NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
 from admission.world.pod_outcomes import PodOutcomes, following
-from admission.world.pods import PodIndex
+from admission.world.pods import PODS_OF_ONE, PodIndex
 from admission.world.queue_totals import QueueTotals
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
-from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastPreemption, Recreation
+from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastEviction, Recreation
+from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, Queue, with_removed
@@ -95,7 +94,7 @@ class World:
         self.arrivals = dict(rows.arrivals)
         self.setbacks = dict(rows.setbacks)
         #: The last eviction for a beneficiary, of workloads that wait again.
-        self.displacements = dict(rows.displacements)
+        self.last_evictions = dict(rows.last_evictions)
         #: Space that is promised while victims leave.
         self.claims = {claim.workload: claim for claim in rows.claims}
         self.reasons = dict(rows.reasons)
@@ -104,7 +103,7 @@ class World:
         self.states: dict[WorkloadKey, WorkloadState] = {}
         self._defects: dict[WorkloadKey, Exception] = {}
         #: Workloads that a step of the turn fails on.
-        self.aside = SetAside()
+        self.aside = SetAside(rows.reasons)
         self.seen_times = SeenTimes()
         self._dirty: set[WorkloadKey] = set()
         self._awaiting_timeout: set[WorkloadKey] = set()
@@ -166,6 +165,7 @@ class World:
 
     def _put_pod(self, uid: str, fact: PodFact | None) -> None:
         before, owner = self.pods.get(uid), self.pod_index.owner_of(uid)
+        self._dirty.update(self.admission_index.left_by(uid))
         if fact is None:
             if before is not None and before.node is not None and owner is not None:
                 self.seen_times.lose_pod(owner)
@@ -180,6 +180,7 @@ class World:
             fact = following(before, fact)
             if fact.admission is not None and is_live(fact):
                 self.admission_index.note_unknown(fact.admission)
+        self.namespace_quotas.replace_pod(before, fact)
         self.pod_index.put_pod(uid, fact)
         self.pod_outcomes.update(uid, fact)
         self._settle(uid)
@@ -216,10 +217,10 @@ class World:
         key = fact.key if fact is not None else WorkloadKey(change.workload_kind, change.key)
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, (fact.namespace, fact.name))
-            # The status of its Job is written on it.
+            # The status of its Job is written on it. It has no members, or none any more.
             self._dirty.add(fact.stands_for)
-            return
-        if self.pod_index.drop_job_group(change.key):
+            fact = None
+        elif self.pod_index.drop_job_group(change.key) and fact is None:
             return
         self.templates.replace(self.facts.get(key), fact)
         self.seen_times.note_object(key, fact)
@@ -270,15 +271,13 @@ class World:
                 self._settle(uid)
         elif before.ended != admission.ended:
             # Pods that ask more than their seat are charged without it once it is given back.
-            for uid in self.pod_index.uids_of(admission.workload):
-                if self.node_inventory.is_charged(uid):
-                    self._settle(uid)
+            for uid in filter(self.node_inventory.is_charged, self.pod_index.uids_of(admission.workload)):
+                self._settle(uid)
         self._dirty.add(admission.workload)
 
-    def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
+    def learn_closed(self, asked: Iterable[AdmissionId], closed: ClosedAdmissions) -> None:
         """What the ledger says about admissions that the holdings did not know."""
-        self.admission_index.learn_closed(asked, closed)
-        self._dirty.update(closed.values())
+        self._dirty |= self.admission_index.learn_closed(asked, closed)
 
     def put_claims(self, claims: Iterable[Claim], dropped: Iterable[WorkloadKey]) -> None:
         """Claims that an applied plan made or dropped."""
@@ -292,13 +291,13 @@ class World:
             self.reasons.pop(key, None)
         self.reasons.update(changed)
 
-    def put_preemptions(
-        self, admitted: Iterable[WorkloadKey], preempted: Mapping[WorkloadKey, LastPreemption]
+    def put_last_evictions(
+        self, admitted: Iterable[WorkloadKey], evicted: Mapping[WorkloadKey, LastEviction | None]
     ) -> None:
-        """Last evictions for beneficiaries; forgotten once a workload is admitted again."""
-        for key in admitted:
-            self.displacements.pop(key, None)
-        self.displacements.update(preempted)
+        """Last evictions of which something is told; forgotten once a workload is admitted again."""
+        for key in (*admitted, *evicted):
+            self.last_evictions.pop(key, None)
+        self.last_evictions.update((key, last) for key, last in evicted.items() if last is not None)
 
     def put_job(self, key: WorkloadKey, state: JobState) -> None:
         """A Volcano Job's state changed in the ledger. A new version begins without outcomes."""
@@ -357,8 +356,8 @@ class World:
                 self.setbacks[key] = setbacks
                 if setbacks.not_before:
                     self._avoid_nodes(key, setbacks.not_before)
-            if (displaced := self.displacements.get(before)) is not None:
-                self.displacements[key] = displaced
+            if (last := self.last_evictions.get(before)) is not None:
+                self.last_evictions[key] = last
         self._dirty.update(arrivals)
 
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
@@ -366,7 +365,7 @@ class World:
         for key in keys:
             for rows in (self.arrivals, self.outcomes, self.setbacks, self.claims, self.reasons):
                 rows.pop(key, None)
-            self.displacements.pop(key, None)
+            self.last_evictions.pop(key, None)
             self.queue_totals.replace_state(key, self.states.pop(key, None), None)
             self.jobs.pop(key.uid, None)
             self.avoided_nodes.forget(key)
@@ -411,21 +410,23 @@ class World:
     def refresh_in_slices(
         self, now: int, awaited: AwaitedSeatsOf = lambda key: {}, size: int | None = None
     ) -> Iterator[Sequence[WorkloadKey]]:
-        """The same, at most ``size`` workloads (None: all) in each step. Workloads that become dirty meanwhile stay so.
-
-        No snapshot is taken before the last step.
+        """The same, at most ``size`` workloads (None: all) in each step, fewer of large ones. What becomes dirty
+        meanwhile stays so. No snapshot is taken before the last step.
         """
         self.seen_times.tell_time(now)
         self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
         self._dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
         self._dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)
         self._awaiting_timeout.clear()
-        dirty = iter(list(self._dirty))
-        while part := sorted(islice(dirty, size), key=attrgetter("kind", "uid")):
+        for part in parts(list(self._dirty), size, self.weight):
             self._dirty.difference_update(part)
-            for key in part:
+            for key in sorted(part, key=attrgetter("kind", "uid")):
                 self._refresh(key, now, awaited(key))
             yield part
+
+    def weight(self, key: WorkloadKey) -> int:
+        """How long a workload takes, beside one of a few pods: 1."""
+        return 1 + (self.pod_index.count(key) + self.admission_index.seat_count(key)) // PODS_OF_ONE
 
     def _refresh(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> None:
         before, ended_in = self.states.get(key), self.pod_index.ended_in(key)
@@ -513,12 +514,12 @@ class World:
         except Exception as error:
             # A defect that one workload brings to light must not keep the others waiting.
             self._defects[key] = error
-            return underivable_state(inputs, error)
-        if state is None or key not in self.aside:
-            return state
-        if (known := self.aside.error_of(key, state.lasting())) is None:
-            return state
-        return underivable_state(inputs, known)
+            return state_beside(inputs, defect_of(error))
+        return None if state is None else self.aside.state_of(inputs, state)
+
+    def endless_reason(self, key: WorkloadKey, seconds: float, now: int) -> Reason:
+        """The reason of a workload that a decision of so many seconds did not get done with."""
+        return endless_reason(self._inputs(key, now, {}), seconds, now)
 
     def _inputs(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadInputs:
         job, fact, before = self.jobs.get(key.uid), self.facts.get(key), self.states.get(key)
@@ -539,6 +540,7 @@ class World:
             stopping_since=self.seen_times.stopping.get(key, 0),
             suspended_before=self.seen_times.suspended_before.get(key, 0),
             pods_seen=before is not None and before.pods_seen,
+            missing_since=self.seen_times.missing.get(key, {}),
             dead_nodes=dead_nodes,
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),
@@ -547,7 +549,7 @@ class World:
             larger={} if fact is None else self.larger_pods.of(fact),
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
-            awaited=awaited,
+            awaited=self.admission_index.with_left(key, awaited, self.pods),
             refusal=self.refusals.get(key),
             recreations=self.recreations.of(key),
             # Only what runs is told.
@@ -555,6 +557,7 @@ class World:
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=self.admission_index.closed_on(key, pods),
+            queues_before=self.admission_index.queues_before(key, pods),
         )
 
     def freeze(self, now: int) -> Snapshot:

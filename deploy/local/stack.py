@@ -25,6 +25,8 @@ from queues.sql.embedded.supervised import Program, SupervisedProcess
 #: Muster's user at the API server: the service account of its deployment, here with a client certificate.
 USERNAME = "system:serviceaccount:muster-system:muster"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:muster-system", "system:authenticated")
+#: What Python runs.
+MUSTER = ("-m", "admission.cli.muster")
 
 
 class MusterDidNotStart(MusterError):
@@ -123,7 +125,7 @@ class Stack:
         *,
         environment: Mapping[str, str] | None = None,
         wait: bool = True,
-        program: Sequence[str] = ("-m", "admission.cli.muster"),
+        program: Sequence[str] = MUSTER,
         kubeconfig: Path | None = None,
     ) -> Replica:
         """Start one more ``muster run``, and wait until it is ready. ``program``: what Python runs instead.

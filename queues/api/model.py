@@ -51,6 +51,9 @@ Quantities = dict[str, Quantity]
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$"
 Duration = Annotated[Text, Field(pattern=DURATION_PATTERN)]
 
+#: Labels or annotations of one object or template, of which each is looked at.
+MOST_PAIRS = 5000
+
 #: Ten years: a longer duration counts as this, so that times stay times.
 LONGEST_SECONDS = 10 * 365 * 86_400
 #: Characters of a duration; a longer text is none, and would be slow to take apart.
@@ -101,8 +104,20 @@ def _null_is_empty(values: Any) -> Any:
     return values
 
 
+def at_most(most: int) -> BeforeValidator:
+    """Refuses a list or mapping of more entries before any of them is read: a document may have half a million."""
+
+    def counted(value: Any) -> Any:
+        if isinstance(value, list | tuple | Mapping) and len(value) > most:
+            found = {"found": f"{len(value)} entries", "most": most}
+            raise PydanticCustomError("too_many", "at most {most}", found)
+        return value
+
+    return BeforeValidator(counted)
+
+
 #: Labels, annotations, node selectors.
-Labels = Annotated[dict[str, Text], BeforeValidator(_null_is_empty)]
+Labels = Annotated[dict[str, Text], BeforeValidator(_null_is_empty), at_most(MOST_PAIRS)]
 
 
 def _text(value: Any) -> Any:

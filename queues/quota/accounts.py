@@ -28,12 +28,16 @@ class Account(NamedTuple):
         return "unset" if units is None else show(self.resource, units)
 
 
-def charges(seats: Iterable[Seat]) -> dict[Account, int]:
+def charges(seats: Iterable[Seat]) -> Mapping[Account, int]:
     """Amounts that seats are charged to their queue: in each flavor, and summed over all flavors.
 
     Single devices are counted on nodes, not in queues.
     """
-    return flavor_charges(_by_flavor(seats))
+    kinds = _kinds(seats)
+    if len(kinds) == 1:
+        (((flavor, takes), count),) = kinds.items()
+        return pod_charges(takes, flavor, count)
+    return flavor_charges(_by_flavor(kinds))
 
 
 def flavor_charges(takes: Mapping[FlavorName, Resources]) -> dict[Account, int]:
@@ -52,7 +56,7 @@ def flavor_charges(takes: Mapping[FlavorName, Resources]) -> dict[Account, int]:
 
 @lru_cache(maxsize=8192)
 def pod_charges(takes: Resources, flavor: FlavorName, count: int) -> Mapping[Account, int]:
-    """The same for so many pods of one shape in one flavor."""
+    """The same for so many pods of one shape in one flavor. One result for all that ask."""
     return flavor_charges({flavor: takes * count})
 
 
@@ -60,15 +64,19 @@ def charges_in_own_flavor(seats: Iterable[Seat]) -> dict[Account, int]:
     """Amounts that seats take, each seat only in the flavor that it has: what the journal records."""
     return {
         Account(flavor, resource): units
-        for flavor, takes in _by_flavor(seats).items()
+        for flavor, takes in _by_flavor(_kinds(seats)).items()
         for resource, units in takes.items()
         if not is_device(resource)
     }
 
 
-def _by_flavor(seats: Iterable[Seat]) -> dict[FlavorName, Resources]:
-    """What seats take together, by flavor. A gang has few kinds of seats, however large it is."""
-    kinds = Counter((seat.flavor, seat.takes) for seat in seats)
+def _kinds(seats: Iterable[Seat]) -> Mapping[tuple[FlavorName, Resources], int]:
+    """Seats by what is charged for them: a gang has few kinds, however large it is."""
+    return Counter([(seat.flavor, seat.takes) for seat in seats])
+
+
+def _by_flavor(kinds: Mapping[tuple[FlavorName, Resources], int]) -> dict[FlavorName, Resources]:
+    """What seats take together, by flavor."""
     sums: dict[FlavorName, dict[str, int]] = {}
     for (flavor, takes), count in kinds.items():
         amounts = sums.setdefault(flavor, {})

@@ -93,7 +93,7 @@ class Posting:
     @classmethod
     def of(cls, queue: QueueName, seats: Collection[Seat], sign: int = 1) -> "Posting":
         """What these seats take (sign 1), or give back (-1)."""
-        kinds = Counter((seat.node, seat.takes) for seat in seats)
+        kinds = Counter([(seat.node, seat.takes) for seat in seats])
         nodes: dict[NodeAccount, int] = {}
         for (node, takes), count in kinds.items():
             for resource, amount in takes.items():

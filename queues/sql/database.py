@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from queues.errors import (
     DatabaseError,
+    DatabaseTooSlow,
     DatabaseUnavailable,
     DataRefused,
     OutcomeUnknown,
@@ -44,9 +45,11 @@ MIGRATION_LOCK = 0x6D7573746572
 #: Beginnings of SQLSTATEs (``queues.errors``). Of a server that went or cannot go on: what it says to COMMIT proves
 #: nothing.
 _SERVER_GONE = ("08", "53", "57P", "58")
-#: Of transactions that did not get through this time: statement timeout, serialisation failure, deadlock, lock not
-#: available, a session that was idle or a transaction that was open for too long.
-_NOT_NOW = ("57014", "40001", "40P01", "55P03", "25P03", "25P04")
+#: Of transactions that did not get through this time: serialisation failure, deadlock, lock not available.
+_NOT_NOW = ("40001", "40P01", "55P03")
+#: Of those that did not get done in time: statement timeout, a session that was idle or a transaction that was open for
+#: too long.
+_TOO_SLOW = ("57014", "25P03", "25P04")
 #: Of a server that takes no writes: a standby, or a primary that became one.
 _READ_ONLY = "25006"
 #: Of values and rows that are refused whenever they come: data exceptions, constraints, limits of the program.
@@ -293,6 +296,8 @@ def _meaning(error: BaseException) -> DatabaseError:
     state = _sqlstate(error)
     if _is_unencodable(error) or (state is not None and state.startswith(_REFUSED)):
         return DataRefused(reason=_reason(error), sqlstate=state)
+    if state in _TOO_SLOW:
+        return DatabaseTooSlow(reason=_reason(error), sqlstate=state)
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
     no_answer = state is None and isinstance(
         error, (OSError, TimeoutError, NoFreeConnection, asyncpg.InterfaceError)

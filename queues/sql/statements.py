@@ -140,6 +140,15 @@ async def parts(
             yield part
 
 
+def newest_first(number: ColumnElement[int]) -> ColumnElement[int]:
+    """The order of a few of the rows of one subject, by the numbers of all rows of a history.
+
+    No index has this order: with the index of the numbers Postgres would read the whole history backwards until it has
+    come to so many rows of the subject, and it expects them early where many rows are about subjects of the same name.
+    """
+    return (number + 0).desc()
+
+
 #: Workloads by key, for ``KEYS.rows(key_rows(…))``.
 KEYS: Final = UnnestRows(kind=TEXT, uid=TEXT)
 

@@ -1,8 +1,8 @@
 """Many clients that ask the read API without a pause, whatever it answers: a process of its own, below everything else.
 
-``python -m tests.bench.readers`` reads a ``Crowd`` as JSON on its standard input, asks until that ends, and prints how
-many answers of which status it got. The clients stand for other machines, so they take only what nobody else wants of
-this one.
+``python -m tests.bench.readers`` reads a ``Crowd`` as JSON on its standard input, prints a line when each client has
+had an answer, asks until the input ends, and prints how many answers of which status it got. The clients stand for
+other machines, so they take only what nobody else wants of this one.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ _PATHS = (
     f"{PREFIX}/namespaces/{NAMESPACE}/workloads/nosuchname",
 )
 _LOWEST = 19
+_ASKING = "asking\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,8 @@ class Crowd:
 
 @contextmanager
 def asking(stack: Stack, replica: Replica, clients: int) -> Iterator[Counter[str]]:
-    """That many clients ask inside the block; afterwards the answers are counted by status."""
+    """That many clients ask inside the block, as they have done for a while; afterwards the answers are counted by
+    status."""
     answers: Counter[str] = Counter()
     with stack.cluster.client() as api:
         crowd = Crowd(
@@ -69,8 +71,10 @@ def asking(stack: Stack, replica: Replica, clients: int) -> Iterator[Counter[str
         start_new_session=True,
     )
     assert process.stdin is not None
+    assert process.stdout is not None
     process.stdin.write(json.dumps(asdict(crowd)) + "\n")
     process.stdin.flush()
+    assert process.stdout.readline() == _ASKING
     try:
         yield answers
     finally:
@@ -103,6 +107,7 @@ async def _crowd(crowd: Crowd) -> Counter[int]:
     tls, answers = ssl.create_default_context(cadata=crowd.authorities), Counter[int]()
     connector = aiohttp.TCPConnector(limit=0, ssl=tls)
     async with aiohttp.ClientSession(crowd.url, connector=connector) as session:
+        heard: set[int] = set()
 
         async def client(number: int) -> None:
             headers = {"Authorization": f"Bearer {crowd.tokens[number % len(crowd.tokens)]}"}
@@ -116,6 +121,10 @@ async def _crowd(crowd: Crowd) -> Counter[int]:
                         answers[answer.status] += 1
                 except (aiohttp.ClientError, OSError, TimeoutError):
                     answers[0] += 1
+                if number not in heard:
+                    heard.add(number)
+                    if len(heard) == crowd.clients:
+                        print(_ASKING, end="", flush=True)
 
         clients = [asyncio.create_task(client(number)) for number in range(crowd.clients)]
         await asyncio.to_thread(sys.stdin.read)

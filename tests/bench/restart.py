@@ -41,6 +41,17 @@ _PATIENCE: Final = 900.0
 #: Seconds between two looks.
 _LOOK: Final = 0.1
 
+#: Of the second leader, which finds the database full.
+_MARKED_PHASES: Final = ("restart", "departures", "admissions")
+
+#: Seconds that are left of the lease, and since when the oldest transaction of Muster that has written goes on.
+_SEEN: Final = """
+SELECT extract(epoch FROM expires - clock_timestamp())::float AS left,
+       coalesce((SELECT max(extract(epoch FROM clock_timestamp() - xact_start))::float FROM pg_stat_activity
+                 WHERE application_name = 'muster' AND backend_xid IS NOT NULL), 0) AS writing
+FROM leases
+"""
+
 _COUNTS: Final = {
     "workloads": "SELECT count(*) FROM workloads",
     "described": "SELECT count(*) FROM workloads WHERE finished",
@@ -70,6 +81,8 @@ class Look:
     least_lease: float = LEASE_SECONDS
     #: The longest time that a question to the process took which needs nothing but its loop.
     slowest_answer: float = 0.0
+    #: The longest time for which a transaction that writes was seen; one may have gone on for a look longer.
+    longest_transaction: float = 0.0
 
 
 @dataclass(slots=True)
@@ -89,6 +102,9 @@ class RestartFigures:
     late_renewals: int = 0
     least_lease: dict[str, float] = field(default_factory=dict)
     slowest_answer: dict[str, float] = field(default_factory=dict)
+    longest_transaction: dict[str, float] = field(default_factory=dict)
+    #: As the leader's metric has it at the end of the phase: of the last 5 minutes, also if the phase is shorter.
+    longest_block: dict[str, float] = field(default_factory=dict)
     #: Processor time of the second leader and its children, until its first decision and until the end.
     cpu_decided: float = 0.0
     cpu_seconds: float = 0.0
@@ -116,17 +132,21 @@ def marks(figures: RestartFigures) -> list[Mark]:
     )
     memory = Mark(
         name="restart: peak memory of the leader",
-        reached=figures.memory_mb,
+        reached=max(figures.memory_first_mb, figures.memory_mb),
         unit="MB",
         must=700,
         aim=450,
         upwards=False,
     )
+    block = max(figures.longest_block[phase] for phase in _MARKED_PHASES)
+    transaction = max(figures.longest_transaction[phase] for phase in _MARKED_PHASES)
     return [
         seconds("restart: a new leader decides after", figures.decides, 30, 15),
         seconds(f"restart: {size.departures:,} departures at once take", figures.departures, 10, 5),
         seconds(f"restart: {size.burst:,} admissions at once take", figures.burst, 60, 30),
         late,
+        seconds("restart: longest block of the second leader's loop", block, 0.1, 0.1),
+        seconds("restart: longest transaction that writes", transaction, 1, 1),
         memory,
     ]
 
@@ -151,6 +171,8 @@ def table(figures: RestartFigures) -> str:
     lines += [
         f"{'least time left of the lease, ' + name:<70}{figures.least_lease[name]:9.2f} s"
         f"   slowest answer {figures.slowest_answer[name]:6.3f} s"
+        f"   longest block of the loop {figures.longest_block[name]:6.3f} s"
+        f"   longest transaction that writes {figures.longest_transaction[name]:6.3f} s"
         for name in figures.least_lease
     ]
     return "\n".join(lines)
@@ -292,9 +314,13 @@ class _Cluster:
             self.leader = None
 
     async def _decided(self) -> bool:
+        return await self.metric("muster_turns_total") > 0
+
+    async def metric(self, name: str) -> float:
+        """What the leader tells by a metric without labels; 0: nothing yet."""
         text = await asyncio.to_thread(_read, f"{self.http}/metrics")
-        found = re.search(rb"^muster_turns_total (\S+)$", text, re.M)
-        return found is not None and float(found[1]) > 0
+        found = re.search(rb"^%b (\S+)$" % name.encode(), text, re.M)
+        return 0.0 if found is None else float(found[1])
 
     # ── what is seen ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -318,9 +344,14 @@ class _Cluster:
             await connection.close()
 
     async def _ask(self, question: str) -> Any:
+        row = await self.row(question)
+        return None if row is None else row[0]
+
+    async def row(self, question: str) -> asyncpg.Record | None:
+        """The first row of an answer of the ledger."""
         connection = await self._connect()
         try:
-            return await connection.fetchval(question)
+            return await connection.fetchrow(question)
         except asyncpg.UndefinedTableError:
             return None  # the schema is not there yet
         finally:
@@ -336,7 +367,7 @@ class _Cluster:
 
 
 class _Looking:
-    """Looks at the lease and asks the leader, again and again, while something goes on."""
+    """Looks at lease and transactions and asks the leader, again and again, while something goes on."""
 
     def __init__(self, cluster: _Cluster, phase: str) -> None:
         self._cluster = cluster
@@ -344,7 +375,7 @@ class _Looking:
         self._seen = Look()
 
     async def __aenter__(self) -> None:
-        self._tasks = [asyncio.create_task(self._lease()), asyncio.create_task(self._answers())]
+        self._tasks = [asyncio.create_task(self._ledger()), asyncio.create_task(self._answers())]
 
     async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
@@ -353,16 +384,17 @@ class _Looking:
         figures = self._cluster.figures
         figures.least_lease[self._phase] = self._seen.least_lease
         figures.slowest_answer[self._phase] = self._seen.slowest_answer
+        figures.longest_transaction[self._phase] = self._seen.longest_transaction
+        figures.longest_block[self._phase] = await self._cluster.metric("muster_loop_block_seconds")
         if self._seen.least_lease < LEASE_SECONDS - 2 * RETRY_SECONDS:
             figures.late_renewals += 1
 
-    async def _lease(self) -> None:
+    async def _ledger(self) -> None:
         while True:
-            left = await self._cluster._ask(
-                "SELECT extract(epoch FROM expires - clock_timestamp())::float FROM leases"
-            )
-            if left is not None:
-                self._seen.least_lease = min(self._seen.least_lease, left)
+            seen = await self._cluster.row(_SEEN)
+            if seen is not None:
+                self._seen.least_lease = min(self._seen.least_lease, seen["left"])
+                self._seen.longest_transaction = max(self._seen.longest_transaction, seen["writing"])
             await asyncio.sleep(_LOOK)
 
     async def _answers(self) -> None:

@@ -88,7 +88,6 @@ def play(
         pids |= {name: cluster.running[name].pid for name in COMMANDS}
         processes.wait_until_idle(pids.values())
         requests_before = count_requests(cluster) if audit else Counter[Any]()
-        before = _cpu(pids)
         request = Request(
             kubeconfig=str(cluster.kubeconfig),
             form=form.value,
@@ -98,12 +97,12 @@ def play(
             one_at_a_time=one_at_a_time,
         )
         answers = Counter[str]()
-        if product is not None and muster is not None and readers:
-            with asking(product, muster, readers) as answers:
-                seen = _load(request)
-        else:
+        with ExitStack() as beside:
+            if product is not None and muster is not None and readers:
+                answers = beside.enter_context(asking(product, muster, readers))
+            before = _cpu(pids)
             seen = _load(request)
-        until_bound = _cpu(pids)
+            until_bound = _cpu(pids)
         processes.wait_until_idle(pids.values())
         until_idle = _cpu(pids)
         requests = count_requests(cluster) - requests_before if audit else Counter[Any]()

@@ -24,8 +24,10 @@ async def begun_world(database: Database, facts: Iterable[Fact]) -> World:
     return world
 
 
-def cycle_over(database: Database, term: Term, world: World, clock: Callable[[], int]) -> Cycle:
-    """Turns of a term in which pods are seen as soon as they are there."""
+def cycle_over(
+    database: Database, term: Term, world: World, clock: Callable[[], int], *, limit: float = 60.0
+) -> Cycle:
+    """Turns of a term in which pods are seen as soon as they are there. ``limit``: seconds of a decision."""
     return Cycle(
         database,
         term,
@@ -33,6 +35,6 @@ def cycle_over(database: Database, term: Term, world: World, clock: Callable[[],
         awaited=lambda key: {},
         transitions=lambda world, keys, now: (),
         clock=clock,
-        decider=Decider(DecisionThread(60.0), keep=lambda snapshot: None),
+        decider=Decider(DecisionThread(limit), keep=lambda snapshot: None),
         failpoint=armed(None),
     )

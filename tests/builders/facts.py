@@ -85,7 +85,7 @@ def released(name: str, seat: str | None, node: str | None = None, *, by: int = 
 
 def job(count: int, **facts: Any) -> WorkloadFact:
     """A batch Job of interchangeable pods."""
-    return _fact(JOB, count, **facts)
+    return _fact(JOB, count, **{"parallelism": count} | facts)
 
 
 def volcano_job(count: int, **facts: Any) -> WorkloadFact:

@@ -227,11 +227,20 @@ def _term(pick: Pick) -> Document:
 def _affinity(pick: Pick) -> Document:
     required = {"nodeSelectorTerms": many(_term(pick), pick(COUNTS))}
     preferred = many({"weight": pick(NUMBERS), "preference": _term(pick)}, pick(COUNTS))
+    # Without a labelSelector a term is about no pod, so it keeps none off where a pod gets past the gate.
+    against = {
+        "topologyKey": "k",
+        "namespaces": pick((None, ["victim"], TEXTS)),
+        "namespaceSelector": pick((None, {}, {"a": "b"})),
+    }
     return {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": required,
             "preferredDuringSchedulingIgnoredDuringExecution": preferred,
-        }
+        },
+        "podAntiAffinity": pick(
+            (None, {"requiredDuringSchedulingIgnoredDuringExecution": many(against, pick(COUNTS))})
+        ),
     }
 
 

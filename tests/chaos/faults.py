@@ -146,6 +146,8 @@ class Faults:
     async def _silence(self, fault: PlannedFault, target: str) -> None:
         self.cluster.set_silence(fault.detail["kinds"], on=True)
         await asyncio.sleep(fault.seconds)
+        if fault.detail.get("breaks"):
+            self.cluster.cut_watches(fault.detail["kinds"])
         self.cluster.set_silence(fault.detail["kinds"], on=False)
 
     async def _pause_job_syncs(self, fault: PlannedFault, target: str) -> None:

@@ -237,8 +237,8 @@ def _no_sync_goes_on() -> None:
 def _gives_up() -> None:
     right = WorkQueue.back_off
 
-    def back_off(self: Any, key: Any) -> None:
-        right(self, key)
+    def back_off(self: Any, key: Any, **pause: Any) -> None:
+        right(self, key, **pause)
         self.defer(key, 3600.0)
 
     _set(WorkQueue, "back_off", back_off)
@@ -336,8 +336,11 @@ def _status_once() -> None:
     right = StatusWriter._write
 
     async def write(self: Any, known: Any) -> None:
+        failed = self.counts.failed
         await right(self, known)
-        known.due = None
+        if self.counts.failed > failed:
+            known.due = None
+            self._waiting.pop(known.wanted.ref.uid, None)
 
     _set(StatusWriter, "_write", write)
 
@@ -362,6 +365,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         "a plan is applied again, at the new sequence, when the outcome of its COMMIT is unknown",
         "apply",
         _apply_again,
+        stops=True,
     ),
     "fence-not-checked": PlantedBug("a plan is applied whichever replica leads", "apply", _no_fence),
     "part-not-posted": PlantedBug("only what is freed last is posted", "apply", _no_posting_for_parts),

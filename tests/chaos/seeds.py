@@ -77,8 +77,10 @@ class Results:
         folder.mkdir(parents=True, exist_ok=True)
         results = cls(folder, folder / f"results-{'real-' if real else ''}{digest(real=real)}.jsonl", real)
         if results.path.exists():
-            lines = results.path.read_bytes().splitlines()
-            read = [msgspec.json.decode(line, type=Result) for line in lines]
+            whole, _, _ = results.path.read_bytes().rpartition(b"\n")
+            # Whoever was killed may have left a part of a line.
+            results.path.write_bytes(whole + b"\n" if whole else b"")
+            read = [msgspec.json.decode(line, type=Result) for line in whole.splitlines()]
             results.done = {each.seed: each for each in read if not each.failure}
         return results
 

@@ -262,6 +262,20 @@ def a_job_has_more_pods_than_seats() -> History:
     return story.history()
 
 
+def a_pod_of_a_job_is_made_after_its_seat_was_given_back() -> History:
+    story = good_story()
+    held = {**admission(3, "job", "uid-j", "main", 2, 1), "state": "evicting"}
+    story.commit(("admissions", None, held))
+    story.now += 1.0
+    story.commit(("admissions", held, {**held, "ended": [1]}))
+    story.now += 1.0
+    for uid in ("uid-one", "uid-late"):
+        made = pod(uid, uid, 1, annotations={names.ADMISSION_ID: "3"})
+        del made["spec"]["schedulingGates"]
+        story.put("pods", made, JOB_CONTROLLER)
+    return story.history()
+
+
 def recreated(story: Story, uid: str) -> None:
     story.put("pods", pod("single", uid, 1, annotations={names.RECREATED_FROM: "uid-single"}), LEADER)
 
@@ -475,6 +489,7 @@ BROKEN = (
     (pods.nodes_are_never_too_small_for_their_pods, a_node_is_too_small_for_its_pods),
     (pods.nodes_are_never_too_small_for_their_pods, pods_are_let_go_for_a_node_that_is_too_small),
     (pods.no_job_has_more_pods_than_seats, a_job_has_more_pods_than_seats),
+    (pods.no_job_has_more_pods_than_seats, a_pod_of_a_job_is_made_after_its_seat_was_given_back),
     (pods.no_pod_is_made_again_twice, a_pod_is_made_again_twice),
     (pods.pods_without_owner_come_back, a_pod_that_was_taken_back_does_not_return),
     (pods.pods_without_owner_come_back, a_pod_that_was_taken_back_and_so_ended_does_not_return),

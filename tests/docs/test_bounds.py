@@ -12,6 +12,7 @@ READERS = (
     "queues/api",
     "queues/resources.py",
     "admission/decode",
+    "admission/kube/writers/dry_runs.py",
     "admission/kube/watch/store.py",
     "admission/volcano_jobs",
     "admission/workloads",
@@ -43,13 +44,19 @@ ROWS = {
         ("resources._LONGEST_NAME",),
     ),
     "pods of one workload": Row("{}", ("user_values.MOST_PODS",)),
-    "tasks of a Volcano Job, different shapes of a PodGroup's pods": Row(
+    "tasks of a Volcano Job, names in `dependsOn`, different shapes of a PodGroup's pods": Row(
         "{}", ("user_values.MOST_POD_SETS",)
     ),
-    "volumes of a Volcano Job, its plugins, flags of one plugin": Row(
+    "volumes, plugins and policies of a Volcano Job, flags of one plugin, events of one policy": Row(
         "{} of each", ("user_values.MOST_ENTRIES",)
     ),
     "containers of one pod, init containers included": Row("{}", ("user_values.MOST_CONTAINERS",)),
+    "a pod that is tried by a [dry run](../how-to/troubleshoot.md#pods-that-ask-more-than-their-template),"
+    " as JSON": Row(
+        "{} KiB; the template of a larger one is not tried, and its workload is decided on as it is written",
+        ("dry_runs.LARGEST",),
+        unit=1024,
+    ),
     "affinity of one pod, or of all templates of one workload, as JSON": Row(
         "{} KiB; four times as much where Muster wrote nodes into it",
         ("user_values.LARGEST_AFFINITY",),
@@ -72,6 +79,7 @@ ROWS = {
         "{} of each; further labels are not looked at, and a budget with a larger selector counts as one of all pods",
         ("user_values.MOST_LABELS",),
     ),
+    "labels or annotations of one object or pod template": Row("{}", ("model.MOST_PAIRS",)),
     "host ports of one pod": Row("{}", ("user_values.MOST_PORTS",)),
     "entries in `resourceClaims` of one pod, devices of one claim": Row(
         "{}, {}", ("resource_claims.MOST_CLAIMS", "resource_claims.MOST_DEVICES")
@@ -84,6 +92,9 @@ ROWS = {
         "{}, {}", ("model._LONGEST_DURATION", "resources._LONGEST_QUANTITY")
     ),
     "a duration": Row("{} years; a longer one counts as this", ("model.LONGEST_SECONDS",), unit=365 * 86_400),
+    "the time until `muster.dev/adopt-until` of a Namespace": Row(
+        "{} days; nothing is adopted while it is longer", ("adoption.LONGEST_ADOPTION",), unit=86_400
+    ),
     "levels of nesting in a document": Row("{}, where it has more than a thousand", ("store._DEEPEST",)),
     "limits of one Queue": Row("{}; a Queue with more is broken", ("user_values.MOST_LIMITS",)),
     "an amount in a Queue": Row(
@@ -104,17 +115,19 @@ ROWS = {
 }
 
 #: Constants of the same form that bound nothing that a user writes: what controllers, drivers and kubelets write,
-#: what Muster says, how much of Muster's own is kept, and files for ``muster check``.
+#: what Muster says, how much of Muster's own is kept, pauses, and files for ``muster check``.
 OTHERS = {
     "check.MOST_ANNOTATION_BYTES",
     "check.MOST_BYTES",
     "document.MOST_DEPTH",
     "document.MOST_VALUES",
+    "dry_runs.LONGEST_PAUSE",
     "fields._LONGEST_TIME",
     "fields._MOST_GATES",
     "job_syncs.MOST_PODS_OF_A_SYNC",
     "name_patterns.LARGEST_SET",
     "name_patterns._MOST_REASON",
+    "pod_changes.MOST_CREATES",
     "pod_readiness._LONGEST",
     "pods._LONGEST_POD_SET",
     "resource_slices._LONGEST_NAME",

@@ -10,6 +10,8 @@ PAGE = (ROOT / "docs/contributing.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("## I want to change")[2].partition("\n## ")[0]
 PRODUCT = ("queues", "admission", "deploy", "migrations")
 MOST_LINES, MOST_MODULES = 600, 14
+#: Has one more module with each change of the schema, and loses none.
+MIGRATIONS = ROOT / "migrations/versions"
 
 
 def modules(*folders: str) -> list[Path]:
@@ -36,6 +38,7 @@ def test_no_module_is_too_long_and_no_folder_too_full() -> None:
     folders: dict[Path, int] = defaultdict(int)
     for path in every:
         folders[path.parent] += path.name != "__init__.py"
+    del folders[MIGRATIONS]
     full = {str(path.relative_to(ROOT)): count for path, count in folders.items() if count > MOST_MODULES}
     assert full == {}
 

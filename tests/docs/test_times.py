@@ -11,6 +11,8 @@ from admission.leadership import BEAT_EVERY, CLOCK_STEP, LOOP_LOST
 from admission.settings import Settings
 from admission.term import INHERITED_FOR
 from admission.web import supervision
+from queues.ledger_record import NONCE_EVERY
+from queues.sql.database import STATEMENT_TIMEOUT
 
 PAGE = Path("docs/explanation/failures.md")
 DEFAULT = {name: field.default for name, field in Settings.model_fields.items()}
@@ -35,6 +37,12 @@ WORDS = {0.5: "half a second", 1.0: "a second", 2.0: "two seconds"}
             "(authority {} days, serving certificate {})",
             [LIFETIMES.authority.days, LIFETIMES.serving.days],
         ),
+        (
+            "replaces a [nonce](../decisions/0037-a-copy-does-not-know-the-nonce.md) in the cluster every {} seconds",
+            [NONCE_EVERY],
+        ),
+        ("or more than the last {} seconds", [NONCE_EVERY]),
+        ("takes longer than its time, {} seconds,", [STATEMENT_TIMEOUT]),
         ("`apiServerLostSeconds` ({})", [DEFAULT["api_server_lost_seconds"]]),
         ("`refusalGraceSeconds` ({})", [DEFAULT["refusal_grace_seconds"]]),
         ("`deadNodeSeconds` ({})", [DEFAULT["dead_node_seconds"]]),

@@ -20,6 +20,7 @@ from tests.fakes.fake_objects import (
     is_up,
     json_patched,
     merged,
+    owner_of,
     pod_spec,
     time_text,
 )
@@ -90,6 +91,13 @@ class FakeCluster:
         del self.objects[kind][key]
         self.watch.owe(kind, key, None)
 
+    def remove_without_pods(self, kind: str, key: str) -> None:
+        """By ``kubectl delete --cascade=orphan``: the garbage collector takes the pods from their owner first."""
+        for uid, pod in list(self.objects["pods"].items()):
+            if owner_of(pod) == key:
+                self.change("pods", uid, {"metadata": {"ownerReferences": None}})
+        self.remove(kind, key)
+
     def add(self, kind: str, name: str, spec: Document, **metadata: Any) -> str:
         """A new object that has a namespace; its uid."""
         uid = self.uid()
@@ -156,6 +164,8 @@ class FakeCluster:
                 "parallelism": parallelism,
                 "completions": completions,
                 "completionMode": "Indexed" if indexed else "NonIndexed",
+                # As the policies write it into every Job of a queue.
+                "podReplacementPolicy": "Failed",
                 "suspend": True,
                 "template": {"metadata": {"labels": labels}, "spec": pod_spec(gpus)},
             },
@@ -227,6 +237,8 @@ class FakeCluster:
         if pod["spec"].get("nodeName", "") not in {"", *self.objects["nodes"]}:
             # It died with its node, whoever buries it: nobody makes it again.
             self.wanted.discard(pod["metadata"]["name"])
+        if grace is None:
+            grace = pod["spec"].get("terminationGracePeriodSeconds")
         if grace == 0 or "nodeName" not in pod["spec"] or pod["status"]["phase"] in ENDED:
             self.remove("pods", uid)
         else:

@@ -45,9 +45,17 @@ def _begun(cluster: FakeCluster, uid: str) -> JobSync | None:
     for pod in active[len(active) - excess :] if excess > 0 else ():
         cluster.delete_pod(pod["metadata"]["uid"])
         active.remove(pod)
-    busy = {index_of(pod) for pod in active} | done
+    ending = [
+        pod
+        for pod in cluster.objects["pods"].values()
+        if owner_of(pod) == uid
+        and pod["status"]["phase"] not in ENDED
+        and "deletionTimestamp" in pod["metadata"]
+        and spec.get("podReplacementPolicy") == "Failed"
+    ]
+    busy = {index_of(pod) for pod in (*active, *ending)} | done
     missing: list[int | None] = []
-    for _ in range(max(0, -excess) if not spec["suspend"] and left > 0 else 0):
+    for _ in range(max(0, -excess - len(ending)) if not spec["suspend"] and left > 0 else 0):
         index = next(index for index in range(spec["completions"]) if index not in busy)
         indexed = spec["completionMode"] == "Indexed"
         busy |= {index} if indexed else set()

@@ -18,15 +18,11 @@ def left_out(snapshot: Snapshot) -> Told:
     """Who was left out in a turn though the rule lets him go, and for whom."""
     wrong: Told = []
 
-    def checked(
-        self: CandidateArrays, rights: PreemptionRights, *, larger_gangs: bool, after_own_victims: bool = True
-    ) -> CandidateMask:
-        chosen = _allowed(self, rights, larger_gangs=larger_gangs, after_own_victims=after_own_victims)
+    def checked(self: CandidateArrays, rights: PreemptionRights) -> CandidateMask:
+        chosen = _allowed(self, rights)
         for index, candidate in enumerate(self.candidates):
-            other_queue = candidate.queue != rights.workload.queue
-            too_large = candidate.pods > 1 and candidate.size > rights.size and other_queue
             helps = any(candidate.charged(account) for account in rights.asked)
-            if chosen[index] or self.evicted[index] or not helps or (too_large and not larger_gangs):
+            if chosen[index] or self.evicted[index] or not helps:
                 continue
             if rights.rule(candidate) is not None:
                 wrong.append((candidate.workload.name, rights.workload.name))

@@ -20,6 +20,7 @@ from queues.sql.database import Database
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_components import control_jobs, preempt, run_pods, schedule
 from tests.fakes.fake_objects import ENDED, owner_of
+from tests.laws.laws.release import no_device_twice, no_two_pods_on_one_seat
 from tests.laws.laws.ring import balances_equal_seats, equals_reloaded, no_pod_beyond_its_seat
 from tests.laws.worlds.ring import Killed, Ring
 from tests.node_affinity import pinned_nodes
@@ -185,6 +186,7 @@ class RingUnderFaults(RuleBasedStateMachine):
     @rule(most=st.sampled_from([1, 1000]))
     def controllers(self, most: int) -> None:
         control_jobs(self.cluster, most)
+        self.no_device_is_taken_twice()
 
     @rule()
     def scheduler(self) -> None:
@@ -227,6 +229,7 @@ class RingUnderFaults(RuleBasedStateMachine):
     @rule(most=st.integers(1, 4) | st.just(1000))
     def writes(self, most: int) -> None:
         self.ring.carry_out(most)
+        self.no_device_is_taken_twice()
 
     @rule(rows=counts)
     def postings_are_summed_up(self, rows: int) -> None:
@@ -243,6 +246,7 @@ class RingUnderFaults(RuleBasedStateMachine):
     @rule(number=which)
     def write_of_an_old_leader_arrives(self, number: int) -> None:
         self.ring.write_late(number)
+        self.no_device_is_taken_twice()
 
     @rule()
     def old_leader_wakes(self) -> None:
@@ -259,7 +263,9 @@ class RingUnderFaults(RuleBasedStateMachine):
         """Everybody gets round to everything once."""
         self.does(self.ring.turn())
         self.ring.carry_out()
+        self.no_device_is_taken_twice()
         control_jobs(self.cluster)
+        self.no_device_is_taken_twice()
         schedule(self.cluster)
         run_pods(self.cluster)
         self.cluster.now += 1
@@ -310,6 +316,12 @@ class RingUnderFaults(RuleBasedStateMachine):
         world = self.ring.world
         assert world.recreations.stored == {}
         assert world.arrivals == world.states == world.jobs == world.outcomes == world.setbacks == {}
+
+    def no_device_is_taken_twice(self) -> None:
+        """Not even by a write of the last term, unless the API server had given that up long before."""
+        if not self.ring.came_late:
+            no_two_pods_on_one_seat(self.cluster)
+            no_device_twice(self.cluster)
 
     async def no_plan_was_rejected(self) -> None:
         """A plan that is applied to its own snapshot is never refused by the ledger, not even one gang of it."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from admission.engine.backfill import passed_over, reservation, reserved_space
+from admission.engine.backfill import departures, reservation, reserved_space
 from admission.engine.preemption import rules, running, search
 from tests.laws.laws import starvation
 from tests.laws.laws.starvation import CLEARING, PEACE, VAIN, Crowd, crowds
@@ -40,11 +40,16 @@ def _without_quota(*given: Any) -> Any:
     return ()
 
 
+def _without_overtakers(*given: Any, overtakers: bool, **how: Any) -> Any:
+    return _departures(*given, overtakers=False, **how)
+
+
 def _only_lent(self: Any, candidate: Any) -> bool:
     pair = self.pair(candidate.queue) if candidate.queue != self.workload.queue else None
     return bool(_may_clear(self, candidate) and (pair is None or self._is_lent(pair, candidate)))
 
 
+_departures = departures.expected_departures
 _may_clear = rules.PreemptionRights._may_clear
 
 BY_CLEARING = test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long
@@ -57,15 +62,15 @@ BUGS = (
     Bug("only what is lent is cleared", rules.PreemptionRights, "_may_clear", _only_lent, BY_CLEARING),
     Bug("a gang keeps nothing that it waited for", running, "reclaimable_from",
         lambda workload, first_opened, policy: first_opened, BY_CLEARING),
-    Bug("nothing is reserved", reservation, "soonest_place", _nothing, BY_RUN_TIMES),
+    Bug("nothing is reserved", departures.Departures, "soonest_place", _nothing, BY_RUN_TIMES),
     Bug("everybody passes", reserved_space.ReservedSpace, "is_delayed_by", lambda *given: False, BY_RUN_TIMES),
     Bug("a place that is free is not kept", reservation._ReservationSearch, "_reserve_fitting", _nothing, BY_RUN_TIMES),
     Bug("run times are rounded down", reserved_space, "run_time_class",
         lambda workload: workload.run_time and workload.run_time // 2, BY_RUN_TIMES),
     Bug("places are kept without quota", reserved_space, "_quota", _without_quota, BY_RUN_TIMES),
-    Bug("nothing is kept of those who passed", reservation, "place_of_overtakers", _nothing, BY_WEEKS),
-    Bug("who comes later counts for ever", passed_over, "counting_period",
-        lambda since, now: passed_over.CountingPeriod(None, now + 3600), BY_WEEKS, first=5),
+    Bug("nothing is kept of those who passed", reservation, "expected_departures", _without_overtakers, BY_WEEKS),
+    Bug("who comes later counts for ever", departures, "counting_period",
+        lambda since, now: departures.CountingPeriod(None, now + 3600), BY_WEEKS, first=5),
     Bug("who passed leaves no quota", reserved_space, "_quota", _without_quota, BY_WEEKS),
 )  # fmt: skip
 

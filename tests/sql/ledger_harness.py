@@ -36,13 +36,14 @@ def eviction(
     admission: AdmissionId,
     *,
     code: ReasonCode = ReasonCode.PREEMPTED,
+    message: str = "for another workload",
     not_before: int = 0,
     beneficiary: WorkloadKey | None = None,
 ) -> Evict:
     return Evict(
         admission=admission,
         code=code,
-        message="for another workload",
+        message=message,
         not_before=not_before,
         beneficiary=beneficiary,
     )

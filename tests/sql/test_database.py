@@ -13,7 +13,7 @@ from sqlalchemy import URL, BigInteger, Text, bindparam, make_url, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
-from queues.errors import DatabaseError, DatabaseUnavailable, DataRefused, OutcomeUnknown
+from queues.errors import DatabaseError, DatabaseTooSlow, DatabaseUnavailable, DataRefused, OutcomeUnknown
 from queues.sql.database import Database, as_json
 
 KILL = text("SELECT pg_terminate_backend(:pid)")
@@ -78,7 +78,7 @@ async def test_a_lost_connection_is_an_outage_and_the_next_transaction_gets_a_ne
 
 async def test_a_statement_that_takes_too_long_is_ended_and_may_be_tried_again(database: str) -> None:
     hasty = await Database.connect(database, statement_timeout=0.05)
-    with pytest.raises(DatabaseUnavailable, match="statement timeout"):
+    with pytest.raises(DatabaseTooSlow, match="statement timeout"):
         async with hasty.transaction() as tx:
             await tx.execute(text("SELECT pg_sleep(5)"))
     await hasty.close()

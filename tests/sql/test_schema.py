@@ -12,8 +12,17 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from queues.errors import SchemaTooNew, SchemaTooOld
-from queues.sql.database import Database, check_schema, migrate, migrations_config, schema_version
+from queues.sql.database import (
+    Database,
+    check_schema,
+    migrate,
+    migrations_config,
+    raw_connection,
+    schema_version,
+)
+from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.tables import is_ours, metadata
+from tests.fixtures_local import GivenServer
 
 
 def differences(connection: Connection) -> list[object]:
@@ -44,6 +53,28 @@ async def test_migrations_go_up_and_down_and_up_again(database: str) -> None:
     async with muster.transaction() as tx:
         await check_schema(tx)
     await muster.close()
+
+
+async def test_the_owner_of_the_database_needs_no_other_right(
+    postgres_server: EmbeddedPostgres | GivenServer,
+) -> None:
+    dsn = postgres_server.dsn("owned")
+    connection = await raw_connection(postgres_server.dsn())
+    try:
+        await connection.execute("CREATE ROLE owner_of_a_ledger")
+        await connection.execute("CREATE DATABASE owned OWNER owner_of_a_ledger")
+        await migrate(f"{dsn}{'&' if '?' in dsn else '?'}role=owner_of_a_ledger")
+        owned = await raw_connection(dsn)
+        owners = {
+            row["tableowner"]
+            for row in await owned.fetch("SELECT tableowner FROM pg_tables WHERE schemaname = 'public'")
+        }
+        await owned.close()
+        assert owners == {"owner_of_a_ledger"}
+    finally:
+        await connection.execute("DROP DATABASE IF EXISTS owned WITH (FORCE)")
+        await connection.execute("DROP ROLE IF EXISTS owner_of_a_ledger")
+        await connection.close()
 
 
 def test_revisions_are_named_by_their_files_in_their_order() -> None:

@@ -20,7 +20,7 @@ def told_age(body: Mapping[str, Any]) -> int:
     as_of = body.get("asOf")
     why = f": {body['behind']}" if body.get("behind") else ""
     if as_of is None:
-        click.echo(f"Nobody knows how old the data is{why}.", err=True)
+        click.echo(f"The age of the data is not known{why}.", err=True)
         return OLD
     seconds = int((moment(body["now"]) - moment(as_of)).total_seconds())
     if seconds < TOLD:

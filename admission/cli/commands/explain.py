@@ -53,17 +53,18 @@ def explain(job: str, namespace: str | None, output: str, no_headers: bool, rout
 
 
 def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[WorkloadBody]:
-    """The workloads; those that wait with what would let them in, which only the leader knows."""
+    """The workloads, with what would let them in or keeps them from going on, which only the leader knows."""
     found: list[WorkloadBody] = []
     for one in workloads:
         outlook = None
-        if one["state"] == "pending" and one["reason"] is not None:
+        if one["state"] == "admitted" or (one["state"] == "pending" and one["reason"] is not None):
             path = f"{_path(one['namespace'], one['name'])}/outlook"
             try:
                 outlooks = ask(route, path, {"kind": one["kind"]})
                 outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
             except (MusterError, ValueError) as error:
-                click.echo(f"What would let it in is not known: {error}", err=True)
+                what = "What would let it in" if one["state"] == "pending" else "Whether it goes on"
+                click.echo(f"{what} is not known: {error}", err=True)
         found.append({**one, "outlook": outlook})
     return found
 

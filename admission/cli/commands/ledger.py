@@ -79,10 +79,11 @@ def show(**flags: Any) -> int:
         from admission.kube.cluster_ledger import ClusterLedger
         from queues.sql.ledger_identity import read_identity
 
+        # The database first: what its leader records meanwhile is known to it already.
         async with connected(settings) as client:
-            recorded = await ClusterLedger(client).recorded()
-        async with database.snapshot() as tx:
-            return await read_identity(tx), recorded
+            async with database.snapshot() as tx:
+                own = await read_identity(tx)
+            return own, await ClusterLedger(client).recorded()
 
     own, recorded = _with_database("Reading the ledger's id", settings, read)
     click.echo(f"database  {own}")

@@ -19,6 +19,7 @@ def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str
     parts = [
         f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
         _facts(one),
+        _section("Does not go on because", _problem(one)),
         _section("Waits because", _because(one, wide)),
         _section("What would let it in", _changes(one, wide)),
         _section("Limits on the way", _limits(one, wide, headers)),
@@ -85,10 +86,15 @@ def _because(one: WorkloadBody, wide: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _problem(one: WorkloadBody) -> str:
+    problem = (one.get("outlook") or {}).get("problem")
+    return f"{problem['code']}\n{problem['message'].rstrip()}\n" if problem else ""
+
+
 def _changes(one: WorkloadBody, wide: bool) -> str:
     """Changes that would let it in, the smallest first; each is enough alone."""
     outlook = one.get("outlook")
-    if outlook is None:
+    if outlook is None or (one["state"] != "pending" and not outlook["changes"]):
         return ""
     lines = []
     for change in outlook["changes"]:

@@ -2,16 +2,13 @@
 
 EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001), for gangs on nodes: the place is where the gang could
 start soonest, as far as run times are declared. Where none are, a place counts as free as soon as it may be
-cleared for the gang (``starvation.clearAfter``), so only work that could not be cleared by then is in the way
-(``admission.engine.backfill.expected_ends``). Where no place is cleared, it is where the work runs that overtook the
-gang (``admission.engine.backfill.passed_over``). When the place is free at last, smaller work that comes first in
-the order of the queue does not take it either.
+cleared for the gang (``starvation.clearAfter``), so only work that could not be cleared by then is in the way. Where no
+place is cleared, it is where the work runs that overtook the gang (``admission.engine.backfill.departures``). When the
+place is free at last, smaller work that comes first in the order of the queue does not take it either.
 
-One gang keeps a place: the one that has waited longest of the gangs that lack room. Quota is kept for more gangs:
-what they will need of what a limit on their path leaves free. That is also so where their quota is to be cleared
-now: what others get of it in each turn would never be among what can be cleared. Where only quota is kept, only
-admissions that use quota of the same limits count as leaving: they are few, and no others have it.
-Derived again in every turn, never stored.
+One gang keeps a place, with the quota that it needs of what limits on its path leave free: the one that has waited
+longest. A gang that lacks quota keeps it also while its quota is cleared: what others get of it in each turn would
+never be among what can be cleared. Derived again in every turn, never stored.
 """
 
 from collections.abc import Iterable
@@ -19,33 +16,31 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from admission.engine import reasons
-from admission.engine.backfill.expected_ends import soonest_place
-from admission.engine.backfill.passed_over import (
-    deserved_suffices,
-    has_quota_without,
-    overtakers,
-    overtakers_change_at,
-    place_of_overtakers,
-)
+from admission.engine.backfill.departures import Departures, counting_period, expected_departures
 from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, limiting_queues
 from admission.engine.forced_changes import OpenAdmissions
-from admission.engine.pending.waiting_time import LONG_WAIT, is_passed_over, soonest, starves_at, waits_since
+from admission.engine.pending.waiting_time import (
+    LONG_WAIT,
+    is_gang,
+    is_passed_over,
+    soonest,
+    starves_at,
+    waits_since,
+)
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from queues.admissions import Admission
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
 from queues.plan import Admit, Reason
 from queues.reason_codes import ReasonCode
 from queues.versioned_map import rows_of
-from queues.workload import AdmissionId, QueueName, Workload
+from queues.workload import Workload
 
-#: So many classes are asked, longest waiting first, for one that lacks room and nothing else.
+#: So many classes that lack room, and so many that lack quota, are asked, longest waiting first.
 _HEADS_ASKED = 8
-
-#: In so many queues quota is kept for the gang that has waited longest there.
-_QUOTAS_KEPT = 4
 
 
 class LongestWaiting(NamedTuple):
@@ -78,10 +73,10 @@ class Backfill:
         *,
         ends_matter: bool,
     ) -> "Backfill":
-        """Reserve for the longest waiting of these heads that lacks nothing but room, and for one that fits now.
+        """Reserve for the longest waiting of these heads that lacks room or quota, and for one that fits now.
 
-        And quota for heads that lack it. ``trial`` is left unchanged. ``ends_matter``: the end of some running work
-        is known, or work could settle where it cannot be cleared.
+        ``trial`` is left unchanged. ``ends_matter``: the end of some running work is known, or work could settle where
+        it cannot be cleared.
         """
         search = _ReservationSearch(cls(snapshot), trial, open_admissions, ends_matter)
         alone = [each for each in heads if not each.entry.joins and not each.need.seated]
@@ -139,168 +134,106 @@ class _ReservationSearch:
         #: The world without what is reserved so far.
         self._trial = trial
         self._ends_matter = ends_matter
-        self._seats_ended = any(backfill.snapshot.ended.values())
-        #: Heads asked for a place, and for quota alone.
+        #: Heads asked that lack room, and that lack quota.
         self._asked = self._asked_quota = 0
-        #: A place is kept: for lack of room, for lack of quota, for a gang that fits now.
-        self._for_room = self._for_quota = self._for_fitting = False
-        #: Queues of which quota is kept, or none can be.
-        self._quota_queues: set[QueueName] = set()
+        #: A place is kept for a gang that waits; for one that fits now, or cannot be.
+        self._has_place, self._has_fitting = False, not any(backfill.snapshot.ended.values())
 
     @property
     def is_over(self) -> bool:
         """True if no further head can get anything."""
-        return self._no_place_left and self._no_quota_left
-
-    @property
-    def _no_place_left(self) -> bool:
-        return self._for_room or self._asked >= _HEADS_ASKED
-
-    @property
-    def _no_quota_left(self) -> bool:
-        return self._asked_quota >= _HEADS_ASKED or len(self._quota_queues) >= _QUOTAS_KEPT
+        return self._has_place or (self._asked >= _HEADS_ASKED and self._asked_quota >= _HEADS_ASKED)
 
     def reserve_for(self, head: LongestWaiting) -> None:
-        """Reserve what one head may have: a place, or quota, or nothing."""
+        """Reserve what one head may have: a place, or nothing."""
         (entry, need, refused), now, tree = head, self._snapshot.now, self._trial.tree
         workload = entry.workload
         self._trial.progress.workload = workload.key
-        due = starves_at(workload, need, tree)
-        starved = due is not None and due <= now
-        passed_over = is_passed_over(workload, need, tree, now)
-        # The queue uses less than it deserves of all that the gang asks: then a place may be kept for it.
+        passed_over, due = is_passed_over(workload, need, tree, now), starves_at(workload, need, tree)
+        if is_gang(need) and not passed_over:
+            self.backfill.revisit_at(waits_since(workload)[0] + LONG_WAIT)
+        if due is not None and due > now:
+            self.backfill.revisit_at(due)
+        # The queue uses less than it deserves of all that the gang asks.
         owed = passed_over and below_deserved(self._trial.usage, workload.queue, entry.accounts)
-        place = (self._ends_matter or owed) and not self._no_place_left
-        quota = (self._ends_matter or starved or passed_over) and self._may_keep_quota(workload.queue)
-        if quota and refused is not None and refused.code == ReasonCode.QUEUE_LIMIT:
-            self._reserve_for_quota(entry, need, starved=starved, passed_over=passed_over)
+        if refused is not None and refused.code == ReasonCode.QUEUE_LIMIT:
+            if self._ends_matter or passed_over or (due is not None and due <= now):
+                self._reserve_for_quota(head, overtakers=passed_over)
             return
-        # Quota alone is kept only for a head that may be admitted now, or lacked nothing but room for long.
-        quota = quota and ((self._seats_ended and refused is None) or passed_over)
-        if not place and not quota:
+        if not (self._ends_matter or owed) or self._asked >= _HEADS_ASKED:
             return
-        self._asked_quota += not place
         world = self._trial.fork()
         answer = gangs.admit(workload, need, world)
-        if isinstance(answer, Admit):
-            self._asked += place
-            self._reserve_fitting(entry, FutureFit(world, answer), place=place)
-        elif answer.code == ReasonCode.QUEUE_LIMIT:
-            if quota:
-                self._reserve_for_quota(entry, need, starved=starved, passed_over=passed_over)
-        elif answer.code in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT):
-            self._asked += place
-            space = self._reserve_for_room(entry, need, owed=owed) if place else None
-            if space is None and quota and passed_over:
-                self._keep_quota(
-                    self._place_of_overtakers(entry, need, among=self._under_its_limits(workload))
-                )
-        else:
-            self._asked += place
-
-    def _may_keep_quota(self, queue: QueueName) -> bool:
-        """True if quota may be kept for one more head of this queue."""
-        return (
-            not self._no_quota_left
-            and queue not in self._quota_queues
-            and bool(limiting_queues(queue, self._trial.tree))
-        )
-
-    def _reserve_fitting(self, entry: LineEntry, fit: FutureFit, *, place: bool) -> None:
-        """Keep what was freed in this turn from smaller work that is tried before the head."""
-        if not self._seats_ended:
+        if not isinstance(answer, Admit) and answer.code == ReasonCode.QUEUE_LIMIT:
+            self._reserve_for_quota(head, overtakers=passed_over)
             return
-        space = replace(ReservedSpace.of(entry, self._trial, fit), free_at=self._snapshot.now, fits_now=True)
-        if place and not self._for_fitting:
-            self._for_fitting, self._trial = True, fit.world
+        self._asked += 1
+        if isinstance(answer, Admit):
+            self._reserve_fitting(entry, FutureFit(world, answer))
+        elif answer.code in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT):
+            clears_from = self._clears_from(workload, need)
+            self._reserve(entry, self._departures(entry, need, owed, self._every_admission), clears_from)
+            # If nothing is known about the place of the first, no later head gets one.
+            self._has_place |= self._ends_matter
+
+    def _reserve_fitting(self, entry: LineEntry, fit: FutureFit) -> None:
+        """Keep what was freed in this turn from smaller work that is tried before the head."""
+        if not self._has_fitting:
+            now = self._snapshot.now
+            space = replace(ReservedSpace.of(entry, self._trial, fit), free_at=now, fits_now=True)
+            self._has_fitting, self._trial = True, fit.world
             self.backfill.reservations.append(space)
-        elif not place:
-            self._keep_quota(space)
 
-    def _reserve_for_room(
-        self, entry: LineEntry, need: MissingMembers, *, owed: bool
-    ) -> ReservedSpace | None:
-        """Keep a place for a head that lacks room. If nothing is known about it, no later head gets a place."""
-        space = self._soonest_place(entry, need) if self._ends_matter else None
-        if space is None and owed:
-            space = self._place_of_overtakers(entry, need)
-        self._for_room = self._ends_matter or space is not None
-        if space is not None:
-            self._keep(space)
-        return space
+    def _reserve_for_quota(self, head: LongestWaiting, *, overtakers: bool) -> None:
+        """Keep a place, and what limits leave free, for a head that lacks quota.
 
-    def _reserve_for_quota(
-        self, entry: LineEntry, need: MissingMembers, *, starved: bool, passed_over: bool
-    ) -> None:
-        """Keep what limits on its path leave free for a head that lacks quota; for one head also its place."""
-        workload, space = entry.workload, None
-        self._quota_queues.add(workload.queue)
-        if not self._for_quota:
-            if self._ends_matter and not starved:
-                space = self._soonest_place(entry, need)
-            # Others may have its place until it has enough quota, but not for too long.
-            long = self._snapshot.now - waits_since(workload)[0] >= LONG_WAIT
-            if space is None and passed_over and long and deserved_suffices(workload, need, self._trial):
-                space = self._place_of_overtakers(entry, need, clearing=starved)
-        if space is not None:
-            self._for_quota = True
-            self._keep(space)
-        elif starved or passed_over:
-            among = self._under_its_limits(workload)
-            self._keep_quota(self._place_of_overtakers(entry, need, among=among, clearing=starved))
-
-    def _soonest_place(self, entry: LineEntry, need: MissingMembers) -> ReservedSpace | None:
-        found = soonest_place(self._snapshot, entry, need, self._trial)
-        if found is None:
-            return None
-        self.backfill.revisit_at(found.until)
-        return found.space
-
-    def _place_of_overtakers(
-        self,
-        entry: LineEntry,
-        need: MissingMembers,
-        *,
-        among: Iterable[AdmissionId] | None = None,
-        clearing: bool = False,
-    ) -> ReservedSpace | None:
-        """``among``: only these admissions leave; None: all. ``clearing``: as in ``overtakers``."""
-        snapshot, workload = self._snapshot, entry.workload
-        admissions = (
-            rows_of(snapshot.admissions)
-            if among is None
-            else [snapshot.admissions[number] for number in among]
-        )
-        self.backfill.revisit_at(overtakers_change_at(snapshot, workload, admissions))
-        if among is None and not self._may_have_quota(workload, need, clearing=clearing):
-            return None
-        leaving = overtakers(snapshot, workload, admissions, self._trial.tree, clearing=clearing)
-        fit = place_of_overtakers(snapshot, workload, need, self._trial, leaving)
-        return None if fit is None else ReservedSpace.of(entry, self._trial, fit)
-
-    def _may_have_quota(self, workload: Workload, need: MissingMembers, *, clearing: bool) -> bool:
-        """Whether the quota would do if all overtakers were gone: asked first, since few of them matter for it."""
-        snapshot, trial = self._snapshot, self._trial
-        if has_quota_without(snapshot, workload, need, trial, ()):
-            return True
-        admissions = [snapshot.admissions[number] for number in self._under_its_limits(workload)]
-        leaving = overtakers(snapshot, workload, admissions, trial.tree, clearing=clearing)
-        return has_quota_without(snapshot, workload, need, trial, leaving)
-
-    def _under_its_limits(self, workload: Workload) -> Iterable[AdmissionId]:
-        """Admissions that use quota which a limit on the workload's path counts; none if there is no limit."""
+        Work that could be cleared stays off as well, since it would take the quota that is to be cleared.
+        """
+        entry, need, _ = head
         tree = self._trial.tree
-        limits = limiting_queues(workload.queue, tree)
-        return self._open_admissions.in_subtree(limits[-1], tree) if limits else ()
+        limits = limiting_queues(entry.workload.queue, tree)
+        if self._asked_quota >= _HEADS_ASKED or not limits:
+            return
+        self._asked_quota += 1
+        # Asked first: no other admissions use quota that these limits count.
+        numbers = self._open_admissions.in_subtree(limits[-1], tree)
+        under_limits = [self._snapshot.admissions[number] for number in numbers]
+        if self._departures(entry, need, overtakers, under_limits).may_have_quota():
+            self._reserve(entry, self._departures(entry, need, overtakers, self._every_admission), None)
 
-    def _keep(self, space: ReservedSpace) -> None:
-        self.backfill.reservations.append(space)
-        self._trial = self._trial.fork()
-        space.withhold(self._trial)
+    def _reserve(self, entry: LineEntry, departures: Departures, clears_from: int | None) -> None:
+        place = departures.soonest_place()
+        if place is not None:
+            space = ReservedSpace.of(entry, self._trial, place.fit)
+            self.backfill.reservations.append(replace(space, free_at=place.free_at, clears_from=clears_from))
+            self._has_place = True
 
-    def _keep_quota(self, space: ReservedSpace | None) -> None:
-        """Keep only the quota of a place. None: there is no place."""
-        if space is not None:
-            self._quota_queues.add(space.entry.workload.queue)
-            if space.quota:
-                self._keep(space.quota_only())
+    @property
+    def _every_admission(self) -> Iterable[Admission]:
+        return rows_of(self._snapshot.admissions)
+
+    def _departures(
+        self, entry: LineEntry, need: MissingMembers, overtakers: bool, among: Iterable[Admission]
+    ) -> Departures:
+        """Those of these admissions that should be gone some time. ``overtakers``: as in ``expected_departures``."""
+        snapshot, workload, trial, among = self._snapshot, entry.workload, self._trial, list(among)
+        leaving = expected_departures(
+            snapshot,
+            workload,
+            among,
+            trial.tree,
+            clears_from=self._clears_from(workload, need),
+            overtakers=overtakers,
+        )
+        ends = [each.second for each in leaving if each.second is not None and each.second > snapshot.now]
+        self.backfill.revisit_at(min(ends, default=None))
+        before, until = counting_period(waits_since(workload)[0], snapshot.now)
+        if overtakers and before is not None and any(each.opened_at >= before for each in among):
+            self.backfill.revisit_at(until)
+        return Departures.of(snapshot, workload, need, trial, leaving)
+
+    def _clears_from(self, workload: Workload, need: MissingMembers) -> int | None:
+        """The second from which on a place is cleared for the gang. None: never, or it was not within a week."""
+        tree, now = self._trial.tree, self._snapshot.now
+        due = starves_at(workload, need, tree)
+        return None if due is None or is_passed_over(workload, need, tree, now) else max(now, due)

@@ -5,7 +5,7 @@ it when the admissions that are expected to go first are gone.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -129,8 +129,6 @@ class ReservedSpace:
         mine, other = self.entry.workload, entry.workload
         if other.key == mine.key or other.priority > mine.priority:
             return False
-        if not len(self.columns) and not self._shares_quota(other.queue, trial.tree):
-            return False
         if self.free_at is not None:
             run_time = run_time_class(other)
             if run_time is not None and now + run_time <= self.free_at:
@@ -144,15 +142,6 @@ class ReservedSpace:
         owed = below_deserved(usage, other.queue, entry.accounts)
         return not owed or below_deserved(usage, mine.queue, self.entry.accounts)
 
-    def quota_only(self) -> "ReservedSpace":
-        """The same without its place on nodes."""
-        none = self.columns[:0]
-        return replace(self, columns=none, amounts=self.amounts[:, none], ports=())
-
-    def _shares_quota(self, queue: QueueName, tree: QueueTree) -> bool:
-        path = tree.paths[queue]
-        return any(each.queue in path for each in self.quota)
-
     def withhold(self, trial: Trial) -> None:
         """Take it out of a trial, until ``release``."""
         self._change(trial, 1)
@@ -164,9 +153,8 @@ class ReservedSpace:
         trial.ports.vacate(self.ports)
 
     def _change(self, trial: Trial, times: int) -> None:
-        if len(self.columns):
-            trial.free[:, self.columns] -= times * self.amounts
-            trial.mark_dirty(self.columns)
+        trial.free[:, self.columns] -= times * self.amounts
+        trial.mark_dirty(self.columns)
         for each in self.quota:
             trial.usage.add(each.queue, each.amounts, times=times)
 

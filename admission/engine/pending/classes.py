@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 
 from admission.engine import reasons
 from admission.engine.pending.waiting_time import waits_since
-from admission.engine.placement.need import MissingMembers, member_charges, minimum_choices, missing_members
+from admission.engine.placement.need import (
+    MissingMembers,
+    attempt_cost,
+    member_charges,
+    minimum_choices,
+    missing_members,
+)
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.order.line import ClassQueue
@@ -82,6 +88,11 @@ class PlacementClass:
     #: Why the nodes cannot take even one of the workloads at the start of the turn; None: they may.
     reason: Reason | None = None
     dirty_reason: bool = True
+    #: Of an attempt: see ``admission.engine.placement.need.attempt_cost``.
+    cost: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cost = attempt_cost(self.workload, self.request.need)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +135,6 @@ class WorkloadClass:
     dirty_queue_limit: bool = True
     #: The last answer, kept as long as reason and members stay the same.
     answer: ClassAnswer | None = None
-    _refused: RefusedClass | None = None
     _longest_waiting: LineEntry | None = None
 
     @property
@@ -162,11 +172,7 @@ class WorkloadClass:
 
     def as_refused(self, answer: ClassAnswer) -> RefusedClass:
         """The last answer, as preemption needs it."""
-        known = self._refused
-        if known is None or known.reason is not answer.reason or known.members is not answer.members:
-            known = RefusedClass(members=answer.members, need=self.request.need, reason=answer.reason)
-            self._refused = known
-        return known
+        return RefusedClass(members=answer.members, need=self.request.need, reason=answer.reason)
 
 
 @dataclass(slots=True, eq=False)

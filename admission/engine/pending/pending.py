@@ -20,8 +20,12 @@ from admission.engine.pending.classes import (
     blocked_reason,
     obstacle,
 )
-from admission.engine.pending.starving import StarvingClasses
-from admission.engine.pending.waiting_time import arrival_order, run_time_class
+from admission.engine.pending.waiting_time import (
+    affects_reservation,
+    arrival_order,
+    is_gang,
+    run_time_class,
+)
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.order.line import ClassQueue
@@ -41,6 +45,8 @@ class PendingWorkloads:
         self.tree = tree
         self.classes: dict[QueueName, dict[Hashable, WorkloadClass]] = {}
         self.placement_classes: dict[Hashable, PlacementClass] = {}
+        #: What it costs to try all classes of a queue that nothing blocks, in microseconds.
+        self.costs: Counter[QueueName] = Counter()
         #: Reasons of workloads that wait for one of their own.
         self.own_reasons: dict[WorkloadKey, Reason] = {}
         self._own_reasons_shared = False
@@ -48,7 +54,10 @@ class PendingWorkloads:
         self.dirty_classes: dict[WorkloadClass, None] = {}
         #: Classes of workloads that hold seats.
         self.seated_classes: dict[WorkloadClass, None] = {}
-        self.starving = StarvingClasses(tree)
+        #: Classes of gangs that nothing blocks: reservations are for them.
+        self.gangs: dict[WorkloadClass, None] = {}
+        #: Number of pending workloads that matter for the reservations of others.
+        self.affecting_reservation = 0
         self._entries: dict[WorkloadKey, PendingWorkload] = {}
         self._pod_shapes: dict[Hashable, PodShapes] = {}
         #: (second at which a backoff ends, workload), as a heap.
@@ -116,9 +125,10 @@ class PendingWorkloads:
                 continue
             if not of_queue:
                 del self.classes[each.queue]
-                self.starving.remove_queue(each.queue)
             placement_class.open_classes.pop(each, None)
-            self.starving.remove_class(each)
+            if each.blocked is None:
+                self._cost(each, -1)
+            self.gangs.pop(each, None)
             self.seated_classes.pop(each, None)
             placement_class.class_count -= 1
             if not placement_class.class_count:
@@ -217,7 +227,6 @@ class PendingWorkloads:
         of_queue = self.classes.get(queue)
         if of_queue is None:
             of_queue = self.classes[queue] = {}
-            self.starving.add_queue(queue)
         refusal = self._access_refusal(entry.workload)
         name = (entry.line_entry.shape, user, "" if refusal is None else entry.workload.namespace)
         workload_class = of_queue.get(name)
@@ -257,14 +266,24 @@ class PendingWorkloads:
         workload_class = WorkloadClass(name, class_queue, request, placement_class, blocked)
         if request.need.seated:
             self.seated_classes[workload_class] = None
+        if blocked is None:
+            self._cost(workload_class, 1)
+            if is_gang(request.need):
+                self.gangs[workload_class] = None
         return workload_class
+
+    def _cost(self, workload_class: WorkloadClass, times: int) -> None:
+        queue = workload_class.queue
+        self.costs[queue] += times * workload_class.placement_class.cost
+        if not self.costs[queue]:
+            del self.costs[queue]
 
     def _enter(self, entry: PendingWorkload, workload_class: WorkloadClass) -> None:
         known = workload_class.queue in self.tree.paths
         entry.rank = rank(self.tree, entry.line_entry) if known else _rank_in_no_queue(entry.line_entry)
         workload_class.class_queue.add(entry.rank, entry.line_entry)
         if workload_class.blocked is None:
-            self.starving.add(workload_class, entry.workload)
+            self.affecting_reservation += affects_reservation(entry.workload)
         self._mark_dirty(workload_class)
 
     def _leave(self, entry: PendingWorkload) -> None:
@@ -275,7 +294,7 @@ class PendingWorkloads:
         workload_class.class_queue.remove(entry.rank)
         entry.rank = None
         if workload_class.blocked is None:
-            self.starving.remove(entry.workload)
+            self.affecting_reservation -= affects_reservation(entry.workload)
         self._mark_dirty(workload_class)
 
     def _forget(self, entry: PendingWorkload) -> None:

@@ -6,7 +6,7 @@ the use of the class's queue changed, the second when free amounts changed.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,6 @@ from admission.engine.trial import Trial
 from queues.plan import Reason
 from queues.quota.accounts import flavor_charges
 from queues.quota.queue import ROOT
-from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import FlavorName, NodeFilter, PodSet, QueueName
 
@@ -38,34 +37,35 @@ class Screening:
         default_factory=dict
     )
 
-    def update(
+    def ask_queues(
         self, pending: PendingWorkloads, dirty_queues: Iterable[QueueName], trial: Trial
     ) -> list[WorkloadClass]:
-        """Bring every class up to date. Returns classes that may have another reason now."""
+        """Bring up to date which classes their queues could admit. Returns classes that may have another reason now."""
         dirty: list[WorkloadClass] = []
-        nodes_changed = not self._same_nodes(trial)
         for each in pending.dirty_classes:
             if each.dirty_queue_limit and each.class_queue.candidates:
                 _ask_queue(each, trial)
-                pending.starving.update(each)
                 each.dirty_queue_limit = False
         for queue in leaf_queues(pending, dirty_queues):
             for each in pending.classes.get(queue, {}).values():
                 _ask_queue(each, trial)
-                pending.starving.update(each)
                 each.placement_class.dirty_reason |= bool(each.placement_class.flavors)
                 dirty.append(each)
+        return dirty
+
+    def ask_nodes(
+        self, pending: PendingWorkloads, trial: Trial, left_out: Collection[WorkloadClass]
+    ) -> list[WorkloadClass]:
+        """The same for nodes, without what is asked for by classes that are ``left_out`` only."""
+        dirty: list[WorkloadClass] = []
+        nodes_changed = not self._same_nodes(trial)
         for placement in pending.placement_classes.values():
             if nodes_changed:
                 placement.dirty_reason = True
-            if placement.open_classes and placement.dirty_reason:
-                before = placement.reason
-                placement.reason = _unless_equal(before, self._ask_nodes(placement, trial))
+            if placement.dirty_reason and any(each not in left_out for each in placement.open_classes):
+                placement.reason = _unless_equal(placement.reason, self._ask_nodes(placement, trial))
                 placement.dirty_reason = False
                 dirty += placement.open_classes
-                if _is_limit(before) or _is_limit(placement.reason):
-                    for each in placement.open_classes:
-                        pending.starving.update(each)
         return dirty
 
     def _same_nodes(self, trial: Trial) -> bool:
@@ -90,7 +90,7 @@ class Screening:
             return None
         members = next(iter(placement.open_classes)).class_queue.candidates
         workload = members[0].workload if members else placement.workload
-        return gangs.refusal(workload, placement.request.need, trial)
+        return gangs.refusal_of_first(workload, placement.request.need, trial)
 
     def _may_fit(self, placement: PlacementClass, trial: Trial) -> bool:
         """A quick check by sums: no is certain, yes is not."""
@@ -167,10 +167,6 @@ def _ask_queue(workload_class: WorkloadClass, trial: Trial) -> None:
         workload_class.placement_class.open_classes[workload_class] = None
     else:
         workload_class.placement_class.open_classes.pop(workload_class, None)
-
-
-def _is_limit(reason: Reason | None) -> bool:
-    return reason is not None and reason.code == ReasonCode.QUEUE_LIMIT
 
 
 def _unless_equal(before: Reason | None, after: Reason | None) -> Reason | None:

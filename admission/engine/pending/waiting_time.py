@@ -6,7 +6,7 @@ from typing import Final
 from admission.engine.placement.need import MissingMembers
 from queues.order.policies import gives_way
 from queues.quota.tree import QueueTree
-from queues.workload import QueueName, Workload, WorkloadKey
+from queues.workload import Workload, WorkloadKey
 
 #: Seconds of waiting after which a gang counts as passed over, whatever the rules.
 LONG_WAIT: Final = 7 * 86_400
@@ -47,18 +47,18 @@ def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int
     return (workload.waiting_since or workload.created) + clear_after
 
 
-def is_never_cleared(tree: QueueTree, queue: QueueName) -> bool:
-    """Whether gangs of a queue have no place cleared for them, or only after more than a day."""
-    return queue in tree.paths and not gives_way(tree.policy(queue))
-
-
 def is_passed_over(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
-    """Whether a gang is left behind by smaller work: no place is cleared for it, by the rules or in fact."""
+    """Whether a gang is left behind by smaller work: no place is cleared for it in a day, by the rules or in fact."""
     return is_gang(need) and (
         not workload.preempts
-        or is_never_cleared(tree, workload.queue)
+        or not gives_way(tree.policy(workload.queue))
         or now - waits_since(workload)[0] >= LONG_WAIT
     )
+
+
+def affects_reservation(workload: Workload) -> bool:
+    """Whether its end is known, or it could settle on a place from which it cannot be cleared."""
+    return workload.run_time is not None or not workload.preemptable or bool(workload.min_run_time)
 
 
 def soonest(*seconds: int | None) -> int | None:

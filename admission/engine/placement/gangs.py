@@ -74,6 +74,17 @@ def refusal(workload: Workload, need: MissingMembers, trial: Trial) -> Reason | 
     return None
 
 
+def refusal_of_first(workload: Workload, need: MissingMembers, trial: Trial) -> Reason | None:
+    """Why the first members that would complete the gang, or all that it lacks, get no seats; None: they do.
+
+    For a workload that has no place whichever of its members are chosen. The trial is left as it was.
+    """
+    mark = trial.mark()
+    answer = all_or_none(workload, need, need.minimum or need.missing, trial)
+    trial.undo(mark)
+    return answer if isinstance(answer, Reason) else None
+
+
 def all_or_none(
     workload: Workload, need: MissingMembers, ordinals: Mapping[str, tuple[int, ...]], trial: Trial
 ) -> list[Seat] | Reason:
@@ -201,24 +212,64 @@ def _companions(workload: Workload, need: MissingMembers, pods: PodSet) -> tuple
 def _one_by_one(
     workload: Workload, need: MissingMembers, trial: Trial, most: int | None = None
 ) -> list[Seat]:
-    """Seats for as many further members as possible, in order, each on its own; of a part all or none.
+    """Seats for as many further members as possible, in order; of a part all or none.
 
     ``most``: so many are enough; None: take all.
     """
     seats: list[Seat] = []
     held = {name: dict(nodes) for name, nodes in need.seated.items()}
     for pods in workload.pod_sets:
-        for ordinals in parts(pods, need.missing.get(pods.name, ())):
-            if most is not None and len(seats) >= most:
-                break
-            answer = all_or_none(workload, replace(need, seated=held), {pods.name: ordinals}, trial)
-            if isinstance(answer, Reason):
-                if not pods.partitions:
-                    break
-                continue
+        missing = need.missing.get(pods.name, ())
+        left = len(missing) if most is None else max(0, most - len(seats))
+        lacking = replace(need, seated=held)
+        if pods.partitions:
+            found = _part_by_part(workload, lacking, pods, left, trial)
+        else:
+            found = _first_ones(workload, lacking, pods, missing[:left], trial)
+        seats += found
+        held.setdefault(pods.name, {}).update({each.ordinal: each.node for each in found})
+    return sorted(seats, key=lambda each: (each.pod_set, each.ordinal))
+
+
+def _part_by_part(
+    workload: Workload, need: MissingMembers, pods: PodSet, most: int, trial: Trial
+) -> list[Seat]:
+    """Seats for the parts that find a place; after one that completes ``most`` members no more."""
+    seats: list[Seat] = []
+    held = {name: dict(nodes) for name, nodes in need.seated.items()}
+    for ordinals in parts(pods, need.missing.get(pods.name, ())):
+        if len(seats) >= most:
+            break
+        answer = all_or_none(workload, replace(need, seated=held), {pods.name: ordinals}, trial)
+        if not isinstance(answer, Reason):
             seats += answer
             held.setdefault(pods.name, {}).update({each.ordinal: each.node for each in answer})
-    return sorted(seats, key=lambda each: (each.pod_set, each.ordinal))
+    return seats
+
+
+def _first_ones(
+    workload: Workload, need: MissingMembers, pods: PodSet, ordinals: Sequence[int], trial: Trial
+) -> list[Seat]:
+    """Seats for as many of these members as find a place, from the first.
+
+    Tried for all, then for one, two, four and so on: one placement for each of thousands would take seconds.
+    """
+    fits, too_many, count = 0, len(ordinals) + 1, len(ordinals)
+    mark = trial.mark()
+    while fits + 1 < too_many:
+        answer = all_or_none(workload, need, {pods.name: tuple(ordinals[:count])}, trial)
+        if isinstance(answer, Reason):
+            too_many = count
+        elif count + 1 == too_many:
+            return answer
+        else:
+            trial.undo(mark)
+            fits = count
+        count = min(max(1, 2 * fits), (fits + too_many) // 2)
+    if not fits:
+        return []
+    answer = all_or_none(workload, need, {pods.name: tuple(ordinals[:fits])}, trial)
+    return [] if isinstance(answer, Reason) else answer
 
 
 def other_members(workload: Workload, need: MissingMembers, trial: Trial) -> list[Seat]:

@@ -86,7 +86,8 @@ class QueueExcess:
         """
         excess, ancestor = self._excess(asked), self.ancestor_level(own)
         above: Mask = np.asarray((excess > 0).any(axis=1))
-        most_of_row = np.where(excess > 0, most_reclaimable(excess, depth), _NO_LIMIT)
+        bound = excess if depth is ReclaimDepth.NEVER else 2 * excess
+        most_of_row = np.where((excess > 0) & (depth is not ReclaimDepth.ANY), bound, _NO_LIMIT)
         queues = self.reclaimable(own)
         most = np.full((len(ancestor), len(asked)), _NO_LIMIT, np.int64)
         for level in range(1, self._levels.shape[1]):
@@ -104,10 +105,6 @@ class QueueExcess:
             & (ancestor < len(self._usage.tree.paths[own]) - 1)
             & (self._not_reclaimable <= ancestor)
         )
-
-    def of_each(self, asked: tuple[Account, ...]) -> Amounts:
-        """(Q, A) what each queue itself counts beyond what it deserves; negative: it is below."""
-        return self._excess(asked)[self._levels[np.arange(len(self._depth)), self._depth]]
 
     def in_subtree(self, name: QueueName) -> Mask:
         """(Q,) which of the queues are this one or below it."""
@@ -136,23 +133,7 @@ class QueueExcess:
         return np.array(amounts, np.int64).reshape(len(names), len(asked))
 
 
-def most_reclaimable(excess: Amounts, depth: ReclaimDepth) -> Amounts:
-    """What one victim may hold where a queue has that excess, or all victims that are taken one after another."""
-    if depth is ReclaimDepth.ANY:
-        return np.full_like(excess, _NO_LIMIT)
-    return excess if depth is ReclaimDepth.NEVER else 2 * excess
-
-
 CandidateMask = NDArray[np.bool_]
-
-
-class _SinglePods(NamedTuple):
-    """Candidates of one pod."""
-
-    #: Ascending.
-    sizes: Amounts
-    #: The lowest priority up to each size.
-    lowest_priority: Amounts
 
 
 class CandidateArrays:
@@ -220,44 +201,24 @@ class CandidateArrays:
                 indices.setdefault(held.admission.id, []).append(index)
         return indices
 
-    @cached_property
-    def index_of(self) -> dict[int, int]:
-        """Index of each candidate, by identity."""
-        return {id(each): index for index, each in enumerate(self.candidates)}
-
-    @cached_property
-    def _single_pods(self) -> _SinglePods:
-        single = np.flatnonzero(self._pods == 1)
-        single = single[np.argsort(self._size[single], kind="stable")]
-        return _SinglePods(self._size[single], np.minimum.accumulate(self.priority[single]))
-
     def mark_evicted(self, admissions: Sequence[AdmissionId]) -> None:
         """Leave out from now on the candidates that these admissions belong to."""
         for number in admissions:
             for index in self._of_admission.get(number, ()):
                 self.evicted[index] = True
 
-    def has_single_pod(self, *, smaller_than: int, priority: int) -> bool:
-        """True if there is a single pod of a smaller size and of no higher priority."""
-        many = int(np.searchsorted(self._single_pods.sizes, smaller_than))
-        return many > 0 and bool(self._single_pods.lowest_priority[many - 1] <= priority)
-
-    def allowed(
-        self, rights: PreemptionRights, *, larger_gangs: bool, after_own_victims: bool = True
-    ) -> CandidateMask:
+    def allowed(self, rights: PreemptionRights) -> CandidateMask:
         """(C,) candidates that may be evicted by queue, priority, size and excess of their queue, as the books are now.
 
-        ``larger_gangs``: also gangs of other queues that are larger than the beneficiary. ``after_own_victims``:
-        also candidates of other queues that may be evicted only when victims of the own queue are gone.
+        Also those of other queues that may be evicted only when victims of the own queue are gone.
         """
         chosen = np.zeros(len(self.candidates), np.bool_)
         workload, tree = rights.workload, rights.usage.tree
         policy = tree.policy(workload.queue)
         single = (self.priority <= workload.priority) & (self._size < rights.size) & (self._pods == 1)
         own = self._of_own_queue(rights, policy.within_queue or "never", single, chosen)
-        own_victims = own and after_own_victims
         if policy.reclaim != "never":
-            chosen |= self._reclaimable(rights, larger_gangs=larger_gangs, own_victims=own_victims)
+            chosen |= self._reclaimable(rights, own_victims=own)
         if rights.starved:
             chosen |= single & self._clearable(rights)
         if (here := self._slices.get(workload.queue)) is not None:
@@ -281,9 +242,7 @@ class CandidateArrays:
         chosen[here] = may
         return bool(may.any())
 
-    def _reclaimable(
-        self, rights: PreemptionRights, *, larger_gangs: bool, own_victims: bool
-    ) -> CandidateMask:
+    def _reclaimable(self, rights: PreemptionRights, *, own_victims: bool) -> CandidateMask:
         """(C,) candidates that may be evicted to give back lent quota.
 
         ``own_victims``: victims of the own queue may bring it within what it deserves.
@@ -299,8 +258,6 @@ class CandidateArrays:
             may |= losable.queues[self._queue_of] & lower & (self.priority <= most)
         may &= charged.any(axis=1) & (charged <= losable.most[self._queue_of]).all(axis=1)
         may &= ~self._keeps_quota
-        if not larger_gangs:
-            may &= (self._pods == 1) | (self._size <= rights.size)
         if policy.reclaim == "lower-priority":
             may &= lower
         return may
@@ -339,46 +296,6 @@ class CandidateArrays:
                 rows.append(row or [0] * len(accounts))
             known = self._charged[accounts] = np.array(rows, np.int64).reshape(len(rows), len(accounts))
         return known
-
-    def most_freed(self, chosen: CandidateMask, rights: PreemptionRights, account: Account) -> Amounts:
-        """(Q,) units of an account that is asked which these candidates could free at most by preemption and reclaim.
-
-        However many victims a queue has, the last one must find it above what it deserves. And other queues lose
-        nothing if the beneficiary could not own what it asks even then.
-        """
-        asked, own = tuple(rights.asked), rights.workload.queue
-        column = asked.index(account)
-        units = chosen * self.charged(asked)[:, column]
-        of_queue = np.add.reduceat(units, self._first_of_queue) if len(units) else np.zeros(0, np.int64)
-        ancestor, path = self.excess.ancestor_level(own), rights.usage.tree.paths[own]
-        owned = np.ones(len(path), np.bool_)
-        for level in np.unique(ancestor[of_queue > 0]).tolist():
-            side = path[: len(path) - 1 - level]
-            owned[level] = not side or self._may_ever_own(side, rights, account, of_queue)
-        freed = of_queue * owned[ancestor]
-        if rights.depth is not ReclaimDepth.ANY:
-            excess = self.excess.of_each(asked)
-            most = np.maximum(0, most_reclaimable(excess[:, column], rights.depth))
-            # A queue that is above in another account may lose more of this one.
-            others = np.delete(excess, column, axis=1)
-            bound = ~(others > 0).any(axis=1) & (ancestor < len(path) - 1)
-            freed = np.where(bound, np.minimum(freed, most), freed)
-        return np.asarray(freed)
-
-    def _may_ever_own(
-        self, side: Sequence[QueueName], rights: PreemptionRights, account: Account, freed: Amounts
-    ) -> bool:
-        """True if a queue of this side may own what is asked of an account when so much is freed in each queue."""
-        usage, tree = rights.usage, rights.usage.tree
-        if tree.policy(rights.workload.queue).borrow_max_priority is not None:
-            return True
-        for name in side:
-            if tree.guarantees[name]:
-                return True  # queues further up count less of what is asked
-            left = usage.counted(name, account) - int(freed[self.excess.in_subtree(name)].sum())
-            if left + rights.asked[account] <= tree.deserved(name, account):
-                return True
-        return False
 
     def of_queue(self, queue: QueueName) -> CandidateMask:
         """(C,) the candidates of a queue."""

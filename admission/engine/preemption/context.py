@@ -18,8 +18,7 @@ from queues.admissions import Claim, Seat
 from queues.plan import Evict, Reason
 from queues.quota.accounts import charges
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources
-from queues.workload import AdmissionId, NodeFilter, QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, PodSet, QueueName, Workload, WorkloadKey
 
 #: A claim is given up after so many seconds if its beneficiary was not admitted.
 CLAIM_SECONDS = 600
@@ -42,9 +41,7 @@ class PreemptionResult:
 class FailedRequest:
     """Pods of one shape for which no candidate could be evicted."""
 
-    queue: QueueName
-    nodes: NodeFilter
-    takes: Resources
+    pods: PodSet
     count: int
     priority: int
     #: Waited so long that other queues may be brought below what they deserve.
@@ -53,11 +50,11 @@ class FailedRequest:
     def asks_no_less_than(self, other: "FailedRequest") -> bool:
         """True if this request must fail because the other one, of the same queue, failed."""
         return (
-            self.nodes == other.nodes
+            self.pods.nodes == other.pods.nodes
             and self.count >= other.count
             and self.priority <= other.priority
             and self.waited_long <= other.waited_long
-            and all(units <= self.takes.get(name) for name, units in other.takes.items())
+            and all(units <= self.pods.takes.get(name) for name, units in other.pods.takes.items())
         )
 
 
@@ -98,15 +95,6 @@ class PreemptionContext:
     def arrays(self) -> CandidateArrays:
         """The candidates as arrays."""
         return CandidateArrays(self.candidates, self.drained)
-
-    @cached_property
-    def has_single_pods(self) -> bool:
-        """True if some admission has only one seat that has not ended: cheaper than to list the candidates."""
-        ended = self.snapshot.ended
-        return any(
-            len(held.seats) - len(ended.get(number, ())) == 1
-            for number, held in self._running.held_admissions.items()
-        )
 
     def revisit_at(self, second: int | None) -> None:
         """Say that the result may be another from a second on. None: it may not."""

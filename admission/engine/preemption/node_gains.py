@@ -1,10 +1,10 @@
 """What nodes gain from victims: where room can be made, for how many pods, and at what cost.
 
-On each node candidates are taken in their order, the cheapest first, and only those that free something that the
-next pod lacks. Each time one more pod fits there, that is a *step* of that node.
+On each node candidates are taken in their order, the cheapest first, and only those that free something that pods
+lack there. Each time one more pod fits there, that is a *step* of that node.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,11 +48,6 @@ class NodeGains:
             self.candidates,
         )
 
-    def within(self, chosen: CandidateMask) -> CandidateMask:
-        """Mask of the steps that have all their victims among these."""
-        others = np.concatenate(([0], np.cumsum(~chosen[self.candidates])))
-        return np.asarray(others[self.ends] == others[self.begins])
-
 
 @dataclass(slots=True, eq=False)
 class GainsByNode:
@@ -84,131 +79,71 @@ def gains_by_node(
     room = trial.pods_per_node(pods.takes, mask)
     if pods.ports:
         room = np.minimum(room, 1) * trial.ports.free(pods.ports)
-        return GainsByNode(room, _cheapest_first(_gains_one_by_one(trial, pods, arrays, seats)))
     return GainsByNode(room, _cheapest_first(_gains(trial, pods, arrays, seats)))
 
 
 def _gains(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) -> NodeGains:
-    """Steps of all nodes together, as ``_gains_one_by_one`` finds them.
-
-    Nodes on which some candidate frees nothing that is lacking are left to that function.
-    """
-    request = trial.vector(pods.takes)
-    rows = np.flatnonzero(request)
-    if not len(rows) or not len(seats):
-        return _to_arrays([])
-    columns, asked = arrays.seats.columns[seats], request[rows, None]
-    costs = arrays.cost_per_pod[arrays.seats.owners[seats]]
-    freed = arrays.seats.takes[np.ix_(rows, seats)]
-    first = np.concatenate(([True], columns[1:] != columns[:-1]))
-    begins, node_of = np.flatnonzero(first), np.cumsum(first) - 1
+    """Steps of all nodes, node by node. ``seats``: by node, on each in the order in which they are taken."""
+    asked, freed, free = _amounts(trial, pods, arrays, seats)
+    begins, node_of = _by_node(arrays.seats.columns[seats])
+    if len(asked) and len(seats):
+        # What would be enough for all pods that could ever fit is never lacked: seats that free nothing else stay.
+        most = (free[:, begins] + np.add.reduceat(freed, begins, axis=1)) // asked
+        lacking = free[:, begins] < asked * np.maximum(0, most.min(axis=0))
+        useful = ((freed > 0) & lacking[:, node_of]).any(axis=0)
+        seats, freed, free = seats[useful], freed[:, useful], free[:, useful]
+    if not len(asked) or not len(seats):
+        nowhere, none = np.zeros(0, np.intp), np.zeros(0, np.int64)
+        return NodeGains(nowhere, none, none, nowhere, nowhere, nowhere)
+    columns, owners = arrays.seats.columns[seats], arrays.seats.owners[seats]
+    costs = arrays.cost_per_pod[owners]
+    begins, node_of = _by_node(columns)
     freed_before = np.cumsum(freed, axis=1) - freed
-    free = trial.free[np.ix_(rows, columns)] + freed_before - freed_before[:, begins][:, node_of]
+    free = free + freed_before - freed_before[:, begins][:, node_of]
     fits = np.maximum(0, ((free + freed) // asked).min(axis=0))
-    fits_before = np.where(first, np.maximum(0, (free // asked).min(axis=0)), np.roll(fits, 1))
-    useless = ~((freed > 0) & (free < asked * (fits_before + 1))).any(axis=0)
-    has_useless = np.zeros(len(begins), np.bool_)
-    has_useless[node_of[useless]] = True
-    last = np.flatnonzero((fits > fits_before) & ~has_useless[node_of])
+    fits_before = np.roll(fits, 1)
+    fits_before[begins] = np.maximum(0, (free[:, begins] // asked).min(axis=0))
+    last = np.flatnonzero(fits > fits_before)
     follows = np.concatenate(([False], node_of[last[1:]] == node_of[last[:-1]]))[: len(last)]
     start = np.where(follows, np.roll(last, 1) + 1, begins[node_of[last]])
     paid = np.cumsum(costs)
-    found = NodeGains(
+    return NodeGains(
         columns[last],
         (fits - fits_before)[last],
         paid[last] - paid[start] + costs[start],
         start,
         last + 1,
-        arrays.seats.owners[seats],
+        owners,
     )
-    if not has_useless.any():
-        return found
-    return _joined(found, _gains_one_by_one(trial, pods, arrays, seats[has_useless[node_of]]))
 
 
-class _FreedSeat(NamedTuple):
-    """What one candidate frees on a node."""
-
-    candidate: int
-    #: By resource that is asked, and at last host ports, if any are.
-    freed: list[int]
-    cost: int
-
-
-class _Step(NamedTuple):
-    column: int
-    pods: int
-    cost: int
-    candidates: list[int]
-
-
-def _gains_one_by_one(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) -> NodeGains:
+def _amounts(
+    trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns
+) -> tuple[Amounts, Amounts, Amounts]:
+    """What a pod takes (r, 1), what seats free, and what is free now (r, s): by resource, and of host ports."""
     request = trial.vector(pods.takes)
-    rows = np.flatnonzero(request).tolist()
-    asked = [int(request[row]) for row in rows]
-    on_node: dict[int, list[_FreedSeat]] = {}
-    for seat in seats.tolist():
-        candidate, freed = int(arrays.seats.owners[seat]), arrays.seats.takes[rows, seat].tolist()
-        if pods.ports:
-            freed.append(colliding(pods.ports, arrays.seats.ports.get(seat, ())))
-        on_node.setdefault(int(arrays.seats.columns[seat]), []).append(
-            _FreedSeat(candidate, freed, int(arrays.cost_per_pod[candidate]))
-        )
-    if pods.ports:
-        asked.append(1)
-    steps: list[_Step] = []
-    for column, freed_seats in on_node.items():
-        free = trial.free[rows, column].tolist()
-        if pods.ports:
-            free.append(1 - trial.ports.holders(pods.ports, column))
-        steps += _steps(column, free, asked, freed_seats)
-    return _to_arrays(steps)
-
-
-def _steps(
-    column: int, free: list[int], asked: list[int], freed_seats: Sequence[_FreedSeat]
-) -> Iterator[_Step]:
-    """Steps of one node. ``free`` and ``asked``: by resource, as in ``_FreedSeat``."""
-    fit = _fit(free, asked)
-    cost, candidates = 0, list[int]()
-    for seat in freed_seats:
-        lacks = [have < want * (fit + 1) for have, want in zip(free, asked, strict=True)]
-        if not any(more and lack for more, lack in zip(seat.freed, lacks, strict=True)):
-            continue
-        free = [have + more for have, more in zip(free, seat.freed, strict=True)]
-        cost += seat.cost
-        candidates.append(seat.candidate)
-        now = _fit(free, asked)
-        if now > fit:
-            yield _Step(column, now - fit, cost, candidates)
-            fit, cost, candidates = now, 0, []
-
-
-def _fit(free: Sequence[int], asked: Sequence[int]) -> int:
-    """Pods that fit a node; 0 where nothing is asked."""
-    return max(0, min((have // want for have, want in zip(free, asked, strict=True)), default=0))
-
-
-def _to_arrays(steps: Sequence[_Step]) -> NodeGains:
-    columns = np.array([step.column for step in steps], np.intp)
-    pods = np.array([step.pods for step in steps], np.int64)
-    costs = np.array([step.cost for step in steps], np.int64)
-    ends = np.cumsum([len(step.candidates) for step in steps], dtype=np.intp)
-    begins = np.concatenate((np.zeros(1, np.intp), ends))[: len(ends)]
-    candidates = np.array([candidate for step in steps for candidate in step.candidates], np.intp)
-    return NodeGains(columns, pods, costs, begins, ends, candidates)
-
-
-def _joined(some: NodeGains, others: NodeGains) -> NodeGains:
-    offset = len(some.candidates)
-    return NodeGains(
-        np.concatenate((some.columns, others.columns)),
-        np.concatenate((some.pods, others.pods)),
-        np.concatenate((some.costs, others.costs)),
-        np.concatenate((some.begins, others.begins + offset)),
-        np.concatenate((some.ends, others.ends + offset)),
-        np.concatenate((some.candidates, others.candidates)),
+    rows = np.flatnonzero(request)
+    columns = arrays.seats.columns[seats]
+    asked, freed, free = (
+        request[rows, None],
+        arrays.seats.takes[np.ix_(rows, seats)],
+        trial.free[np.ix_(rows, columns)],
     )
+    if not pods.ports:
+        return asked, freed, free
+    vacated = [colliding(pods.ports, arrays.seats.ports.get(seat, ())) for seat in seats.tolist()]
+    left = [1 - trial.ports.holders(pods.ports, column) for column in columns.tolist()]
+    return (
+        np.concatenate((asked, np.ones((1, 1), np.int64))),
+        np.concatenate((freed, np.array([vacated], np.int64))),
+        np.concatenate((free, np.array([left], np.int64))),
+    )
+
+
+def _by_node(columns: Columns) -> tuple[Columns, Columns]:
+    """Where the seats of each node begin; (s,) number of the node of each seat."""
+    first = np.concatenate(([True], columns[1:] != columns[:-1]))[: len(columns)]
+    return np.flatnonzero(first), np.cumsum(first) - 1
 
 
 def _cheapest_first(found: NodeGains) -> NodeGains:

@@ -14,7 +14,7 @@ from admission.engine.placement.need import need_choices
 from admission.engine.preemption.context import FailedRequest, PreemptionContext, PreemptionResult
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.preemption.running import RunningWorkloads
-from admission.engine.preemption.search import VictimSearch, failed_request, may_clear, searches_by_flavor
+from admission.engine.preemption.search import VictimSearch, failed_request, searches_by_flavor, starves_now
 from admission.engine.snapshot import Snapshot
 from queues.reason_codes import ReasonCode
 
@@ -75,14 +75,14 @@ def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> N
             context.give_up(claim)
         if searches is None:
             choices = need_choices(workload, refused.need)
-            if not any(may_clear(workload, need, context) for need in choices):
+            if not any(starves_now(workload, need, context) for need in choices):
                 request = failed_request(context, workload, choices[0]) if len(choices) == 1 else None
                 failed = context.failed.get(workload.queue, ())
                 if request is not None and any(request.asks_no_less_than(other) for other in failed):
                     break
-                choices = [need for need in choices if context.prospects.blocked_by(workload, need) is None]
+                choices = [need for need in choices if not context.prospects.is_blocked(workload, need)]
             searches = [each for need in choices for each in searches_by_flavor(context, workload, need)]
         if not any(search.make_room(workload) for search in searches):
             if request is not None and not context.result.evicts:
-                context.failed.setdefault(request.queue, []).append(request)
+                context.failed.setdefault(workload.queue, []).append(request)
             break

@@ -6,9 +6,8 @@ there; first without bringing other queues below what they deserve, then, if nee
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,21 +34,8 @@ _FEW = 64
 _SINGLES_TRIED = 8
 
 
-class _Pass(NamedTuple):
-    """Which candidates are allowed in one pass of the search."""
-
-    depth: ReclaimDepth
-    #: Also gangs of other queues that are larger than the beneficiary.
-    larger_gangs: bool
-
-
-#: Each pass is made only if the one before found no victims.
-_PASSES = (
-    _Pass(ReclaimDepth.NEVER, False),
-    _Pass(ReclaimDepth.NEVER, True),
-    _Pass(ReclaimDepth.NO_FARTHER, True),
-    _Pass(ReclaimDepth.ANY, True),
-)
+#: Each depth is tried only if no victims were found with the one before.
+_DEPTHS = (ReclaimDepth.NEVER, ReclaimDepth.NO_FARTHER, ReclaimDepth.ANY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,30 +62,6 @@ class VictimEstimate:
         room = self.context.arrays.room_without(chosen, drained, request, self.mask)
         return drained.layout.most_pods(room, self.pods.required_topology) >= self.count
 
-    def quota_suffices(self, chosen: CandidateMask, rights: PreemptionRights) -> bool:
-        """True if enough may be free, on nodes and below limits, when no queue loses more than it may."""
-        if rights.starved:
-            return True
-        drained, arrays, tree = self.context.drained, self.context.arrays, rights.usage.tree
-        for account, units in rights.asked.items():
-            takes = self.pods.takes.get(account.resource)
-            if account.flavor != NO_FLAVOR or takes <= 0:
-                continue
-            freed = arrays.most_freed(chosen, rights, account)
-            row = np.flatnonzero(drained.vector(Resources({account.resource: 1})))
-            free = np.maximum(drained.free[row], 0) * self.mask
-            short = takes * self.count - int(free.sum())
-            if short > 0 and short > int(freed.sum()):
-                return False
-            for name in tree.paths[rights.workload.queue]:
-                if tree.guarantees[name]:
-                    break  # queues further up count less of what is asked
-                limit = tree.capabilities[name].get(account)
-                over = 0 if limit is None else rights.usage.counted(name, account) + units - limit
-                if over > 0 and over > int(freed[arrays.excess.in_subtree(name)].sum()):
-                    return False
-        return True
-
     def needed(self, victims: Sequence[Victim]) -> Sequence[bool]:
         """For each victim: True if, without its eviction, too few pods would certainly have room."""
         drained = self.context.drained
@@ -123,14 +85,6 @@ class VictimEstimate:
         np.add.at(lost, np.array(owners, np.intp), room[on] - left * self.mask[on])
         certain: list[bool] = (room.sum() - lost < self.count).tolist()
         return certain
-
-
-def may_clear(workload: Workload, need: MissingMembers, context: PreemptionContext) -> bool:
-    """True if a gang starves and the place of some single pod could be cleared for it."""
-    if not starves_now(workload, need, context) or not context.has_single_pods:
-        return False
-    size = size_of_members(workload, need.minimum)
-    return context.arrays.has_single_pod(smaller_than=size, priority=workload.priority)
 
 
 def starves_now(workload: Workload, need: MissingMembers, context: PreemptionContext) -> bool:
@@ -166,8 +120,7 @@ def failed_request(
     pods = workload.pod_set(name)
     if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.share is not None:
         return None
-    long = waited_long(workload, context)
-    return FailedRequest(workload.queue, pods.nodes, pods.takes, len(ordinals), workload.priority, long)
+    return FailedRequest(pods, len(ordinals), workload.priority, waited_long(workload, context))
 
 
 def searches_by_flavor(
@@ -244,7 +197,7 @@ class VictimSearch:
     #: Candidates of one pod that, evicted, make room for one pod; not tried yet; the cheapest first. The next
     #: workload of the class goes on where the one before stopped.
     _singles: deque[int] = field(default_factory=deque)
-    #: The pass that they are of.
+    #: The depth that they are of.
     _singles_depth: ReclaimDepth = ReclaimDepth.NEVER
     _charges: dict[FlavorName, dict[Account, int]] = field(default_factory=dict)
 
@@ -260,51 +213,42 @@ class VictimSearch:
             usage=context.drained.usage,
             asked=self.contested,
             size=self.size,
-            starved=may_clear(workload, self.need, context),
+            starved=starves_now(workload, self.need, context),
         )
         victims = VictimSet(
             context.drained, context.candidates, rights, lambda: self._fits(workload), context.evicted
         )
         if self._is_single_pod and self._swap_single_pods(victims):
             return True
-        long = waited_long(workload, context)
-        rights.depth = ReclaimDepth.ANY if long else ReclaimDepth.NO_FARTHER
-        most = context.arrays.allowed(rights, larger_gangs=True)
+        depths = _DEPTHS if waited_long(workload, context) else _DEPTHS[:-1]
+        rights.depth = depths[-1]
+        most = context.arrays.allowed(rights)
         if not most.any() or not estimate.nodes_suffice(most):
             return False
-        if self._is_single_pod or estimate.quota_suffices(most, rights):
-            return self._make_passes(victims, _PASSES if long else _PASSES[:-1])
-        return False
+        return any(self._found(victims, depth) for depth in depths)
 
     @property
     def _is_single_pod(self) -> bool:
         return self.estimate.count == 1 and len(self.need.minimum) == 1 and not self.need.seated
 
-    def _make_passes(self, victims: VictimSet, passes: Iterable[_Pass]) -> bool:
-        """Look for victims in one pass after another, until there are enough."""
+    def _found(self, victims: VictimSet, depth: ReclaimDepth) -> bool:
+        """Look for victims that are allowed at one depth. Without enough of them none are taken."""
         drained, arrays, rights = self.context.drained, self.context.arrays, victims.rights
-        before: tuple[ReclaimDepth, CandidateMask] | None = None
-        for each in passes:
-            rights.depth = each.depth
-            chosen = arrays.allowed(rights, larger_gangs=each.larger_gangs)
-            if before is not None and before[0] is each.depth and bool((before[1] == chosen).all()):
-                continue  # the same candidates were tried
-            if not chosen.any() or not self.estimate.nodes_suffice(chosen):
-                continue
-            before = each.depth, chosen
-            if self._is_single_pod:
-                request = drained.vector(self.estimate.pods.takes)
-                self._singles = deque(arrays.single_pods(chosen, drained, request, self.estimate.mask))
-                self._singles_depth = each.depth
-                if self._swap_single_pods(victims):
-                    return True
-            if self.estimate.quota_suffices(chosen, rights) and self._choose(
-                victims, chosen, larger_gangs=each.larger_gangs
-            ):
-                victims.put_back_unneeded(self.estimate.needed if len(self.need.minimum) == 1 else None)
-                if self._evict_and_claim(victims):
-                    return True
-            victims.put_all_back()
+        rights.depth = depth
+        chosen = arrays.allowed(rights)
+        if not chosen.any() or not self.estimate.nodes_suffice(chosen):
+            return False
+        if self._is_single_pod:
+            request = drained.vector(self.estimate.pods.takes)
+            self._singles = deque(arrays.single_pods(chosen, drained, request, self.estimate.mask))
+            self._singles_depth = depth
+            if self._swap_single_pods(victims):
+                return True
+        if self._choose(victims, chosen):
+            victims.put_back_unneeded(self.estimate.needed if len(self.need.minimum) == 1 else None)
+            if self._evict_and_claim(victims):
+                return True
+        victims.put_all_back()
         return False
 
     def _swap_single_pods(self, victims: VictimSet) -> bool:
@@ -325,9 +269,9 @@ class VictimSearch:
             tried += 1
         return False
 
-    def _choose(self, victims: VictimSet, chosen: CandidateMask, *, larger_gangs: bool) -> bool:
+    def _choose(self, victims: VictimSet, chosen: CandidateMask) -> bool:
         """Take victims by place; of the own queue none of a higher priority than need be."""
-        if not self._choose_among(victims, chosen, larger_gangs=larger_gangs):
+        if not self._choose_among(victims, chosen):
             return False
         own, arrays = victims.rights.workload.queue, self.context.arrays
         priorities = [each.candidate.priority for each in victims.victims if each.candidate.queue == own]
@@ -338,19 +282,19 @@ class VictimSearch:
         for priority in np.unique(arrays.priority[lower]).tolist():
             victims.put_all_back()
             up_to = chosen & ~(mine & (arrays.priority > priority))
-            if self._choose_among(victims, up_to, larger_gangs=larger_gangs):
+            if self._choose_among(victims, up_to):
                 return True
         victims.put_all_back()
         for victim in best:
             victims.take_again(victim)
         return True
 
-    def _choose_among(self, victims: VictimSet, chosen: CandidateMask, *, larger_gangs: bool) -> bool:
+    def _choose_among(self, victims: VictimSet, chosen: CandidateMask) -> bool:
         """Take victims in the cheapest domain where they are enough, or else, if candidates are few, anywhere."""
         estimate, arrays = self.estimate, self.context.arrays
         found = gains_by_node(victims.trial, estimate.pods, estimate.mask, arrays, chosen)
         for room, gains in gains_by_domain(victims.trial, estimate.pods, estimate.count, found):
-            if take_gains(victims, gains, estimate.count - room, arrays, larger_gangs=larger_gangs) and (
+            if take_gains(victims, gains, estimate.count - room, arrays) and (
                 victims.fits() or self._take_for_quota(victims, chosen)
             ):
                 return True

@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
-from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
+from admission.engine.preemption.candidate_arrays import CandidateArrays
 from admission.engine.preemption.candidates import Candidate, SortKey, VictimCandidates
 from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.node_gains import NodeGains
@@ -77,12 +75,6 @@ class VictimSet:
     def has(self, candidate: Candidate) -> bool:
         """True if all of a candidate is evicted."""
         return all(held.admission.id in self.evicted for held in candidate.admissions)
-
-    def mask(self, arrays: CandidateArrays) -> CandidateMask:
-        """(C,) candidates that are victims."""
-        mask = np.zeros(len(arrays.candidates), np.bool_)
-        mask[[arrays.index_of[id(victim.candidate)] for victim in self.victims]] = True
-        return mask
 
     def _enter(self, victim: Victim) -> None:
         self.victims.append(victim)
@@ -204,46 +196,17 @@ class VictimSet:
         return VictimCost(sum(each.candidate.cost for each in self.victims), len(self.victims))
 
 
-def take_gains(
-    victim_set: VictimSet, gains: NodeGains, pods: int, arrays: CandidateArrays, *, larger_gangs: bool
-) -> bool:
-    """Take the victims of step after step until so many pods more have room. A step is taken whole or not at all.
-
-    ``larger_gangs``: as in ``CandidateArrays.allowed``.
-    """
-    step, dirty_mask, possible = 0, True, np.ones(len(gains), np.bool_)
-    while pods > 0 and step < len(gains):
-        if not possible[step]:
-            step += int(possible[step:].argmax()) or len(gains)
-            continue
+def take_gains(victim_set: VictimSet, gains: NodeGains, pods: int, arrays: CandidateArrays) -> bool:
+    """Take the victims of step after step until so many pods more have room. A step is taken whole or not at all."""
+    for step in range(len(gains)):
+        if pods <= 0:
+            break
         before = len(victim_set.victims)
-        candidates = [
-            arrays.candidates[index]
-            for index in gains.candidates[gains.begins[step] : gains.ends[step]].tolist()
-        ]
+        indices = gains.candidates[gains.begins[step] : gains.ends[step]].tolist()
+        candidates = [arrays.candidates[index] for index in indices]
         if all(victim_set.has(each) or victim_set.take(each) for each in candidates):
             pods -= int(gains.pods[step])
-            dirty_mask = True
-            if any(each.queue == victim_set.rights.workload.queue for each in candidates):
-                possible[:] = True  # what other queues hold may be within what is deserved now
-        else:
-            for victim in reversed(victim_set.victims[before:]):
-                victim_set.put_back(victim)
-            if dirty_mask:  # ask once for all candidates that are not allowed any more
-                possible = _possible_steps(victim_set, gains, arrays, larger_gangs=larger_gangs)
-                dirty_mask = False
-        step += 1
+            continue
+        for victim in reversed(victim_set.victims[before:]):
+            victim_set.put_back(victim)
     return pods <= 0
-
-
-def _possible_steps(
-    victim_set: VictimSet, gains: NodeGains, arrays: CandidateArrays, *, larger_gangs: bool
-) -> CandidateMask:
-    """Steps that may be taken now. Those with candidates of the own queue count what these make possible, too."""
-    rights, taken = victim_set.rights, victim_set.mask(arrays)
-    now = arrays.allowed(rights, larger_gangs=larger_gangs, after_own_victims=False) | taken
-    own = ~gains.within(~arrays.of_queue(rights.workload.queue))
-    if not own.any():
-        return gains.within(now)
-    ever = arrays.allowed(rights, larger_gangs=larger_gangs) | taken
-    return gains.within(now) | (own & gains.within(ever))

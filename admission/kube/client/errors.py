@@ -94,6 +94,16 @@ def does_not_apply(error: ApiRefused) -> bool:
     return error.facts.get("status") == 422 and _DOES_NOT_APPLY in str(error.facts.get("reason"))
 
 
+#: How the refusal of a built-in object begins to name the uid in a patch, where that is not its own.
+_OTHER_UID: Final = "metadata.uid: Invalid value"
+
+
+def is_of_another_uid(error: ApiRefused) -> bool:
+    """Whether a patch with a uid was refused because another object has the name by now. Kinds differ in that: for
+    most of them it is a Conflict."""
+    return error.facts.get("status") == 422 and _OTHER_UID in str(error.facts.get("reason"))
+
+
 def unavailable(method: str, path: str, reason: str) -> ApiUnavailable:
     """There was no answer."""
     return ApiUnavailable(method=method, path=path, status=0, reason=reason)

@@ -175,7 +175,7 @@ async def _tell_of_waiting(
     except NotFound:
         return
     if jobs:
-        tell(f"{len(jobs)} Volcano Jobs stay; nobody makes pods for them any more")
+        tell(f"{len(jobs)} Volcano Jobs stay; no controller makes pods for them any more")
 
 
 def _path(resource: ApiResource, item: Document) -> str:

@@ -24,6 +24,7 @@ from admission.kube.install.server_side_apply import (
     found_at,
     items_of,
 )
+from admission.kube.install.stored_jobs import warn_of_stored_jobs
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.certificates import Keyring
@@ -104,6 +105,7 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
         await create_first_queue(client, name, tell)
     await _policies_in_force(client, installation.namespace, tell)
     await _gate_namespaces(client, tell)
+    await warn_of_stored_jobs(client, tell)
 
 
 def policies(installation: Installation) -> list[Document]:
@@ -171,7 +173,7 @@ async def _apply_read_api(client: Client, installation: Installation, keyring: K
     if url is None and not await found_at(client, SERVICES.path(home, READ_SERVICE)):
         tell(
             f"No read API: there is neither --read-url nor a Service {home}/{READ_SERVICE}, so `kubectl muster` "
-            "finds nobody. Install again when there is one."
+            "gets no answer. Install again when there is one."
         )
         return
     await apply_all(client, read_api(home, keyring.bundle, url), tell)

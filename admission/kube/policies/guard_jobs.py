@@ -1,5 +1,7 @@
 """Guards of Jobs, and of the templates of other owners of pods: only Muster starts what waits. Pure."""
 
+from collections.abc import Iterator
+
 from admission.kube.policies.cel import annotation, label
 from admission.kube.policies.guard_rules import (
     CREATED,
@@ -107,10 +109,9 @@ def _job_rules() -> list[Document]:
         ),
         own_user(),
         own_user(_TEMPLATE),
-        no_node_name(
-            f"{template}.spec", "spec.template.spec", unless=f"!{queued} || variables.queueBefore != ''"
-        ),
-        no_system_priority(f"{template}.spec", "spec.template.spec", unless=f"!{queued}"),
+        # What a template names in these two fields never changes: asked when the Job enters a queue.
+        no_node_name(f"{template}.spec", "spec.template.spec", unless=f"!({entered})"),
+        no_system_priority(f"{template}.spec", "spec.template.spec", kept=f"!({entered})"),
         rule(
             f"!{queued} || variables.suspended || !variables.wasSuspended",
             f"'spec.suspend: found false written by ' + {WHO} + ', expected true until Muster admits the Job"
@@ -122,7 +123,7 @@ def _job_rules() -> list[Document]:
             _moved("", "variables.queue", "variables.queueBefore"),
         ),
         _queue_of_template(),
-        _keeps_its_parallelism(released),
+        *_keeps_its_size(released),
         unchanged("Annotation", USER, annotation, unless=f"({entered} && {annotation(USER)} == {WHO})"),
         unchanged("Label", RELEASED, label),
         *(unchanged("Annotation", key, annotation) for key in SIGNS),
@@ -147,10 +148,24 @@ def _queue_of_template() -> Document:
     )
 
 
-def _keeps_its_parallelism(released: str) -> Document:
-    pods, before = "object.spec.?parallelism.orValue(1)", "oldObject.spec.?parallelism.orValue(1)"
-    return rule(
-        f"{CREATED} || {released} != 'true' || variables.suspended || {pods} <= {before}",
-        f"'spec.parallelism: found ' + string({pods}) + ', expected at most ' + string({before})"
-        f" + ': the Job is admitted with so many seats. Create another Job for more.'",
-    )
+def _keeps_its_size(released: str) -> Iterator[Document]:
+    """Neither number grows by which pods come up at the same time. An Indexed Job may change its completions, if they
+    become equal to its parallelism."""
+    for field, read in (("parallelism", _parallelism), ("completions", _completions)):
+        now, before = read("object"), read("oldObject")
+        yield rule(
+            f"{CREATED} || {released} != 'true' || variables.suspended || {now} <= {before}",
+            f"'spec.{field}: found ' + string({now}) + ', expected at most ' + string({before})"
+            f" + ': the Job is admitted with so many seats. Create another Job for more.'",
+        )
+
+
+def _parallelism(of: str) -> str:
+    return f"{of}.spec.?parallelism.orValue(1)"
+
+
+def _completions(of: str) -> str:
+    """As far as they bound how many pods run at a time."""
+    pods = _parallelism(of)
+    completions = f"{of}.spec.?completions.orValue({pods})"
+    return f"({completions} < {pods} ? {completions} : {pods})"

@@ -1,6 +1,7 @@
 """Guards of pods: only Muster lets a gated pod go, and only Muster and the job controller write its names. Pure."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from admission.kube.policies.cel import annotation, label, text, texts
 from admission.kube.policies.guard_rules import (
@@ -43,6 +44,8 @@ from queues.api.names import (
     USER,
 )
 
+#: The verb of users who may delete by force pods that run: of administrators, who may do everything.
+FORCE: Final = "force-delete"
 #: Labels, and annotations, by which a pod is known as one of a Volcano Job.
 _MEMBER_NAMES = (JOB_NAME, TASK_SPEC, TASK_INDEX)
 _VARIABLES = (
@@ -52,7 +55,7 @@ _VARIABLES = (
 
 
 def pod_guards(options: PolicyOptions) -> list[Document]:
-    """The policies for pods, and for changes of their resources in place."""
+    """The policies for pods, for changes of their resources in place, and for deletions by force."""
     return [
         *guard(
             "muster-guard-pods",
@@ -69,7 +72,52 @@ def pod_guards(options: PolicyOptions) -> list[Document]:
             options,
             concerns=_marked("object"),
         ),
+        *guard(
+            "muster-guard-deletion",
+            [PODS.rule(["DELETE"])],
+            # A request for a collection names no pod, and leaves it to each how long its grace period is.
+            [
+                _ends_before_it_goes(
+                    "request.options.?gracePeriodSeconds"
+                    ".orValue(oldObject.spec.?terminationGracePeriodSeconds.orValue(1))",
+                    of="oldObject.metadata.name",
+                )
+            ],
+            options,
+            concerns=_runs_in_a_seat(),
+        ),
+        *guard(
+            "muster-guard-eviction",
+            [{**PODS.rule(["CREATE"]), "resources": ["pods/eviction"]}],
+            [_ends_before_it_goes("object.?deleteOptions.?gracePeriodSeconds.orValue(1)", of="request.name")],
+            options,
+        ),
     ]
+
+
+def _runs_in_a_seat() -> str:
+    """A pod that Muster has released, whose containers may run on a node."""
+    ended = "oldObject.?status.?phase.orValue('') in ['Succeeded', 'Failed']"
+    return f"{label(RELEASED, 'oldObject')} == 'true' && oldObject.spec.?nodeName.orValue('') != '' && !({ended})"
+
+
+def _ends_before_it_goes(grace: str, of: str) -> Document:
+    """Without a grace period the API server drops the object at once, and containers go on for as long as their pod
+    said: the next pod would run beside them on the same devices. Nodes delete so what has ended.
+
+    ``grace``, ``of``: CEL, the grace period and the name of the pod.
+    """
+    system = f"{WHO}.startsWith('system:serviceaccount:kube-system:') || {WHO} == {text(CONTROLLER_MANAGER)}"
+    may = (
+        f"authorizer.group('').resource('pods').namespace(request.namespace).name({of})"
+        f".check({text(FORCE)}).allowed()"
+    )
+    return rule(
+        f"{grace} != 0 || 'system:nodes' in request.userInfo.groups || {system} || {may}",
+        f"'gracePeriodSeconds: found 0 by ' + {WHO} + ', expected 1 or more: a pod keeps its seat until its node"
+        f" confirms that it has ended. Use --grace-period=1 without --force. Muster removes pods of dead nodes itself;"
+        f" users with the verb {FORCE} on pods may remove any.'",
+    )
 
 
 def _concerns(options: PolicyOptions) -> str:

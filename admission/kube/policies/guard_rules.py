@@ -123,18 +123,23 @@ def no_node_name(spec: str, where: str, unless: str) -> Document:
     )
 
 
-def no_system_priority(spec: str, where: str, unless: str = "", before: str = "") -> Document:
+def no_system_priority(spec: str, where: str, unless: str = "", kept: str = f"!({CREATED})") -> Document:
     """What waits in a queue does not rank as a part of the cluster itself, above all work of all queues.
 
-    ``before``: the spec before a change, where Kubernetes lets the class change.
+    ``kept``: CEL, when a class stays as it was before and is not asked about again.
     """
     name = f"{spec}.?priorityClassName.orValue('')"
-    kept = f"!({CREATED})" + (f" && {before}.?priorityClassName.orValue('') == {name}" if before else "")
     return rule(
         f"({kept}) || !{name}.startsWith('system-')" + (f" || {unless}" if unless else ""),
         f"'{where}.priorityClassName: found \"' + {name} + '\", expected a class for workloads: classes of the"
         f" system are not for work in queues. Name another, or none.'",
     )
+
+
+def same_class(spec: str, before: str) -> str:
+    """Whether the priority class of a spec stays as it was, where Kubernetes lets it change."""
+    name = ".?priorityClassName.orValue('')"
+    return f"!({CREATED}) && {before}{name} == {spec}{name}"
 
 
 def shown(value: str) -> str:

@@ -16,6 +16,7 @@ from admission.kube.policies.guard_rules import (
     guard,
     no_system_priority,
     rule,
+    same_class,
     unchanged,
 )
 from admission.kube.policies.mutating import PolicyOptions
@@ -34,7 +35,7 @@ def volcano_guards(options: PolicyOptions) -> list[Document]:
     """The policies for Volcano Jobs and PodGroups."""
     operations = ["CREATE", "UPDATE"]
     of_group = [
-        no_system_priority("object.spec", "spec", before="oldObject.spec"),
+        no_system_priority("object.spec", "spec", kept=same_class("object.spec", "oldObject.spec")),
         unchanged("Annotation", USER, annotation),
     ]
     return [
@@ -47,7 +48,7 @@ def _job_rules() -> list[Document]:
     as_many = f"size({_TASKS}) == size({_TASKS_BEFORE})"
     tasks = f"{_TASKS}.all(i, task, {_same('task', f'{_TASKS_BEFORE}[i]', _OF_TASK)})"
     return [
-        no_system_priority("object.spec", "spec", before="oldObject.spec"),
+        no_system_priority("object.spec", "spec", kept=same_class("object.spec", "oldObject.spec")),
         *_template_rules(),
         unchanged("Annotation", USER, annotation),
         rule(

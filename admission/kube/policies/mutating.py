@@ -19,8 +19,9 @@ object do the work:
 No condition can see annotations of the namespace. So a namespace that names a default queue by an annotation gets the
 label ``muster.dev/gated: "true"`` from a policy of its own, once, when it is written.
 
-Pods that Muster has released (label ``muster.dev/released: "true"``) are matched by none. Every pod that waits gets
-that label with the value ``"false"``. Jobs are matched whatever they or their templates say: Muster makes none.
+Pods that Muster has released (label ``muster.dev/released: "true"``) are matched by none of these. Every pod that
+waits gets that label with the value ``"false"``. Jobs are matched whatever they or their templates say: Muster makes
+none.
 """
 
 from collections.abc import Sequence
@@ -44,6 +45,7 @@ from queues.api.api_resources import (
     PODS,
     POLICIES,
     POLICY_BINDINGS,
+    PRIORITY_CLASSES,
     QUEUES,
     ApiResource,
     Document,
@@ -60,6 +62,7 @@ from queues.api.names import (
     QUEUE_ANNOTATION,
     QUEUE_LABEL,
     RELEASED,
+    TWIN_OF,
     USER,
     VOLCANO_SCHEDULER,
 )
@@ -92,6 +95,9 @@ class PolicyOptions:
 
 #: A pod is made for one that is gone, not for one that is still ending.
 _REPLACES_LATE: Final = "object.spec.?podReplacementPolicy.orValue('') == 'Failed'"
+#: Whoever deletes a pod without a word about its grace period has the API server drop it at once if the pod asks for 0
+#: seconds, also while its containers run: the next pod would run beside them on the same devices.
+_VANISHES: Final = "object.spec.?terminationGracePeriodSeconds.orValue(1) == 0"
 
 
 def mutating_policies(options: PolicyOptions) -> list[Document]:
@@ -100,7 +106,7 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         *_waiting(
             PODS,
             _pod_patches(options),
-            f"{_of_volcano('object', options)} || {has_gate('object')}",
+            _pod_of_volcano(options),
             options,
         ),
         *_waiting(
@@ -111,6 +117,8 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         ),
         *_late_jobs(options),
         *_replaced_pods(),
+        *_ending_on_their_nodes(),
+        *_never_preempting(options),
         *_gated_namespaces(),
     ]
     unsigned = {"name": "not-signed-yet", "expression": f"!({_is_signed(options)})"}
@@ -148,22 +156,6 @@ def _waiting(kind: ApiResource, patches: str, of_volcano: str, options: PolicyOp
     noun = {"pods": "gate", "jobs": "suspend"}[kind.plural]
     # Jobs are not released by a label: a Job with this one has it from its user.
     unreleased = [{"key": RELEASED, "operator": "NotIn", "values": ["true"]}] if kind is PODS else []
-    named = {"key": QUEUE_LABEL, "operator": "Exists"}
-    unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
-    gated = {"key": GATED_NAMESPACE, "operator": "In", "values": ["true"]}
-    ungated = {"key": GATED_NAMESPACE, "operator": "NotIn", "values": ["true"]}
-    ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
-    selectors: dict[str, Document] = {
-        f"muster-{noun}-named": {"objectSelector": {"matchExpressions": [named, *unreleased]}},
-        f"muster-{noun}-namespace": {
-            "objectSelector": {"matchExpressions": [unnamed, *unreleased]},
-            "namespaceSelector": {"matchExpressions": [gated]},
-        },
-        f"muster-{noun}-volcano": {
-            "objectSelector": {"matchExpressions": [unnamed, *unreleased]},
-            "namespaceSelector": {"matchExpressions": [ungated, ordinary]},
-        },
-    }
     # Static pods are shown to the API server by their kubelet; they run already and cannot be gated.
     static = {"name": "not-by-a-node", "expression": "!('system:nodes' in request.userInfo.groups)"}
     # A pod has all of it already from its Job's template, unless that was written before the policies were; and any
@@ -176,9 +168,31 @@ def _waiting(kind: ApiResource, patches: str, of_volcano: str, options: PolicyOp
     return [
         _policy(by_selector, kind, ["CREATE"], patches, conditions=conditions),
         _policy(by_condition, kind, ["CREATE"], patches, conditions=[volcano, incomplete]),
-        *(
-            _binding(name, by_condition if name == by_condition else by_selector, selector)
-            for name, selector in selectors.items()
+        *_bindings(noun, unreleased),
+    ]
+
+
+def _bindings(noun: str, also: Sequence[Document]) -> list[Document]:
+    """The three bindings that never match the same object, of the policies *noun* and *noun*-volcano. ``also``: what
+    objects must match beside."""
+    named = {"key": QUEUE_LABEL, "operator": "Exists"}
+    unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
+    gated = {"key": GATED_NAMESPACE, "operator": "In", "values": ["true"]}
+    ungated = {"key": GATED_NAMESPACE, "operator": "NotIn", "values": ["true"]}
+    ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+    policy, of_volcano = f"muster-{noun}", f"muster-{noun}-volcano"
+    without = {"matchExpressions": [unnamed, *also]}
+    return [
+        _binding(f"{policy}-named", policy, {"objectSelector": {"matchExpressions": [named, *also]}}),
+        _binding(
+            f"{policy}-namespace",
+            policy,
+            {"objectSelector": without, "namespaceSelector": {"matchExpressions": [gated]}},
+        ),
+        _binding(
+            of_volcano,
+            of_volcano,
+            {"objectSelector": without, "namespaceSelector": {"matchExpressions": [ungated, ordinary]}},
         ),
     ]
 
@@ -209,6 +223,51 @@ def _replaced_pods() -> list[Document]:
         _policy(name, JOBS, ["UPDATE"], join(_replace_late()), conditions=[condition]),
         _binding(name, name, {"objectSelector": named}),
     ]
+
+
+def _ending_on_their_nodes() -> list[Document]:
+    """Pods that start when they are created, as copies of a Job's template or by Muster, get a grace period if they ask
+    for none. Those that wait first get theirs with their gate."""
+    name = "muster-grace-period"
+    condition = {"name": "asks-for-none", "expression": _VANISHES}
+    released = {"matchExpressions": [{"key": RELEASED, "operator": "In", "values": ["true"]}]}
+    return [
+        _policy(name, PODS, ["CREATE"], _least_grace(), conditions=[condition]),
+        _binding(name, name, {"objectSelector": released}),
+    ]
+
+
+def _never_preempting(options: PolicyOptions) -> list[Document]:
+    """Pods of queues rank as their class says, and have no others removed by the scheduler: whose work gives way is
+    decided by the queues. Else the scheduler removes the work of others that stands against a pod's anti-affinity.
+
+    Muster keeps the twins of classes (``admission.kube.writers.priority_classes``). A class without a twin stays.
+    """
+    twin_of = f"params.metadata.?labels[?{text(TWIN_OF)}].orValue('')"
+    of_class = f"object.spec.?priorityClassName.orValue('') == {twin_of}"
+    has_twin = f"{of_class} && object.spec.?priority.orValue(0) == params.value"
+    patches = join(
+        add("/spec/priorityClassName", "params.metadata.name"), add("/spec/preemptionPolicy", "'Never'")
+    )
+    twin = {"name": "has-a-twin", "expression": has_twin}
+    volcano = {
+        "name": "meant-for-volcano",
+        "expression": _pod_of_volcano(options),
+    }
+    policies = [
+        _policy("muster-never-preempt", PODS, ["CREATE"], patches, conditions=[twin]),
+        _policy("muster-never-preempt-volcano", PODS, ["CREATE"], patches, conditions=[volcano, twin]),
+    ]
+    bindings = _bindings("never-preempt", [])
+    for policy in policies:
+        policy["spec"]["paramKind"] = {
+            "apiVersion": PRIORITY_CLASSES.api_version,
+            "kind": PRIORITY_CLASSES.kind,
+        }
+    for binding in bindings:
+        twins = {"matchExpressions": [{"key": TWIN_OF, "operator": "Exists"}]}
+        binding["spec"]["paramRef"] = {"selector": twins, "parameterNotFoundAction": "Allow"}
+    return [*policies, *bindings]
 
 
 def _gated_namespaces() -> list[Document]:
@@ -296,7 +355,8 @@ def _queue_of(of: str) -> str:
 
 
 def _pod_patches(options: PolicyOptions) -> str:
-    """Gate, mark, name the queue (unless in a group, which has one), rename the scheduler, note who asked."""
+    """Gate, mark, name the queue (unless in a group, which has one), rename the scheduler, have it end in its own
+    time, note who asked."""
     gates = "object.spec.?schedulingGates.orValue([])"
     gate = f"{{'name': {text(GATE)}}}"
     return join(
@@ -312,6 +372,7 @@ def _pod_patches(options: PolicyOptions) -> str:
             add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", _queue_of("object")),
         ),
         _scheduler("object.spec", "/spec", options),
+        only_if(_VANISHES, _least_grace()),
         _note_requester(options),
     )
 
@@ -342,7 +403,7 @@ def _job_patches(options: PolicyOptions) -> str:
 def _complete_pod(options: PolicyOptions) -> str:
     """Whether the patches of a pod would change nothing."""
     waits = f"{has_gate('object')} && {label(RELEASED)} == 'false' && ({label(QUEUE_LABEL)} != '' || {_IN_A_GROUP})"
-    return f"{waits} && !{_is_renamed('object.spec', options)} && {_is_signed(options)}"
+    return f"{waits} && !{_is_renamed('object.spec', options)} && !({_VANISHES}) && {_is_signed(options)}"
 
 
 def _complete_job(options: PolicyOptions) -> str:
@@ -357,6 +418,10 @@ def _complete_job(options: PolicyOptions) -> str:
 
 def _replace_late() -> str:
     return add("/spec/podReplacementPolicy", "'Failed'")
+
+
+def _least_grace() -> str:
+    return add("/spec/terminationGracePeriodSeconds", "1")
 
 
 def _scheduler(of: str, at: str, options: PolicyOptions) -> str:
@@ -395,6 +460,11 @@ def _changed_by_patch() -> str:
         map_exists("object", "", "annotations"),
         add(f"/metadata/annotations/{escaped(CHANGED_BY)}", value),
     )
+
+
+def _pod_of_volcano(options: PolicyOptions) -> str:
+    """A pod that waits without a queue of Muster's on it or on its namespace."""
+    return f"{_of_volcano('object', options)} || {has_gate('object')}"
 
 
 def _of_volcano(of: str, options: PolicyOptions) -> str:

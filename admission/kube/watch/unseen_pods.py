@@ -4,17 +4,19 @@ Jobs and pods are watched apart from each other, and each watch may be behind th
 counts no pod, may have pods of which nothing is known here. So its seats are awaited until the API server has listed
 its pods, asked after it was known that no more are made, and the watch has told of all of them. Such a list is as new
 as the question. Versions of Jobs and pods need not be comparable, and a watch of pods that is silent may be behind, or
-have nothing to tell. One request asks for the pods of many Jobs.
+have nothing to tell. One request asks for the pods of many Jobs of a namespace.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from itertools import islice
 from typing import Final, NoReturn
 
 import msgspec
 
+from admission.containment.repeated_failures import RepeatedFailures
 from admission.kube.client.client import Client
 from admission.wire import WireMetadata, WireStruct
 from admission.workloads.inputs import SeatIndices
@@ -24,14 +26,19 @@ from admission.world.world import World
 from queues.api import names
 from queues.api.api_resources import PODS
 from queues.errors import ApiError, ApiUnavailable
+from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
 
-#: Jobs whose pods one request asks for: their uids are in its URL, of which proxies take 8 kB.
+#: Jobs that are asked about together. A request has the uids of its Jobs in the URL, and many proxies accept no URL
+#: longer than 8 kB.
 AT_ONCE: Final = 150
-#: Seconds between requests that lead nowhere: the watch is still behind, or there is no answer.
+#: Seconds between two rounds of requests: Jobs that leave one by one are asked about together. Doubled after each round
+#: that led nowhere, because the watch is behind or there is no answer …
 FIRST_PAUSE: Final = 0.2
+#: … up to this.
 LONGEST_PAUSE: Final = 5.0
 
 
@@ -64,6 +71,12 @@ class UnseenPods:
         #: Jobs that give up seats and have no pods but those that the watch has told of.
         self._seen: set[WorkloadKey] = set()
         self._come = asyncio.Event()
+        self._failures = RepeatedFailures(
+            "lists of the pods of Jobs",
+            first=FIRST_PAUSE,
+            longest=LONGEST_PAUSE,
+            effect="seats of Jobs that are gone or evicted are kept",
+        )
 
     def of(self, key: WorkloadKey) -> SeatIndices:
         """Seats for which there may be a pod that the watch has not told of."""
@@ -93,6 +106,16 @@ class UnseenPods:
         """Whether there is a Job to ask about."""
         return bool(self._unlisted)
 
+    @property
+    def unlisted(self) -> int:
+        """Jobs of which the pods are to be listed."""
+        return len(self._unlisted)
+
+    def problem(self) -> Reason | None:
+        """Why seats are kept, once several lists in a row have failed in the same way; None: that is not so."""
+        told = self._failures.told()
+        return None if told is None else Reason(code=ReasonCode.LISTS_FAIL, message=told.message)
+
     async def run(self) -> NoReturn:
         """Ask for one term, one request at a time."""
         pause = FIRST_PAUSE
@@ -100,22 +123,61 @@ class UnseenPods:
             if not self._unlisted:
                 await self._come.wait()
             self._come.clear()
-            if await self._ask(dict(islice(self._unlisted.items(), AT_ONCE))):
-                pause = FIRST_PAUSE
-                continue
+            batch = dict(islice(self._unlisted.items(), AT_ONCE))
             try:
-                async with asyncio.timeout(pause):
+                is_further = await self._ask(batch)
+            except ApiError as error:
+                await asyncio.sleep(self._note(error, batch))
+                continue
+            if is_further and len(batch) == AT_ONCE:
+                continue
+            pause = FIRST_PAUSE if is_further else min(2 * pause, LONGEST_PAUSE)
+            await asyncio.sleep(FIRST_PAUSE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause - FIRST_PAUSE):
                     await self._come.wait()
-            except TimeoutError:
-                pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _ask(self, asked: Mapping[WorkloadKey, object]) -> bool:
-        """Ask about these Jobs; whether that has brought one of them further."""
-        try:
-            pods = await self._pods(asked)
-        except ApiError as error:
-            _log.warning("pods of Jobs cannot be listed", extra={"jobs": len(asked), "why": str(error)})
-            return False
+    def _note(self, error: ApiError, batch: Iterable[WorkloadKey]) -> float:
+        """Note a failure; the seconds to wait."""
+        seconds = self._failures.note(error)
+        _log.warning("pods of Jobs cannot be listed", extra={"jobs": self.unlisted, "why": str(error)})
+        if self._failures.just_reached():
+            _log.error("no list of the pods of Jobs succeeds: seats are kept", extra={"why": str(error)})
+            for key in batch:
+                self._requeue(key)  # so that the status of root is written
+        return seconds
+
+    def _note_answer(self, asked: Iterable[WorkloadKey]) -> None:
+        if self._failures.told() is not None:
+            for key in asked:
+                self._requeue(key)
+        self._failures.clear()
+
+    async def _ask(self, batch: Mapping[WorkloadKey, object]) -> bool:
+        """Ask about these Jobs, namespace by namespace, in which pods are selected faster than among all; whether that
+        has brought one of them further. Raises ApiError; the Jobs of that namespace are asked about last then."""
+        by_namespace: dict[str, list[WorkloadKey]] = {}
+        for key in batch:
+            namespace = self._namespace(key)
+            if namespace is None:
+                self._forget(key)
+            else:
+                by_namespace.setdefault(namespace, []).append(key)
+        is_further = False
+        for namespace, keys in by_namespace.items():
+            try:
+                pods = await self._pods(namespace, keys)
+            except ApiError:
+                for key in keys:
+                    if key in self._unlisted:
+                        self._unlisted[key] = self._unlisted.pop(key)
+                raise
+            self._note_answer(keys)
+            is_further |= self._take_in({key: batch[key] for key in keys}, pods)
+        return is_further
+
+    def _take_in(self, asked: Mapping[WorkloadKey, object], pods: Mapping[str, Set[str]]) -> bool:
+        """The pods of these Jobs, by uid, were listed; whether the watch has told of all pods of one of them."""
         known = self._world.pods
         behind = {owner for owner, uids in pods.items() if any(uid not in known for uid in uids)}
         done = False
@@ -131,13 +193,9 @@ class UnseenPods:
             done = True
         return done
 
-    async def _pods(self, asked: Collection[WorkloadKey]) -> Mapping[str, Set[str]]:
-        """Uids of the pods of these Jobs, by the uid of their Job. Raises ApiError."""
-        namespaces = {key.uid: self._namespace(key) for key in asked}
-        places = set(namespaces.values())
-        # Pods are selected faster in one namespace than among all.
-        path = PODS.path(places.pop() if len(places) == 1 else None)
-        uids = ",".join(sorted(key.uid for key in asked))
+    async def _pods(self, namespace: str, keys: Iterable[WorkloadKey]) -> Mapping[str, Set[str]]:
+        """Uids of the pods of these Jobs of a namespace, by the uid of their Job. Raises ApiError."""
+        path, uids = PODS.path(namespace), ",".join(sorted(key.uid for key in keys))
         content = await self._client.list_metadata(path, labelSelector=f"{names.CONTROLLER_UID} in ({uids})")
         try:
             items = _LIST.decode(content).items or ()
@@ -148,9 +206,7 @@ class UnseenPods:
         found: dict[str, set[str]] = {}
         for item in items:
             owner = (item.metadata.labels or {}).get(names.CONTROLLER_UID, "")
-            # Anybody can write this label on pods in another namespace.
-            if namespaces.get(owner) == item.metadata.namespace:
-                found.setdefault(owner, set()).add(item.metadata.uid)
+            found.setdefault(owner, set()).add(item.metadata.uid)
         return found
 
     def _namespace(self, key: WorkloadKey) -> str | None:

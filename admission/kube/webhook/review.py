@@ -20,7 +20,7 @@ from admission.kube.watch.store import TOO_DEEP, without_depths
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.defaults import patch_between
 from queues.api.validation.queue_rules import queue_deletion_violations
-from queues.api.validation.validation import Known, defaulted, kind_of, violations_of
+from queues.api.validation.validation import NAMESPACE, Known, defaulted, kind_of, violations_of
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
 from queues.quota.queue import Queue
@@ -55,6 +55,10 @@ class ReviewContext(Protocol):
 
     async def find_queue(self, name: str) -> Queue | None:
         """Look a Queue up at the API server: it may be too young for ``known``. Raises ApiError."""
+        ...
+
+    async def find_labels(self, namespace: str) -> Mapping[str, str]:
+        """Look the labels of a Namespace up at the API server, as they may be younger. Raises ApiError."""
         ...
 
 
@@ -135,7 +139,10 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
         queue = await surroundings.find_queue(name)
         if queue is not None:
             known = replace(known, queues={**(known.queues or {}), queue.name: queue})
-    if missing:
+    in_no_right = any(one.path == NAMESPACE and not one.tolerable for one in found)
+    if in_no_right:
+        known = replace(known, namespace_labels=await surroundings.find_labels(request.namespace))
+    if missing or in_no_right:
         found = violations_of(document, known, old=old)
     return _verdict(request, found)
 

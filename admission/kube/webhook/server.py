@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+import msgspec
 from aiohttp import web
 
 from admission.decode.admin_documents import namespace_fact, queue_fact, topology_fact
@@ -82,6 +84,17 @@ class WatchedObjects:
         except NotFound:
             return None
         return queue_fact(raw).queue
+
+    async def find_labels(self, namespace: str) -> Mapping[str, str]:
+        """Labels of a Namespace at the API server; none: there is no such namespace. Raises ApiError."""
+        if not is_dns_name(namespace):
+            return {}
+        raw = await self._client.get(NAMESPACES.path(), fieldSelector=f"metadata.name={namespace}")
+        return {
+            key: value
+            for item in msgspec.json.decode(raw)["items"]
+            for key, value in (item["metadata"].get("labels") or {}).items()
+        }
 
 
 class WebhookServer:

@@ -4,7 +4,8 @@ A write that brings a pod to a seat (a pod is created or released, a Job is resu
 is queued until the informer shows its effect. It counts no longer if it was cancelled before it was sent, or if the
 API server refused it. A write without an answer, also one that was cancelled on its way, may have been carried out, and
 may still be: the API server works on a request for up to a minute (``--request-timeout``). When that time is over the
-writer asks for the object itself.
+writer asks for the object itself. A pod that is shown before may be deleted meanwhile, and be made again by such a
+request, which only its name addresses.
 """
 
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Set
@@ -36,6 +37,12 @@ class AwaitedWrite:
     in_flight: bool = False
     #: Time of the loop at which the last request ended that may have been carried out; None: there was none.
     since: float | None = None
+    #: Time of the loop at which the last request without an answer was given up; None: there was none.
+    given_up_at: float | None = None
+
+    def may_arrive(self, now: float) -> bool:
+        """Whether a request that was given up may still be carried out, whatever the informer shows."""
+        return self.given_up_at is not None and now < self.given_up_at + ASKED_AFTER
 
     def is_undone(self) -> bool:
         """Whether no request was sent, or every one was refused."""
@@ -47,7 +54,7 @@ class AwaitedWrite:
             answer = await request
         except BaseException as error:
             if self.in_flight and may_have_happened(error):
-                self.since = now()
+                self.since = self.given_up_at = now()
             raise
         else:
             self.since = now()

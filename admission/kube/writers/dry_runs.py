@@ -5,12 +5,16 @@ There is one for each template of a namespace, however many workloads have it; a
 the stream that the informers fill. A workload waits for the answer for a moment at most: where that passes, or no
 answer can be had, the world is told so, and the answer that comes later is taken in then.
 
-An answer is asked for again after a while, sooner if it was a refusal, and at once when something has changed that
-decides what templates become; always only while a workload with the template waits.
+An answer is asked for again after a while, at first sooner if it was a refusal, and at once when something has changed
+that decides what templates become; always only while a workload with the template waits.
+
+Users store templates, and each dry run is made under Muster's name. So what one template and one namespace may cost the
+API server is bounded: by the size of the pod, by pauses that grow, and by dry runs under way.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -20,6 +24,7 @@ import msgspec
 
 from admission.decode.template_trials import (
     DryRunOutcome,
+    is_lack_of_quota,
     refusal_answered,
     shape_answered,
     template_digest,
@@ -45,10 +50,19 @@ _JOB: Final = msgspec.json.Decoder(WireJob)
 #: Dry runs a second, and under way at a time: one takes the API server about as long as the creation of a pod.
 PER_SECOND: Final = 20.0
 AT_A_TIME: Final = 4
+#: Those of one namespace among them.
+OF_ONE_NAMESPACE: Final = 2
+#: Bytes of a pod that is tried, as JSON. Checks may take a time that grows with the square of its size.
+LARGEST: Final = 32 * 1024
 #: Seconds for which workloads wait for the answer.
 PATIENCE: Final = 1.0
 #: Seconds after which what was told is asked again, though nothing is known to have changed.
 ANEW_AFTER: Final = 600.0
+#: Seconds of the longest pause after refusals of a template. A quota that is used up, and a failure, is tried sooner.
+LONGEST_PAUSE: Final = 600.0
+#: Seconds beyond which a dry run is slow; the pause after one that fails is at least so many times as long.
+SLOW: Final = 1.0
+_AFTER_SLOW: Final = 100.0
 
 
 class DryRunWriter:
@@ -144,14 +158,18 @@ class DryRunWriter:
 
     def _begin(self) -> None:
         """Begin with what is next."""
-        while self._lines and self.queue.under_way() < AT_A_TIME:
-            namespace = next(iter(self._lines))
+        while self.queue.under_way() < AT_A_TIME and (namespace := self._next_namespace()) is not None:
             line = self._lines.pop(namespace)
             key = next(iter(line))
             del line[key]
             if line:
                 self._lines[namespace] = line
             self.queue.start(key, key, partial(self._try, key), f"dry run {key}")
+
+    def _next_namespace(self) -> str | None:
+        """The first namespace in line that may have a dry run now; None: there is none."""
+        under_way = Counter(key.namespace for key in self.queue.keys_under_way())
+        return next((each for each in self._lines if under_way[each] < OF_ONE_NAMESPACE), None)
 
     def _ended(self, _: TemplateKey) -> None:
         self._begin()
@@ -165,33 +183,48 @@ class DryRunWriter:
             self.queue.forget(key)
             self._world.templates.expire(key)
             return self._tell(TemplateFact(key=key))
+        began = self.queue.now()
         try:
             pod = await self._pod(key, example)
             if pod is None:  # it has changed meanwhile
                 self.queue.back_off(key)
                 return self._tell(TemplateFact(key=key))
-            answer = await self._create(key.namespace, pod)
+            body = msgspec.json.encode(pod)
+            if len(body) > LARGEST:
+                self.queue.defer(key, LONGEST_PAUSE)
+                return self._tell_unanswered(key, f"a pod of it has {len(body)} bytes, more than {LARGEST}")
+            answer = await self._create(key.namespace, body)
         except (ApiError, InvalidDocument) as error:
-            self.queue.back_off(key)
-            refusal = refusal_answered(error) if isinstance(error, ApiError) else ""
-            if not (refusal or self._world.templates.is_told(key)):
-                _log.info("dry run without an answer", extra={"template": str(key), "why": str(error)})
-            return self._tell(TemplateFact(key=key, refusal=refusal))
+            return self._failed(key, error, self.queue.now() - began)
         self.queue.reset(key)
         self.queue.requeue_after(key, ANEW_AFTER)
         return self._tell(TemplateFact(key=key, shape=shape_answered(answer)))
 
-    async def _create(self, namespace: str, pod: dict[str, Any]) -> bytes:
+    def _failed(self, key: TemplateKey, error: ApiError | InvalidDocument, seconds: float) -> None:
+        """The API server refuses the pods of a template, or does not tell. ``seconds``: what that took."""
+        refusal = refusal_answered(error) if isinstance(error, ApiError) else ""
+        stays = bool(refusal) and not is_lack_of_quota(refusal)
+        pause = min(LONGEST_PAUSE, _AFTER_SLOW * seconds) if seconds > SLOW else 0.0
+        self.queue.back_off(key, at_least=pause, longest=LONGEST_PAUSE if stays else None)
+        if not refusal:
+            return self._tell_unanswered(key, str(error))
+        return self._tell(TemplateFact(key=key, refusal=refusal))
+
+    def _tell_unanswered(self, key: TemplateKey, why: str) -> None:
+        if not self._world.templates.is_told(key):
+            _log.info("dry run without an answer", extra={"template": str(key), "why": why})
+        self._tell(TemplateFact(key=key))
+
+    async def _create(self, namespace: str, pod: bytes) -> bytes:
         """The answer to a dry run. Raises ApiError."""
-        loop, path = asyncio.get_running_loop(), PODS.path(namespace)
-        began = loop.time()
+        path, began = PODS.path(namespace), self.queue.now()
         try:
             answer = await self._client.create(path, pod, dry_run=True, check_lease=self._check_lease)
         except ApiError as error:
             outcome = DryRunOutcome.REFUSED if refusal_answered(error) else DryRunOutcome.UNANSWERED
-            self._observe(outcome, loop.time() - began)
+            self._observe(outcome, self.queue.now() - began)
             raise
-        self._observe(DryRunOutcome.ACCEPTED, loop.time() - began)
+        self._observe(DryRunOutcome.ACCEPTED, self.queue.now() - began)
         return answer
 
     def _example(self, key: TemplateKey) -> WorkloadFact | None:

@@ -1,7 +1,8 @@
 """Priority classes that rank like the user's and never preempt.
 
-A pod that Muster makes is tied to its node. Were the stock scheduler allowed to preempt for it, it would remove
-the pod in that seat, so such pods carry a twin of their class with ``preemptionPolicy: Never`` (design §8).
+A pod that Muster makes or releases is tied to its node. Were the stock scheduler allowed to preempt for it, it would
+remove the pod in that seat, or the work of others that the pod's anti-affinity is against. So such pods carry a twin of
+their class with ``preemptionPolicy: Never`` (design §8): a policy exchanges the class of pods that users create.
 """
 
 import logging
@@ -71,7 +72,7 @@ class NonPreemptingClasses:
             labels={TWIN_OF: name},
             value=value,
             preemptionPolicy="Never",
-            description=f"Ranks like {name} and never preempts; pods that Muster makes carry it.",
+            description=f"Ranks like {name} and never preempts; pods in queues carry it.",
         )
         await self._client.create(PRIORITY_CLASSES.path(), twin, check_lease=self._check_lease)
 

@@ -73,7 +73,7 @@ class ReleaseWriter:
     def _order(self, key: WorkloadKey, state: WorkloadState) -> None:
         try:
             fact, promised = self.world.facts.get(key), self._promised(key)
-            orders = orders_for(state, fact, self.world.node_inventory, promised)
+            orders = orders_for(state, fact, self.world.node_inventory, self.world.timeouts, promised)
         except Exception:
             # A defect that one workload brings to light must not keep the others waiting.
             _log.exception("workload cannot be released", extra={"workload": str(key)})

@@ -15,6 +15,8 @@ import msgspec
 
 from admission.facts import ADMITTED
 from admission.kube.client.client import Client
+from admission.kube.client.errors import is_of_another_uid
+from admission.kube.writers.awaited_seats import may_have_happened
 from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
 from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled
 from admission.wire import Bare
@@ -189,12 +191,17 @@ class StatusWriter:
             self._known.pop(wanted.ref.uid, None)  # gone; a Conflict is another object of that name
             return
         except ApiRefused as error:
+            if is_of_another_uid(error):
+                self._known.pop(wanted.ref.uid, None)
+                return
             self.counts.failed += 1
             _log.warning("status refused", extra={"object": wanted.ref.path, "why": str(error)})
             return
         except ApiError as error:
             self.counts.failed += 1
             _log.info("status not written", extra={"object": wanted.ref.path, "why": str(error)})
+            if may_have_happened(error):
+                known.status = None  # what was there before may be wanted again by the next try
             if self._known.get(wanted.ref.uid) is known:
                 self._wait_until(known, loop.time() + _AFTER_FAILURE)
             return

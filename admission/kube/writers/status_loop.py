@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
@@ -89,10 +89,7 @@ class StatusLoop:
             await self._status.room()
             self._status.submit(wanted for key in keys for wanted in self._wanted(key))
             for key in keys:
-                reason = self._statuses.why_waiting(key)
-                note = waiting_event(self._world, key, reason)
-                if note is not None and reason is not None:
-                    self._events.tell(note, shown=self._statuses.said(key, reason))
+                self._tell_why_waiting(key)
             gone = [key for key in keys if not self._world.is_there(key)]
             self._status.forget(key.uid for key in gone)
             self._events.forget(key.uid for key in gone)
@@ -105,7 +102,10 @@ class StatusLoop:
         now = asyncio.get_running_loop().time()
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
-            self._status.submit(queue_statuses(self._world, self._statuses.failing()))
+            self._status.submit(self._queue_statuses())
+
+    def _queue_statuses(self) -> Iterator[StatusWanted]:
+        return queue_statuses(self._world, self._statuses.failing(), self._statuses.keeping())
 
     def _wanted(self, key: WorkloadKey) -> list[StatusWanted]:
         try:
@@ -114,6 +114,17 @@ class StatusLoop:
             # A defect that one workload brings to light must not keep the others in the dark.
             _log.exception("status not worked out", extra={"workload": str(key)})
             return []
+
+    def _tell_why_waiting(self, key: WorkloadKey) -> None:
+        try:
+            reason = self._statuses.why_waiting(key)
+            note = waiting_event(self._world, key, reason)
+            shown = reason is not None and self._statuses.said(key, reason)
+        except Exception:
+            _log.exception("event not worked out", extra={"workload": str(key)})
+            return
+        if note is not None:
+            self._events.tell(note, shown=shown)
 
     def _tell_of_hypernodes(self) -> None:
         for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):

@@ -354,10 +354,13 @@ class VolcanoJobWriter:
     # ── seats for which a pod may still come ────────────────────────────────────────────────────────────────────
 
     def _shown(self, key: WorkloadKey, writes: Mapping[str, AwaitedWrite]) -> set[str]:
+        now = self.queue.now()
         return {
             pod.name
             for pod in self.world.pod_index.of(key)
-            if pod.name in writes and pod.admission in writes[pod.name].seats
+            if (write := writes.get(pod.name)) is not None
+            and pod.admission in write.seats
+            and not write.may_arrive(now)
         }
 
     def _is_wanted(self, work: JobWork, wanted: PodWanted) -> bool:

@@ -12,7 +12,7 @@ Nothing here outlives the process: the next leader reconciles from what Postgres
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Hashable, Iterable
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -42,9 +42,12 @@ _TOGETHER: Final = 100
 _MANY: Final = 10_000
 
 
-def pause_after(failures: int) -> float:
-    """Seconds to wait after so many failures in a row, doubled each time. 0 failures: an object changed meanwhile."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
+def pause_after(failures: int, longest: float | None = None) -> float:
+    """Seconds to wait after so many failures in a row, doubled each time. 0 failures: an object changed meanwhile.
+
+    ``longest``: None: LONGEST_PAUSE.
+    """
+    return min(LONGEST_PAUSE if longest is None else longest, FIRST_PAUSE * 2.0 ** min(failures, 20))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,10 @@ class WorkQueue(Generic[Key]):
         """Steps that have not ended yet."""
         return len(self._steps)
 
+    def keys_under_way(self) -> Collection[Key]:
+        """Keys with a step that has not ended yet."""
+        return self._items.keys()
+
     def is_busy(self) -> bool:
         """Whether any step has not ended yet."""
         return bool(self._steps)
@@ -212,11 +219,15 @@ class WorkQueue(Generic[Key]):
 
     # ── backoff and requeue ─────────────────────────────────────────────────────────────────────────────────
 
-    def back_off(self, key: Key) -> None:
-        """A failure: wait before the next attempt, twice as long as after the failure before it."""
+    def back_off(self, key: Key, *, at_least: float = 0.0, longest: float | None = None) -> None:
+        """A failure: wait before the next attempt, twice as long as after the failure before it.
+
+        ``at_least``, ``longest``: seconds between which the pause is; None: LONGEST_PAUSE.
+        """
         known = self._backoffs.get(key)
         failures = (known.failures if known is not None else 0) + 1
-        self._wait(key, Backoff(failures, self.now() + pause_after(failures)))
+        pause = max(at_least, pause_after(failures, longest))
+        self._wait(key, Backoff(failures, self.now() + pause))
 
     def defer(self, key: Key, seconds: float) -> None:
         """No attempt for so long, whatever failed before."""

@@ -1,16 +1,10 @@
 """Answers without the names of workloads that the user may not see: they stand in messages about other workloads."""
 
-import re
 from typing import Any, Final
 
+from admission.reconcile.named_workloads import redacted as redacted_text
 from admission.web.reader import Sight
-from queues.workload import WorkloadKind
 
-#: Workloads as messages name them.
-_NAMED: Final = re.compile(
-    rf"\b(?P<kind>{'|'.join(WorkloadKind)})/(?P<namespace>[a-z0-9][a-z0-9-]*)/(?P<name>[a-z0-9][a-z0-9.-]*[a-z0-9]|[a-z0-9])"
-)
-_HIDDEN: Final = "another workload"
 #: Fields that name workloads by uid, and what they become.
 _BY_UID: Final = {"ahead": (), "beneficiary": None}
 
@@ -20,9 +14,7 @@ def redacted(document: Any, sight: Sight) -> Any:
     if sight.workloads is None:
         return document
     if isinstance(document, str):
-        return _NAMED.sub(
-            lambda found: found[0] if sight.shows(found["kind"], found["namespace"]) else _HIDDEN, document
-        )
+        return redacted_text(document, sight.shows)
     if isinstance(document, list | tuple):
         return [redacted(each, sight) for each in document]
     if isinstance(document, dict):

@@ -6,7 +6,7 @@ than a quarter of a processor from its turns.
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Final
@@ -18,7 +18,7 @@ from admission.replay.snapshot_file import save
 from admission.turn_report import Decided
 from admission.web.access.limits import TooBusy
 from admission.web.http import encode, errors_as_json, json_answer
-from admission.web.leader.outlook import outlooks
+from admission.web.leader.outlook import Problem, outlooks
 from admission.web.reader import NotLeading
 
 #: Questions that wait for the one that is being worked on.
@@ -32,10 +32,17 @@ class LeaderAnswers:
     """The end of the channel in the process that leads, or would."""
 
     def __init__(
-        self, last: Callable[[], Decided | None], metrics: Callable[[], bytes], *, identity: str
+        self,
+        last: Callable[[], Decided | None],
+        metrics: Callable[[], bytes],
+        *,
+        identity: str,
+        problems: Callable[[str, str], Sequence[Problem]] = lambda namespace, name: (),
     ) -> None:
-        """``last``: the last decision of this replica; None: it does not lead."""
+        """``last``: the last decision of this replica; None: it does not lead. ``problems``: those of workloads with
+        seats, by namespace and name."""
         self._last = last
+        self._problems = problems
         self._metrics = metrics
         self._identity = identity
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="questions")
@@ -55,17 +62,22 @@ class LeaderAnswers:
         return application
 
     async def outlook(self, request: web.Request) -> web.Response:
-        """What would let the workloads of a name in."""
+        """What would let the workloads of a name in, or keeps them from going on."""
         last, query = self._decided(), request.query
         namespace, name, kind = query["namespace"], query["name"], query.get("kind")
-        return json_answer(
-            await self._computed(lambda: encode(outlooks(last.snapshot, last.plan, namespace, name, kind)))
-        )
+
+        def begin() -> Callable[[], bytes]:
+            problems = self._problems(namespace, name)
+            return lambda: encode(outlooks(last.snapshot, last.plan, namespace, name, kind, problems))
+
+        return json_answer(await self._computed(begin))
 
     async def snapshot(self, _: web.Request) -> web.Response:
         """The last turn, as a file."""
         last = self._decided()
-        content = await self._computed(functools.partial(save, last.snapshot, last.plan, fingerprint()))
+        content = await self._computed(
+            lambda: functools.partial(save, last.snapshot, last.plan, fingerprint())
+        )
         return web.Response(body=content, content_type="application/octet-stream")
 
     async def metrics(self, _: web.Request) -> web.Response:
@@ -78,22 +90,23 @@ class LeaderAnswers:
             raise NotLeading(identity=self._identity, leader="another replica")
         return last
 
-    async def _computed(self, compute: Callable[[], bytes]) -> bytes:
+    async def _computed(self, begin: Callable[[], Callable[[], bytes]]) -> bytes:
+        """What the thread computes; ``begin`` is called on the loop before, when it is its turn."""
         if len(self._waiting) > _WAITING:
             raise TooBusy(who="To the leader")
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._work(compute, answer))
+        task = asyncio.create_task(self._work(begin, answer))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
         return await answer
 
-    async def _work(self, compute: Callable[[], bytes], answer: "asyncio.Future[bytes]") -> None:
+    async def _work(self, begin: Callable[[], Callable[[], bytes]], answer: "asyncio.Future[bytes]") -> None:
         async with self._one:
             if answer.cancelled():  # the client has left
                 return
             started = monotonic()
             try:
-                content = await asyncio.get_running_loop().run_in_executor(self._thread, compute)
+                content = await asyncio.get_running_loop().run_in_executor(self._thread, begin())
             except Exception as error:
                 if not answer.cancelled():
                     answer.set_exception(error)

@@ -67,7 +67,7 @@ class LeaderQuestions:
         if status != 409:
             raise ChannelBroken(reason=f"status {status}")
         last = await self._heartbeat()
-        here = NotLeading(identity=self._identity, leader="nobody" if last is None else last.holder)
+        here = NotLeading(identity=self._identity, leader="none" if last is None else last.holder)
         if forwarded or last is None or last.age > _LOST or last.holder == self._identity or not last.address:
             raise here
         token = await self._token()

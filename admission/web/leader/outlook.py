@@ -1,34 +1,51 @@
-"""What would let pending workloads in, as the read API shows it, from the leader's last turn."""
+"""What would let workloads in, or keeps them from going on, as the read API shows it, from the leader's memory."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.web import bodies
 from admission.web.quantities import quantities
-from queues.plan import Plan
+from queues.plan import Plan, Reason
 from queues.resources import show
 from queues.text_format import rfc3339
 from queues.workload import Workload
 
+#: A workload with seats that does not go on: what is known of it, and what is wrong.
+Problem = tuple[Workload, Reason]
+
+_NOT_PENDING: Final = Explained(position=None, queue_length=None, ahead=(), behind="", changes=())
+
 
 def outlooks(
-    snapshot: Snapshot, plan: Plan, namespace: str, name: str, kind: str | None
+    snapshot: Snapshot,
+    plan: Plan,
+    namespace: str,
+    name: str,
+    kind: str | None,
+    problems: Sequence[Problem] = (),
 ) -> tuple[bodies.OutlookBody, ...]:
-    """Outlooks of the pending workloads of this name, by kind; empty: none is pending."""
-    found = [
-        workload
+    """Outlooks of the workloads of this name that are pending or have a problem, by kind; empty: there is none.
+    ``problems``: of workloads of this name."""
+    wrong = {workload.key: reason for workload, reason in problems}
+    known = {workload.key: workload for workload, _ in problems}
+    known |= {
+        workload.key: workload
         for workload in snapshot.pending.values()
-        if workload.namespace == namespace and workload.name == name and kind in (None, str(workload.kind))
-    ]
-    explained = [
-        (each, explain(snapshot, plan, each.key)) for each in sorted(found, key=lambda each: each.key)
-    ]
-    return tuple(_outlook(snapshot, workload, one) for workload, one in explained if one is not None)
+        if workload.namespace == namespace and workload.name == name
+    }
+    found = []
+    for key, workload in sorted(known.items()):
+        explained = explain(snapshot, plan, key)
+        if kind in (None, str(workload.kind)) and (explained is not None or key in wrong):
+            found.append(_outlook(snapshot, workload, explained or _NOT_PENDING, wrong.get(key)))
+    return tuple(found)
 
 
-def _outlook(snapshot: Snapshot, workload: Workload, explained: Explained) -> bodies.OutlookBody:
+def _outlook(
+    snapshot: Snapshot, workload: Workload, explained: Explained, problem: Reason | None
+) -> bodies.OutlookBody:
     return bodies.OutlookBody(
         now=rfc3339(snapshot.now),
         kind=str(workload.kind),
@@ -43,6 +60,7 @@ def _outlook(snapshot: Snapshot, workload: Workload, explained: Explained) -> bo
             bodies.ChangeBody(kind=str(each.kind), message=each.message, facts=_facts(each.facts))
             for each in explained.changes
         ),
+        problem=None if problem is None else bodies.ReasonBody(code=problem.code, message=problem.message),
     )
 
 

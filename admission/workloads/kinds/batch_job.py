@@ -108,7 +108,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     )
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
-    pods, priority_class, problem, claims = pod_set_of(MAIN, count, template, "spec.template")
+    pods, priority_class, problem, claims = pod_set_of(MAIN, count, template, "spec.template", meta.namespace)
     generation, alone = _counted(spec.completion_mode, pods, claims, (parallelism, spec.completions, gang))
     finished = any(is_true(status.conditions, kind) for kind in ("Complete", "Failed"))
     fact = WorkloadFact(

@@ -1,10 +1,11 @@
-"""Whether the job controller may still make pods of a Job that is suspended or deleted. Pure.
+"""Whether the job controller may still make pods of a Job that is suspended, deleted or made smaller. Pure.
 
-One sync of the job controller makes up to 500 pods (``MaxPodCreateDeletePerSync``) and reads ``spec.suspend`` at its
-beginning only: it goes on when the Job is suspended or deleted meanwhile. Until its end ``status.active`` is what it
-was before, 0 at a first start. At the end it writes the whole status at once, also the condition Suspended, with a new
-``lastTransitionTime`` if that changed; the write is refused if the Job was changed meanwhile. Syncs of one Job follow
-each other, so a sync that read that the Job is suspended proves that no earlier one makes pods any more.
+One sync of the job controller makes up to 500 pods (``MaxPodCreateDeletePerSync``) and reads ``spec.suspend`` and
+``spec.parallelism`` at its beginning only: it goes on when the Job is changed or deleted meanwhile. Until its end
+``status.active`` is what it was before, 0 at a first start. At the end it writes the whole status at once, also the
+condition Suspended, with a new ``lastTransitionTime`` if that changed; the write is refused if the Job was changed
+meanwhile. Syncs of one Job follow each other, so a sync that read that the Job is suspended proves that no earlier one
+makes pods any more. Which parallelism a sync has read nothing tells.
 
 Source: ``syncJob``, ``manageJob`` and ``updateJobStatus`` in pkg/controller/job/job_controller.go, Kubernetes 1.36.
 """
@@ -49,8 +50,8 @@ def longest_sync(fact: WorkloadFact | None, admission: Admission, timeouts: Time
 
 
 def seats_given_up(fact: WorkloadFact | None, admissions: Iterable[Admission]) -> SeatIndices:
-    """Seats (indices) that end before the controller says that the Job has finished, whether they have pods or not:
-    the Job is gone or being deleted, or these admissions are evicted.
+    """Seats (indices) that may end before the controller says that the Job has finished, whether they have pods or
+    not: the Job is gone or being deleted, these admissions are evicted, or it was made smaller than they are.
 
     A Job that has finished has no pods any more: its controller says so after the last one has ended.
     """
@@ -60,8 +61,18 @@ def seats_given_up(fact: WorkloadFact | None, admissions: Iterable[Admission]) -
     return {
         each.id: frozenset(range(len(each.seats)))
         for each in admissions
-        if gone or each.state is AdmissionState.EVICTING
+        if gone or each.state is AdmissionState.EVICTING or _is_made_smaller(fact, each)
     }
+
+
+def _is_made_smaller(fact: WorkloadFact | None, admission: Admission) -> bool:
+    """Whether a Job has more seats than pods at a time now, or for indexes that it has no more. Only those of one whose
+    pods are not gated count: a sync that read the number of before makes pods that start."""
+    if fact is None or fact.directed != admission.id:
+        return False
+    held = admission.holding()
+    beyond = fact.indexed and any(seat.ordinal >= fact.parallelism for seat in held)
+    return beyond or len(held) > fact.parallelism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +85,7 @@ class JobSyncs:
     suspended_before: int = 0
     #: No pod was missing, or about to be replaced, when the Job began to leave its seats.
     pods_seen: bool = False
-    #: Since when (seconds) the Job is suspended or being deleted while a sync may go on; 0: that is not so.
+    #: Since when (seconds) the Job is suspended, being deleted or smaller while a sync may go on; 0: that is not so.
     since: int = 0
     #: From when on none goes on in any case; None: that is not known.
     until: int | None = None
@@ -86,7 +97,7 @@ class JobSyncs:
         fact = self.fact
         if self.late or not seats_given_up(fact, (admission,)):
             return True
-        if fact is None or fact.deleting:
+        if fact is None or not _is_to_stop(fact, admission):
             return self.pods_seen
         return _is_idle(fact) and not may_make_pods(fact, admission, self.suspended_before)
 
@@ -105,7 +116,7 @@ def syncs_of(inputs: WorkloadInputs, places: Sequence[SeatMap], now: int, timeou
     waits = [
         longest_sync(fact, each, timeouts)
         for each in inputs.admissions
-        if not found.allow_end(each) and (fact is None or fact.deleting or _is_idle(fact))
+        if not found.allow_end(each) and (fact is None or not _is_to_stop(fact, each) or _is_idle(fact))
     ]
     if not waits:
         return found
@@ -145,6 +156,11 @@ def _tells_of_none(fact: WorkloadFact, inputs: WorkloadInputs) -> bool:
         each.state is not AdmissionState.EVICTING or may_make_pods(fact, each, inputs.suspended_before)
         for each in inputs.admissions
     )
+
+
+def _is_to_stop(fact: WorkloadFact, admission: Admission) -> bool:
+    """Whether a Job is suspended, or about to be: some time its status says so."""
+    return admission.state is AdmissionState.EVICTING and not fact.deleting
 
 
 def _is_idle(fact: WorkloadFact) -> bool:

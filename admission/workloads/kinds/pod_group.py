@@ -14,7 +14,7 @@ from admission.decode.fields import explained, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said, shared_request
-from admission.facts import GroupRequest, PodFact, SubGroup, WorkloadFact
+from admission.facts import GroupRequest, PodFact, PodShape, SubGroup, WorkloadFact
 from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
@@ -125,16 +125,27 @@ def group_pod_sets(
                 seats[seat.pod_set] = seat
                 held.setdefault(seat.pod_set, set()).add(seat.ordinal)
                 vacant[seat.pod_set] += index not in place.seated
+    coming = [pod for pod in pods if may_be_seated(pod) and pod.uid not in seated]
+    shapes = Counter((pod.task, pod.shape) for pod in coming) if not seat_maps else Counter()
+    if len(shapes) > MOST_POD_SETS:
+        return _too_many(shapes)
     members: dict[str, list[PodFact]] = {}
-    for pod in pods:
-        if may_be_seated(pod) and pod.uid not in seated:
-            members.setdefault(shape_name(pod, fact), []).append(pod)
+    for pod in coming:
+        members.setdefault(shape_name(pod, fact), []).append(pod)
     sets = []
     for name in sorted(members.keys() | held.keys()):
         waiting, mine = members.get(name, []), held.get(name, set())
         template = waiting[0].shape.pod_set(name) if waiting else _pod_set_of_seat(seats[name])
         sets.append(numbered(template, mine, len(mine) + max(0, len(waiting) - vacant[name])))
     return in_subgroups(_with_task_minimums(sets, fact.group.task_minimums), fact)
+
+
+def _too_many(shapes: Mapping[tuple[str, PodShape], int]) -> tuple[PodSet, ...]:
+    """A pod set for each shape, of which nothing but their number matters. ``shapes``: how many pods of each."""
+    counts = enumerate(shapes.items())
+    return tuple(
+        PodSet(name=str(number), count=count, takes=shape.takes) for number, ((_, shape), count) in counts
+    )
 
 
 def _with_task_minimums(sets: Sequence[PodSet], minimums: Mapping[str, int]) -> tuple[PodSet, ...]:

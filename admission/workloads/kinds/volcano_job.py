@@ -90,7 +90,13 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         if not is_of_possible_size(affinity, values, "spec.tasks[].template.spec"):
             return replace(fact, obstacle=values.obstacle)
     sets = [
-        pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
+        pod_set_of(
+            task.name,
+            max(task.replicas, 0),
+            task.template,
+            f"spec.tasks[{position}].template",
+            meta.namespace,
+        )
         for position, task in enumerate(spec.tasks)
     ]
     pod_sets = tuple(

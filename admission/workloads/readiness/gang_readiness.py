@@ -2,9 +2,9 @@
 
 The time (``policy.readyWithin``) runs from the last pod bound, as long as not all pods have been ready together for a
 while: a container that starts and crashes at once is ready for a moment. While no pod of a gang is bound it runs from
-the admission: its pods are not made, or not bound. A gang that was ready is left alone: what
-fails then is the matter of its restart policy, and of its owner. Kueue calls it waitForPodsReady (KEP-349), with
-``backoffLimitCount`` for ``policy.readyBackoffLimit``. Pure.
+the admission: its pods are not made, or not bound. A gang that was ready is left alone while it has its pods
+(``missing_pods``): what fails then is the matter of its restart policy, and of its owner. Kueue calls it
+waitForPodsReady (KEP-349), with ``backoffLimitCount`` for ``policy.readyBackoffLimit``. Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

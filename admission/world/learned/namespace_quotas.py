@@ -3,23 +3,27 @@
 A plan is compared with them before it is stored, gang after gang, so that no two gangs count on the same room. A gang
 that is held back waits for half a minute, or until there is room for it: a wake-up for each pod that ends would be one
 for all that wait.
+
+A ResourceQuota counts a pod before it exists. But ResourceQuotas and pods are watched apart from each other: if the
+watch of ResourceQuotas is behind, pods are seen that are neither counted nor still to be made. So at least the pods
+that are seen count as used.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
 from admission.engine.snapshot import Snapshot
-from admission.facts import Change
+from admission.facts import Change, PodFact
 from admission.workloads.inputs import HeldBack
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.rollback import waits_for_pods
-from admission.workloads.seats import SeatMap
+from admission.workloads.seats import SeatMap, is_live
 from admission.workloads.state import WorkloadState
-from admission.world.admissions import KeyIndex
+from admission.world.admissions import KeyIndex, replaced
 from queues.namespace_quota import NamespaceQuota, first_lack, requests_together
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
@@ -53,6 +57,8 @@ class NamespaceQuotas:
         #: Workloads that wait for pods to be made for their seats, by namespace; and the other way round.
         self._waiting_for_pods: KeyIndex[str, WorkloadKey] = KeyIndex()
         self._lacks_pods: dict[WorkloadKey, str] = {}
+        #: Live pods by namespace: their number by what one takes.
+        self._live: dict[str, Counter[Resources]] = {}
 
     def observe(self, change: Change) -> AbstractSet[WorkloadKey]:
         """A ResourceQuota appeared, changed or went away. Workloads for which that may be news."""
@@ -68,6 +74,26 @@ class NamespaceQuotas:
             return set()
         return {*self._waiting_for_pods.of(found.namespace), *self._released(found.namespace)}
 
+    def replace_pod(self, before: PodFact | None, after: PodFact | None) -> None:
+        """A pod appeared, changed or went away."""
+        if after is not None and _counts(after):
+            self._live.setdefault(after.namespace, Counter())[after.shape.takes] += 1
+        if before is not None and _counts(before):
+            live, takes = self._live[before.namespace], before.shape.takes
+            live[takes] -= 1
+            if not live[takes]:
+                del live[takes]
+            if not live:
+                del self._live[before.namespace]
+
+    def _as_seen(self, namespace: str) -> tuple[NamespaceQuota, ...]:
+        """The ResourceQuotas of a namespace, with all live pods that are seen."""
+        quotas, live = self.of(namespace), self._live.get(namespace)
+        if not quotas or not live:
+            return quotas
+        used = requests_together(live)
+        return tuple(each.with_used(used) for each in quotas)
+
     def of(self, namespace: str) -> tuple[NamespaceQuota, ...]:
         """The ResourceQuotas of a namespace."""
         if namespace not in self._in_namespace:
@@ -80,7 +106,7 @@ class NamespaceQuotas:
 
     def _released(self, namespace: str) -> list[WorkloadKey]:
         """Workloads for which there is room now, in the order in which they were held back."""
-        promised, quotas = NOTHING, self.of(namespace)
+        promised, quotas = NOTHING, self._as_seen(namespace)
         found = []
         for key, each in self._entries.get(namespace, {}).items():
             if first_lack(quotas, each.asked, promised):
@@ -97,7 +123,7 @@ class NamespaceQuotas:
         for namespace, held_back in list(self._entries.items()):
             # Those that were held back first come first.
             due = list(takewhile(lambda entry: entry[1].until <= now, held_back.items()))
-            quotas = self.of(namespace) if due else ()
+            quotas = self._as_seen(namespace) if due else ()
             for key, each in due:
                 if first_lack(quotas, each.asked, NOTHING):
                     del held_back[key]
@@ -114,12 +140,11 @@ class NamespaceQuotas:
 
     def note_state(self, key: WorkloadKey, state: WorkloadState | None) -> None:
         """The state of a workload was derived; None: nothing is left of it."""
-        before = self._lacks_pods.pop(key, None)
         after = state.workload.namespace if state is not None and _unstarted(state) else None
+        before = replaced(self._lacks_pods, key, after)
         if before is not None and before != after:
             self._waiting_for_pods.discard(before, key)
         if after is not None:
-            self._lacks_pods[key] = after
             self._waiting_for_pods.add(after, key)
         if state is None:
             self.forget(key)
@@ -148,6 +173,7 @@ class NamespaceQuotas:
         if not self._quotas:
             return plan, frozenset()
         promised: dict[str, Resources] = {}
+        unstarted: Mapping[str, Collection[WorkloadKey]] | None = None
         refused: dict[WorkloadKey, Reason] = {}
         admitted = {admit.workload for admit in plan.admits if not admit.elastic}
         beneficiaries = {evict.beneficiary for evict in plan.evicts if evict.beneficiary is not None}
@@ -156,9 +182,11 @@ class NamespaceQuotas:
             if workload is None or key in snapshot.holders or support_of(key).holding is Holding.GATED:
                 continue  # what has pods is counted, and members that join later take what is left
             namespace = workload.namespace
-            quotas = self.of(namespace)
+            quotas = self._as_seen(namespace)
             if quotas and namespace not in promised:
-                promised[namespace] = _promised(namespace, snapshot, states)
+                if unstarted is None:
+                    unstarted = _unstarted_by_namespace(snapshot)
+                promised[namespace] = _promised(unstarted.get(namespace, ()), states)
             asked = _asked(workload)
             if lacks := first_lack(quotas, asked, promised.get(namespace, NOTHING)):
                 refused[key] = self._hold_back(workload, asked, lacks, plan.now)
@@ -180,20 +208,28 @@ class NamespaceQuotas:
         return Reason(code=obstacle.code, message=message)
 
 
+def _counts(pod: PodFact) -> bool:
+    """Whether a ResourceQuota counts a pod. It stops at some time after the deletion was requested."""
+    return is_live(pod) and not pod.deleting
+
+
 def _unstarted(state: WorkloadState) -> list[SeatMap]:
     """Admissions of a workload that wait for its controller to make their pods."""
     return [place for place in state.seat_maps if waits_for_pods(state.key, place)]
 
 
-def _promised(namespace: str, snapshot: Snapshot, states: Mapping[WorkloadKey, WorkloadState]) -> Resources:
-    """What the pods of a namespace will ask that are about to be made for gangs that have not started."""
-    workloads = {
-        admission.workload
-        for admission in snapshot.admissions.values()
-        if admission.namespace == namespace and not admission.started
-    }
+def _unstarted_by_namespace(snapshot: Snapshot) -> Mapping[str, Collection[WorkloadKey]]:
+    found: defaultdict[str, set[WorkloadKey]] = defaultdict(set)
+    for admission in snapshot.admissions.values():
+        if not admission.started:
+            found[admission.namespace].add(admission.workload)
+    return found
+
+
+def _promised(unstarted: Collection[WorkloadKey], states: Mapping[WorkloadKey, WorkloadState]) -> Resources:
+    """What the pods of a namespace will ask that are about to be made for these gangs, which have not started."""
     vacant: Counter[Resources] = Counter()
-    for key in workloads & states.keys():
+    for key in (each for each in unstarted if each in states):
         for place in _unstarted(states[key]):
             vacant.update(place.admission.seats[index].takes for index in place.vacant())
     return requests_together(vacant)

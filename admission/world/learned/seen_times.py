@@ -1,8 +1,11 @@
 """When a leader saw things happen that no object tells the time of. Not stored: a new leader begins anew."""
 
+from collections.abc import Mapping
+
 from admission.facts import WorkloadFact
+from admission.workloads.inputs import MissingSince
 from admission.workloads.state import WorkloadState
-from queues.workload import WorkloadKey
+from queues.workload import AdmissionId, WorkloadKey
 
 
 class SeenTimes:
@@ -16,6 +19,8 @@ class SeenTimes:
         #: When a Job had last been suspended, as its status said when it was seen resumed: no sync of its controller
         #: had told of that by then.
         self.suspended_before: dict[WorkloadKey, int] = {}
+        #: Since when admissions of a workload lack pods that they had.
+        self.missing: dict[WorkloadKey, Mapping[AdmissionId, MissingSince]] = {}
         self._lost_a_pod: set[WorkloadKey] = set()
 
     def lose_pod(self, key: WorkloadKey) -> None:
@@ -33,6 +38,10 @@ class SeenTimes:
             self.stopping[key] = state.stopping_since
         elif self.stopping:
             self.stopping.pop(key, None)
+        if state.missing_since:
+            self.missing[key] = state.missing_since
+        elif self.missing:
+            self.missing.pop(key, None)
 
     def note_object(self, key: WorkloadKey, fact: WorkloadFact | None) -> None:
         """The object of a workload appeared, changed or went away. Call it for each of its versions."""
@@ -45,3 +54,4 @@ class SeenTimes:
         """A workload is gone."""
         self.pod_left.pop(key, None)
         self.stopping.pop(key, None)
+        self.missing.pop(key, None)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from queues.api.model import excerpt
 from queues.api.names import PARTITIONS, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from queues.api.reading.pod_requests import PodSpecFields
 from queues.errors import InvalidDocument
@@ -11,6 +12,15 @@ from queues.workload import HostPort, NodeFilter, Partition, Preference, Require
 
 #: Host ports of a pod that are read.
 _PORTS_READ: Final = 4096
+
+#: Required terms of anti-affinity.
+_REQUIRED: Final = "podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+
+_KEEPS_OFF: Final = (
+    "while the pod runs, kube-scheduler would refuse pods of other namespaces on its nodes. Leave it out, so that the "
+    "term is about pods of the same namespace, or make it preferredDuringSchedulingIgnoredDuringExecution; where the "
+    "object cannot be changed, create it again"
+)
 
 #: Matches no node: how the core API reads a term without expressions.
 NO_NODE: Final = Requirement(key="metadata.name", operator="In", values=(), field=True)
@@ -42,6 +52,33 @@ def preferences_of(affinity: Any) -> tuple[Preference, ...]:
         for term in terms or ()
         if (requirements := _requirements_of(term.preference))
     )
+
+
+def cross_namespace_anti_affinity(affinity: Any, namespace: str) -> tuple[str, str, str] | None:
+    """Where an affinity keeps pods of other namespaces off nodes, what is found there, and what is expected.
+
+    None: nowhere. ``affinity``: of a spec, read; None: it has none. ``namespace``: of the pod; "": not known, so a
+    single name may be it.
+
+    kube-scheduler reads required anti-affinity in both directions: while such a pod runs, no pod that it selects gets
+    onto a node of its domain, in whatever namespace that pod is (InterPodAffinity, existing anti-affinity terms).
+    """
+    against = affinity.pod_anti_affinity if affinity is not None else None
+    if against is None:
+        return None
+    for index, term in enumerate(against.required_during_scheduling_ignored_during_execution or ()):
+        where = f"affinity.{_REQUIRED}[{index}]"
+        if term.namespace_selector is not None:
+            found = (
+                "a selector" if term.namespace_selector else "an empty selector, which is of all namespaces"
+            )
+            return f"{where}.namespaceSelector", found, f"none: {_KEEPS_OFF}"
+        listed = term.namespaces or ()
+        own = namespace or next(iter(listed), "")
+        other = next((name for name in listed if name != own), None)
+        if other is not None:
+            return f"{where}.namespaces", excerpt(other), f"no namespace but its own: {_KEEPS_OFF}"
+    return None
 
 
 def host_ports_of(spec: PodSpecFields) -> tuple[HostPort, ...]:

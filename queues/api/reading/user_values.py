@@ -14,8 +14,9 @@ from queues.api.model import excerpt, seconds_of
 from queues.reason_codes import ReasonCode
 from queues.workload import UNUSABLE_QUEUE, HostPort, NodeFilter, Obstacle, Preference, QueueName, Requirement
 
-#: Of one workload; more pods than any cluster of today runs, and each costs a seat here.
-MOST_PODS: Final = 100_000
+#: Pods of one workload at a time: a gang is admitted in one transaction, and looked at in one step of the loop. With
+#: eight devices for each pod these are 80,000.
+MOST_PODS: Final = 10_000
 #: Pod sets of one workload: tasks of a Volcano Job, different shapes of the members of a PodGroup.
 MOST_POD_SETS: Final = 256
 #: Volumes and plugins of one Volcano Job, and flags of one plugin.

@@ -10,8 +10,17 @@ from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Flag, Int32, Labels, Model, Text
+from queues.api.model import Flag, Int32, Labels, Model, Text, at_most
 from queues.api.names import CORE
+from queues.api.reading.user_values import (
+    MOST_CONTAINERS,
+    MOST_ENTRIES,
+    MOST_EXPRESSIONS,
+    MOST_LISTED,
+    MOST_PORTS,
+    MOST_RESOURCES,
+    MOST_TOLERATIONS,
+)
 
 
 def _number_or_text(value: Any) -> Any:
@@ -21,7 +30,9 @@ def _number_or_text(value: Any) -> Any:
 
 
 #: The core API takes ``cpu: 0.5`` as a number too.
-PodQuantities = dict[str, Annotated[int | float | str, PlainValidator(_number_or_text)]]
+PodQuantities = Annotated[
+    dict[str, Annotated[int | float | str, PlainValidator(_number_or_text)]], at_most(MOST_RESOURCES)
+]
 
 
 class ResourceRequirements(Model):
@@ -48,7 +59,7 @@ class Container(Model):
     #: Of init containers: ``Always`` makes a sidecar.
     restart_policy: Text | None = None
     resources: ResourceRequirements | None = None
-    ports: tuple[ContainerPort, ...] = ()
+    ports: Annotated[tuple[ContainerPort, ...], at_most(MOST_PORTS)] = ()
 
 
 class SelectorRequirement(Model):
@@ -56,20 +67,23 @@ class SelectorRequirement(Model):
 
     key: Text
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    values: tuple[Text, ...] = ()
+    values: Annotated[tuple[Text, ...], at_most(MOST_LISTED)] = ()
+
+
+_Expressions = Annotated[tuple[SelectorRequirement, ...], at_most(MOST_EXPRESSIONS)]
 
 
 class NodeSelectorTerm(Model):
     """Expressions that must all hold."""
 
-    match_expressions: tuple[SelectorRequirement, ...] = ()
-    match_fields: tuple[SelectorRequirement, ...] = ()
+    match_expressions: _Expressions = ()
+    match_fields: _Expressions = ()
 
 
 class NodeSelector(Model):
     """Terms: at least one must hold."""
 
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+    node_selector_terms: Annotated[tuple[NodeSelectorTerm, ...], at_most(MOST_EXPRESSIONS)] = ()
 
 
 class PreferredTerm(Model):
@@ -83,13 +97,31 @@ class NodeAffinity(Model):
     """Node affinity: required terms keep a pod off a node, preferred terms only order the nodes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: Annotated[
+        tuple[PreferredTerm, ...], at_most(MOST_EXPRESSIONS)
+    ] = ()
+
+
+class PodAffinityTerm(Model):
+    """A term about other pods: of which namespaces these are. What else it says is kept and not read."""
+
+    namespaces: Annotated[tuple[Text, ...], at_most(MOST_LISTED)] = ()
+    namespace_selector: dict[str, Any] | None = None
+
+
+class PodAntiAffinity(Model):
+    """Pods from which a pod has to be kept away, and which are kept away from it."""
+
+    required_during_scheduling_ignored_during_execution: Annotated[
+        tuple[PodAffinityTerm, ...], at_most(MOST_EXPRESSIONS)
+    ] = ()
 
 
 class Affinity(Model):
-    """Affinity of a pod. Affinity to other pods is kept and not read."""
+    """Affinity of a pod: to nodes, and against other pods. Other affinity is kept and not read."""
 
     node_affinity: NodeAffinity | None = None
+    pod_anti_affinity: PodAntiAffinity | None = None
 
 
 class TolerationSpec(Model):
@@ -116,17 +148,20 @@ class ResourceClaim(Model):
     resource_claim_template_name: Text = ""
 
 
+_Containers = Annotated[tuple[Container, ...], at_most(MOST_CONTAINERS)]
+
+
 class PodSpec(Model):
     """A pod's spec: the fields that admission needs."""
 
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: _Containers = ()
+    init_containers: _Containers = ()
     #: Pod-level requests and limits.
     resources: ResourceRequirements | None = None
     overhead: PodQuantities = Field(default_factory=dict)
-    node_selector: Labels = Field(default_factory=dict)
+    node_selector: Annotated[Labels, at_most(MOST_EXPRESSIONS)] = Field(default_factory=dict)
     affinity: Affinity | None = None
-    tolerations: tuple[TolerationSpec, ...] = ()
+    tolerations: Annotated[tuple[TolerationSpec, ...], at_most(MOST_TOLERATIONS)] = ()
     node_name: Text = ""
     scheduler_name: Text = ""
     priority_class_name: Text = ""
@@ -136,8 +171,8 @@ class PodSpec(Model):
     dns_policy: Text = ""
     hostname: Text = ""
     subdomain: Text = ""
-    scheduling_gates: tuple[SchedulingGate, ...] = ()
-    resource_claims: tuple[ResourceClaim, ...] = ()
+    scheduling_gates: Annotated[tuple[SchedulingGate, ...], at_most(MOST_ENTRIES)] = ()
+    resource_claims: Annotated[tuple[ResourceClaim, ...], at_most(MOST_ENTRIES)] = ()
     active_deadline_seconds: int | None = None
 
 

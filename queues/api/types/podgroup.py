@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Count, Int32, Model, OpenModel, Quantities, Text, Time
+from queues.api.model import Count, Int32, Model, OpenModel, Quantities, Text, Time, at_most
 from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.reading.user_values import MOST_KEYS, MOST_POD_SETS, MOST_RESOURCES, MOST_SUBGROUPS
 from queues.api.types.volcano_job import NetworkTopology, Whole
 
 
@@ -30,7 +31,7 @@ class SubGroupPolicy(OpenModel):
     min_sub_groups: Count = 0
     #: A LabelSelector.
     label_selector: Whole | None = None
-    match_label_keys: tuple[Text, ...] = ()
+    match_label_keys: Annotated[tuple[Text, ...], at_most(MOST_KEYS)] = ()
 
 
 class PodGroupSpec(OpenModel):
@@ -38,12 +39,12 @@ class PodGroupSpec(OpenModel):
 
     #: Gang size: at least this many pods start together, or none starts.
     min_member: Count = 0
-    min_task_member: dict[str, Count] = Field(default_factory=dict)
+    min_task_member: Annotated[dict[str, Count], at_most(MOST_POD_SETS)] = Field(default_factory=dict)
     queue: Annotated[Text, Field(max_length=253)] = "default"
     priority_class_name: Text = ""
-    min_resources: Quantities = Field(default_factory=dict)
+    min_resources: Annotated[Quantities, at_most(MOST_RESOURCES)] = Field(default_factory=dict)
     network_topology: NetworkTopology | None = None
-    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+    sub_group_policy: Annotated[tuple[SubGroupPolicy, ...], at_most(MOST_SUBGROUPS)] = ()
 
 
 class PodGroupCondition(Model):

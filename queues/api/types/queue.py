@@ -155,6 +155,8 @@ class LedgerStatus(Model):
     #: Of its last leader, whose name is ``holder``.
     term: Annotated[StrictInt, Field(ge=0, json_schema_extra={"format": "int64"})]
     holder: Text
+    #: Known to no copy of that ledger that is older than a minute.
+    nonce: Text = ""
 
 
 class QueueStatus(Model):
@@ -176,7 +178,8 @@ class QueueStatus(Model):
         """The ledger that leads the cluster; None: none has yet."""
         if self.ledger is None:
             return None
-        return LedgerRecord(ledger=self.ledger.id, term=self.ledger.term, holder=self.ledger.holder)
+        told = self.ledger
+        return LedgerRecord(ledger=told.id, term=told.term, holder=told.holder, nonce=told.nonce)
 
 
 class QueueDocument(Model):

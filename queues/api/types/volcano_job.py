@@ -20,8 +20,10 @@ from queues.api.model import (
     OpenModel,
     Text,
     Time,
+    at_most,
 )
 from queues.api.names import BATCH_VOLCANO
+from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS
 
 QueueField = Annotated[Text, Field(max_length=253, pattern=SUBDOMAIN_PATTERN)]
 
@@ -60,7 +62,7 @@ class LifecyclePolicy(OpenModel):
 
     action: Text = ""
     event: Text = ""
-    events: tuple[Text, ...] = ()
+    events: Annotated[tuple[Text, ...], at_most(MOST_ENTRIES)] = ()
     exit_code: Int32 | None = None
     timeout: Duration | None = None
 
@@ -77,7 +79,7 @@ class VolcanoVolumeSpec(OpenModel):
 class DependsOn(OpenModel):
     """Tasks that must have started before this one."""
 
-    name: tuple[Text, ...] = ()
+    name: Annotated[tuple[Text, ...], at_most(MOST_POD_SETS)] = ()
     iteration: Literal["any", "all"] = "any"
 
 
@@ -99,7 +101,7 @@ class VolcanoTaskSpec(OpenModel):
     min_available: Count | None = None
     #: A PodTemplateSpec.
     template: Whole = Field(default_factory=dict)
-    policies: tuple[LifecyclePolicy, ...] = ()
+    policies: Annotated[tuple[LifecyclePolicy, ...], at_most(MOST_ENTRIES)] = ()
     topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
     max_retry: Int32 = 0
     depends_on: DependsOn | None = None
@@ -119,11 +121,17 @@ class VolcanoJobSpec(OpenModel):
     scheduler_name: Annotated[Text, Field(max_length=63)] = ""
     #: Gang size; the webhook makes 0 the sum over tasks.
     min_available: Count = 0
-    volumes: tuple[VolcanoVolumeSpec, ...] = ()
-    tasks: Annotated[tuple[VolcanoTaskSpec, ...], Field(json_schema_extra={"minItems": 1})] = ()
-    policies: tuple[LifecyclePolicy, ...] = ()
+    volumes: Annotated[tuple[VolcanoVolumeSpec, ...], at_most(MOST_ENTRIES)] = ()
+    tasks: Annotated[
+        tuple[VolcanoTaskSpec, ...], at_most(MOST_POD_SETS), Field(json_schema_extra={"minItems": 1})
+    ] = ()
+    policies: Annotated[tuple[LifecyclePolicy, ...], at_most(MOST_ENTRIES)] = ()
     #: Name of the plugin → its flags.
-    plugins: Annotated[dict[str, tuple[Text, ...]], BeforeValidator(_no_flags)] = Field(default_factory=dict)
+    plugins: Annotated[
+        dict[str, Annotated[tuple[Text, ...], at_most(MOST_ENTRIES)]],
+        BeforeValidator(_no_flags),
+        at_most(MOST_ENTRIES),
+    ] = Field(default_factory=dict)
     running_estimate: Duration | None = None
     queue: QueueField = "default"
     max_retry: Count = 3

@@ -1,13 +1,14 @@
 """The defaults of Volcano's mutating webhook, as pure functions from document to document.
 
-Documents are plain JSON-like data, so unknown fields are kept. Values of a wrong type stay as they are: validation
-reports them.
+Documents are plain JSON-like data, so unknown fields are kept. Values of a wrong type, and lists that are too long,
+stay as they are: validation reports them.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from queues.api.names import DEFAULT_QUEUE, QUEUE_ANNOTATION, QUEUE_LABEL, ROOT_QUEUE, VOLCANO_SCHEDULER
+from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS
 
 Document = dict[str, Any]
 
@@ -29,13 +30,13 @@ def defaulted_job(document: Document, *, namespace_queue: str | None = None) -> 
     if not spec.get("maxRetry"):
         spec["maxRetry"] = MAX_RETRY
     tasks = spec.get("tasks")
-    if isinstance(tasks, list):
+    if isinstance(tasks, list) and len(tasks) <= MOST_POD_SETS:
         spec["tasks"] = [_task(task, index) for index, task in enumerate(tasks)]
         if not spec.get("minAvailable"):
             minimums = [_count(task, "minAvailable") for task in spec["tasks"]]
             spec["minAvailable"] = sum(minimum for minimum in minimums if minimum is not None)
     plugins = _mapping(spec.get("plugins"))
-    if plugins is not None:
+    if plugins is not None and len(plugins) <= MOST_ENTRIES:
         spec["plugins"] = _plugins(plugins)
     return {**document, "spec": spec}
 

@@ -20,6 +20,9 @@ UPDATE_REFUSED = (
 )
 TASKS_UPDATE_REFUSED = "job updates may not add or remove tasks"
 
+#: Violations after which no further task is looked at.
+_ENOUGH = 100
+
 #: Stands for the suffix that the API server appends to generateName.
 _GENERATED = "xxxxx"
 
@@ -38,6 +41,8 @@ def job_violations(
     found = list(_names(job))
     names: set[str] = set()
     for index, task in enumerate(spec.tasks):
+        if len(found) >= _ENOUGH:
+            return found  # further tasks have as many, and each takes its time
         found += _task(job, task, f"spec.tasks[{index}]", levels)
         if task.name in names:
             path, wording = f"spec.tasks[{index}].name", f" duplicated task name {task.name};"
@@ -144,7 +149,7 @@ def _task(
         yield _minimum_of_task(task, path, wording)
     yield from policy_violations(task.policies, f"{path}.policies")
     yield from _partitions(task, f"{path}.partitionPolicy")
-    yield from template_violations(task.template, f"{path}.template", levels)
+    yield from template_violations(task.template, f"{path}.template", job.metadata.namespace, levels)
 
 
 def _minimum_of_task(task: VolcanoTaskSpec, path: str, wording: str) -> Violation:

@@ -21,7 +21,7 @@ from queues.api.names import (
     REQUIRED_TOPOLOGY,
     RUN_TIME,
 )
-from queues.api.reading.pod_places import partitions_of
+from queues.api.reading.pod_places import cross_namespace_anti_affinity, partitions_of
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import LABEL, is_label_key, shared_claim_problem
 from queues.api.types.pod import (
@@ -45,14 +45,17 @@ from queues.resources import BEYOND_NODES, MOST_ON_NODE, amount, show
 
 
 def template_violations(
-    template: Mapping[str, Any], path: str, levels: Collection[str] | None
+    template: Mapping[str, Any], path: str, namespace: str, levels: Collection[str] | None
 ) -> list[Violation]:
-    """Violations of a PodTemplateSpec. ``levels``: node label keys that are topology levels; None: not known."""
+    """Violations of a PodTemplateSpec. ``levels``: node label keys that are topology levels; None: not known.
+
+    ``namespace``: of the pods; "": not known.
+    """
     try:
         parsed = PodTemplate.parse(template)
     except ValidationError as error:
         return of_model(error, path)
-    found = list(pod_spec_violations(parsed.spec, f"{path}.spec"))
+    found = list(pod_spec_violations(parsed.spec, f"{path}.spec", namespace))
     found += _other_gates(parsed.spec, f"{path}.spec")
     found += annotation_violations(parsed.metadata.annotations, f"{path}.metadata.annotations", levels)
     return found
@@ -63,13 +66,13 @@ def _other_gates(spec: PodSpec, path: str) -> Iterator[Violation]:
     for index, gate in enumerate(spec.scheduling_gates):
         if gate.name != GATE:
             expected = (
-                "none of other controllers: nobody can remove it from pods that wait for their seats first"
+                "none of other controllers: the pods on which these remove it are made once they have seats"
             )
             yield Violation(f"{path}.schedulingGates[{index}]", excerpt(gate.name), expected, tolerable=True)
 
 
-def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:
-    """Violations of a pod's spec."""
+def pod_spec_violations(spec: PodSpec, path: str, namespace: str) -> Iterator[Violation]:
+    """Violations of a pod's spec. ``namespace``: of the pod; "": not known."""
     if not spec.containers:
         yield Violation(f"{path}.containers", "nothing", "at least one container (Required value)")
     seen: set[str] = set()
@@ -95,6 +98,10 @@ def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:
     yield from quantity_violations(spec.overhead, f"{path}.overhead")
     yield from _beyond_nodes(spec, path)
     yield from _affinity(spec.affinity, f"{path}.affinity")
+    if harm := cross_namespace_anti_affinity(spec.affinity, namespace):
+        field, found, expected = harm
+        # The API server accepts it; the workload waits with this message.
+        yield Violation(f"{path}.{field}", found, expected, tolerable=True)
     yield from _tolerations(spec.tolerations, f"{path}.tolerations")
     if spec.restart_policy not in ("", "Always", "OnFailure", "Never"):
         yield Violation(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
@@ -66,6 +66,8 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (CORE, "Pod"): Pod,
 }
 
+#: The path of violations that follow from the labels of an object's namespace.
+NAMESPACE: Final = "metadata.namespace"
 #: Where an object's metadata names its queue; the first that is given counts.
 _QUEUE_NAMES = (("labels", QUEUE_LABEL), ("annotations", QUEUE_ANNOTATION))
 
@@ -116,7 +118,7 @@ def violations_of(
         and (old.get("spec") or {}).get("queue") == parsed.spec.queue
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
-    return [*_metadata(parsed), *_RULES[model](parsed, known), *_access(parsed, known)]
+    return [*_metadata(parsed), *_RULES[model](parsed, known), *_access(parsed, known, is_new=old is None)]
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
@@ -154,8 +156,11 @@ def _metadata(document: Any) -> Iterator[Violation]:
         yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", excerpt(gated), "'true' or 'false'")
 
 
-def _access(document: Any, known: Known) -> Iterator[Violation]:
-    """A warning where the object's namespace may not use its queue: it will wait, until that changes."""
+def _access(document: Any, known: Known, *, is_new: bool) -> Iterator[Violation]:
+    """Where the object's namespace may not use its queue.
+
+    New objects of Volcano's kinds are refused, as for a queue that does not exist. Others will wait until that changes.
+    """
     name = _queue_of(document, known)
     if name is None or known.queues is None or known.namespace_labels is None:
         return
@@ -167,7 +172,8 @@ def _access(document: Any, known: Known) -> Iterator[Violation]:
     if refusal is not None:
         expected = f"labels that queue {refusal.by} asks for: {refusal.selector}"
         wording = refusal.message(document.metadata.namespace, path[0].name)
-        yield Violation("metadata.namespace", refusal.labels, expected, wording, tolerable=True)
+        is_refused = is_new and isinstance(document, VolcanoJob | PodGroup)
+        yield Violation(NAMESPACE, refusal.labels, expected, wording, tolerable=not is_refused)
 
 
 def _queue_of(document: Any, known: Known) -> str | None:
@@ -183,7 +189,7 @@ def _queue_of(document: Any, known: Known) -> str | None:
 def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:
     yield from _named_queue(job, known)
     yield from annotation_violations(job.metadata.annotations, "metadata.annotations", known.levels)
-    yield from template_violations(job.spec.template, "spec.template", known.levels)
+    yield from template_violations(job.spec.template, "spec.template", job.metadata.namespace, known.levels)
     spec = job.spec.template.get("spec")
     policy = spec.get("restartPolicy") if isinstance(spec, Mapping) else None
     if policy not in ("OnFailure", "Never"):
@@ -195,7 +201,7 @@ def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:
 def _pod(pod: Pod, known: Known) -> Iterator[Violation]:
     yield from _named_queue(pod, known)
     yield from annotation_violations(pod.metadata.annotations, "metadata.annotations", known.levels)
-    yield from pod_spec_violations(pod.spec, "spec")
+    yield from pod_spec_violations(pod.spec, "spec", pod.metadata.namespace)
 
 
 def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:

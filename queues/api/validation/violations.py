@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from queues.api.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, excerpt, path_of
-from queues.api.reading.user_values import is_label_key
+from queues.api.model import DURATION_PATTERN, MOST_PAIRS, SUBDOMAIN_PATTERN, excerpt, path_of
+from queues.api.reading.user_values import MOST_LABELS, is_label_key
 from queues.errors import InvalidQuantity, QuantityTooLarge
 from queues.resources import amount, in_bytes, show
 
@@ -53,7 +53,12 @@ def of_model(error: ValidationError, path: str = "") -> list[Violation]:
 
 
 def _found(error: ErrorDetails) -> str:
-    return "nothing" if error["type"] == "missing" else excerpt(error["input"])
+    match error["type"]:
+        case "missing":
+            return "nothing"
+        case "too_many":
+            return str(error["ctx"]["found"])
+    return excerpt(error["input"])
 
 
 #: Expected values, by pydantic's type of the error.
@@ -139,12 +144,22 @@ def in_order(
             )
 
 
+def _too_many(selector: Mapping[str, Any], path: str) -> Iterator[Violation]:
+    for field, most in (("matchLabels", MOST_PAIRS), ("matchExpressions", MOST_LABELS)):
+        entries = selector.get(field)
+        if isinstance(entries, Sequence | Mapping) and not isinstance(entries, str) and len(entries) > most:
+            yield Violation(f"{path}.{field}", f"{len(entries)} entries", f"at most {most}")
+
+
 def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterator[Violation]:
     """Violations of a LabelSelector; None has none."""
     if selector is None:
         return
     for key in selector.keys() - {"matchLabels", "matchExpressions"}:
         yield Violation(f"{path}.{key}", "a field that is not known", "matchLabels or matchExpressions")
+    if too_many := list(_too_many(selector, path)):
+        yield from too_many
+        return
     labels = selector.get("matchLabels") or {}
     if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
         yield Violation(f"{path}.matchLabels", excerpt(labels), "a mapping of label keys to text")

@@ -23,10 +23,10 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import CTE
 
-from queues.admissions import LastPreemption
+from queues.admissions import LastEviction
 from queues.order.policies import PATIENCE
 from queues.quota.queue import ROOT
-from queues.sql.read.displacements import displacements
+from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.rows import OrderTerms, PendingLine, PendingPage, PlaceInQueue, Seen
 from queues.sql.read.world import REASON, key_of, reason_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
@@ -76,13 +76,13 @@ def workload_lines() -> Select[Any]:
     ).select_from(_FROM)
 
 
-def pending_line(row: Row[Any], gone: Mapping[WorkloadKey, LastPreemption]) -> PendingLine:
+def pending_line(row: Row[Any], gone: Mapping[WorkloadKey, LastEviction]) -> PendingLine:
     """A row of ``workload_lines``."""
     return PendingLine(
         key=key_of(row.kind, row.uid),
         reason=reason_of(row) if row.code is not None else None,
         **attributes(row, *DESCRIBED, "waiting_since", "joins"),
-        displaced=gone.get(key_of(row.kind, row.uid)),
+        last_eviction=gone.get(key_of(row.kind, row.uid)),
     )
 
 
@@ -196,7 +196,7 @@ async def _lines(
         return ()
     keys = [(str(key.kind), key.uid) for key, _ in places]
     chosen = tuple_(workloads.c.kind, workloads.c.uid).in_(keys)
-    gone = await displacements(tx, chosen)
+    gone = await last_evictions(tx, chosen)
     found = {
         line.key: line
         for row in await tx.execute(workload_lines().where(chosen))

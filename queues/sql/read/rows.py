@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.admissions import Admission, LastPreemption
+from queues.admissions import Admission, LastEviction
 from queues.quota.queue import HIGHEST_USER_PRIORITY
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
@@ -89,7 +89,7 @@ class PendingLine:
     #: It has seats, and further members wait.
     joins: bool = False
     #: Its last eviction for another workload; None: it was admitted since, or never evicted.
-    displaced: LastPreemption | None = None
+    last_eviction: LastEviction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from typing import Any
 from sqlalchemy import Row, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Admission, AdmissionState, LastPreemption
+from queues.admissions import Admission, AdmissionState, LastEviction
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.resources import is_device
-from queues.sql.read.displacements import displacements
+from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.pending import WAITS, pending_line, workload_lines
 from queues.sql.read.rows import (
     AccountLine,
@@ -22,7 +22,7 @@ from queues.sql.read.rows import (
     StoredReason,
 )
 from queues.sql.read.world import key_of, key_or_none, read_admissions, read_closed, seconds_of
-from queues.sql.statements import attributes, same
+from queues.sql.statements import attributes, newest_first, same
 from queues.sql.tables import (
     admissions,
     capacity,
@@ -144,12 +144,12 @@ async def explain(
     if kind is not None:
         named = named.where(workloads.c.kind == kind)
     rows = (await tx.execute(named.order_by(workloads.c.arrival))).all()
-    gone = await displacements(tx, and_(workloads.c.namespace == namespace, workloads.c.name == name))
+    gone = await last_evictions(tx, and_(workloads.c.namespace == namespace, workloads.c.name == name))
     return tuple([await _explanation(tx, row, gone) for row in rows])
 
 
 async def _explanation(
-    tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, LastPreemption]
+    tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, LastEviction]
 ) -> ExplanationRows:
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
     held, evictions = await read_admissions(tx, mine)
@@ -187,7 +187,7 @@ async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[DecisionLi
     last = await tx.execute(
         select(decisions)
         .where(decisions.c.workload_kind == kind, decisions.c.workload_uid == uid)
-        .order_by(decisions.c.id.desc())
+        .order_by(newest_first(decisions.c.id))
         .limit(HISTORY)
     )
     rows = last.all()[::-1]

@@ -16,6 +16,7 @@ from queues.admissions import (
     Admission,
     AdmissionState,
     Claim,
+    ClosedAdmission,
     PodOutcome,
     Recreation,
     Setbacks,
@@ -24,10 +25,10 @@ from queues.admissions import (
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import CONTROLLER
-from queues.sql.read.displacements import displacements
+from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.rows import Eviction, StoredReason
 from queues.sql.seat_columns import SEAT_NAMES, from_columns
-from queues.sql.statements import NUMBER, attributes, parts
+from queues.sql.statements import NUMBER, attributes, newest_first, parts
 from queues.sql.tables import (
     admissions,
     backoffs,
@@ -111,7 +112,7 @@ async def read_closed(tx: AsyncConnection, key: WorkloadKey, limit: int) -> Admi
     last = await tx.execute(
         select(*closed.c[_TOLD])
         .where(closed.c.kind == key.kind, closed.c.uid == key.uid)
-        .order_by(closed.c.id.desc())
+        .order_by(newest_first(closed.c.id))
         .limit(limit)
     )
     rows = last.all()[::-1]
@@ -170,11 +171,12 @@ def seconds_of(moment: datetime) -> int:
 
 
 async def load_world(
-    tx: AsyncConnection, *, lease: str = CONTROLLER, shared: SharedKeys = NO_KEYS
+    tx: AsyncConnection, *, lease: str = CONTROLLER, shared: SharedKeys = NO_KEYS, with_told: bool = True
 ) -> WorldRows:
     """Everything open; ``tx`` is one snapshot of the database (``Database.snapshot``).
 
-    ``shared``: keys that are in memory already. There may be hundreds of thousands of workloads.
+    ``shared``: keys that are in memory already. There may be hundreds of thousands of workloads. ``with_told``: also
+    what is only told to people, and read from a history.
     """
     held, _ = await read_admissions(tx, admissions.c.state != "closed", shared)
     return WorldRows(
@@ -210,13 +212,16 @@ async def load_world(
         parents={row.name: row.parent for row in await tx.execute(select(*queues.c["name", "parent"]))},
         nodes=frozenset(await tx.scalars(select(nodes.c.name))),
         recreations=tuple(
-            Recreation(
-                workload=key_of(row.kind, row.uid),
-                **attributes(row, "pod_uid", "namespace", "name", "queue", "manifest"),
-            )
-            for row in await tx.execute(select(recreations).order_by(recreations.c.pod_uid))
+            [
+                Recreation(
+                    workload=key_of(row.kind, row.uid),
+                    **attributes(row, "pod_uid", "namespace", "name", "queue", "manifest"),
+                )
+                async for part in parts(tx, select(recreations).order_by(recreations.c.pod_uid))
+                for row in part
+            ]
         ),
-        displacements=await displacements(tx),
+        last_evictions=await last_evictions(tx) if with_told else {},
     )
 
 
@@ -292,22 +297,26 @@ async def _reasons(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey,
 #: One array, because a statement takes 32,767 parameters, and after the loss of a ledger any number may be unknown.
 _ASKED = any_(bindparam("ids", type_=ARRAY(NUMBER)))
 _CLOSED_AMONG = (
-    select(*closed_admissions.c["id", "kind", "uid"])
+    select(*closed_admissions.c["id", "kind", "uid", "queue"])
     .where(closed_admissions.c.id == _ASKED)
     .union_all(
         # Closed by an older version, and not moved yet.
-        select(*admissions.c["id", "kind", "uid"]).where(
+        select(*admissions.c["id", "kind", "uid", "queue"]).where(
             admissions.c.id == _ASKED, admissions.c.state == "closed"
         )
     )
 )
 
 
-async def closed_among(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, WorkloadKey]:
-    """Closed ones among these admissions, with their workload: their pods are leftovers.
+async def closed_among(
+    tx: AsyncConnection, ids: Collection[AdmissionId]
+) -> dict[AdmissionId, ClosedAdmission]:
+    """Closed ones among these admissions: pods of their workloads are leftovers.
 
     An id that the ledger never gave is absent: its pods come from another ledger and are to be adopted. So is one that
     was closed before the history begins.
     """
     rows = await tx.execute(_CLOSED_AMONG, {"ids": sorted(ids)})
-    return {AdmissionId(row.id): key_of(row.kind, row.uid) for row in rows}
+    return {
+        AdmissionId(row.id): ClosedAdmission(key_of(row.kind, row.uid), QueueName(row.queue)) for row in rows
+    }

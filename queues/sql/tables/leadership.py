@@ -38,6 +38,8 @@ ledger_ids: Final = Table(
     #: One row only: always true.
     flag("single", True),
     string("id"),
+    #: What the cluster has recorded, and what it gets next (``queues.ledger_record``).
+    *(string(name, server_default=text("(gen_random_uuid())::text")) for name in ("nonce", "next_nonce")),
     CheckConstraint("single", name="single_row"),
     PrimaryKeyConstraint("single"),
 )

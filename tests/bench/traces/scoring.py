@@ -26,7 +26,7 @@ def _with(**rule: Any) -> Queue:
 ABLATIONS: Final[Mapping[str, Queue]] = {
     FULL: rules.DEFAULT,
     "no clearing for starved gangs": _with(clear_after=rules.NEVER_SECONDS),
-    "clearing after 4 h instead of 1 h": _with(clear_after=4 * _HOUR),
+    "clearing after 4 h": _with(clear_after=4 * _HOUR),
     "no reclaim of lent quota": _with(reclaim="never"),
     "reclaim from gangs at once": _with(max_protection=0),
     "spread instead of pack": replace(rules.DEFAULT, placement="spread"),

@@ -228,7 +228,8 @@ def _taken(recording: Recording, pods: Iterable[Document], node: str, *, bound: 
 
 
 def no_job_has_more_pods_than_seats(recording: Recording) -> Iterator[Breach]:
-    """Of the pods that name an admission and no seat, as a Job's template does, no more live than it has seats.
+    """Of the pods that name an admission and no seat, as a Job's template does, no more live than it holds seats when
+    one is made: seats that were given back before count no more.
 
     Those that are being deleted are left out: the Job controller makes their successors at once.
     """
@@ -248,11 +249,19 @@ def no_job_has_more_pods_than_seats(recording: Recording) -> Iterator[Breach]:
             continue
         admission_of_pod[uid] = id_
         live[id_] += 1
+        if before is not None:
+            continue
         life = recording.admissions.get(id_)
-        seats = 0 if life is None else len(life.last.seats())
-        if before is None and live[id_] > seats:
+        seats = 0 if life is None else _seats_held(recording, life, change.earliest - CLOCKS_DIFFER)
+        if live[id_] > seats:
             what = f"{live[id_]} pods for the {seats} seats of admission {id_}, {pod['metadata']['name']} the last"
             yield Breach(what=what, change=change.number)
+
+
+def _seats_held(recording: Recording, life: AdmissionLife, at: float) -> int:
+    """How many seats an admission held so many seconds after the beginning of the run, or had when it was opened."""
+    earlier = [version for tx, version in life.versions if recording.since_beginning(tx) <= at]
+    return len((earlier or [life.versions[0][1]])[-1].held())
 
 
 def what_succeeded_never_runs_again(recording: Recording) -> Iterator[Breach]:

@@ -70,6 +70,7 @@ class ModelApiServer:
         self.faults = faults
         store.changed = self._wake
         self._runners: dict[str, web.ServerRunner] = {}
+        self._restarting = asyncio.Lock()
         self._ports: dict[str, int] = {}
         self._transports: dict[str, set[asyncio.BaseTransport]] = {}
         self._watches: set[_OpenWatch] = set()
@@ -101,14 +102,15 @@ class ModelApiServer:
             await self._runners.pop(replica).cleanup()
 
     async def restart(self, down: float) -> None:
-        """Gone for a while; afterwards the past is forgotten."""
-        replicas = list(self._runners)
-        await self.close()
-        await asyncio.sleep(down)
-        for collection in self.store.collections.values():
-            collection.compacted = self.store.version
-        for replica in replicas:
-            await self.open(replica)
+        """Gone for a while; afterwards the past is forgotten. One that comes meanwhile follows."""
+        async with self._restarting:
+            replicas = list(self._runners)
+            await self.close()
+            await asyncio.sleep(down)
+            for collection in self.store.collections.values():
+                collection.compacted = self.store.version
+            for replica in replicas:
+                await self.open(replica)
 
     def break_connections(self, replica: str) -> None:
         for transport in self._transports.pop(replica, ()):

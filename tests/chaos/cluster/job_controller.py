@@ -55,7 +55,9 @@ def begin(store: ObjectStore, job: Document, now: float) -> JobSync | None:
     missing: list[int | None] = []
     if not is_finished({"status": status}):
         _tell_suspended(status, spec, now)
-        missing = _missing(job, active, status, wanted - len(active))
+        waits = spec.get("podReplacementPolicy") == "Failed"
+        ending = [pod for pod in pods if _is_ending(pod)] if waits else []
+        missing = _missing(job, [*active, *ending], status, wanted - len(active) - len(ending))
     return JobSync(job, status, active, missing, counts)
 
 
@@ -88,6 +90,10 @@ def is_finished(job: Document) -> bool:
 
 def _is_active(pod: Document) -> bool:
     return pod["status"]["phase"] not in ENDED and "deletionTimestamp" not in pod["metadata"]
+
+
+def _is_ending(pod: Document) -> bool:
+    return pod["status"]["phase"] not in ENDED and "deletionTimestamp" in pod["metadata"]
 
 
 def _counted(store: ObjectStore, job: Document, pods: list[Document]) -> Document:
@@ -152,11 +158,11 @@ def _end(status: Document, kind: str, now: float) -> None:
     status["completionTime"] = moment
 
 
-def _missing(job: Document, active: list[Document], status: Document, count: int) -> list[int | None]:
-    """Completion indexes of the pods to be made."""
+def _missing(job: Document, kept: list[Document], status: Document, count: int) -> list[int | None]:
+    """Completion indexes of the pods to be made. ``kept``: pods whose indexes are not free."""
     if job["spec"].get("completionMode") != "Indexed":
         return [None] * max(0, count)
-    busy = {_index_of(pod) for pod in active} | _indexes(status)
+    busy = {_index_of(pod) for pod in kept} | _indexes(status)
     free = [index for index in range(job["spec"]["completions"]) if index not in busy]
     return list(free[: max(0, count)])
 

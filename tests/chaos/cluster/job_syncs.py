@@ -5,6 +5,7 @@ goes on with what it read at its beginning, and the status that it writes at its
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,9 +16,9 @@ from tests.chaos.cluster.store import ObjectStore
 from tests.chaos.drawn.pace import PACE
 
 #: The share of syncs that pause, of those that make pods while they may.
-_PAUSING: Final = 0.8
+_PAUSING: Final = 0.9
 #: Seconds of a pause: less than ``short_times.JOB_SYNC``, in which a sync makes all its pods.
-_PAUSE: Final = (0.2 * PACE, 1.2 * PACE)
+_PAUSE: Final = (0.3 * PACE, 1.6 * PACE)
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class JobSyncs:
     seed: int
     #: Whether syncs that begin now may pause.
     pause: bool = False
+    #: Called when one begins to pause.
+    on_pause: Callable[[], None] = lambda: None
     #: Syncs that pause, by the Job's uid, and the monotonic time at which they go on.
     _pausing: dict[str, tuple[JobSync, float]] = field(default_factory=dict)
     _draws: dict[str, random.Random] = field(default_factory=dict)
@@ -52,6 +55,7 @@ class JobSyncs:
             return False
         job_controller.go_on(self.store, sync, draw.randrange(len(sync.missing)))
         self._pausing[uid] = sync, now + draw.uniform(*_PAUSE)
+        self.on_pause()
         return True
 
     def go_on(self, now: float) -> bool:

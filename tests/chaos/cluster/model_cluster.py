@@ -33,6 +33,7 @@ class ModelCluster:
         self._components = Components(self._store, seed)
         self._users = Users(self._store)
         self._api.before_patch = self._users.forestall
+        self._components.job_syncs.on_pause = self._users.sync_pauses
         self._overtaking = Overtaking(self._store, self._users.delete)
         self._api.on_its_way = self._overtaking.delay_of
 

@@ -15,7 +15,7 @@ from tests.chaos.history import JOB_CONTROLLER, USER, Document
 def admitted(store: ObjectStore, resource: ApiResource, document: Document, writer: str) -> Document:
     """The document as it is stored."""
     if resource is PODS:
-        return _with_priority(store, _gated(document, writer))
+        return _with_priority(store, _ending(_gated(document, writer)))
     if resource is JOBS and writer == USER:
         return _suspended(document)
     if resource in (VOLCANO_JOBS, POD_GROUPS) and writer == USER:
@@ -36,6 +36,14 @@ def _gated(pod: Document, writer: str) -> Document:
     pod = {**pod, "metadata": {**meta, "labels": {**labels, names.RELEASED: "false"}}, "spec": spec}
     copied = writer == JOB_CONTROLLER or (writer != USER and names.USER in annotations)
     return pod if copied else _signed(pod)
+
+
+def _ending(pod: Document) -> Document:
+    """A pod in a queue has a grace period, however short."""
+    in_a_queue = names.RELEASED in (pod["metadata"].get("labels") or {})
+    if not in_a_queue or pod["spec"].get("terminationGracePeriodSeconds") != 0:
+        return pod
+    return {**pod, "spec": {**pod["spec"], "terminationGracePeriodSeconds": 1}}
 
 
 def _suspended(job: Document) -> Document:

@@ -192,7 +192,8 @@ class ObjectStore:
             and before["spec"].get("nodeName")
             and before["status"]["phase"] in ("Pending", "Running")
         ):
-            seconds = GRACE if grace is None else grace
+            asked = before["spec"].get("terminationGracePeriodSeconds", GRACE)
+            seconds = asked if grace is None else grace
         left = meta.get("deletionGracePeriodSeconds")
         if left is not None:
             seconds = min(left, seconds)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from queues.api.api_resources import (
@@ -38,6 +38,8 @@ class Users:
     store: ObjectStore
     #: So many resumptions will be forestalled.
     forestalls: int = 0
+    #: What users want in the next pauses of syncs of the Job controller, one workload in each.
+    in_syncs: list[Sequence[Document]] = field(default_factory=list)
 
     def create(self, documents: Sequence[Document]) -> None:
         for document in documents:
@@ -51,6 +53,8 @@ class Users:
             match action.verb:
                 case "create":
                     self.create(action.documents)
+                case "create-in-sync":
+                    self.in_syncs.append(action.documents)
                 case "delete":
                     self._delete(_WORKLOADS[action.kind], action.name)
                 case "delete-pod":
@@ -118,6 +122,11 @@ class Users:
             patch = {"spec": more if self.forestalls % 2 else {"template": _with_larger_pods(job)}}
             with suppress(Refusal):
                 requests.patch(self.store, resource, key, "", requests.MERGE, patch, USER)
+
+    def sync_pauses(self) -> None:
+        """A sync of the Job controller pauses: just then one more workload comes."""
+        if self.in_syncs:
+            self.create(self.in_syncs.pop(0))
 
     def _change_node(self, name: str, patch: dict[str, Any]) -> None:
         node = self.store.get(NODES, ("", name))

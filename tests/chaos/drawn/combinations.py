@@ -1,7 +1,7 @@
 """Combinations of work and faults that single draws rarely bring about: one thing has to happen while another is under
 way.
 
-Each seed has one, in turn, so that a dozen seeds have all of them. Moments and sizes are drawn.
+Each seed has one, in turn, so that a dozen seeds in a row have all of them. Moments and sizes are drawn.
 """
 
 import random
@@ -31,28 +31,30 @@ class Combination:
 
 def combination(seed: int, cluster: documents.Cluster) -> Combination:
     """The one of a seed."""
-    return _ALL[seed % len(_ALL)](random.Random(f"chaos combination {seed}"), cluster)
+    return COMBINATIONS[seed % len(COMBINATIONS)](random.Random(f"chaos combination {seed}"), cluster)
 
 
 def _gone_in_a_sync(draw: random.Random, cluster: documents.Cluster) -> Combination:
-    """Pods of high priority come while the Job controller still makes those of Jobs of a low one: some are evicted.
-    Users delete others just then."""
-    workloads, deleted = [], []
-    for number in range(len(cluster.nodes)):
-        task = Task(name="", replicas=2, gpus=cluster.gpus // 2, annotations=_runs(draw, 0.8, 1.6))
+    """Pods of high priority come while the Job controller still makes those of Jobs of a low one, most of them when a
+    sync begins to pause: some are evicted. Users delete others just then."""
+    actions = []
+    # More than fit: what is freed is taken at once, and a Job that was evicted is left alone for long.
+    for number in range(len(cluster.nodes) + 3):
+        task = Task(name="", replicas=2, gpus=cluster.gpus // 2, annotations=_runs(draw, 0.6, 1.2))
         low = documents.job(f"team-a/low-{number}", "team-b", "low", task)
-        workloads.append((draw.uniform(0.0, 0.9), low))
-    for number in range(4):
+        actions.append(_created(draw.uniform(0.0, 0.9), low))
+    for number in range(6):
         task = Task(name="", replicas=1, gpus=cluster.gpus, annotations=_runs(draw, 0.2, 0.4))
         high = documents.pod(f"team-b/high-{number}", "team-b", "high", task)
-        workloads.append((draw.uniform(0.8, 2.4), high))
+        at, verb = draw.uniform(0.9, 2.4), draw.choice(("create", "create-in-sync", "create-in-sync"))
+        actions.append(UserAction(at=at, verb=verb, documents=high.documents))
     is_alone = draw.random() < 0.6
     for number in range(len(cluster.nodes)):
-        if draw.random() < 0.4:
+        if draw.random() < 0.25:
             at = draw.uniform(1.2, 2.4)
-            deleted.append(UserAction(at=at, verb="delete", kind="Job", name=f"team-a/low-{number}"))
+            actions.append(UserAction(at=at, verb="delete", kind="Job", name=f"team-a/low-{number}"))
     return Combination(
-        actions=(*(_created(at, one) for at, one in workloads), *deleted),
+        actions=tuple(actions),
         faults=(PlannedFault(at=0.0, name="job-syncs-pause", seconds=USERS_END),),
         is_alone=is_alone,
         has_only_its_work=is_alone,
@@ -200,7 +202,8 @@ def _statuses_unwritten(draw: random.Random, cluster: documents.Cluster) -> Comb
     )
 
 
-_ALL: Final[Sequence[Callable[[random.Random, documents.Cluster], Combination]]] = (
+#: In the order in which seeds have them.
+COMBINATIONS: Final[Sequence[Callable[[random.Random, documents.Cluster], Combination]]] = (
     _gone_in_a_sync,
     _evictions,
     _overtaken,

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from admission.failpoints import POINTS, RECREATION_POINTS
 from tests.chaos.cluster.line_faults import Trouble
@@ -19,6 +19,8 @@ from tests.chaos.network.link import Line
 MOST_REPLICAS: Final = 3
 #: Seconds after which everything heals.
 HEALS_AT: Final = HEALED * PACE
+#: Seconds. The connection of a watch that was silent for longer breaks in the end, with all that it has not told.
+_LONG_SILENCE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +255,10 @@ def _watch_fault(draw: random.Random, replicas: Sequence[str]) -> PlannedFault:
     seconds = draw.uniform(0.3, 1.5) if name == "watches-silent" else 0.0
     if name == "watches-silent" and not kinds:
         kinds = ["pods", "jobs"]
-    return PlannedFault(at=_at(draw), name=name, seconds=seconds, detail={"kinds": kinds})
+    detail: dict[str, Any] = {"kinds": kinds}
+    if seconds > _LONG_SILENCE:
+        detail["breaks"] = True
+    return PlannedFault(at=_at(draw), name=name, seconds=seconds, detail=detail)
 
 
 def _api_restart(draw: random.Random, replicas: Sequence[str]) -> PlannedFault:

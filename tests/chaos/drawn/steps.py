@@ -38,8 +38,8 @@ class UserAction:
     """Something that a user or an administrator does."""
 
     at: float
-    #: create | delete | delete-newest | delete-pod | collect-ended | forestall | patch | cordon | uncordon
-    #: | node-down | node-up
+    #: create | create-in-sync | delete | delete-newest | delete-pod | collect-ended | forestall | patch | cordon
+    #: | uncordon | node-down | node-up
     verb: str
     documents: tuple[Document, ...] = ()
     #: Kind and name of the object that it is about.

@@ -122,7 +122,8 @@ class RealCluster:
     def _act(self, action: UserAction) -> None:
         with suppress(ApiError), LocalClient(self._user) as api:
             match action.verb:
-                case "create":
+                # Nobody sees from outside whether a sync of the Job controller is under way.
+                case "create" | "create-in-sync":
                     self._create([_for_kwok(document) for document in action.documents])
                 case "delete":
                     namespace, _, name = action.name.rpartition("/")

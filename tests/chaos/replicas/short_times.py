@@ -18,6 +18,7 @@ from admission.kube.watch.informers import Informers
 from admission.kube.writers import (
     awaited_seats,
     companion_objects,
+    dry_runs,
     finalizers,
     recreate,
     release,
@@ -65,6 +66,7 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (awaited_seats, "ASKED_AFTER", ASKED_AFTER),
     (finalizers, "EXPECTATION_SECONDS", _EXPECTED),
     (work_queue, "LONGEST_PAUSE", _PAUSE),
+    (dry_runs, "LONGEST_PAUSE", _PAUSE),
     (release, "LONGEST_PAUSE", _PAUSE),
     (volcano_jobs, "LONGEST_PAUSE", _PAUSE),
     (unseen_pods, "LONGEST_PAUSE", _PAUSE),

@@ -61,6 +61,8 @@ class Attacker:
         #: Objects that the API server has taken, and seconds until its answers, by kind.
         self.taken: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        #: The last answer about objects that are still there.
+        self.left = b""
         self._chance = random.Random(7)
         self._harmless = HARMLESS[0]
         self._numbers = iter(range(10**6))
@@ -136,28 +138,35 @@ class Attacker:
             sandbox.wait(lambda kind=kind: self._delete(kind), f"{kind} to be deleted", seconds=patience)  # type: ignore[misc]
         self.api.delete(path("Namespace", "", self.namespace))
         for kind in ("pods", "jobs", "volcano-jobs"):
-            sandbox.wait(
-                lambda kind=kind: self._is_empty(kind),  # type: ignore[misc]
-                f"the last {kind} of the attacker to go",
-                seconds=patience,
-            )
+            try:
+                sandbox.wait(
+                    lambda kind=kind: self._is_empty(kind),  # type: ignore[misc]
+                    f"the last {kind} of the attacker to go",
+                    seconds=patience,
+                )
+            finally:
+                print(f"last {kind}: {self.left[:2000]!r}")
         self.api.delete(path("Node", "", self.node["metadata"]["name"]))
 
     def _delete(self, kind: str) -> bool:
-        """Delete all of a kind; false: the API server is busy with that for longer than the client waits."""
+        """Delete all of a kind; false: the API server refuses one, or is busy for longer than the client waits."""
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         now = {**options, "gracePeriodSeconds": 0} if kind == "pods" else options
         try:
-            self.api._send("DELETE", KINDS[kind][2].format(self.namespace), json.dumps(now)).read()
+            answer = self.api._send("DELETE", KINDS[kind][2].format(self.namespace), json.dumps(now))
+            said = answer.read()
         except OSError:
             self.api.close()
             return False
-        return True
+        if answer.status != 200:
+            print(f"{kind} are not deleted ({answer.status}): {said[:4000]!r}")
+        return answer.status == 200
 
     def _is_empty(self, kind: str) -> bool:
         # As text: what is nested too deeply for Muster's decoder is so for this one too.
         answer = self.api._send("GET", KINDS[kind][2].format(self.namespace) + "?limit=1")
-        return b'"items":[]' in answer.read()
+        self.left = answer.read()
+        return b'"items":[]' in self.left
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A cluster that was busy before Muster came, and one that Muster leaves."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,7 +46,8 @@ def test_pods_that_run_when_muster_is_installed_are_adopted_once_their_namespace
     for name in ("train", "alone", "ring"):
         sandbox.wait_reason(name, "NotGated")
     assert not sandbox.held().get(f"queue default {GPU}")
-    mode = {"muster.dev/adopt": "true", "muster.dev/adopt-until": "2100-01-01T00:00:00Z"}
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 30 * 24 * 3600))
+    mode = {"muster.dev/adopt": "true", "muster.dev/adopt-until": until}
     sandbox.api.merge(path("Namespace", "", sandbox.name), {"metadata": {"annotations": mode}})
     sandbox.wait(
         lambda: sandbox.held().get(f"queue default {GPU}") == 9_000,

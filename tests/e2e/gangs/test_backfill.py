@@ -22,7 +22,7 @@ def test_short_work_passes_a_gang_that_waits_and_long_work_does_not_delay_it(
 ) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()
-    sandbox.add(lasting(job(sandbox, "first", 1, 8), "30m"))
+    sandbox.add(lasting(job(sandbox, "first", 1, 8), "10m"))
     sandbox.wait_running("first-", 1)
     sandbox.add(job(sandbox, "gang", 2, 8))
     sandbox.wait_reason("gang", "NoFit")

@@ -15,6 +15,11 @@ def cannot_pull(sandbox: Sandbox, name: str) -> None:
     sandbox.api.merge(f"{path('Pod', sandbox.name, name)}/status", {"status": status})
 
 
+def events(sandbox: Sandbox, name: str) -> list[str]:
+    found = sandbox.api.get(path("Event", sandbox.name))["items"]
+    return [each["reason"] for each in found if each["regarding"]["name"] == name]
+
+
 def test_a_gang_that_cannot_pull_its_image_goes_back_whole_and_another_gets_its_place(
     sandbox: Sandbox,
 ) -> None:
@@ -30,6 +35,7 @@ def test_a_gang_that_cannot_pull_its_image_goes_back_whole_and_another_gets_its_
     assert "typo-worker-0 (ImagePullBackOff: Back-off pulling image" in message
     assert sandbox.pods("typo-") == [], "it holds nothing"
     sandbox.wait(lambda: "BackoffLimitExceeded" in sandbox.told("Job", "typo"), "its status to say so")
+    sandbox.wait(lambda: "BackoffLimitExceeded" in events(sandbox, "typo"), "an event to say so")
 
     sandbox.delete("Job", "next")
     sandbox.merge("Job", "typo", {"metadata": {"annotations": {"muster.dev/retry": "pushed"}}})

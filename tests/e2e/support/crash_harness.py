@@ -6,7 +6,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from admission.kube.writers.status import BETWEEN_WRITES, COALESCE
 from deploy.local.client import LocalClient
 from deploy.local.history import Moment
-from deploy.local.stack import Replica, Stack
+from deploy.local.stack import MUSTER, Replica, Stack
 from queues.resources import Resources
 from tests.cluster_faults import leads
 from tests.e2e.support.api_paths import Document, condition, path
@@ -57,13 +57,19 @@ class CrashHarness:
     # ── Musters ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(
-        self, fault: str = "", *, wait: bool = True, kubeconfig: Path | None = None, **environment: str
+        self,
+        fault: str = "",
+        *,
+        wait: bool = True,
+        kubeconfig: Path | None = None,
+        program: Sequence[str] = MUSTER,
+        **environment: str,
     ) -> Replica:
         """One more Muster; with a fault, ``wait=False``: it may not live to be ready."""
         self._number += 1
         given = {**SHORT_TIMES, **environment, **({"MUSTER_FAULT": fault} if fault else {})}
         return self.stack.start_muster(
-            f"muster-{self._number}", environment=given, wait=wait, kubeconfig=kubeconfig
+            f"muster-{self._number}", environment=given, wait=wait, kubeconfig=kubeconfig, program=program
         )
 
     def dies(self, replica: Replica) -> None:
@@ -258,7 +264,7 @@ def everything_in(sandbox: Sandbox) -> dict[str, Document]:
             for changing in ("resourceVersion", "managedFields"):
                 item["metadata"].pop(changing, None)
             if kind == "PodGroup":
-                del item["status"]
+                item.pop("status", None)
             found[f"{kind} {item['metadata']['name']}"] = item
     return found
 

@@ -19,9 +19,9 @@ def one_is_enough(workload: Workload) -> Workload:
     return replace(workload, minimum=1, pod_sets=pod_sets)
 
 
-def decide_wrongly(snapshot: Snapshot, memo: Memo, *, progress: Progress) -> tuple[Plan, Memo]:
+def decide_wrongly(snapshot: Snapshot, memo: Memo, limit: int, *, progress: Progress) -> tuple[Plan, Memo]:
     pending = {key: one_is_enough(workload) for key, workload in snapshot.pending.items()}
-    return decide(replace(snapshot, pending=pending), memo, progress=progress)
+    return decide(replace(snapshot, pending=pending), memo, limit, progress=progress)
 
 
 if __name__ == "__main__":

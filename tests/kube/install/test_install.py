@@ -16,8 +16,17 @@ from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import NAMESPACES, QUEUES, path_of
 from queues.api.crd import crds
 from queues.errors import ApiRefused
-from tests.kube.support.cluster_objects import pod
-from tests.kube.support.installation import PODS, QUEUED, REGISTRATION, a_queue, installed, of_muster, removed
+from tests.kube.support.cluster_objects import batch_job, pod
+from tests.kube.support.installation import (
+    JOBS,
+    PODS,
+    QUEUED,
+    REGISTRATION,
+    a_queue,
+    installed,
+    of_muster,
+    removed,
+)
 
 
 async def test_installing_twice_changes_nothing(bare: Client) -> None:
@@ -57,6 +66,20 @@ async def test_things_wait_as_soon_as_install_returns(admin: Client) -> None:
     await installed(admin)
     made = msgspec.json.decode(await admin.create(PODS, pod("a", labels=QUEUED)))
     assert made["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
+
+
+async def test_jobs_that_were_made_ready_to_pass_the_gate_before_there_was_one_are_told(bare: Client) -> None:
+    ready = batch_job("ready", template_labels={"muster.dev/released": "true"})
+    ready["spec"]["suspend"] = True
+    ready["spec"]["template"]["metadata"]["annotations"] = {"muster.dev/admission-id": "1"}
+    ordinary = batch_job("ordinary")
+    ordinary["spec"]["suspend"] = True
+    for job in (ready, ordinary):
+        await bare.create(JOBS, job)
+    warnings = [line for line in await installed(bare) if line.startswith("warning: ")]
+    assert [line.split(" has ")[0] for line in warnings] == ["warning: job default/ready"]
+    for name in ("ready", "ordinary"):
+        await bare.delete(f"{JOBS}/{name}")
 
 
 async def test_definitions_of_volcano_are_not_overwritten_unless_told_so(bare: Client) -> None:

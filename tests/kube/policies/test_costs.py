@@ -3,6 +3,9 @@
 import re
 from typing import Final
 
+import pytest
+
+from admission.kube.policies.mutating import JOB_CONTROLLER
 from queues.api.api_resources import Document
 from tests.kube.support.cluster_objects import batch_job, pod
 from tests.kube.support.guarded_namespace import QUEUED, GuardedNamespace
@@ -29,12 +32,12 @@ async def carried_out(guarded: GuardedNamespace, before: dict[str, int]) -> dict
 
 
 async def is_ever(
-    guarded: GuardedNamespace, resource: str, document: Document, wanted: dict[str, int]
+    guarded: GuardedNamespace, resource: str, document: Document, wanted: dict[str, int], by: str = "alice"
 ) -> bool:
     """Whether an object is changed so often. Pods that others make meanwhile count too, but hardly each time."""
     for number in range(5):
         before = await checks(guarded)
-        await guarded.create(resource, with_name(document, f"cheap-{number}"))
+        await guarded.create(resource, with_name(document, f"cheap-{number}"), by=by)
         if await carried_out(guarded, before) == wanted:
             return True
     return False
@@ -44,8 +47,21 @@ def with_name(document: Document, name: str) -> Document:
     return {**document, "metadata": {**document["metadata"], "name": name}}
 
 
-async def test_a_pod_is_changed_once(guarded: GuardedNamespace) -> None:
-    assert await is_ever(guarded, "pods", pod("cheap", labels=QUEUED), {"muster-gate": 1})
+@pytest.mark.parametrize("grace", [30, 0])
+async def test_a_pod_is_changed_once(guarded: GuardedNamespace, grace: int) -> None:
+    asked = pod("cheap", labels=QUEUED, terminationGracePeriodSeconds=grace)
+    assert await is_ever(guarded, "pods", asked, {"muster-gate": 1})
+
+
+@pytest.mark.parametrize(("grace", "wanted"), [(30, {}), (0, {"muster-grace-period": 1})])
+async def test_a_pod_of_an_admitted_job_is_changed_only_if_it_asks_for_no_grace(
+    guarded: GuardedNamespace, grace: int, wanted: dict[str, int]
+) -> None:
+    released, signed = {"muster.dev/released": "true"}, {"muster.dev/admission-id": "1"}
+    copy = pod(
+        "cheap", labels={**QUEUED, **released}, annotations=signed, terminationGracePeriodSeconds=grace
+    )
+    assert await is_ever(guarded, "pods", copy, wanted, by=JOB_CONTROLLER)
 
 
 async def test_a_job_is_changed_once(guarded: GuardedNamespace) -> None:

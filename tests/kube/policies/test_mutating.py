@@ -1,10 +1,14 @@
 """The mutating admission policies, evaluated by a real API server: what waits, and who asked for it."""
 
+import itertools
+from typing import Any
+
 import pytest
 
 from admission.kube.policies.mutating import JOB_CONTROLLER
 from deploy.local.cluster import LocalCluster
-from tests.kube.support.cluster_objects import batch_job, pod
+from queues.api.api_resources import PRIORITY_CLASSES
+from tests.kube.support.cluster_objects import batch_job, becomes, pod
 from tests.kube.support.guarded_namespace import GATE, QUEUED, GuardedNamespace, guarded_namespace_in
 
 
@@ -60,6 +64,39 @@ async def test_volcanos_annotation_names_the_queue_of_a_pod(guarded: GuardedName
     made = await guarded.create("pods", pod("a", annotations={"scheduling.volcano.sh/queue-name": "team-b"}))
     assert made["spec"]["schedulingGates"] == GATE
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
+
+
+async def test_a_pod_in_a_queue_ranks_as_its_class_says_and_has_no_others_removed(
+    guarded: GuardedNamespace,
+) -> None:
+    high = f"high-{guarded.namespace}"
+    for document in (
+        PRIORITY_CLASSES.document(high, value=1000),
+        PRIORITY_CLASSES.document(
+            f"muster-never-preempts-{high}",
+            labels={"muster.dev/twin-of": high},
+            value=1000,
+            preemptionPolicy="Never",
+        ),
+    ):
+        await (await guarded.as_user("alice")).create(PRIORITY_CLASSES.path(), document)
+    names = (f"a-{number}" for number in itertools.count())
+
+    async def spec() -> Any:
+        made = await guarded.create("pods", pod(next(names), labels=QUEUED, priorityClassName=high))
+        return made["spec"]
+
+    async def has_twin() -> bool:  # the API server notices the classes after a moment
+        return bool((await spec())["preemptionPolicy"] == "Never")
+
+    await becomes(has_twin)
+    twin = await spec()
+    assert (twin["priorityClassName"], twin["priority"]) == (f"muster-never-preempts-{high}", 1000)
+    other = await guarded.create("pods", pod("other", priorityClassName=high))
+    assert (other["spec"]["priorityClassName"], other["spec"]["preemptionPolicy"]) == (
+        high,
+        "PreemptLowerPriority",
+    )
 
 
 async def test_another_scheduler_keeps_its_pods(guarded: GuardedNamespace) -> None:

@@ -218,6 +218,19 @@ async def test_a_released_job_cannot_grow_beyond_its_seats(guarded: GuardedNames
     await guarded.patch("jobs", "a", {"spec": {"parallelism": 1}})
 
 
+async def test_a_released_job_with_fewer_completions_than_parallelism_cannot_grow_to_it(
+    guarded: GuardedNamespace,
+) -> None:
+    few = batch_job("a", labels=QUEUED, parallelism=4)
+    few["spec"] |= {"completions": 2, "completionMode": "Indexed"}
+    await guarded.create("jobs", few)
+    await guarded.patch("jobs", "a", {"spec": {"suspend": False, "template": RELEASED_TEMPLATE}}, by=MUSTER)
+    with pytest.raises(ApiRefused) as refused:
+        await guarded.patch("jobs", "a", {"spec": {"completions": 4}})
+    assert "spec.completions: found 4, expected at most 2" in _refusal(refused)
+    await guarded.patch("jobs", "a", {"spec": {"parallelism": 1, "completions": 1}})
+
+
 async def test_no_other_controller_may_declare_its_pods_released(guarded: GuardedNamespace) -> None:
     labels, annotations = {"muster.dev/released": "true"}, {"muster.dev/admission-id": "1"}
     released = pod("a", labels=labels, annotations=annotations)

@@ -3,7 +3,11 @@
 Each is refused by the API server with a sentence, or what it made waits.
 """
 
+import asyncio
+import re
+import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,9 +16,19 @@ import pytest_asyncio
 
 from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import DAEMON_SETS, JOBS, NAMESPACES, PODS, VOLCANO_JOBS, ApiResource, Document
+from queues.api.api_resources import (
+    DAEMON_SETS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    VOLCANO_JOBS,
+    ApiResource,
+    Document,
+)
 from queues.errors import ApiError, ApiRefused
-from tests.kube.support.cluster_objects import becomes
+from tests.kube.support.cluster_objects import becomes, exists
 from tests.kube.support.editors import EDITOR, EditedNamespace, edited_namespaces
 from tests.kube.support.evasion_attempts import (
     ANNOTATED,
@@ -24,7 +38,6 @@ from tests.kube.support.evasion_attempts import (
     DIRECTED,
     GATED,
     LET_GO,
-    LOSSES,
     METADATA,
     OFF,
     OWNERS,
@@ -36,11 +49,11 @@ from tests.kube.support.evasion_attempts import (
     bare,
     job,
     labelled,
-    member_of,
     owner,
     volcano_job,
 )
-from tests.kube.support.guarded_namespace import GATE
+from tests.kube.support.guarded_namespace import GATE, MUSTER
+from tests.kube.support.pod_losses import LOSSES, member_of
 
 
 def named(document: Document) -> Document:
@@ -107,6 +120,21 @@ async def test_pods_of_every_other_owner_wait(
     assert _waits({"kind": "Pod", **found[0]})
 
 
+async def test_pods_of_a_daemon_set_wait_too(
+    guarded_cluster: LocalCluster, namespaces: dict[str, EditedNamespace]
+) -> None:
+    """Its controller ties each of them to a node."""
+    place = namespaces[GATED]
+    node = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [node]}}
+    of = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "1", "controller": True}
+    controller = "system:serviceaccount:kube-system:daemon-set-controller"
+    kubeconfig = guarded_cluster.kubeconfig_for(controller, ("system:masters",))
+    document = bare({"ownerReferences": [of]}, affinity={"nodeAffinity": required})
+    async with await Client.connect(kubeconfig) as client:
+        assert _waits(await place.create(PODS, named(document), by=client))
+
+
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change.title} in {change.where}")
 async def test_an_editor_changes_nothing_that_starts_a_pod(
     namespaces: dict[str, EditedNamespace], change: Change
@@ -135,6 +163,143 @@ async def test_nobody_binds_a_pod_that_waits(
     async with await Client.connect(guarded_cluster.kubeconfig) as admin:
         with pytest.raises(ApiError, match=r"has non-empty [.]spec[.]schedulingGates"):
             await admin.create(path, {**binding, **target})
+
+
+# -- how pods end ---------------------------------------------------------------------------------------------
+
+_BY_FORCE = "gracePeriodSeconds: found 0 by erin, expected 1 or more"
+
+
+def _eviction(name: str, **options: int) -> Document:
+    made = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    return {**made, "deleteOptions": options}
+
+
+async def _bound(place: EditedNamespace, admin: Client, name: str) -> str:
+    """The path of a pod that kube-scheduler has given a node."""
+    path = PODS.path(place.name, name)
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}}
+    target = {"target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}}
+    await admin.create(f"{path}/binding", {**binding, **target})
+    return path
+
+
+async def _released(place: EditedNamespace, document: Document) -> str:
+    """The name of a pod that has waited, and was released."""
+    name = (await place.create(PODS, named(document)))["metadata"]["name"]
+    await place.change(PODS, name, LET_GO, by=place.muster)
+    return str(name)
+
+
+async def test_an_editor_deletes_no_running_pod_by_force(
+    guarded_cluster: LocalCluster, namespaces: dict[str, EditedNamespace]
+) -> None:
+    place = namespaces[GATED]
+    async with await Client.connect(guarded_cluster.kubeconfig) as admin:
+        name = await _released(place, bare())
+        path = await _bound(place, admin, name)
+        with pytest.raises(ApiRefused, match=_BY_FORCE):
+            await place.editor.delete(path, grace=0)
+        with pytest.raises(ApiRefused, match=_BY_FORCE):
+            await place.editor.create(f"{path}/eviction", _eviction(name, gracePeriodSeconds=0))
+        await place.editor.delete(path, grace=1)
+        with pytest.raises(ApiRefused, match=_BY_FORCE):
+            await place.editor.delete(path, grace=0)
+        await admin.delete(path, grace=0)
+
+
+async def test_an_editor_deletes_no_collection_with_a_running_pod_by_force(
+    guarded_cluster: LocalCluster, namespaces: dict[str, EditedNamespace]
+) -> None:
+    """As `kubectl delete pods --all --force` does: such a request names no pod."""
+    place = namespaces[GATED]
+    labels = {"collection": "forced"}
+    collection = f"{PODS.path(place.name)}?labelSelector=collection%3Dforced"
+    async with await Client.connect(guarded_cluster.kubeconfig) as admin:
+        path = await _bound(place, admin, await _released(place, bare({"labels": labels})))
+        with pytest.raises(ApiRefused, match=_BY_FORCE):
+            await place.editor.delete(collection, grace=0)
+        await place.editor.delete(collection)
+        assert b'"deletionTimestamp"' in await admin.get(path)
+        with pytest.raises(ApiRefused, match=_BY_FORCE):
+            await place.editor.delete(collection, grace=0)
+        await admin.delete(collection, grace=0)
+        assert not await exists(admin, path)
+
+
+async def test_an_editor_with_the_verb_for_it_deletes_running_pods_by_force(
+    guarded_cluster: LocalCluster, namespaces: dict[str, EditedNamespace]
+) -> None:
+    place = namespaces[ANNOTATED]
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["force-delete"]}
+    of = {"apiGroup": "rbac.authorization.k8s.io"}
+    subject = {**of, "kind": "User", "name": EDITOR}
+    role = {**of, "kind": "Role", "name": "force-deleter"}
+
+    async def deleted() -> bool:  # the API server notices the role after a moment
+        try:
+            await place.editor.delete(f"{PODS.path(place.name)}?labelSelector=ends%3Dby-force", grace=0)
+        except ApiRefused:
+            return False
+        return True
+
+    async with await Client.connect(guarded_cluster.kubeconfig) as admin:
+        document = bare({"labels": {"ends": "by-force"}})
+        path = await _bound(place, admin, await _released(place, document))
+        assert not await deleted()
+        await admin.create(ROLES.path(place.name), ROLES.document("force-deleter", place.name, rules=[rule]))
+        binding = ROLE_BINDINGS.document("force-deleter", place.name, roleRef=role, subjects=[subject])
+        await admin.create(ROLE_BINDINGS.path(place.name), binding)
+        await becomes(deleted)
+        assert not await exists(admin, path)
+
+
+@pytest.mark.parametrize("by", ["a pod", "a Job", "Muster"])
+async def test_a_running_pod_that_asks_for_no_grace_stays_until_its_node_confirms_its_end(
+    guarded_cluster: LocalCluster, namespaces: dict[str, EditedNamespace], by: str
+) -> None:
+    """Kubernetes drops a pod with the grace period 0 at the first deletion, while its containers run."""
+    place = namespaces[GATED]
+    asked = {"terminationGracePeriodSeconds": 0}
+    async with await Client.connect(guarded_cluster.kubeconfig) as admin:
+        for ends in ("eviction", "deletion of a collection", "deletion"):
+            name = await _pod_made(place, by, asked)
+            path = await _bound(place, admin, name)
+            if ends == "deletion":
+                await place.editor.delete(path)
+            elif ends == "eviction":
+                await admin.create(f"{path}/eviction", _eviction(name))
+            else:
+                await place.editor.delete(f"{PODS.path(place.name)}?fieldSelector=metadata.name%3D{name}")
+            left = msgspec.json.decode(await admin.get(path))["metadata"]
+            assert (left["deletionGracePeriodSeconds"], "deletionTimestamp" in left) == (1, True), ends
+            await admin.delete(path, grace=0)
+
+
+async def _pod_made(place: EditedNamespace, by: str, asked: dict[str, Any]) -> str:
+    """The name of a released pod with these fields, made in one of the ways in which pods come into queues."""
+    if by == "a pod":
+        return await _released(place, bare(**asked))
+    if by == "a Job":
+        made = await place.create(JOBS, named(job(**asked)))
+        await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
+        return str((await _pods_of(place, made))[0]["metadata"]["name"])
+    made = await place.create(VOLCANO_JOBS, named(volcano_job()))
+    member = member_of(made)
+    member["spec"] |= asked
+    return str((await place.create(PODS, member, by=place.muster))["metadata"]["name"])
+
+
+async def _pods_of(place: EditedNamespace, made: Document) -> list[Any]:
+    """The pods of a Job, once there are any."""
+    found: list[Any] = []
+
+    async def there() -> bool:
+        found[:] = await place.read(PODS, labelSelector=f"job-name={made['metadata']['name']}")
+        return bool(found)
+
+    await becomes(there)
+    return found
 
 
 async def test_nobody_resizes_a_pod_in_a_queue_in_place(
@@ -167,14 +332,7 @@ async def members(namespaces: dict[str, EditedNamespace]) -> dict[str, tuple[Edi
     place = namespaces[GATED]
     made = await place.create(JOBS, named(job()))
     await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
-    found: list[Any] = []
-
-    async def there() -> bool:
-        found[:] = await place.read(PODS, labelSelector=f"job-name={made['metadata']['name']}")
-        return bool(found)
-
-    await becomes(there)
-    pods = {"Job": found[0]["metadata"]["name"]}
+    pods = {"Job": (await _pods_of(place, made))[0]["metadata"]["name"]}
     made = await place.create(VOLCANO_JOBS, named(volcano_job()))
     pods["Volcano Job"] = f"{made['metadata']['name']}-main-0"
     await place.create(PODS, member_of(made), by=place.muster)
@@ -210,21 +368,60 @@ async def test_an_editor_may_write_other_labels_on_a_pod_of_a_job(
 async def test_a_job_may_be_deleted_without_its_pods(namespaces: dict[str, EditedNamespace]) -> None:
     """By `kubectl delete --cascade=orphan`: there is no Job then to make others."""
     place = namespaces[GATED]
-    name = (await place.create(JOBS, named(job())))["metadata"]["name"]
-    await place.change(JOBS, name, DIRECTED, by=place.muster)
+
+    async def left_without_owner() -> bool:
+        made = await place.create(JOBS, named(job()))
+        path = JOBS.path(place.name, made["metadata"]["name"])
+        await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
+        (pod,) = await _pods_of(place, made)
+
+        async def gone() -> bool:
+            return not await exists(place.editor, path)
+
+        await place.editor.delete(path, propagation="Orphan")
+        await becomes(gone, within=60.0)
+        left = await place.read(PODS, fieldSelector=f"metadata.name={pod['metadata']['name']}")
+        return len(left) == 1 and "ownerReferences" not in left[0]["metadata"]
+
+    # The garbage collector deletes a pod that it has not seen yet when it takes the pods from their Job.
+    await becomes(left_without_owner, within=120.0)
+
+
+async def test_an_administrator_starts_in_musters_name_what_waits_while_muster_is_down(
+    guarded_cluster: LocalCluster, namespaces: dict[str, EditedNamespace]
+) -> None:
+    """By the patches on the page on operation: no policy and no binding has to go for it."""
+    place = namespaces[GATED]
+    waiting = [await place.create(kind, named(each)) for kind, each in ((JOBS, job()), (PODS, bare()))]
+    of_job, pod = (each["metadata"]["name"] for each in waiting)
+    kubectl = [
+        str(guarded_cluster.kubectl),
+        "--kubeconfig",
+        str(guarded_cluster.kubeconfig),
+        "-n",
+        place.name,
+    ]
+    # The group stands for the rights that Muster has where it is installed.
+    in_its_name = ["--as", MUSTER, "--as-group", "system:masters", "patch", "--type=merge"]
+    for what, patch in zip((f"job/{of_job}", f"pod/{pod}"), patches_on_the_page(), strict=True):
+        await asyncio.to_thread(subprocess.run, [*kubectl, *in_its_name, what, "-p", patch], check=True)
+    started = [each for each in await place.read(PODS) if each["metadata"]["name"] == pod]
+    assert [each["spec"].get("schedulingGates") for each in started] == [None]
     found: list[Any] = []
 
     async def there() -> bool:
-        found[:] = await place.read(PODS, labelSelector=f"job-name={name}")
+        found[:] = await place.read(PODS, labelSelector=f"job-name={of_job}")
         return bool(found)
 
-    async def let_go() -> bool:
-        return await there() and "ownerReferences" not in found[0]["metadata"]
-
     await becomes(there)
-    await place.editor.delete(JOBS.path(place.name, name), propagation="Orphan")
-    await becomes(let_go)
-    assert len(found) == 1
+    assert "schedulingGates" not in found[0]["spec"]
+
+
+def patches_on_the_page() -> list[str]:
+    """What `kubectl patch` is given there: of a Job, and of a pod."""
+    page = (Path(__file__).parents[3] / "docs/how-to/operate.md").read_text(encoding="utf-8")
+    section = page.partition("## Start urgent work without Muster")[2].partition("\n## ")[0]
+    return re.findall(r"-p '([^']+)'", section)
 
 
 # -- who asked ------------------------------------------------------------------------------------------------

@@ -276,7 +276,14 @@ DIRECTED = {
     "spec": {"suspend": False, "template": {"metadata": {"labels": RELEASED, "annotations": SIGNED}}},
 }
 LET_GO = {"metadata": {"labels": RELEASED, "annotations": SIGNED}, "spec": {"schedulingGates": None}}
-SUSPENDED = {**job(), "spec": {**job()["spec"], "suspend": True}}
+
+
+def suspended(**spec: Any) -> Document:
+    """A Job that its user suspends; fields of its pods' spec."""
+    return {"metadata": {}, "spec": {**job(**spec)["spec"], "suspend": True}}
+
+
+SUSPENDED = suspended()
 
 
 def labelled(key: str, value: str | None) -> Document:
@@ -449,6 +456,17 @@ CHANGES = [
         "only while it is suspended",
         PLAIN,
     ),
+    *(
+        Change(f"a suspended Job {what} into a queue by {how}", JOBS, before, patch, refused, PLAIN)
+        for what, before, refused in (
+            ("of the system", suspended(priorityClassName="system-node-critical"), "class for workloads"),
+            ("on a node", suspended(nodeName="n1"), "Muster chooses the node"),
+        )
+        for how, patch in (
+            ("label", labelled("muster.dev/queue-name", "b")),
+            ("annotation", annotated("scheduling.volcano.sh/queue-name", "b")),
+        )
+    ),
     Change(
         "the pods of an admitted Job",
         JOBS,
@@ -512,74 +530,3 @@ CHANGES = [
         PLAIN,
     ),
 ]
-
-
-# -- what takes pods from their Jobs --------------------------------------------------------------------------
-
-
-def member_of(made: Document) -> Document:
-    """A released pod of a Volcano Job, as Muster makes it."""
-    job = made["metadata"]["name"]
-    said = {
-        "volcano.sh/job-name": job,
-        "volcano.sh/task-spec": "main",
-        "volcano.sh/task-index": "0",
-    }
-    reference = {**OF_A_VOLCANO_JOB, "name": job, "uid": made["metadata"]["uid"]}
-    return bare(
-        {
-            "name": f"{job}-main-0",
-            "labels": {**RELEASED, **said},
-            "annotations": {**SIGNED, **said},
-            "ownerReferences": [reference],
-        }
-    )
-
-
-OF_THE_CONTROLLER = (
-    "batch.kubernetes.io/controller-uid",
-    "controller-uid",
-    "batch.kubernetes.io/job-name",
-    "job-name",
-)
-OF_A_MEMBER = ("volcano.sh/job-name", "volcano.sh/task-spec", "volcano.sh/task-index")
-DISOWNED = [{"op": "remove", "path": "/metadata/ownerReferences"}]
-
-
-def _reference(field: str, value: Any) -> list[Document]:
-    # To change an owner that blocks its own deletion, some clusters ask for a right on it.
-    changed = {field: value, "blockOwnerDeletion": False}
-    return [
-        {"op": "add", "path": f"/metadata/ownerReferences/0/{key}", "value": each}
-        for key, each in changed.items()
-    ]
-
-
-_OF_BOTH: dict[str, Any] = {
-    "the owner": DISOWNED,
-    "the owner by a merge": {"metadata": {"ownerReferences": None}},
-    "the control": _reference("controller", False),
-    "the name of the owner": _reference("name", "another"),
-    "the uid of the owner": _reference("uid", "another"),
-    "the kind of the owner": _reference("kind", "ReplicaSet"),
-}
-#: By the kind of a released pod's owner: patches of the pod, by title.
-LOSSES: dict[str, dict[str, Any]] = {
-    "Job": {
-        **_OF_BOTH,
-        "the owner and the labels": [
-            *DISOWNED,
-            *(
-                {"op": "remove", "path": f"/metadata/labels/{key.replace('/', '~1')}"}
-                for key in OF_THE_CONTROLLER[:2]
-            ),
-        ],
-        **{f"{key}": labelled(key, None) for key in OF_THE_CONTROLLER},
-        "the value of a label": labelled(OF_THE_CONTROLLER[0], "another"),
-    },
-    "Volcano Job": {
-        **_OF_BOTH,
-        **{f"the label {key}": labelled(key, None) for key in OF_A_MEMBER},
-        **{f"the annotation {key}": annotated(key, "7") for key in OF_A_MEMBER},
-    },
-}

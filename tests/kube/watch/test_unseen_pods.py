@@ -1,7 +1,7 @@
 """Pods of Jobs that give up their seats: asked for, until the watch has told of all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from admission.containment.repeated_failures import TELL_AFTER
 from admission.facts import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch import unseen_pods
@@ -81,7 +82,7 @@ async def made(server: FakeApiServer, name: str, *, of: str = JOB.uid, namespace
         "uid": name,
         "labels": {"batch.kubernetes.io/controller-uid": of},
     }
-    await server.put(PODS, {"metadata": meta})
+    await server.put(f"/api/v1/namespaces/{namespace}/pods", {"metadata": meta})
 
 
 async def test_seats_of_a_job_that_is_gone_are_kept_until_its_pods_were_asked_for(
@@ -204,17 +205,93 @@ async def test_a_job_that_was_resumed_again_meanwhile_is_asked_about_anew(
 async def test_one_request_asks_about_many_and_a_failure_is_asked_again(
     server: FakeApiServer, client: Client
 ) -> None:
-    keys = [WorkloadKey(WorkloadKind.JOB, f"uid-{number}") for number in range(300)]
-    taken = [admission(key, "n1", number=number, started=True) for number, key in enumerate(keys, 1)]
-    leader = Asking(client, world([node("n1", count=300)], taken))
+    leader, keys = leaving(client, ["ns"] * 300)
     server.once("LIST", answers(403, "not now", "Forbidden"))
-    for key in keys:
-        leader.world.mark_dirty(key)
-    leader.unseen.reconcile(leader.world.refresh(NOW, leader.unseen.of))
+    leave(leader, keys)
     async with leader.asks():
         await eventually(lambda: len(leader.requeued) == 300, "answers")
     assert sorted(leader.requeued) == sorted(keys)
     assert len(server.seen("LIST")) == 3
+
+
+def leaving(client: Client, namespaces: Iterable[str]) -> tuple[Asking, list[WorkloadKey]]:
+    """The leader of Jobs that are gone, one in each of these namespaces."""
+    keys = [WorkloadKey(WorkloadKind.JOB, f"uid-{number}") for number, _ in enumerate(namespaces)]
+    taken = [
+        replace(admission(key, "n1", number=number, started=True), namespace=namespace)
+        for number, (key, namespace) in enumerate(zip(keys, namespaces, strict=True), 1)
+    ]
+    return Asking(client, world([node("n1", count=len(keys))], taken)), keys
+
+
+def leave(leader: Asking, keys: Iterable[WorkloadKey]) -> None:
+    """These Jobs are seen to be gone."""
+    for key in keys:
+        leader.world.mark_dirty(key)
+    leader.unseen.reconcile(sorted(leader.world.refresh(NOW, leader.unseen.of)))
+
+
+async def test_each_namespace_is_asked_for_its_own_jobs(server: FakeApiServer, client: Client) -> None:
+    leader, keys = leaving(client, ["blue", "green", "blue"])
+    leave(leader, keys)
+    async with leader.asks():
+        await eventually(lambda: len(leader.requeued) == 3, "answers")
+    asked = {each.path.split("/")[-2]: each.query["labelSelector"] for each in server.seen("LIST")}
+    assert len(server.seen("LIST")) == 2
+    assert {namespace: text.count("uid-") for namespace, text in asked.items()} == {"blue": 2, "green": 1}
+
+
+async def test_jobs_that_leave_one_after_another_are_asked_about_together(
+    server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unseen_pods, "FIRST_PAUSE", 0.3)
+    leader, keys = leaving(client, ["ns"] * 9)
+    loop, requeue = asyncio.get_running_loop(), leader.requeued.append
+
+    def answered(key: WorkloadKey) -> None:
+        requeue(key)
+        if key == keys[0]:
+            for number, other in enumerate(keys[1:]):
+                loop.call_later(number / 100, leave, leader, [other])
+
+    leader.unseen = UnseenPods(client, leader.world, requeue=answered)
+    leave(leader, keys[:1])
+    async with leader.asks():
+        await eventually(lambda: len(leader.requeued) == 9, "answers")
+    assert len(server.seen("LIST")) == 2
+
+
+async def test_a_namespace_that_cannot_be_listed_does_not_keep_the_seats_of_others(
+    server: FakeApiServer, client: Client
+) -> None:
+    leader, keys = leaving(client, ["blue", "green"])
+    server.once("LIST", answers(403, "not now", "Forbidden"))
+    leave(leader, keys)
+    async with leader.asks():
+        await eventually(lambda: len(leader.requeued) == 2, "answers")
+    assert [each.path.split("/")[-2] for each in server.seen("LIST")] == ["blue", "green", "blue"]
+
+
+async def test_an_administrator_is_told_of_lists_that_fail_again_and_again(
+    server: FakeApiServer, client: Client
+) -> None:
+    leader, keys = leaving(client, ["ns"])
+    for _ in range(TELL_AFTER):
+        server.once("LIST", answers(403, "not now", "Forbidden"))
+    leave(leader, keys)
+    assert (leader.unseen.problem(), leader.unseen.unlisted) == (None, 1)
+    async with leader.asks():
+        await eventually(lambda: leader.unseen.problem() is not None, "the problem")
+        problem = leader.unseen.problem()
+        assert problem is not None
+        assert problem.message.startswith(
+            "5 lists of the pods of Jobs in a row ended with the same error, and seats of Jobs that are gone or "
+            "evicted are kept: "
+        )
+        assert "not now" in problem.message
+        assert leader.requeued == keys, "the status of root is written"
+        await eventually(lambda: leader.unseen.unlisted == 0, "an answer")
+    assert leader.unseen.problem() is None
 
 
 def test_only_pods_that_others_make_are_asked_for(client: Client) -> None:

@@ -20,7 +20,7 @@ from admission.kube.webhook.review import LARGEST_REVIEW
 from admission.kube.webhook.server import WebhookServer
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
-from queues.api.api_resources import HYPERNODES, QUEUES, VOLCANO_JOBS
+from queues.api.api_resources import HYPERNODES, NAMESPACES, QUEUES, VOLCANO_JOBS
 from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.guarded_namespace import GATE, QUEUED
@@ -168,6 +168,22 @@ async def test_a_group_for_an_unknown_queue_is_refused(running: Running) -> None
     }
     with pytest.raises(ApiRefused, match="unable to find queue"):
         await running.user.create(GROUPS, group)
+
+
+async def test_a_namespace_that_may_not_use_a_queue_starts_no_work_of_volcanos_kinds_in_it(
+    running: Running,
+) -> None:
+    namespace = "no-gold"
+    await running.user.create(NAMESPACES.path(), {"metadata": {"name": namespace}})
+    selector = {"namespaceSelector": {"matchLabels": {"tier": "gold"}}}
+    await running.user.create(QUEUES.path(), a_queue("gold", access=selector))
+    await becomes(lambda: _knows(running.door, "gold"))
+    job = a_job("a", queue="gold")
+    with pytest.raises(ApiRefused, match="namespace no-gold may not use queue gold"):
+        await running.user.create(VOLCANO_JOBS.path(namespace), job)
+    # The webhook asks again before it refuses: its watch may not have told of the label yet.
+    await running.user.patch(NAMESPACES.path(name=namespace), {"metadata": {"labels": {"tier": "gold"}}})
+    await running.user.create(VOLCANO_JOBS.path(namespace), job)
 
 
 @pytest.mark.parametrize("queue", ["..", "../podgroups", "team/status", "team?limit=1"])

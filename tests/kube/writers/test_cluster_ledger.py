@@ -20,7 +20,7 @@ ROOT = QUEUES.path(name="root")
 
 
 def ledger(name: str, term: int = 1, holder: str = "me") -> LedgerRecord:
-    return LedgerRecord(ledger=name, term=term, holder=holder)
+    return LedgerRecord(ledger=name, term=term, holder=holder, nonce="n1")
 
 
 def allowed() -> None:
@@ -96,7 +96,7 @@ async def test_a_claim_whose_root_has_changed_meanwhile_looks_again(
         == last.body
         == {
             "metadata": {"uid": "u1", "resourceVersion": "11"},
-            "status": {"ledger": {"id": "a", "term": 1, "holder": "me"}},
+            "status": {"ledger": {"id": "a", "term": 1, "holder": "me", "nonce": "n1"}},
         }
     )
 

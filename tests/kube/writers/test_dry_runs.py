@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from admission.decode.template_trials import DryRunOutcome
 from admission.facts import Change, FactKind, PodDefaultsFact, TemplateFact, WorkloadFact
@@ -201,9 +202,85 @@ async def test_templates_beyond_what_can_be_tried_at_once_are_decided_on_as_they
     assert not any(told.is_known for told in misled.told)
 
 
-def task(cpu: int) -> dict[str, Any]:
+# ── what one tenant may cost the API server ─────────────────────────────────────────────────────────────────────
+
+
+async def test_a_large_pod_is_not_tried_and_its_workload_is_decided_on_as_it_is_written(
+    misled: Asking, server: FakeApiServer
+) -> None:
+    fact = volcano("ns", minAvailable=1, tasks=[task(1, "x" * dry_runs.LARGEST)])
+    assert not (await misled.answer(fact)).is_known
+    assert misled.world.states[fact.key].needs_seats
+    assert server.seen("POST") == []
+    assert pause(misled, fact) == dry_runs.LONGEST_PAUSE, "nor is its pod made for nothing again and again"
+
+
+@pytest.mark.parametrize(
+    ("status", "why", "longest"),
+    [
+        (403, 'pods "a" is forbidden: exceeded quota: team, requested: pods=1', work_queue.LONGEST_PAUSE),
+        (422, 'Pod "a" is invalid: spec.containers[0].image: Required value', dry_runs.LONGEST_PAUSE),
+    ],
+    ids=["until other pods end", "until the template changes"],
+)
+async def test_a_template_that_stays_refused_is_asked_about_every_ten_minutes_in_the_end(
+    misled: Asking,
+    server: FakeApiServer,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    why: str,
+    longest: float,
+) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 3600.0)
+    server.once("POST", answers(status, why))
+    fact = volcano("ns")
+    assert (await misled.answer(fact)).refusal
+    assert pause(misled, fact) == longest
+    server.once("POST", says(answered("7")))
+    misled.world.observe([Change(FactKind.POD_DEFAULTS, "uid", PodDefaultsFact(namespace="ns", digest="2"))])
+    misled.writer.ask_anew()
+    await eventually(lambda: misled.told[-1].shape is not None, "it to be asked at once after a change")
+
+
+async def test_a_slow_dry_run_that_fails_is_not_tried_again_soon(
+    misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_runs, "SLOW", 0.0)
+    monkeypatch.setattr(dry_runs, "_AFTER_SLOW", 1e9)
+    server.once("POST", answers(500, "failed calling webhook"))
+    fact = volcano("ns")
+    assert not (await misled.answer(fact)).is_known
+    assert pause(misled, fact) == dry_runs.LONGEST_PAUSE
+
+
+def pause(asking: Asking, fact: WorkloadFact) -> int:
+    """Seconds until the template of a workload is asked about again."""
+    backoff = asking.writer.queue._backoffs[next(keys_of(fact))]
+    return round(backoff.until - asking.writer.queue.now())
+
+
+async def test_the_dry_runs_of_one_namespace_keep_none_of_others_waiting(
+    misled: Asking, server: FakeApiServer
+) -> None:
+    async def hangs_for_one(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+        misbehave = hangs if "/namespaces/busy/" in request.path else says(answered("7"))
+        return await misbehave(server, request)
+
+    server.once("POST", hangs_for_one, times=100)
+    busy = [volcano("busy", f"train-{number}", minAvailable=1, tasks=[task(number)]) for number in range(8)]
+    misled.about(*busy, volcano("quiet"))
+
+    def asked() -> int:
+        return len([each for each in server.seen("POST") if "/busy/" in each.path])
+
+    await eventually(lambda: any(told.shape for told in misled.told), "an answer for the other namespace")
+    await eventually(lambda: asked() == dry_runs.OF_ONE_NAMESPACE, "the first namespace to be asked about")
+
+
+def task(cpu: int, notes: str = "") -> dict[str, Any]:
     container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": str(cpu + 1)}}}
-    return {"name": "worker", "replicas": 1, "template": {"spec": {"containers": [container]}}}
+    template = {"metadata": {"annotations": {"notes": notes}}, "spec": {"containers": [container]}}
+    return {"name": "worker", "replicas": 1, "template": template}
 
 
 async def test_a_term_begins_with_what_is_known_of_the_templates_that_are_there(

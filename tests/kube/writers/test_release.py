@@ -16,6 +16,7 @@ from admission.kube.writers import awaited_seats, work_queue
 from admission.kube.writers import release as release_module
 from admission.kube.writers.release import ReleaseWriter
 from admission.reconcile.release import Order, Promised, orders_for
+from admission.workloads.inputs import Timeouts
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -301,11 +302,12 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
         state: WorkloadState,
         fact: WorkloadFact | None,
         nodes: NodeInventory,
+        timeouts: Timeouts,
         promised: Mapping[str, Promised],
     ) -> list[Order]:
         if state.key == JOB:
             raise ZeroDivisionError
-        return orders_for(state, fact, nodes, promised)
+        return orders_for(state, fact, nodes, timeouts, promised)
 
     monkeypatch.setattr(release_module, "orders_for", breaks)
     known = world(

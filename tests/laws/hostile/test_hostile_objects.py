@@ -81,7 +81,7 @@ class _World:
             for wanted in statuses.of(key):
                 merge_patch({}, settled(wanted, {}, now))
             waiting_event(self.world, key, statuses.why_waiting(key))
-            orders_for(state, self.world.facts.get(key), self.world.node_inventory)
+            orders_for(state, self.world.facts.get(key), self.world.node_inventory, self.world.timeouts)
         for wanted in queue_statuses(self.world):
             merge_patch({}, settled(wanted, {}, now))
         self.jobs.work(self.world, list(self.world.states), now)

@@ -31,27 +31,17 @@ def no_two_pods_on_one_seat(cluster: FakeCluster) -> None:
     assert not [seat for seat, pods in seats.items() if pods > 1]
 
 
-def no_device_twice(cluster: FakeCluster, ledger: dict[AdmissionId, Admission]) -> None:
-    """Live pods that were let go fit on their nodes together, those that are not bound yet among them.
-
-    Of a Job whose template names its nodes no more than its seats count: its controller makes a pod while the one that
-    it replaces is still ending.
-    """
+def no_device_twice(cluster: FakeCluster) -> None:
+    """Live pods that were let go fit on their nodes together, those that are not bound yet among them."""
     taken: Counter[str] = Counter()
-    by_job: Counter[tuple[str, AdmissionId]] = Counter()
     for pod in let_go(cluster):
-        annotations, spec = pod["metadata"]["annotations"], pod["spec"]
+        spec = pod["spec"]
         nodes = {spec["nodeName"]} if "nodeName" in spec else pinned_nodes(spec)
-        if len(nodes) > 1:
-            continue
-        if names.SEAT in annotations:
+        if len(nodes) == 1:
             taken[nodes.pop()] += gpus_of(spec)
-        else:
-            by_job[nodes.pop(), AdmissionId(int(annotations[names.ADMISSION_ID]))] += gpus_of(spec)
-    for (node, id_), gpus in by_job.items():
-        seats = sum(seat.takes[GPU] // 1000 for seat in ledger[id_].seats if seat.node == node)
-        taken[node] += min(gpus, seats)
     for node, gpus in taken.items():
+        if node not in cluster.objects["nodes"]:
+            continue  # it was removed: nothing runs there
         assert gpus <= int(cluster.objects["nodes"][node]["status"]["allocatable"][GPU]), (node, gpus)
 
 
@@ -66,8 +56,13 @@ def no_pod_is_made_again_twice(cluster: FakeCluster) -> None:
 
 
 def no_pod_of_a_closed_admission(cluster: FakeCluster, ledger: dict[AdmissionId, Admission]) -> None:
-    """Once all is settled: every live pod that was let go has a seat that is held."""
+    """Once all is settled: every live pod that was let go has a seat that is held, or was adopted since."""
+    adopted = {
+        uid for each in ledger.values() if each.state is AdmissionState.OPEN for uid in each.adopted or ()
+    }
     for pod in let_go(cluster):
+        if pod["metadata"]["uid"] in adopted:
+            continue
         admission = ledger[AdmissionId(int(pod["metadata"]["annotations"][names.ADMISSION_ID]))]
         assert admission.state is AdmissionState.OPEN, pod
         seat = pod["metadata"]["annotations"].get(names.SEAT)

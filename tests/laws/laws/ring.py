@@ -32,6 +32,8 @@ async def equals_reloaded(ring: Ring) -> None:
     fresh.avoided_nodes = deepcopy(kept.avoided_nodes)
     fresh.larger_pods = kept.larger_pods
     fresh.refresh(now, ring.awaited)
+    _remember_pods_seen(kept, fresh)
+    fresh.refresh(now, ring.awaited)
     news = kept.snapshot_is_stale
     mine, theirs = seen(kept, now), seen(fresh, now)
     for part, value in theirs.items():
@@ -44,6 +46,15 @@ async def equals_reloaded(ring: Ring) -> None:
         "there is news, and no turn for it"
     )
     kept.snapshot_is_stale = news
+
+
+def _remember_pods_seen(kept: World, fresh: World) -> None:
+    """Whether a Job lacked pods when it began to leave its seats, only a leader knows that has watched it."""
+    for key, state in list(fresh.states.items()):
+        before = kept.states.get(key)
+        if before is not None and before.pods_seen and not state.pods_seen:
+            fresh.states[key] = replace(state, pods_seen=True)
+            fresh.mark_dirty(key)
 
 
 def _as_seen_before(kept: World, change: Change) -> Change:
@@ -127,7 +138,7 @@ def seen(world: World, now: int) -> dict[str, Any]:
         "arrivals": world.arrivals,
         "outcomes": {key: value for key, value in world.outcomes.items() if value},
         "setbacks": world.setbacks,
-        "displacements": world.displacements,
+        "last_evictions": world.last_evictions,
         "claims": world.claims,
         "holders": dict(world.snapshot_rows.holders.freeze()),
         "budgets": world.budgets.all(),
@@ -138,7 +149,7 @@ def seen(world: World, now: int) -> dict[str, Any]:
             for uid, pod in world.pods.items()
             if is_live(pod)
             and pod.admission
-            and world.admission_index.closed.get(pod.admission) == world.pod_index.owner_of(uid)
+            and world.admission_index.closed_on(world.pod_index.owner_of(uid), [pod])
         },
         "recreations": world.recreations.stored,
         "states": world.states,

@@ -8,14 +8,18 @@ import pytest
 
 from admission.kube.watch.unseen_pods import UnseenPods
 from admission.kube.writers import awaited_seats
-from admission.kube.writers.awaited_seats import AwaitedSeats
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.workloads.kinds import job_syncs
+from admission.world.admissions import AdmissionIndex
 from tests.laws.release.test_release_laws import (
     SlowWrites,
+    a_group_is_made_again_before_its_member_is_bound,
     a_job_is_deleted_in_the_middle_of_a_sync,
     a_job_is_deleted_while_the_watch_is_behind,
+    a_job_is_made_smaller_in_the_middle_of_a_sync,
+    a_request_that_was_given_up_is_carried_out_twice,
     releases_are_under_way,
     releases_got_no_answer,
     tell,
@@ -46,6 +50,18 @@ def _never(error: Any) -> bool:
     return False
 
 
+def _not_now(self: Any, now: float) -> bool:
+    return False
+
+
+def _as_given(self: Any, key: Any, awaited: Any, pods: Any) -> Any:
+    return awaited
+
+
+def _not_smaller(fact: Any, admission: Any) -> bool:
+    return False
+
+
 def _all(inputs: Any, places: Any) -> bool:
     return True
 
@@ -72,6 +88,27 @@ BUGS = (
         "of",
         _nothing,
         a_job_is_deleted_while_the_watch_is_behind,
+    ),
+    Bug(
+        "what was given up never arrives",
+        AwaitedWrite,
+        "may_arrive",
+        _not_now,
+        a_request_that_was_given_up_is_carried_out_twice,
+    ),
+    Bug(
+        "a pod that belongs to another workload needs no seat",
+        AdmissionIndex,
+        "with_left",
+        _as_given,
+        a_group_is_made_again_before_its_member_is_bound,
+    ),
+    Bug(
+        "no pod is made for a seat that a Job wants no more",
+        job_syncs,
+        "_is_made_smaller",
+        _not_smaller,
+        a_job_is_made_smaller_in_the_middle_of_a_sync,
     ),
     Bug("no sync goes on", job_syncs, "_pods_seen", _all, a_job_is_deleted_in_the_middle_of_a_sync),
 )

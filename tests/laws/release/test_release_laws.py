@@ -44,6 +44,8 @@ class SlowWrites(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.names = 0
+        #: Names of PodGroups that there are, or were.
+        self.groups: list[str] = []
         self.cluster = FakeCluster()
         self.cluster.add_queue("root")
         for queue in QUEUES:
@@ -69,7 +71,7 @@ class SlowWrites(RuleBasedStateMachine):
         self.loop.run_until_complete(inside())
         self.loop.settle()
         no_two_pods_on_one_seat(self.cluster)
-        no_device_twice(self.cluster, self.leader.ledger)
+        no_device_twice(self.cluster)
         no_pod_is_made_again_twice(self.cluster)
 
     # ── what comes and goes ─────────────────────────────────────────────────────────────────────────────────────
@@ -86,9 +88,16 @@ class SlowWrites(RuleBasedStateMachine):
     @rule(queue=queues, members=counts, gpus=devices)
     def pod_group(self, queue: str, members: int, gpus: int) -> None:
         name = self.name()
+        self.groups.append(name)
         self.cluster.add_group(name, queue, members)
         for _ in range(members):
             self.preemptable(self.cluster.add_member(self.name(), name, gpus))
+
+    @rule(number=which, queue=queues)
+    def pod_group_is_made_again(self, number: int, queue: str) -> None:
+        there = {group["metadata"]["name"] for group in self.cluster.objects["groups"].values()}
+        if gone := [name for name in self.groups if name not in there]:
+            self.cluster.add_group(gone[number % len(gone)], queue, 1)
 
     @rule(number=which, gpus=devices)
     def member(self, number: int, gpus: int) -> None:
@@ -113,6 +122,23 @@ class SlowWrites(RuleBasedStateMachine):
         every = [(kind, uid) for kind in ("vcjobs", "jobs", "groups") for uid in self.cluster.objects[kind]]
         if every:
             self.cluster.remove(*every[number % len(every)])
+
+    @rule(number=which)
+    def delete_workload_without_pods(self, number: int) -> None:
+        every = [(kind, uid) for kind in ("vcjobs", "jobs") for uid in self.cluster.objects[kind]]
+        if every:
+            self.cluster.remove_without_pods(*every[number % len(every)])
+
+    @rule(number=which, parallelism=counts)
+    def scale_job(self, number: int, parallelism: int) -> None:
+        """An Indexed one with its completions, if they are as many. A policy keeps what is released from growing."""
+        if jobs := list(self.cluster.objects["jobs"].items()):
+            uid, job = jobs[number % len(jobs)]
+            before, completions = job["spec"]["parallelism"], job["spec"]["completions"]
+            after = parallelism if job["spec"]["suspend"] else min(parallelism, before)
+            if job["spec"]["completionMode"] == "Indexed" and completions == before:
+                completions = after
+            self.cluster.change("jobs", uid, {"spec": {"parallelism": after, "completions": completions}})
 
     @rule(number=which)
     def delete_pod(self, number: int) -> None:
@@ -345,6 +371,72 @@ def a_job_is_deleted_in_the_middle_of_a_sync(machine: SlowWrites) -> None:
     another_for_its_place(machine, None, 6)
 
 
+def a_request_that_was_given_up_is_carried_out_twice(machine: SlowWrites) -> None:
+    """It makes a pod of a gang that fills a node, which is deleted then; a Job waits for its place."""
+    machine.foreign_pod("n1", GPUS_PER_NODE)
+    machine.volcano_job("a", 4, False, 1)
+    machine.turn(None, [])
+    machine.lose(0)
+    machine.arrive(0, 4)
+    machine.arrive_late(0)
+    machine.job("a", 4, 0, False, 1)
+    machine.delete_workload(0)
+    machine.all_is_well(2)
+    machine.arrive_late(0)
+    machine.all_is_well(1)
+
+
+def a_group_is_made_again_before_its_member_is_bound(machine: SlowWrites) -> None:
+    """Which was let go for the one before; another pod waits for its place."""
+    machine.foreign_pod("n1", GPUS_PER_NODE)
+    machine.pod_group("a", 1, 4)
+    machine.turn(None, [])
+    machine.arrive(0, 1)
+    machine.reply(0, 1)
+    machine.turn(None, [])
+    machine.delete_workload(0)
+    machine.pod_group_is_made_again(0, "b")
+    machine.bare_pod("b", 4)
+    for _ in range(3):
+        machine.turn(None, [])
+        machine.arrive(1, 1)
+        machine.reply(0, 1)
+
+
+def a_job_is_deleted_without_its_pods(machine: SlowWrites) -> None:
+    """Which are not bound yet; others wait for their place."""
+    a_job_on_the_last_node(machine)
+    machine.controllers(1000)
+    machine.turn(None, [])
+    machine.delete_workload_without_pods(0)
+    machine.job("b", 2, 0, False, 2)
+    machine.turn(None, [])
+    machine.pass_time(31)
+    for _ in range(3):
+        machine.turn(None, [])
+        machine.arrive(2, 1)
+        machine.reply(0, 1)
+    machine.controllers(1000)
+
+
+def a_job_is_made_smaller_in_the_middle_of_a_sync(machine: SlowWrites) -> None:
+    """Which goes on to make pods for all seats; others wait for those that are not wanted any more."""
+    machine.foreign_pod("n1", GPUS_PER_NODE)
+    machine.job("a", 4, 0, False, 1)
+    machine.turn(None, [])
+    machine.arrive(0, 1)
+    machine.reply(0, 1)
+    machine.controllers(1)
+    machine.scale_job(0, 1)
+    machine.bare_pod("b", 3)
+    for _ in range(3):
+        machine.turn(None, [])
+        machine.arrive(0, 4)
+        machine.reply(0, 4)
+    machine.controllers(1000)
+    machine.all_is_well(3)
+
+
 def tell(history: Callable[[SlowWrites], None]) -> None:
     """Raises where the history breaks the law."""
     machine = SlowWrites()
@@ -363,6 +455,10 @@ def tell(history: Callable[[SlowWrites], None]) -> None:
         the_watch_is_behind_on_a_volcano_job,
         a_job_is_deleted_while_the_watch_is_behind,
         a_job_is_deleted_in_the_middle_of_a_sync,
+        a_request_that_was_given_up_is_carried_out_twice,
+        a_group_is_made_again_before_its_member_is_bound,
+        a_job_is_deleted_without_its_pods,
+        a_job_is_made_smaller_in_the_middle_of_a_sync,
     ],
 )
 def test_a_gang_that_leaves_while_it_is_released_keeps_its_seats(

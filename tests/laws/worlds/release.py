@@ -23,7 +23,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import SeatIndices, Timeouts
 from admission.world.persistence import UnsavedRow
 from admission.world.world import World
-from queues.admissions import Admission, AdmissionState
+from queues.admissions import Admission, AdmissionState, ClosedAdmission
 from queues.plan import setbacks_of
 from queues.workload import AdmissionId, WorkloadKey
 from queues.world_rows import WorldRows
@@ -90,7 +90,10 @@ class Leader:
         self._handed_in.clear()
         unknown = frozenset(world.admission_index.unknown)
         closed = {id_ for id_ in unknown & self.ledger.keys() if self._is_closed(id_)}
-        world.learn_closed(unknown, {id_: self.ledger[id_].workload for id_ in closed})
+        world.learn_closed(
+            unknown,
+            {id_: ClosedAdmission(self.ledger[id_].workload, self.ledger[id_].queue) for id_ in closed},
+        )
         dirty = set(world.refresh(now, self.awaited))
         self._save()
         dirty |= world.refresh(now, self.awaited)

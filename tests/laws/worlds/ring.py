@@ -5,7 +5,7 @@ What is left out is what talks: informers and HTTP. A crash forgets everything t
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import text
@@ -59,9 +59,9 @@ class Ring:
     #: Leaders that were deposed and do not know.
     deposed: list[Cycle] = field(default_factory=list)
     works: dict[WorkloadKey, JobWork] = field(default_factory=dict)
-    #: What deposed leaders had sent, or were about to send: it may still arrive.
-    late: list[tuple[str, Step] | JobWork] = field(default_factory=list)
-    #: Objects (uid) that such a write has touched.
+    #: What deposed leaders had sent, or were about to send, may still arrive. With the time at which their term ended.
+    late: list[tuple[int, tuple[str, Step] | JobWork]] = field(default_factory=list)
+    #: Objects (uid) that such a write has touched when the API server had given it up.
     came_late: set[str] = field(default_factory=set)
     #: Pods of Volcano Jobs that succeeded, as far as Postgres knows: (Job's uid, name).
     succeeded: set[tuple[str, str]] = field(default_factory=set)
@@ -92,8 +92,8 @@ class Ring:
         assert term is not None
         if self.terms > 1:
             steps = self.release.queue.steps.items()
-            self.late += [(item[0], step) for item, (_, step, _) in steps]
-        self.late += self.works.values()
+            self.late += [(self.cluster.now, (item[0], step)) for item, (_, step, _) in steps]
+        self.late += [(self.cluster.now, work) for work in self.works.values()]
         self.works = {}
         self.job_controller = VolcanoJobController(PodRules())
         self.world = await self.loaded(self.cluster.watch.list_anew(self.cluster.objects))
@@ -220,7 +220,10 @@ class Ring:
                 self._creations.drop_undone(key)
                 self.world.mark_dirty(key)
             else:
-                self.works[key] = work
+                left = len(work.deletes)
+                self.works[key] = replace(
+                    work, deletes=work.deletes[steps:], creates=work.creates[max(0, steps - left) :]
+                )
         return done
 
     def _do(self, work: JobWork, steps: int) -> int:
@@ -293,13 +296,16 @@ class Ring:
     def write_late(self, number: int) -> None:
         """A write of a deposed leader arrives after all."""
         if self.late:
-            late = self.late.pop(number % len(self.late))
+            ended, late = self.late.pop(number % len(self.late))
+            in_time = self.cluster.now < ended + REQUEST_TIMEOUT
             if isinstance(late, JobWork):
-                self.came_late.add(late.key.uid)
+                if not in_time:
+                    self.came_late.add(late.key.uid)
                 self._do(late, 2)
                 return
             uid, step = late
-            self.came_late.add(uid)
+            if not in_time:
+                self.came_late.add(uid)
             done(step())
 
     async def sum_up(self, rows: int) -> None:

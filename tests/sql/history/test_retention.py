@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from queues.admissions import ClosedAdmission
 from queues.errors import Fenced
 from queues.sql.database import Database, migrate
 from queues.sql.history.closing import move_left_behind
@@ -15,7 +16,7 @@ from queues.sql.ledger.verification import verify
 from queues.sql.observed import workloads
 from queues.sql.read import views
 from queues.sql.read.world import closed_among, load_world
-from queues.workload import AdmissionId
+from queues.workload import AdmissionId, QueueName
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
 DAY = 86_400
@@ -80,7 +81,9 @@ async def test_an_admission_is_history_as_soon_as_it_closes(muster: Database) ->
     async with muster.snapshot() as tx:
         assert [each.id for each in (await load_world(tx)).admissions] == [second]
         assert list(await tx.scalars(text("SELECT id FROM admissions"))) == [second]
-        assert await closed_among(tx, [first, second, AdmissionId(999)]) == {first: key("j1")}
+        assert await closed_among(tx, [first, second, AdmissionId(999)]) == {
+            first: ClosedAdmission(key("j1"), QueueName("a"))
+        }
         (told,) = await views.explain(tx, "ns", "j1")
         rows = await tx.execute(
             text(

@@ -8,14 +8,14 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from admission import cycle
+from admission import cycle, intake
 from admission.apply import Applied, TurnPlan, apply
 from admission.cycle import Cycle
 from admission.facts import Change, Fact, WorkloadFact
 from admission.failpoints import armed
 from admission.turn_report import TurnReport
 from queues.admissions import Admission, Seat
-from queues.errors import DataRefused, Fenced
+from queues.errors import DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Admit, Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits
@@ -189,6 +189,75 @@ async def test_a_workload_that_was_set_aside_is_tried_again_when_it_changes_and_
     assert ring.cycle.world.reasons[poison.key].code == "Defect"
     await ring.turn(replace(poison, minimum=2, pod_sets=job(2).pod_sets))
     assert [each.name for each in ring.admissions] == ["poison"]
+
+
+async def be_slow(ring: Ring, table: str, rows: int) -> None:
+    """From now on Postgres does not get a statement done in time that is about more than so many rows of a table."""
+    async with ring.database.transaction() as tx:
+        await tx.execute(
+            text(
+                "CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                f" IF (SELECT count(*) FROM added) > {rows} THEN"
+                "   RAISE EXCEPTION 'canceling statement due to statement timeout' USING ERRCODE = '57014';"
+                " END IF; RETURN NULL; END $$"
+            )
+        )
+        await tx.execute(
+            text(
+                f"CREATE TRIGGER slow AFTER INSERT ON {table} REFERENCING NEW TABLE AS added"
+                " FOR EACH STATEMENT EXECUTE FUNCTION be_slow()"
+            )
+        )
+
+
+@pytest.mark.parametrize(("table", "nodes"), [("admissions", 2), ("reasons", 0)])
+async def test_a_plan_that_postgres_does_not_get_done_in_time_is_stored_in_smaller_ones(
+    ring: Ring, table: str, nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycle, "SEATS_PER_PLAN", 16)
+    monkeypatch.setattr(cycle, "REASONS_PER_TURN", 16)
+    names = [f"job-{number:02}" for number in range(12)]
+    await ring.begin(*QUEUES, *(node(f"n{number}") for number in range(nodes)), *jobs_of_one(*names))
+    await be_slow(ring, table, rows=3)
+    put_off = 0
+    for _ in range(20):
+        ring.now += 1
+        try:
+            await ring.turn()
+        except DatabaseTooSlow:
+            put_off += 1
+    stored = await ring.one(f"SELECT count(*) FROM {table}")
+    assert (stored, put_off > 0) == (12, True)
+
+
+async def test_arrivals_that_postgres_does_not_store_in_time_are_stored_in_smaller_parts(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "ROWS", 16)
+    await ring.begin(*QUEUES, node("n1"), *jobs_of_one(*(f"job-{number:02}" for number in range(12))))
+    await be_slow(ring, "workloads", rows=3)
+    put_off = 0
+    for _ in range(8):
+        try:
+            await ring.turn()
+        except DatabaseTooSlow:
+            put_off += 1
+    assert (await ring.one("SELECT count(*) FROM workloads"), put_off > 0) == (12, True)
+    assert len(ring.admissions) == 8
+
+
+async def test_departures_that_postgres_does_not_store_in_time_are_stored_in_smaller_parts(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "ROWS_OF_REST", 16)
+    jobs = jobs_of_one(*(f"job-{number:02}" for number in range(12)))
+    await ring.begin(*QUEUES, *jobs)
+    await ring.turn()
+    await be_slow(ring, "ended_workloads", rows=3)
+    await ring.turn(*map(gone, jobs))
+    for _ in range(20):
+        await ring.turn()
+    assert await ring.one("SELECT count(*) FROM ended_workloads") == 12
 
 
 async def test_seats_that_postgres_does_not_take_back_stop_nobody_else(ring: Ring) -> None:

@@ -1,6 +1,8 @@
 """A replica serves whatever is down, and leads when it can."""
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -18,6 +20,11 @@ from deploy.local.processes import free_port
 from queues.errors import SchemaTooNew
 from queues.sql.database import Database
 from tests.fakes.fake_api_server import FakeApiServer
+
+#: Pages that say what ``/readyz`` checks.
+DOCUMENTS = tuple(
+    Path(__file__).parents[3] / "docs" / page for page in ("how-to/operate.md", "reference/http.md")
+)
 
 
 @pytest_asyncio.fixture
@@ -121,6 +128,11 @@ async def test_a_replica_that_starts_without_postgres_serves_and_leads_when_it_i
             assert "true" in await answers_with(200, f"{address}/healthz")
             status, body = await answer(f"{address}/readyz")
             assert (status, "Postgres cannot do this now" in body) == (503, True)
+            told = {check["name"] for check in json.loads(body)["checks"]}
+            assert {"postgres", "decision"} <= told
+            for page in DOCUMENTS:
+                about = next(line for line in page.read_text().split("\n\n") if "names its checks" in line)
+                assert told <= set(re.findall(r"`(\w+)`", about)), page
             assert "muster_leader 0" in (await answer(f"{address}/metrics"))[1]
             assert not task.done()
             postgres = await relay(target, here)

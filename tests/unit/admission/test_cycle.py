@@ -1,5 +1,6 @@
 """What a turn promises when something goes wrong in the middle of it."""
 
+import threading
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -10,11 +11,13 @@ from admission.apply import Applied, Reasons
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
+from admission.engine.nodes.table import NodeTable
 from admission.failpoints import armed
+from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState
 from queues.errors import DatabaseUnavailable
-from queues.plan import Evict, Plan
+from queues.plan import Evict, Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import Term
 from queues.workload import AdmissionId, QueueName
@@ -32,7 +35,7 @@ class Away:
         raise DatabaseUnavailable(reason="it is away")
 
 
-async def nothing_to_save(*_: object) -> bool:
+async def nothing_to_save(*_: object, **__: object) -> bool:
     return False
 
 
@@ -63,27 +66,47 @@ async def test_a_plan_that_could_not_be_stored_is_tried_again_though_nothing_els
     assert database.asked == 2
 
 
-async def test_what_no_decision_waits_for_puts_no_turn_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_nodes_are_visited_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    build, threads = NodeTable.build, list[int]()
+
+    def noted(*given: Any) -> NodeTable:
+        threads.append(threading.get_ident())
+        return build(*given)
+
+    monkeypatch.setattr(NodeTable, "build", noted)
+    known = world([job(1), node("n1"), queue("root")], arrivals={JOB: 1})
+    with pytest.raises(DatabaseUnavailable):
+        await cycle_over(known, Away()).turn()
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+async def test_what_no_decision_waits_for_puts_no_turn_off_and_its_failures_are_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     known = world([job(1)], arrivals={JOB: 1})
     assert known.unsaved.described
     cycle = cycle_over(known, Away())
-    assert not await cycle.store_rest()
+    for _ in range(3):
+        assert not await cycle.store_rest()
     assert known.unsaved.described, "it is tried again"
+    told = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert told == ["descriptions and departures not stored"]
+
+
+def admission(number: int, state: AdmissionState) -> Admission:
+    about = {
+        "namespace": "ml",
+        "name": "group",
+        "queue": QueueName("team"),
+        "priority": 0,
+        "opened_at": NOW,
+    }
+    return Admission(id=AdmissionId(number), workload=JOB, seats=(), state=state, **about)
 
 
 async def test_an_eviction_counts_though_other_pods_of_the_workload_got_ready_in_the_same_turn() -> None:
     """As in the ledger, which is told first what got ready."""
-
-    def admission(number: int, state: AdmissionState) -> Admission:
-        about = {
-            "namespace": "ml",
-            "name": "group",
-            "queue": QueueName("team"),
-            "priority": 0,
-            "opened_at": NOW,
-        }
-        return Admission(id=AdmissionId(number), workload=JOB, seats=(), state=state, **about)
-
     known = world([job(1)], arrivals={JOB: 1})
     evict = Evict(admission=AdmissionId(2), code=ReasonCode.REFUSED, message="refused", not_before=NOW + 60)
     plan = Plan(now=NOW, ledger_seq=0, ready=(AdmissionId(1),), evicts=(evict,))
@@ -96,3 +119,29 @@ async def test_an_eviction_counts_though_other_pods_of_the_workload_got_ready_in
     await cycle_over(known, Away())._update_world(applied, plan, Reasons())
 
     assert known.setbacks[JOB].rollbacks == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ReasonCode.REFUSED, "not tried again yet; evicted at 2027-01-15T08:00:00Z (Refused): {}"),
+        (ReasonCode.NOT_READY, "not tried again yet"),
+    ],
+)
+async def test_a_workload_that_the_scheduler_refused_waits_with_its_words(
+    code: ReasonCode, told: str
+) -> None:
+    """Why nodes with room refuse it need not be in any books: Muster has no other words for it."""
+    words = "the scheduler refuses pod a: 1 node(s) didn't satisfy existing pods anti-affinity rules"
+    evict = Evict(admission=AdmissionId(1), code=code, message=words, not_before=NOW + 60)
+    known = world([job(1), node("n1"), queue("root"), queue("team", parent="root")], arrivals={JOB: 1})
+    known.put_reasons({JOB: Reason(code=ReasonCode.BACKOFF, message="not tried again yet")}, ())
+    applied = Applied(ledger_seq=1, admissions=(admission(1, AdmissionState.EVICTING),), evicted=(evict,))
+
+    await cycle_over(known, Away())._update_world(
+        applied, Plan(now=NOW, ledger_seq=0, evicts=(evict,)), Reasons()
+    )
+
+    reason = WorldStatuses(known, None, {}).why_waiting(JOB)  # type: ignore[arg-type]
+    assert reason is not None
+    assert reason.message == told.format(words)

@@ -60,7 +60,7 @@ FREED_AMONG_OTHERS = """
 import sys
 from admission import garbage_collection
 from tests.unit.admission.test_garbage_collection import resident
-garbage_collection.return_large_blocks()
+garbage_collection.return_freed_memory()
 large = bytearray(b"x" * 2**24)
 del large
 blocks = [bytearray(b"x" * size) for _ in range(30) for size in (2**21, 2**18)]

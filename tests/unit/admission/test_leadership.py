@@ -2,9 +2,11 @@
 
 import asyncio
 import gc
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
@@ -15,13 +17,16 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from admission import leadership as leaderships
 from admission.containment.repeated_failures import RepeatedFailures
 from admission.kube.client.client import Client
 from admission.kube.cluster_ledger import ClusterLedger
 from admission.leadership import LOOP_LOST, LeaderLease, Leadership, LeaseTiming, LedgerGuard
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
+from queues.ledger_record import LedgerRecord, require_same
 from queues.sql.database import Database
-from queues.sql.leadership import LeaseTrust, Term, database_time
+from queues.sql.leadership import LeaseTrust, Term, database_time, elect, resign
+from queues.sql.ledger_identity import read_identity
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.waiting import eventually
 
@@ -165,14 +170,19 @@ async def test_one_renewal_that_fails_ends_nothing(postgres: Flaky) -> None:
 
 async def test_a_loop_that_stands_still_for_longer_than_the_lease_costs_no_term(postgres: Flaky) -> None:
     reign = Reign()
-    async with running(postgres, reign.lead):
-        await eventually(lambda: reign.at_work == 1, "an election")
-        elected = reign.mandates[0]
+
+    async def lead(elected: LeaderLease) -> None:
         block_the_loop(elected.left() + 0.2)
         elected.check_lease()
+        await reign.lead(elected)
+
+    async with running(postgres, lead, patience=LeaseTiming(lease=4.0, retry=0.1)):
+        await eventually(lambda: reign.at_work == 1, "an election")
+        elected = reign.mandates[0]
         before = elected.left()
         await eventually(lambda: elected.left() > before, "the next renewal")
         assert reign.mandates == [elected]
+        assert elected.term.number == 1
 
 
 async def test_who_stands_still_for_too_long_resigns_so_that_another_leads(postgres: Flaky) -> None:
@@ -431,3 +441,118 @@ async def test_a_ledger_that_does_not_lead_the_cluster_is_not_elected_until_it_d
         with suppress(asyncio.CancelledError):
             await task
     await server.stop()
+
+
+class Cluster(ClusterLedger):
+    """What a cluster has recorded, in memory."""
+
+    def __init__(self) -> None:
+        self.record: LedgerRecord | None = None
+
+    async def recorded(self) -> LedgerRecord | None:
+        return self.record
+
+    async def claim(self, own: LedgerRecord, check_lease: Callable[[], None]) -> None:
+        require_same(own, self.record)
+        check_lease()
+        self.record = replace(own, other_nonce="")
+
+
+class Ledger:
+    """A ledger whose leader has recorded it in a cluster, and is told when to replace the nonce."""
+
+    def __init__(self, postgres: Flaky) -> None:
+        self.postgres = postgres
+        self.cluster = Cluster()
+        self.guard = LedgerGuard(cast(Database, postgres), self.cluster)
+        self._term = Term(holder="", number=0)
+
+    async def lead(self, holder: str) -> LeaderLease:
+        """A term begins."""
+        async with self.postgres.transaction() as tx:
+            elected = await elect(tx, holder)
+        assert elected is not None
+        self._term = elected
+        lease = LeaderLease(elected, LeaseTrust(until=float("inf")))
+        await self.guard.claim(lease)
+        return lease
+
+    async def end(self) -> None:
+        """The term is over."""
+        async with self.postgres.transaction() as tx:
+            await resign(tx, self._term)
+
+    async def stored(self) -> LedgerRecord:
+        async with self.postgres.transaction() as tx:
+            return await read_identity(tx)
+
+    async def become(self, copy: LedgerRecord) -> None:
+        """The DSN names a copy that was made when the ledger was so."""
+        ids = f"nonce = '{copy.nonce}', next_nonce = '{copy.other_nonce}'"
+        await run(self.postgres, f"UPDATE ledger_ids SET {ids}")
+
+
+async def test_a_copy_is_refused_once_the_original_has_replaced_its_nonce_twice(postgres: Flaky) -> None:
+    ledger = Ledger(postgres)
+    lease, copies = await ledger.lead("me"), [await ledger.stored()]
+    for _ in range(3):
+        await ledger.guard.replace_nonce(lease)
+        copies.append(await ledger.stored())
+    await ledger.end()
+    refused = []
+    for copy in copies:
+        await ledger.become(copy)
+        refused.append(await ledger.guard.why_refused())
+    assert [each is None for each in refused] == [False, False, True, True]
+    assert "is a copy or a backup of the ledger" in str(refused[0])
+    assert "muster ledger adopt-cluster" in str(refused[0])
+
+
+async def test_the_ledger_itself_is_never_refused_whenever_its_leader_fails(postgres: Flaky) -> None:
+    ledger = Ledger(postgres)
+    for number in range(6):
+        lease = await ledger.lead(f"replica-{number}")
+        if number % 2:
+            await ledger.guard.replace_nonce(lease)
+        recorded, claim = ledger.cluster.record, ledger.cluster.claim
+
+        async def claim_and_lose(
+            own: LedgerRecord,
+            check_lease: Callable[[], None],
+            claim: Callable[[LedgerRecord, Callable[[], None]], Awaitable[None]] = claim,
+        ) -> None:
+            await claim(own, check_lease)
+            postgres.away = True
+
+        ledger.cluster.claim = claim_and_lose  # type: ignore[method-assign]
+        with pytest.raises(DatabaseUnavailable):
+            await ledger.guard.replace_nonce(lease)
+        assert ledger.cluster.record != recorded, "the cluster has the next one, and the ledger does not know"
+        ledger.cluster.claim, postgres.away = claim, False  # type: ignore[method-assign]
+        await ledger.end()
+        assert await ledger.guard.why_refused() is None
+
+
+async def test_the_nonce_is_replaced_while_a_term_lasts_and_what_fails_is_tried_again(
+    postgres: Flaky, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(leaderships, "NONCE_EVERY", 0.01)
+    caplog.set_level(logging.INFO)
+    ledger = Ledger(postgres)
+    lease = await ledger.lead("me")
+    seen: set[str] = set()
+    task = asyncio.create_task(ledger.guard.keep_nonce_fresh(lease))
+
+    def replaced(times: int) -> bool:
+        assert ledger.cluster.record is not None
+        seen.add(ledger.cluster.record.nonce)
+        return len(seen) > times
+
+    await eventually(lambda: replaced(2), "new nonces")
+    postgres.away = True
+    await eventually(lambda: "nonce of the ledger not replaced" in caplog.text, "a failure")
+    postgres.away = False
+    await eventually(lambda: replaced(6), "more of them after an outage")
+    lease.end()
+    with pytest.raises(Fenced):
+        await task

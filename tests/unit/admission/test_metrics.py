@@ -141,12 +141,12 @@ def test_every_metric_is_documented() -> None:
 
 
 def test_failures_are_counted_over_terms() -> None:
-    metrics = Metrics(longest_block=lambda: 0.25)
+    metrics = Metrics(longest_block=lambda: 0.25, unlisted_jobs=lambda: 3)
     metrics.leads(1)
     metrics.observe(TurnReport(now=0, failed_decisions=2, set_aside=1))
     found = samples(metrics)
     assert (found["muster_workloads_set_aside"], found["muster_decisions_failed_total"]) == (1, 2)
-    assert found["muster_loop_block_seconds"] == 0.25
+    assert (found["muster_loop_block_seconds"], found["muster_jobs_unlisted"]) == (0.25, 3)
     metrics.ended(ZeroDivisionError())
     metrics.leads(None)
     metrics.leads(2)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from admission.settings import Address, Settings, ledger_dsn, read
+from admission.engine.claims import LONGEST_GRACE
+from admission.settings import LONGEST_EVICTION_GRACE_SECONDS, Address, Settings, ledger_dsn, read
 from queues.errors import InvalidSettings
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/settings.md"
@@ -25,6 +26,10 @@ def test_the_defaults_replace_a_dead_leader_below_fifteen_seconds() -> None:
     settings = read(environment={})
 
     assert settings.lease_seconds + settings.retry_seconds < 15
+
+
+def test_a_claim_outlasts_every_grace_period_of_its_victims() -> None:
+    assert LONGEST_EVICTION_GRACE_SECONDS <= LONGEST_GRACE
 
 
 def test_two_processes_never_share_an_identity() -> None:
@@ -69,6 +74,8 @@ def test_what_kubernetes_adds_for_services_called_muster_is_no_setting() -> None
         ),
         ({"environment": {"MUSTER_LEASE_SECONDS": "soon"}}, r"leaseSeconds \(environment\): found 'soon'"),
         ({"flags": {"lease_seconds": "-1"}}, r"leaseSeconds \(flag\): found '-1'"),
+        ({"flags": {"eviction_grace_seconds": "3601"}}, r"evictionGraceSeconds \(flag\): found '3601'.*3600"),
+        ({"flags": {"eviction_grace_seconds": "0"}}, r"evictionGraceSeconds \(flag\): found '0'"),
         ({"flags": {"http_listen": "8080"}}, "expected host:port"),
         ({"flags": {"webhook_url": "http://host"}}, "expected https://host:port"),
         ({"flags": {"log_level": "loud"}}, "logLevel"),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import pytest_asyncio
@@ -19,11 +19,12 @@ from admission.leadership import LeaderLease, LedgerGuard, first_error
 from admission.term import LeaderTerm, TermDependencies
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
-from queues.errors import AnotherLedger, DatabaseError, DatabaseUnavailable, Fenced
+from queues.errors import AnotherLedger, DatabaseError, DatabaseTooSlow, DatabaseUnavailable, Fenced
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import LeaseTrust
+from queues.sql.read import world as worlds
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.waiting import eventually
 
@@ -94,6 +95,12 @@ class Leader:
         error = self.task.exception()
         assert error is not None
         return first_error(error)
+
+
+def conditions(request: Any) -> list[dict[str, Any]]:
+    """Conditions that a patch of a status writes."""
+    found: list[dict[str, Any]] = request.body.get("status", {}).get("conditions", [])
+    return found
 
 
 def no_failures() -> RepeatedFailures:
@@ -175,10 +182,24 @@ async def test_a_world_that_postgres_cannot_tell_now_is_asked_for_again_in_the_s
 ) -> None:
     postgres.unreadable = DatabaseUnavailable(reason="QueuePool limit of size 8 reached")
     async with leading(postgres, server, tmp_path) as leader:
-        await eventually(lambda: leader.put_off.count > 2, "questions")
+        await eventually(lambda: leader.put_off.count > TELL_AFTER, "questions")
+        told = [told for each in server.seen("PATCH") for told in conditions(each)]
+        assert "QueuePool limit" in told[0]["message"], "root says so"
         postgres.unreadable = None
         await eventually(lambda: leader.term.ready, "a turn")
         assert {informer.lists for informer in leader.term.informers.by_name.values()} == {1}
+
+
+async def test_what_is_only_told_keeps_no_leader_from_its_first_turn(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def takes_long(*_: object) -> NoReturn:
+        raise DatabaseTooSlow(reason="canceling statement due to statement timeout")
+
+    monkeypatch.setattr(worlds, "last_evictions", takes_long)
+    async with leading(postgres, server, tmp_path) as leader:
+        await eventually(lambda: leader.term.ready, "a turn")
+        assert leader.put_off.count == 1
 
 
 async def test_any_other_error_of_postgres_ends_the_term(

@@ -51,9 +51,10 @@ def test_the_network_keeps_pods_of_others_from_the_port_that_asks_nobody_who_the
     sources = {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
     assert sources.keys() == {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
     assert sources["webhook"] is sources["read"] is None
-    prometheus, others = sources["http"]
+    prometheus, *others = sources["http"]
     assert prometheus["namespaceSelector"]["matchLabels"]
-    assert others["ipBlock"]["except"]
+    assert [other["ipBlock"]["cidr"] for other in others] == ["0.0.0.0/0", "::/0"]
+    assert all(other["ipBlock"]["except"] for other in others)
 
 
 def test_kustomize_applies_every_file() -> None:

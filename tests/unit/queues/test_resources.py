@@ -158,24 +158,24 @@ def test_containers_of_one_pod_add_up_to_no_more_than_is_counted() -> None:
 
 
 def test_a_pod_no_node_could_hold_is_refused_in_clear_words() -> None:
-    assert [each.message for each in pod_spec_violations(spec("300Ti", "300Ti"), "spec")] == [
+    assert [each.message for each in pod_spec_violations(spec("300Ti", "300Ti"), "spec", "ns")] == [
         "spec: found 600Ti memory, expected at most 512Ti: no node counts as having more"
     ]
-    (told,) = pod_spec_violations(spec("1Ei", "1Ei"), "spec")
+    (told,) = pod_spec_violations(spec("1Ei", "1Ei"), "spec", "ns")
     assert (
         told.message
         == "spec: found 1Pi memory or more, expected at most 512Ti: no node counts as having more"
     )
-    assert next(each.message for each in pod_spec_violations(spec("2Ei"), "spec")) == (
+    assert next(each.message for each in pod_spec_violations(spec("2Ei"), "spec", "ns")) == (
         "spec.containers[0].resources.requests.memory: found '2Ei', expected at most 1Ei"
     )
-    assert list(pod_spec_violations(spec("256Ti", "256Ti"), "spec")) == []
+    assert list(pod_spec_violations(spec("256Ti", "256Ti"), "spec", "ns")) == []
 
 
 def test_a_template_that_is_in_the_cluster_already_says_the_same() -> None:
     template = b'{"spec":{"containers":[{"name":"c","resources":{"requests":{"memory":"1Ei"}}}]}}'
 
-    obstacle = pod_set_of("main", 1, template, "spec.template").obstacle
+    obstacle = pod_set_of("main", 1, template, "spec.template", "ns").obstacle
 
     assert obstacle == (
         "InvalidSpec",

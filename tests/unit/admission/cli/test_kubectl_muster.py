@@ -15,6 +15,8 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.table import rounded
+from admission.web import bodies
+from tests.fakes import fake_reader
 from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue, served
 
 
@@ -72,6 +74,20 @@ async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) 
     assert expected == said.out
 
 
+async def test_what_is_wrong_with_a_workload_that_has_its_seats_is_explained(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = bodies.ReasonBody(code="NotReady", message="2 of 2 pods missing since noon: …")
+    bert = {"kind": "vcjob", "name": "bert", "uid": "bert-uid", "position": None, "changes": ()}
+    outlook = structs.replace(fake_reader.OUTLOOK, **bert, problem=problem)
+    monkeypatch.setattr(fake_reader, "OUTLOOK", outlook)
+
+    said = await ask("explain", "vcjob/bert", "-n", "ml")
+
+    assert "Does not go on because\n  NotReady\n  2 of 2 pods missing since noon: …\n" in said.out
+    assert "What would let it in" not in said.out
+
+
 @pytest.mark.parametrize("words", ["queues", "pending -n ml", "explain bert -n ml", "queues -o json"])
 @pytest.mark.parametrize(
     ("as_of", "behind", "code", "line"),
@@ -84,7 +100,7 @@ async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) 
             "The data is 50s old: the watch of pods is interrupted (403 Forbidden).\n",
         ),
         ("2026-11-21T09:57:00Z", "", 3, "The data is 3m old.\n"),
-        (None, "no replica has led yet", 3, "Nobody knows how old the data is: no replica has led yet.\n"),
+        (None, "no replica has led yet", 3, "The age of the data is not known: no replica has led yet.\n"),
     ],
 )
 async def test_old_data_is_told_as_such_and_very_old_data_by_the_exit_code(

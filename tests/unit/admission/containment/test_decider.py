@@ -3,12 +3,14 @@
 import gzip
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 
 from admission.containment import failed_turns
 from admission.containment.decider import Decider
+from admission.containment.decision_samples import FEWEST, DecisionSamples
 from admission.containment.decision_thread import DecisionThread, DecisionTooLong
 from admission.containment.failed_turns import MOST_FILES, FailedTurns
 from admission.containment.repeated_failures import TELL_AFTER, RepeatedFailures
@@ -44,7 +46,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
     """An engine that fails on one workload; what it was asked."""
     asked: list[Snapshot] = []
 
-    def fails_on_poison(found: Snapshot, memo: Memo, **_: Any) -> tuple[Plan, Memo]:
+    def fails_on_poison(found: Snapshot, memo: Memo, *_: Any, **__: Any) -> tuple[Plan, Memo]:
         asked.append(found)
         if POISON in found.pending:
             raise ZeroDivisionError("of poison")
@@ -80,7 +82,7 @@ async def test_an_error_that_a_memo_brought_about_is_gone_without_it(
     first = (await spoiled.decide(snapshot())).plan
     memo = spoiled.memo
 
-    def fails_with_that_memo(found: Snapshot, given: Memo, **_: Any) -> tuple[Plan, Memo]:
+    def fails_with_that_memo(found: Snapshot, given: Memo, *_: Any, **__: Any) -> tuple[Plan, Memo]:
         if given is memo:
             raise KeyError("of the memo")
         return decide(found, given)
@@ -91,7 +93,7 @@ async def test_an_error_that_a_memo_brought_about_is_gone_without_it(
 
 
 async def test_an_engine_that_fails_whatever_waits_ends_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(found: Snapshot, memo: Memo, **_: Any) -> tuple[Plan, Memo]:
+    def fails(found: Snapshot, memo: Memo, *_: Any, **__: Any) -> tuple[Plan, Memo]:
         raise ZeroDivisionError
 
     monkeypatch.setattr(engine, "decide", fails)
@@ -106,7 +108,7 @@ async def test_a_decision_that_takes_too_long_is_told_and_no_other_is_tried(
 
     go, asked = Event(), 0
 
-    def hangs(found: Snapshot, memo: Memo, **_: Any) -> tuple[Plan, Memo]:
+    def hangs(found: Snapshot, memo: Memo, *_: Any, **__: Any) -> tuple[Plan, Memo]:
         nonlocal asked
         asked += 1
         go.wait(30)
@@ -114,7 +116,7 @@ async def test_a_decision_that_takes_too_long_is_told_and_no_other_is_tried(
 
     monkeypatch.setattr(engine, "decide", hangs)
     thread = DecisionThread(0.05)
-    with pytest.raises(DecisionTooLong, match="This replica leads no more"):
+    with pytest.raises(DecisionTooLong, match="this replica leads no more"):
         await Decider(thread, nowhere).decide(snapshot())
     assert thread.is_busy()
     assert "for longer than 0.05 s" in str(await thread.problem())
@@ -146,6 +148,7 @@ async def test_a_decision_that_takes_too_long_names_the_workloads_that_take_the_
     go.set()
     thread._thread.join(30)  # type: ignore[union-attr]
     assert "It tried job/ns/job-4 (" in raised.value.__notes__[0]
+    assert set(raised.value.culprits) == set(KEYS), "all of them ask for the same"
     for name in ("job-4", "job-5"):
         error = DecisionTooLong(seconds=60)
         error.add_note(f"It tried job/ns/{name} (100 % of the time).")
@@ -155,6 +158,38 @@ async def test_a_decision_that_takes_too_long_names_the_workloads_that_take_the_
     assert told is not None
     assert "10 terms in a row" in told.message, "it is the same failure whatever takes the time"
     assert "It tried job/ns/job-5" in told.message
+
+
+async def test_a_decision_that_takes_too_long_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never_ends(found: Snapshot, memo: Memo, *_: Any, **__: Any) -> tuple[Plan, Memo]:
+        while True:
+            try:
+                sleep(0.001)
+            except Exception:
+                raise AssertionError("no error that the engine may expect") from None
+
+    monkeypatch.setattr(engine, "decide", never_ends)
+    thread = DecisionThread(0.05)
+    with pytest.raises(DecisionTooLong) as raised:
+        await Decider(thread, nowhere).decide(snapshot())
+    assert raised.value.culprits == ()
+    thread._thread.join(30)  # type: ignore[union-attr]
+    assert not thread.is_busy()
+    assert await thread.problem() is None
+
+
+def test_nobody_is_blamed_for_a_time_that_many_workloads_share() -> None:
+    def blamed(*tried: WorkloadKey | None) -> WorkloadKey | None:
+        samples = DecisionSamples()
+        for samples.progress.workload in tried:
+            samples.look()
+        return samples.culprit()
+
+    assert blamed(*KEYS * 10) is None
+    assert blamed(*KEYS[:2] * 10) is None, "half of the time is not most of it"
+    assert blamed(None, *[POISON] * 30, *KEYS) == POISON
+    assert blamed(*[None] * 30, *[POISON] * 20) is None
+    assert blamed(*[POISON] * (FEWEST - 1)) is None, "a few looks tell little"
 
 
 @pytest.mark.usefixtures("poisoned")

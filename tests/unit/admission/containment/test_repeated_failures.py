@@ -1,10 +1,14 @@
 """The same failure again and again: pauses grow, and people are told what was found and what to do."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from admission.containment.repeated_failures import TELL_AFTER, RepeatedFailures
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
 from queues.reason_codes import ReasonCode
+from queues.text_format import duration, listed
 
 
 def failures(**options: float) -> RepeatedFailures:
@@ -45,6 +49,56 @@ def test_numbers_in_an_error_do_not_make_it_another_one() -> None:
         kept.note(DatabaseError(reason=f"line {number}"))
     assert kept.count == TELL_AFTER
     assert kept.just_reached()
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"duplicate key '{name}'" for name in ("train", "serve", "it isn't")],
+        [f'invalid input for "{name}": too long' for name in ("train", "serve and more")],
+        [f"Key (uid)=({uid}) exists" for uid in ("0b1c-d2e3-aaaa", "ffff-0aeb-b1c2")],
+        [f"no answer about {name} in time" for name in ("team-a/train", "team-b/serve")],
+    ],
+)
+def test_names_in_an_error_with_a_meaning_do_not_make_it_another_one(texts: list[str]) -> None:
+    kept = failures()
+    for text in texts:
+        kept.note(DatabaseError(reason=text))
+    assert kept.count == len(texts)
+
+
+def raised(function: Callable[[Any], str], name: str) -> BaseException:
+    """The error of a function that cannot handle what it is given."""
+    with pytest.raises(ValueError, match=name) as found:
+        function(Odd(name))
+    return found.value
+
+
+class Odd:
+    """Has neither a length nor an order."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __len__(self) -> int:
+        raise ValueError(f"{self.name} is odd")
+
+    def __lt__(self, other: object) -> bool:
+        raise ValueError(f"{self.name} is odd")
+
+
+def test_a_defect_is_the_same_if_it_comes_from_the_same_place_whatever_it_says() -> None:
+    kept = failures()
+    for name in ("train", "serve", "eval"):
+        kept.note(raised(listed, name))
+    assert kept.count == 3
+
+
+def test_a_defect_in_another_place_is_another_one() -> None:
+    kept = failures()
+    kept.note(raised(listed, "train"))
+    kept.note(raised(duration, "train"))
+    assert kept.count == 1
 
 
 @pytest.mark.parametrize(

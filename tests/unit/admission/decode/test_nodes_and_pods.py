@@ -424,6 +424,14 @@ def test_a_pod_that_is_being_deleted_tells_when_its_grace_period_is_over() -> No
     assert a_pod().ends_by == 0
 
 
+def test_a_pod_tells_with_what_grace_period_it_is_being_deleted() -> None:
+    at = "1970-01-01T00:02:00Z"
+    assert a_pod({"deletionTimestamp": at, "deletionGracePeriodSeconds": 30}).grace == 30
+    assert a_pod({"deletionTimestamp": at, "deletionGracePeriodSeconds": 0}).grace == 0
+    assert a_pod({"deletionTimestamp": at}).grace == 0
+    assert a_pod().grace == 0
+
+
 def test_a_node_tells_since_when_it_is_not_ready() -> None:
     silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:01:00Z"}
     found = a_node(conditions=[silent])

@@ -85,8 +85,8 @@ def test_what_the_answer_shows_counts_with_sidecars_and_overhead() -> None:
     assert shape_answered(b"no JSON") is None
 
 
-def refused(status: int, reason: str, kind: type[ApiError] = ApiRefused) -> str:
-    return refusal_answered(kind(method="POST", path="/pods", status=status, reason=reason, code=""))
+def refused(status: int, reason: str, kind: type[ApiError] = ApiRefused, *, method: str = "POST") -> str:
+    return refusal_answered(kind(method=method, path="/pods", status=status, reason=reason, code=""))
 
 
 @pytest.mark.parametrize(
@@ -127,3 +127,9 @@ def test_checks_of_the_api_server_are_told_without_what_differs_each_time(
 )
 def test_what_says_nothing_of_the_pods_is_no_refusal(status: int, reason: str, kind: type[ApiError]) -> None:
     assert refused(status, reason, kind) == ""
+
+
+def test_that_a_job_cannot_be_read_says_nothing_of_its_pods() -> None:
+    """An API server that has just started may refuse everything: it does not know its rights yet."""
+    forbidden = 'jobs.batch "a" is forbidden: User "muster" cannot get resource "jobs" in API group "batch"'
+    assert refused(403, forbidden, method="GET") == ""

@@ -17,6 +17,7 @@ from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind
 from admission.web.leader.outlook import outlooks
 from queues.admissions import Admission, AdmissionState, Seat
+from queues.plan import Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
@@ -144,7 +145,9 @@ def test_a_gang_that_will_have_starved_is_told_when_its_place_is_cleared() -> No
 
     changes = told(snapshot)
 
-    assert changes[SuggestionKind.TIME] == "in 50 min it will have waited 1 h: then 1 of b is evicted for it"
+    assert (
+        changes[SuggestionKind.TIME] == "in 20 min it will have waited 30 min: then 1 of b is evicted for it"
+    )
     assert next(iter(changes)) is SuggestionKind.TIME, "what takes care of itself comes first"
     assert changes[SuggestionKind.END] == "rack r0 when job/ml/x0 ends"
 
@@ -283,6 +286,19 @@ def test_the_answer_has_quantities_and_is_found_by_name() -> None:
     facts = {change.kind: change.facts for change in outlook.changes}
     assert facts["capability"] == {"more": [{"queue": "a", "resource": GPU, "flavor": "", "units": "4"}]}
     assert outlooks(snapshot, plan, "ml", "it", "vcjob") == ()
+
+
+def test_a_workload_with_seats_that_does_not_go_on_has_a_problem_and_nothing_that_would_let_it_in() -> None:
+    snapshot = world([queue("a", 8)], [(job("own", "a"), ["n0"])], [])
+    plan, _ = decide(snapshot, Memo())
+    missing = Reason(code=ReasonCode.NOT_READY, message="1 of 1 pod missing since …")
+
+    (outlook,) = outlooks(snapshot, plan, "ml", "own", None, [(job("own", "a"), missing)])
+
+    assert outlook.problem is not None
+    assert (outlook.problem.code, outlook.problem.message) == ("NotReady", missing.message)
+    assert (outlook.position, outlook.changes) == (None, ())
+    assert outlooks(snapshot, plan, "ml", "own", "vcjob", [(job("own", "a"), missing)]) == ()
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from admission.facts import JobRevision, PodFact, WorkloadFact
-from admission.reconcile.release import Order, Promised, Verb, json_patch, orders_for
+from admission.reconcile.release import SHORTENED, Order, Promised, Verb, json_patch, orders_for
+from admission.workloads.inputs import Timeouts
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -35,6 +36,9 @@ from tests.fakes.fake_objects import json_patched, merged
 
 MEMBER = shape_name(gated("any"))
 ONE = AdmissionId(1)
+#: Longest grace period of a pod that is evicted.
+LONGEST = 600
+YEAR = 31_536_000
 
 
 def stock(*names: str, count: int = 8) -> NodeInventory:
@@ -47,7 +51,7 @@ def stock(*names: str, count: int = 8) -> NodeInventory:
 def orders(
     of: WorkloadState, fact: WorkloadFact | None, known: NodeInventory | None = None, **more: Any
 ) -> list[Order]:
-    return orders_for(of, fact, known or stock("n1", "n2", "n3"), **more)
+    return orders_for(of, fact, known or stock("n1", "n2", "n3"), Timeouts(eviction_grace=LONGEST), **more)
 
 
 def told(found: list[Order]) -> dict[str, str]:
@@ -314,6 +318,59 @@ def test_a_pod_that_counts_as_gone_is_removed_by_force() -> None:
     )
     (order,) = orders(found, volcano_job(1))
     assert (order.intent, order.grace) == ("lost", 0)
+
+
+# ── the grace period of an evicted pod is bounded ───────────────────────────────────────────────────────────
+
+
+def ending(name: str, grace: int, seat: str | None = None, **facts: Any) -> PodFact:
+    """A pod that was told to end a moment ago, and has so many seconds for it."""
+    return released(name, seat, "n1", deleting=True, ends_by=NOW + grace, grace=grace, **facts)
+
+
+def shortened(found: list[Order]) -> dict[str, tuple[Verb, int | None]]:
+    return {order.name: (order.verb, order.grace) for order in found if order.intent == SHORTENED}
+
+
+@pytest.mark.parametrize(
+    ("fact", "pod_set"),
+    [(job(2, suspended=True), None), (volcano_job(2), "worker"), (group(2), MEMBER), (None, "pod")],
+    ids=["job", "volcano job", "group", "bare pod"],
+)
+@pytest.mark.parametrize("over", [False, True])
+def test_an_evicted_pod_ends_in_a_bounded_time_whatever_its_spec_says(
+    fact: WorkloadFact | None, pod_set: str | None, over: bool
+) -> None:
+    key = fact.key if fact is not None else WorkloadKey(WorkloadKind.POD, "slow")
+    seats = ["slow", "quick"][: 2 if fact is not None else 1]
+    leaving = evicting(admission(key, " ".join(["n1"] * len(seats)), pod_set=pod_set, started=True))
+    pods = [
+        ending(name, grace, f"{pod_set}/{index}" if pod_set else None)
+        for index, (name, grace) in enumerate(zip(seats, (YEAR, LONGEST), strict=False))
+    ]
+    now = replace(fact, deleting=over) if fact is not None else None
+    found = orders(state_of(now, pods, [leaving], key=key), now)
+    assert shortened(found) == {"slow": (Verb.DELETE_POD, LONGEST)}
+
+
+def test_a_pod_that_its_owner_deletes_keeps_its_grace_period_until_it_is_evicted() -> None:
+    pods = [ending("a", YEAR, f"{MEMBER}/0")]
+    taken = admission(GROUP, "n1", pod_set=MEMBER, started=True)
+    assert orders(state_of(group(1), pods, [taken]), group(1)) == []
+    assert shortened(orders(state_of(group(1), pods, [evicting(taken)]), group(1))).keys() == {"a"}
+
+
+def test_a_pod_that_has_no_seat_any_more_ends_in_a_bounded_time_as_well() -> None:
+    closed = frozenset({AdmissionId(7)})
+    found = state_of(volcano_job(1), [ending("a", YEAR, "worker/0", by=7)], closed=closed)
+    assert shortened(orders(found, volcano_job(1))).keys() == {"a"}
+
+
+def test_a_pod_that_is_removed_by_force_is_deleted_once() -> None:
+    leaving = evicting(admission(VOLCANO, "n1", started=True))
+    silent = {NodeName("n1"): None}
+    found = state_of(volcano_job(1), [ending("a", YEAR, "worker/0")], [leaving], silent_nodes=silent)
+    assert told(orders(found, volcano_job(1))) == {"a": "lost"}
 
 
 # ── what is resumed is what was admitted ────────────────────────────────────────────────────────────────────

@@ -236,6 +236,21 @@ def test_root_says_that_nothing_is_decided_as_long_as_that_is_so() -> None:
     assert (condition["type"], condition["status"]) == ("Deciding", "True")
 
 
+def test_root_says_that_seats_are_kept_as_long_as_that_is_so() -> None:
+    keeping = Reason(code=ReasonCode.LISTS_FAIL, message="5 lists of the pods of Jobs in a row ended with …")
+    well = queue_status(QueueStatusFacts(ref=QUEUE, is_root=True))
+    said = settled(queue_status(QueueStatusFacts(ref=QUEUE, is_root=True, keeping=keeping)), {}, 0)
+    (condition,) = said["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "FreeingSeats",
+        "False",
+        "ListsFail",
+    )
+    assert condition["message"] == keeping.message
+    (condition,) = settled(well, said, 60)["conditions"]
+    assert (condition["type"], condition["status"]) == ("FreeingSeats", "True")
+
+
 def test_a_queue_says_what_it_uses_and_why_it_cannot_be_used() -> None:
     allocated = Resources({"nvidia.com/gpu": 12_000, "cpu": 1500, "memory": 2**30})
     wanted = queue_status(QueueStatusFacts(ref=QUEUE, allocated=allocated, broken="no such parent"))

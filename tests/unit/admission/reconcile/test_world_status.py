@@ -47,6 +47,15 @@ def condition_of(shown: World) -> tuple[str, str, str]:
     return told.status, told.reason, told.message
 
 
+def test_what_is_wrong_with_workloads_that_have_seats_is_found_by_their_name() -> None:
+    shown = running("tin")
+    statuses = WorldStatuses(shown, None, {})  # type: ignore[arg-type]
+    ((workload, problem),) = statuses.problems_of("ns", "train")
+    assert (workload.key, problem.code) == (JOB, ReasonCode.NOT_ALLOWED)
+    assert list(statuses.problems_of("ns", "other")) == []
+    assert list(statuses.problems_of("other", "train")) == []
+
+
 def test_running_work_goes_on_and_is_told_when_its_namespace_loses_the_queue() -> None:
     shown = running("gold")
     assert condition_of(shown)[1] == "Admitted"

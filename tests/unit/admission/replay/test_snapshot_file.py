@@ -75,7 +75,7 @@ def collected(origin: Any, arguments: tuple[Any, ...], numbers: "itertools.count
 
 def told(kind: Any, numbers: "itertools.count[int]") -> Any:
     hints = get_type_hints(kind)
-    made = {field.name: filled(hints[field.name], numbers) for field in fields(kind)}
+    made = {field.name: filled(hints[field.name], numbers) for field in fields(kind) if field.init}
     flags = {field.name: not field.default for field in fields(kind) if hints[field.name] is bool}
     return kind(**made | flags)
 

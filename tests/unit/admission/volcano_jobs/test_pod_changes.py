@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from admission.facts import PodFact, PodPhase
+from admission.volcano_jobs import pod_changes
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.plugins.flags import port
 from admission.volcano_jobs.pod_changes import JobWork, companions_of, work_for
@@ -42,6 +43,12 @@ def removed(work: JobWork) -> dict[str, str]:
 
 def test_every_seat_of_an_open_admission_gets_its_pod_on_its_node() -> None:
     assert made(work()) == [(0, "node-0"), (1, "node-1"), (2, "node-2"), (3, "node-3")]
+
+
+def test_pods_of_a_large_job_are_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_changes, "MOST_CREATES", 3)
+    assert made(work()) == [(0, "node-0"), (1, "node-1"), (2, "node-2")]
+    assert made(work(*(pod(index) for index in range(3)))) == [(3, "node-3")]
 
 
 def test_without_an_admission_nothing_is_made() -> None:

@@ -9,17 +9,19 @@ import aiohttp
 import pytest
 
 from admission.settings import Address
-from admission.web.health import HealthApi
+from admission.web.health import HealthApi, KeptText
 from admission.web.http import serving
 from admission.web.reader import Check
 
 
 @asynccontextmanager
 async def health(
-    checks: Mapping[str, Check], metrics: Callable[[], bytes] | None = lambda: b"muster_leader 1.0\n"
+    checks: Mapping[str, Check],
+    metrics: Callable[[], bytes] | None = lambda: b"muster_leader 1.0\n",
+    most: int | None = None,
 ) -> AsyncIterator[str]:
     application = HealthApi(ready=checks, metrics=metrics).application()
-    async with serving(application, Address("127.0.0.1", 0)) as port:
+    async with serving(application, Address("127.0.0.1", 0), most=most) as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -75,3 +77,29 @@ async def test_metrics_are_served_as_prometheus_text_unless_they_are_protected()
     async with health({}, metrics=None) as url:
         status, problem = await get(f"{url}/metrics")
         assert (status, problem["error"]) == (403, "Metrics are not open here (metricsAccess).")
+
+
+def test_the_text_of_the_metrics_is_written_once_a_second_however_often_it_is_asked_for() -> None:
+    clock, written = [0.0], [0]
+
+    def write() -> bytes:
+        written[0] += 1
+        return b"%d" % written[0]
+
+    text = KeptText(write, now=lambda: clock[0])
+    assert [text() for _ in range(100)] == [b"1"] * 100
+    clock[0] = 1.0
+    assert [text(), text()] == [b"2", b"2"]
+
+
+async def test_connections_that_ask_nothing_keep_no_probe_out() -> None:
+    """The oldest makes room for the next one."""
+    async with health({}, most=4) as url, aiohttp.ClientSession() as session:
+        port = int(url.rpartition(":")[2])
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        async with session.get(f"{url}/livez") as answer:
+            assert answer.status == 200
+        for reader, _ in idle[:16]:
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+        for _, writer in idle:
+            writer.close()

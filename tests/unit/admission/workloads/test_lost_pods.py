@@ -67,6 +67,14 @@ def test_pods_that_stay_or_have_ended_or_are_on_nodes_that_answer_are_left_alone
     assert lost_pods(silent(pods=others), NOW + 10**6, LATE).gone == ()
 
 
+def test_a_pod_that_nobody_deletes_keeps_its_seat_on_a_silent_node() -> None:
+    stays = released("stays", "worker/0", "n1", owner=VOLCANO)
+    taken = admission(VOLCANO, "n1", started=True)
+    found = state_of(volcano_job(1), [stays], [taken], now=NOW + 10**6, silent_nodes={N1: NOW})
+    assert (dict(found.evictable), found.problem) == ({}, None)
+    assert (dict(found.ended), found.lost) == ({}, ())
+
+
 def test_a_gang_that_waits_for_such_a_pod_says_so_and_is_looked_at_again() -> None:
     taken = admission(VOLCANO, "n1", started=True)
     found = state_of(volcano_job(1), [going(ends_by=NOW)], [taken], silent_nodes={N1: NOW})

@@ -66,3 +66,12 @@ def test_a_shape_that_differs_in_any_field_is_another(field: str) -> None:
     assert digest(other.pod_set(MAIN)) != digest(PLAIN.pod_set(MAIN))
     if field != "takes":
         assert getattr(other.pod_set(MAIN), field) == OTHERS[field]
+
+
+def test_equal_filters_are_the_same_key_whoever_asked_for_their_hash_before() -> None:
+    tolerations = (Toleration(key="a", operator="Exists"),)
+    asked, fresh = NodeFilter(tolerations=tolerations), NodeFilter(tolerations=tolerations)
+    assert {asked: 1}[fresh] == 1
+    other = replace(asked, selector=(("rack", "r1"),))
+    assert hash(other) == hash(NodeFilter(selector=(("rack", "r1"),), tolerations=tolerations)) != hash(asked)
+    assert repr(asked) == repr(NodeFilter(tolerations=tolerations))

@@ -265,6 +265,9 @@ def test_a_pod_without_an_owner_that_lost_its_seat_is_provided_for() -> None:
     bare = released("bare", "pod/0", "n1", by=7, controlled=False, queue=TEAM)
     stray = state_of(None, [bare], key=BARE, closed=frozenset({AdmissionId(7)}))
     assert (stray.leftovers, stray.to_recreate) == ((bare,), (bare,))
+    # It was let go for a group that is gone, by a request that came late; the group's admission is forgotten.
+    late = replace(bare, node=None, group="gone")
+    assert state_of(None, [late], key=BARE).to_recreate == (late,)
 
 
 def test_a_bare_pod_that_is_being_made_again_waits_and_asks_for_nothing_yet() -> None:
@@ -518,12 +521,30 @@ def test_after_its_end_the_migration_mode_of_a_namespace_adopts_nothing() -> Non
     assert state_of(job(1), [late], now=NOW - 1).unbooked is not None
 
 
+def test_a_migration_mode_that_would_last_for_more_than_ninety_days_adopts_nothing() -> None:
+    days = 90 * 86_400
+    for_ever = pod("a", "n1", adopt_until=NOW + days + 1)
+    found = state_of(job(1), [for_ever])
+    assert found.unbooked is None
+    assert found.workload.obstacle is not None
+    assert "expected a time in the next 90 days" in found.workload.obstacle.message
+    assert state_of(job(1), [pod("a", "n1", adopt_until=NOW + days)]).unbooked is not None
+
+
 def test_a_namespace_that_may_not_use_a_queue_has_nothing_adopted_into_it() -> None:
     pods = [migrated("a", "n1"), released("b", None, "n1", by=9)]
     found = state_of(job(2), pods, may_use_queue=False)
     assert (found.unbooked, len(found.foreign)) == (None, 2)
     assert found.workload.obstacle is not None
     assert "may not use the queue" in found.workload.obstacle.message
+
+
+def test_what_an_administrator_let_go_in_musters_name_is_adopted() -> None:
+    """By the commands on the page on operation, with the number of no admission."""
+    found = state_of(job(1), [released("a", None, "n1", by=0)])
+    assert found.unbooked is not None
+    assert [each.uid for each in found.unbooked.pods] == ["a"]
+    assert found.leftovers == ()
 
 
 def test_of_a_gang_those_are_adopted_that_may_be() -> None:

@@ -2,12 +2,32 @@
 
 from dataclasses import replace
 
+import pytest
+
 from admission.facts import NamespaceFact
 from admission.workloads.context import Context, in_context
+from queues.admissions import ClosedAdmission
 from queues.resources import GPU
-from queues.workload import NodeName, Requirement, WorkloadKey, WorkloadKind
-from tests.builders.facts import JOB, NOW, TEAM, admission, job, migrated, node, pod, queue, seen, world
+from queues.workload import AdmissionId, NodeName, QueueName, Requirement, WorkloadKey, WorkloadKind
+from tests.builders.facts import (
+    GROUP,
+    JOB,
+    NOW,
+    TEAM,
+    admission,
+    gone,
+    group,
+    job,
+    migrated,
+    node,
+    pod,
+    queue,
+    released,
+    seen,
+    world,
+)
 
+ONE = AdmissionId(1)
 ALONE = WorkloadKey(WorkloadKind.POD, "a")
 
 
@@ -36,6 +56,82 @@ def test_what_was_adopted_stays_so_when_its_namespace_says_nothing_any_more() ->
     known.refresh(NOW + 100)
     state = known.states[ALONE]
     assert (state.ended, state.unbooked, state.foreign) == ({}, None, ())
+
+
+# ── pods that outlive the object that they were admitted with ──────────────────────────────────────────────────
+
+OTHER = QueueName("other")
+#: A queue that namespace ``ns`` may not use.
+CLOSED = queue(OTHER, namespace_selector=(Requirement("tier", "In", ("gold",)),))
+#: Its pods were told to name that queue, when nothing said yet whose they are.
+LEFT = released("a", "main/0", "n1", queue=OTHER)
+
+
+def test_a_pod_that_its_job_left_stays_charged_to_the_queue_that_admitted_it() -> None:
+    known = world([CLOSED, node("n1"), LEFT], [admission(JOB, "n1", started=True)])
+    found = known.states[ALONE]
+    assert (found.unbooked and found.unbooked.queue, found.foreign) == (TEAM, ())
+
+
+def test_so_it_does_when_the_job_and_its_admission_are_long_gone() -> None:
+    known = world([CLOSED, node("n1"), LEFT])
+    known.learn_closed({ONE}, {ONE: ClosedAdmission(JOB, TEAM)})
+    known.forget([JOB])
+    known.mark_dirty(ALONE)
+    known.refresh(NOW)
+    found = known.states[ALONE].unbooked
+    assert found is not None
+    assert found.queue == TEAM
+    known.observe([gone(LEFT)])
+    assert known.admission_index.closed == {}
+
+
+def test_a_pod_that_another_object_takes_over_stays_charged_to_the_queue_that_admitted_it() -> None:
+    """A PodGroup is deleted and made again, or the job controller adopts a pod that has the labels of its Job."""
+    before = replace(
+        admission(GROUP, "n1", pod_set="main", started=True),
+        workload=WorkloadKey(WorkloadKind.POD_GROUP, "old"),
+    )
+    again = replace(group(1), queue=OTHER)
+    member = replace(LEFT, group="gang")
+    known = world([CLOSED, node("n1"), again, member], [before])
+    assert known.states[GROUP].unbooked is not None
+    assert known.states[GROUP].unbooked.queue == TEAM
+    one, two = (
+        replace(LEFT, uid=name, name=name, admission=AdmissionId(of)) for name, of in (("a", 1), ("b", 2))
+    )
+    both = [replace(each, group="gang") for each in (one, two)]
+    known = world([node("n1"), again, *both], [before, replace(before, id=AdmissionId(2), queue=OTHER)])
+    found = known.states[GROUP].unbooked
+    assert found is not None
+    assert (found.queue, [each.uid for each in found.pods]) == (TEAM, ["a"]), (
+        "those of the other queue follow"
+    )
+
+
+def test_a_pod_that_its_job_left_before_it_was_bound_is_taken_back() -> None:
+    waits = replace(LEFT, node=None, bound_at=0)
+    known = world([CLOSED, node("n1"), waits], [admission(JOB, "n1")])
+    assert [pod.uid for pod in known.states[ALONE].leftovers] == ["a"]
+
+
+@pytest.mark.parametrize("seat", ["main/1", None], ids=["of its own", "any"])
+def test_the_seat_of_a_pod_that_another_object_takes_over_is_kept_until_it_is_bound_or_gone(
+    seat: str | None,
+) -> None:
+    """A PodGroup is deleted and made again while the scheduler has the pod still to bind."""
+    before = replace(
+        admission(GROUP, "n1 n1", pod_set="main"), workload=WorkloadKey(WorkloadKind.POD_GROUP, "old")
+    )
+    waits = released("a", seat, queue=TEAM, group="gang")
+    held = frozenset({1}) if seat else frozenset({0, 1})
+    for leaves in (gone(waits), seen(replace(waits, node=NodeName("n1")))):
+        known = world([CLOSED, node("n1"), group(1), waits], [before])
+        assert known.states[before.workload].ended.get(ONE, frozenset()) == {0, 1} - held
+        assert [pod.uid for pod in known.states[GROUP].leftovers] == ["a"], "it is taken back"
+        known.observe([leaves])
+        known.refresh(NOW)
+        assert known.states[before.workload].ended == {ONE: {0, 1}}
 
 
 def test_a_pod_in_migration_mode_is_a_workload_only_while_that_lasts() -> None:

@@ -2,17 +2,22 @@
 
 from dataclasses import replace
 
+import pytest
+
 from admission.facts import PodFact
 from admission.world.world import World
 from queues.resources import GPU
 from queues.workload import NodeName, Obstacle, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
+    GROUP,
     JOB,
     NOW,
     TEAM,
     VOLCANO,
     admission,
     gated,
+    gone,
+    group,
     job,
     node,
     pod,
@@ -97,3 +102,37 @@ def test_released_pods_that_outlive_their_job_count_as_workloads_of_their_own() 
     known.mark_dirty(JOB)
     known.refresh(NOW + 11)
     assert known.states[JOB].ended == {1: {0}}, "no sync of its controller goes on any more"
+
+
+# ── groups of many pods ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def members(count: int) -> list[PodFact]:
+    return [gated(f"p{number}", group="gang") for number in range(count)]
+
+
+def test_a_change_of_a_group_costs_nothing_for_each_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = world([group(3), *members(500)])
+    settled: list[str] = []
+    monkeypatch.setattr(known.pod_index, "settle", lambda uid: settled.append(uid) or (None, None))
+    known.observe([seen(group(2)), seen(group(1))])
+    assert settled == []
+    known.refresh(NOW)
+    assert known.states[GROUP].workload.minimum == 1
+    known.observe([gone(group(1))])
+    assert len(settled) == 500
+
+
+def test_large_workloads_are_looked_at_one_by_one_and_small_ones_together() -> None:
+    def pods_of(name: str, count: int) -> list[PodFact]:
+        return [gated(f"{name}-{number}", group=name) for number in range(count)]
+
+    large = [replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, name), name=name) for name in "abc"]
+    small = [replace(job(1), key=WorkloadKey(WorkloadKind.JOB, f"j{n}"), name=f"j{n}") for n in range(50)]
+    known = world([])
+    known.observe(
+        [seen(each) for each in (*large, *small, *pods_of("a", 900), *pods_of("b", 900), *pods_of("c", 900))]
+    )
+    steps = list(known.refresh_in_slices(NOW, size=100))
+    assert max(sum(key.kind is WorkloadKind.POD_GROUP for key in step) for step in steps) == 1
+    assert max(len(step) for step in steps) > 10

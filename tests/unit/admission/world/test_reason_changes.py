@@ -1,8 +1,16 @@
 """Reasons are stored in bounded parts, turn by turn."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from admission.engine.pending.classes import ClassAnswer, ClassAnswers
+from admission.world import reason_changes
 from admission.world.reason_changes import StoredReasons
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
+from queues.slices import run_in_slices
 from queues.workload import Workload, WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM
 
@@ -28,11 +36,11 @@ def plan(*, reasons: bool = True) -> Plan:
     return Plan(now=NOW, ledger_seq=0, reasons=dict.fromkeys(WAITING, NO_FIT) if reasons else {})
 
 
-def test_more_reasons_than_one_turn_stores_are_stored_by_the_next_turns() -> None:
+async def test_more_reasons_than_one_turn_stores_are_stored_by_the_next_turns() -> None:
     stored: dict[WorkloadKey, Reason] = {}
     known, counts = StoredReasons(), []
     while True:
-        changes = known.next(plan(), WAITING, stored, with_numbers=True, limit=3)
+        changes = await run_in_slices(known.next(plan(), WAITING, stored, with_numbers=True, limit=3))
         counts.append(len(changes.changed))
         stored.update(changes.changed)
         known = changes.stored_after
@@ -40,14 +48,17 @@ def test_more_reasons_than_one_turn_stores_are_stored_by_the_next_turns() -> Non
             break
     assert counts == [3, 3, 1]
     assert stored == dict.fromkeys(WAITING, NO_FIT)
-    assert not known.next(plan(), WAITING, stored, with_numbers=True, limit=3).changed
+    changes = await run_in_slices(known.next(plan(), WAITING, stored, with_numbers=True, limit=3))
+    assert not changes.changed
 
 
-def test_more_workloads_that_wait_no_more_than_one_turn_forgets_are_forgotten_by_the_next_turns() -> None:
+async def test_more_workloads_that_wait_no_more_than_one_turn_forgets_are_forgotten_by_the_next_turns() -> (
+    None
+):
     stored = dict.fromkeys(WAITING, NO_FIT)
     known, counts = StoredReasons(), []
     while True:
-        changes = known.next(plan(reasons=False), {}, stored, with_numbers=True, limit=3)
+        changes = await run_in_slices(known.next(plan(reasons=False), {}, stored, with_numbers=True, limit=3))
         counts.append(len(changes.gone))
         for key in changes.gone:
             del stored[key]
@@ -56,3 +67,18 @@ def test_more_workloads_that_wait_no_more_than_one_turn_forgets_are_forgotten_by
             break
     assert counts == [3, 3, 1]
     assert stored == {}
+
+
+def test_many_workloads_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reason_changes, "LOOKS", 2)
+    stored = dict.fromkeys(WAITING, NO_FIT)
+    comparing = StoredReasons().next(plan(), WAITING, {}, with_numbers=True)
+    assert len(list(comparing)) == len(WAITING) // 2
+    small: dict[Any, ClassAnswer] = {
+        number: ClassAnswer(TEAM, NO_FIT, [SimpleNamespace(workload=each)])  # type: ignore[list-item]
+        for number, each in enumerate(WAITING.values())
+    }
+    answers = Plan(now=NOW, ledger_seq=0, reasons=ClassAnswers(small, {}))
+    assert len(list(StoredReasons().next(answers, WAITING, {}, with_numbers=True))) == len(WAITING) // 2
+    forgetting = StoredReasons().next(plan(reasons=False), {}, stored, with_numbers=True)
+    assert len(list(forgetting)) == len(WAITING) // 2

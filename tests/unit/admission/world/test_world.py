@@ -13,7 +13,7 @@ from admission.workloads.state import WorkloadState, derive_state
 from admission.world.persistence import Unsaved
 from admission.world.queue_totals import Standing
 from admission.world.world import World
-from queues.admissions import AdmissionState, Seat, Setbacks
+from queues.admissions import AdmissionState, ClosedAdmission, Seat, Setbacks
 from queues.plan import Setback
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
@@ -137,6 +137,37 @@ def test_pods_of_a_deleted_group_hold_their_seats_as_long_as_they_live() -> None
     assert known.node_inventory.limit(NodeName("n1")) == node("n1").allocatable, (
         "it is in the books, not foreign"
     )
+    known.observe([gone(member)])
+    known.refresh(NOW)
+    assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
+
+
+def test_a_group_that_comes_to_stand_for_a_volcano_job_is_no_workload_any_more() -> None:
+    standing = group(1, stands_for=VOLCANO)
+    known = world([group(1), gated("a", group="gang", queue=TEAM)], arrivals={GROUP: 1})
+    known.observe([seen(standing)])
+    known.refresh(NOW)
+    assert GROUP not in known.states
+    assert GROUP in known.unsaved.departed
+    known.observe([gone(standing)])
+    known.refresh(NOW)
+    assert (known.facts, known.pod_index.job_groups) == ({}, {})
+
+
+def test_a_group_that_stands_for_no_volcano_job_any_more_is_a_workload() -> None:
+    known = world([group(1, stands_for=VOLCANO), gated("a", group="gang", queue=TEAM)])
+    known.observe([seen(group(1))])
+    known.refresh(NOW)
+    assert known.states.keys() == {GROUP}
+    assert known.pod_index.job_groups == {}
+
+
+def test_pods_of_a_group_that_comes_to_stand_for_a_volcano_job_keep_their_seats() -> None:
+    member = released("a", "member/0", "n1", group="gang")
+    known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
+    known.observe([seen(group(1, stands_for=VOLCANO))])
+    known.refresh(NOW)
+    assert known.states[GROUP].ended == {}
     known.observe([gone(member)])
     known.refresh(NOW)
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
@@ -313,7 +344,7 @@ def test_a_later_rollback_never_shortens_the_wait() -> None:
 def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:
     known = world([job(1)], [admission(JOB_KEY, "n1")])
     known.put_admissions([replace(admission(JOB_KEY, "n1"), state=AdmissionState.CLOSED)])
-    assert known.admission_index.closed == {AdmissionId(1): JOB_KEY}
+    assert known.admission_index.closed == {AdmissionId(1): ClosedAdmission(JOB_KEY, TEAM)}
     known.forget([JOB_KEY])
     assert known.admission_index.closed == {}
 
@@ -448,6 +479,8 @@ def test_a_gang_with_pods_that_came_up_larger_asks_for_as_much_the_next_time() -
     known.observe([seen(replace(larger, admission=AdmissionId(2)))])
     known.refresh(NOW)
     assert known.states[VOLCANO].evictable == {}
+    another_leaders = world([node("n1"), fact], [], {VOLCANO: 1})
+    assert [each.takes for each in another_leaders.states[VOLCANO].workload.pod_sets] == [gpus(1)]
     known.observe([seen(replace(fact, generation="2"))])
     known.refresh(NOW)
     assert [each.takes for each in known.states[VOLCANO].workload.pod_sets] == [gpus(1)], "another template"

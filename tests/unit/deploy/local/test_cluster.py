@@ -1,6 +1,5 @@
 """A local control plane behaves as a real one: it schedules, it forgets nothing, it refuses strangers."""
 
-import signal
 import subprocess
 import sys
 import uuid
@@ -207,11 +206,13 @@ def test_requests_are_counted(local_cluster: LocalCluster, api: LocalClient, nam
 def test_a_killed_run_leaves_nothing_alive_and_a_kept_directory_goes_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "deploy.local", "up", "--nodes", "2", "--dir", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
-        assert "with 2 nodes" in run.stdout.readline()
-        family = _descendants(run.pid)
-        assert len(family) == 10, "five components, each with its guardian"
-        run.send_signal(signal.SIGKILL)
+        try:
+            assert run.stdout is not None
+            assert "with 2 nodes" in run.stdout.readline()
+            family = _descendants(run.pid)
+            assert len(family) == 10, "five components, each with its guardian"
+        finally:
+            run.kill()
     until(lambda: not any(alive(pid) for pid in family), "all processes to end", seconds=5)
     with LocalCluster(tmp_path) as again, again.client() as api:
         assert again.ensure_nodes(2) == []

@@ -513,3 +513,35 @@ def test_a_gang_that_does_not_fit_costs_as_much_as_it_has_pod_sets() -> None:
         return calls_of(lambda: decide(snapshot, Memo()))
 
     assert decided(64) < 2.5 * decided(32)
+
+
+def test_a_gang_of_several_sets_that_lacks_little_costs_no_placement_for_each_of_its_members() -> None:
+    def decided(members: int) -> int:
+        small = Resources({GPU: 10, "pods": 1})
+        sets = [PodSet(name=name, count=members, takes=small) for name in ("a", "b")]
+        room = Node(name=NodeName("n"), allocatable=Resources({GPU: members * 16, "pods": 9999}), labels={})
+        snapshot = world([room], gang(*sets, minimum=members * 2 - members // 4))
+        return calls_of(lambda: decide(snapshot, Memo()))
+
+    assert decided(400) < 2.5 * decided(100)
+
+
+@pytest.mark.parametrize("free", range(3, 14))
+@pytest.mark.parametrize("minimum", [3, 7, 12])
+def test_a_gang_of_two_sets_gets_its_minimum_wherever_its_members_find_a_place(
+    free: int, minimum: int
+) -> None:
+    machine = Node(name=NodeName("n"), allocatable=Resources({GPU: free * 1000, "pods": 110}), labels={})
+    sets = [replace(workers(6), name=name) for name in ("a", "b")]
+    plan, _ = decide(world([machine], gang(*sets, minimum=minimum)), Memo())
+    seats = sum(len(admit.seats) for admit in plan.admits)
+    assert seats == (12 if free >= 12 else minimum if free >= minimum else 0)
+
+
+@pytest.mark.parametrize("free", range(1, 9))
+def test_a_complete_gang_takes_as_many_further_members_as_find_a_place(free: int) -> None:
+    machine = Node(
+        name=NodeName("n"), allocatable=Resources({GPU: (free + 1) * 1000, "pods": 110}), labels={}
+    )
+    plan, _ = decide(world([machine], gang(workers(8), minimum=1), {0: "n"}), Memo())
+    assert sum(len(admit.seats) for admit in plan.admits) == min(free, 7)

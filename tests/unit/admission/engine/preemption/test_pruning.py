@@ -1,4 +1,4 @@
-"""Classes for whom nobody could go are not asked about again until that may be otherwise."""
+"""Classes for whom nobody could go are not searched for, until that may be otherwise."""
 
 import random
 
@@ -39,7 +39,7 @@ def _compared(snapshot: Snapshot, memo: Memo, limit: int) -> tuple[Plan, Memo]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_who_is_parked_is_asked_again_as_soon_as_it_may_help(
+def test_who_was_left_out_is_searched_for_as_soon_as_it_may_help(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(synthetic_world, "decide", _compared)

@@ -261,13 +261,13 @@ def test_a_place_is_cleared_in_another_queue(
 @pytest.mark.parametrize(
     ("waited", "ran", "pods", "policy", "expected"),
     [
-        pytest.param(3600, 86_399, 2, {}, None, id="a gang that starved keeps it for a day"),
-        pytest.param(3600, 86_400, 2, {}, RECLAIMED, id="and no longer"),
-        pytest.param(3599, 1, 2, {}, RECLAIMED, id="not one that had not waited for long"),
-        pytest.param(3600, 1, 1, {}, RECLAIMED, id="not a single pod"),
+        pytest.param(1800, 86_399, 2, {}, None, id="a gang that starved keeps it for a day"),
+        pytest.param(1800, 86_400, 2, {}, RECLAIMED, id="and no longer"),
+        pytest.param(1799, 1, 2, {}, RECLAIMED, id="not one that had not waited for long"),
+        pytest.param(1800, 1, 1, {}, RECLAIMED, id="not a single pod"),
         pytest.param(60, 1, 2, {"clear_after": 60}, None, id="by its queue's clearAfter"),
-        pytest.param(3600, 99, 2, {"max_protection": 100}, None, id="within maxProtection"),
-        pytest.param(3600, 100, 2, {"max_protection": 100}, RECLAIMED, id="no longer than maxProtection"),
+        pytest.param(1800, 99, 2, {"max_protection": 100}, None, id="within maxProtection"),
+        pytest.param(1800, 100, 2, {"max_protection": 100}, RECLAIMED, id="no longer than maxProtection"),
     ],
 )
 def test_a_gang_keeps_what_it_was_lent_for_a_time(

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from admission.kube.webhook import review as webhook
 from admission.kube.webhook.review import MOST_REVIEWS, MOST_WAITING, ReviewContext, app, mutate, validate
+from queues.api.validation.validation import Known
 
 NOBODY = cast(ReviewContext, None)
 
@@ -25,6 +26,30 @@ async def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
     assert answer.uid == "u"
     assert answer.refusals == ("found nesting deeper than 200 levels, expected less",)
     assert mutate(review(5000), NOBODY).patch == ()
+
+
+@pytest.mark.parametrize("entry", ["{}", '{"name":"a"}', "7"])
+async def test_a_job_of_more_tasks_than_can_be_considered_is_refused_before_any_of_them_is_read(
+    entry: str,
+) -> None:
+    tasks = ",".join([entry] * 75_000)
+    job = f'{{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","spec":{{"tasks":[{tasks}]}}}}'
+    review = (
+        '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",'
+        f'"object":{job}}}}}'
+    ).encode()
+    nothing = cast(ReviewContext, NothingKnown())
+    assert (await validate(review, nothing)).refusals == (
+        "spec.tasks: found 75000 entries, expected at most 256",
+    )
+    assert not any(step["path"].startswith("/spec/tasks") for step in mutate(review, nothing).patch)
+
+
+class NothingKnown:
+    """A replica that knows nothing of the cluster."""
+
+    def known(self, namespace: str) -> Known:
+        return Known()
 
 
 class Connection(NamedTuple):

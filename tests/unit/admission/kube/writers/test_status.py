@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from admission.facts import ADMITTED, NO_CONDITION
@@ -17,6 +18,7 @@ from admission.reconcile.status import (
     admitted_condition,
 )
 from queues.api.api_resources import JOBS, POD_GROUPS, ObjectRef
+from queues.errors import ApiRefused, ApiUnavailable
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from tests.waiting import eventually
@@ -108,6 +110,42 @@ async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest
     assert api.written[1] == {"phase": "Completed", "running": 0}
 
 
+class ApiWithoutAnswers(Api):
+    """Has the status of one object, and answers no write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.status: dict[str, Any] = {}
+
+    async def get(self, path: str) -> bytes:
+        return msgspec.json.encode({"metadata": {"uid": REF.uid}, "status": self.status})
+
+    async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
+        self.status |= body["status"]
+        self.written.append(body["status"])
+        raise ApiUnavailable(method="PATCH", path=path, status=0, reason="no answer")
+
+
+async def test_a_status_is_written_back_after_a_write_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("COALESCE", "BETWEEN_WRITES", "BETWEEN_NUMBERS"):
+        monkeypatch.setattr(status, name, 0.0)
+    monkeypatch.setattr(status, "_AFTER_FAILURE", 0.2)
+    api = ApiWithoutAnswers()
+    api.status = {"used": "0"}
+    writer = StatusWriter(api, lambda: None)
+    task = asyncio.create_task(writer.run())
+    try:
+        for used in ("0", "8", "0"):
+            writer.submit([StatusWanted(ref=REF, fields={"used": used})])
+            await eventually(lambda used=used: api.status == {"used": used}, f"{used} in use")
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
 @pytest.mark.parametrize(("told", "asked"), [(NO_CONDITION, 0), (None, 1), (("False", "QueueLimit"), 1)])
 async def test_an_object_that_had_no_condition_is_not_asked_for_it(
     told: tuple[str, str] | None, asked: int, monkeypatch: pytest.MonkeyPatch
@@ -129,3 +167,33 @@ async def test_an_object_that_had_no_condition_is_not_asked_for_it(
     (written,) = api.written
     assert [(each["status"], each["reason"]) for each in written["conditions"]] == [("False", "QueuePaused")]
     assert api.asked == asked
+
+
+class ApiWithAnotherObject(Api):
+    """The object was deleted after its status was read, and another one has its name."""
+
+    async def get(self, path: str) -> bytes:
+        return msgspec.json.encode({"metadata": {"uid": REF.uid}})
+
+    async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
+        self.written.append(body["status"])
+        reason = f'Pod "g" is invalid: metadata.uid: Invalid value: "{REF.uid}": field is immutable'
+        raise ApiRefused(method="PATCH", path=path, status=422, reason=reason, code="Invalid")
+
+
+async def test_that_another_object_has_the_name_is_no_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(status, "COALESCE", 0.0)
+    api = ApiWithAnotherObject()
+    writer = StatusWriter(api, lambda: None)
+    task = asyncio.create_task(writer.run())
+    try:
+        writer.submit([StatusWanted(ref=REF, fields={"used": "0"})])
+        await eventually(lambda: REF.uid not in writer._known and api.written, "the object to be forgotten")
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert writer.counts.failed == 0
+    assert not caplog.records

@@ -1,10 +1,13 @@
 """How many requests are worked on at a time."""
 
 import asyncio
+from pathlib import Path
+from time import process_time
 
 import pytest
 
-from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, TooBusy
+from admission.web.access import limits
+from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, TooBusy, processor_time
 
 
 async def test_requests_wait_for_a_place_and_those_beyond_are_sent_away() -> None:
@@ -120,3 +123,14 @@ async def test_requests_wait_until_the_process_is_within_its_share() -> None:
     clock.now += 1000.0
     async with gate.entered("ada"):
         pass
+
+
+def test_waiting_for_a_busy_processor_counts_like_using_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = tmp_path / "schedstat"
+    monkeypatch.setattr(limits, "_SCHEDULED", waited)
+    waited.write_text("7000000000 90000000000 12\n")
+    assert processor_time() - process_time() == pytest.approx(90.0, abs=1.0)
+    waited.unlink()
+    assert processor_time() - process_time() == pytest.approx(0.0, abs=1.0)

@@ -177,7 +177,7 @@ def test_more_pods_than_any_cluster_runs_are_refused_before_anybody_counts_them(
     for fact in (a_job(parallelism=2_000_000_000), a_volcano_job(task("w", replicas=2_000_000_000))):
         assert sum(pods.count for pods in fact.pod_sets) == 0
         assert fact.obstacle is not None
-        assert "found 2000000000 pods, expected at most 100000" in fact.obstacle.message
+        assert "found 2000000000 pods, expected at most 10000" in fact.obstacle.message
 
 
 def test_who_is_new_or_wants_something_else_is_answered_at_once_and_progress_can_wait() -> None:
@@ -193,12 +193,24 @@ def test_a_minimum_of_five_thousand_digits_is_an_obstacle() -> None:
     assert fact.obstacle is not None
 
 
-def test_a_template_that_names_its_node_is_an_obstacle() -> None:
-    template = {"spec": {**TEMPLATE["spec"], "nodeName": "n9"}}
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ({"nodeName": "n9"}, "template.spec.nodeName: found 'n9', expected none"),
+        (
+            {"priorityClassName": "system-node-critical"},
+            "template.spec.priorityClassName: found 'system-node-critical', expected a class for workloads",
+        ),
+    ],
+)
+def test_a_template_that_names_a_node_or_a_class_of_the_system_is_an_obstacle(
+    named: dict[str, str], told: str
+) -> None:
+    template = {"spec": {**TEMPLATE["spec"], **named}}
     for fact in (a_job(template=template), a_volcano_job({**task(), "template": template})):
         assert fact.obstacle is not None
         assert fact.obstacle.code == "InvalidSpec"
-        assert "template.spec.nodeName: found 'n9', expected none" in fact.obstacle.message
+        assert told in fact.obstacle.message
 
 
 def test_a_template_with_gates_of_others_gets_no_seats_that_its_pods_could_not_use() -> None:

@@ -9,8 +9,8 @@ from admission.facts import Fact, PodPhase
 from admission.workloads.pod_shapes import shape_name
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
-from queues.admissions import Admission
-from queues.workload import AdmissionId
+from queues.admissions import Admission, Recreation
+from queues.workload import AdmissionId, QueueName
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -79,6 +79,14 @@ def test_pods_that_are_made_again_in_this_term_were_let_go_in_none_before() -> N
     # Those that a term finds may have been.
     later = InheritedSeats(known, NOW, MINUTE)
     assert later.of(GROUP, NOW) == {ONE: {0, 1}}
+    # Unless the term before had not yet stored that it made them.
+    known.recreations.stored |= {
+        name: Recreation(
+            pod_uid=name, workload=GROUP, namespace="ns", name=f"{name}2", queue=QueueName("a"), manifest=""
+        )
+        for name in "ab"
+    }
+    assert InheritedSeats(known, NOW, MINUTE).of(GROUP, NOW) == {}
 
 
 def test_without_a_gated_pod_a_group_has_nobody_to_let_go() -> None:
@@ -87,22 +95,39 @@ def test_without_a_gated_pod_a_group_has_nobody_to_let_go() -> None:
     assert inherited.of(GROUP, NOW) == {}
 
 
-def test_a_job_that_is_suspended_may_be_resumed() -> None:
+def test_members_of_a_group_that_was_deleted_may_be_let_go() -> None:
+    members = [released("a", f"{MEMBER}/0", "n1", group="gang"), gated("b", group="gang")]
+    _, inherited = found(*members, taken=admission(GROUP, "n1 n1", pod_set=MEMBER))
+    assert inherited.of(GROUP, NOW) == {ONE: {1}}
+
+
+@pytest.mark.parametrize("directed", [None, ONE], ids=["never resumed", "suspended by its user since"])
+def test_a_job_that_is_suspended_may_be_resumed(directed: AdmissionId | None) -> None:
     taken = admission(JOB, "n1 n1", generation=ASKS)
-    _, inherited = found(job(2, suspended=True, generation=ASKS), taken=taken)
+    fact = job(2, suspended=True, generation=ASKS, directed=directed)
+    _, inherited = found(fact, taken=taken)
     assert inherited.of(JOB, NOW) == {ONE: {0, 1}}
+
+
+def test_a_job_that_its_user_had_suspended_before_its_eviction_may_be_resumed() -> None:
+    taken = replace(evicting(admission(JOB, "n1 n1", generation=ASKS)), evicted_at=NOW - 20)
+    of_user, of_muster = (
+        job(2, suspended=True, suspended_at=at, generation=ASKS, directed=ONE)
+        for at in (taken.evicted_at - 1, taken.evicted_at)
+    )
+    assert found(of_user, taken=taken)[1].of(JOB, NOW) == {ONE: {0, 1}}
+    assert found(of_muster, taken=taken)[1].of(JOB, NOW) == {}
 
 
 @pytest.mark.parametrize(
     "fact",
     [
         job(2, generation=ASKS),
-        job(2, generation=ASKS, suspended=True, directed=ONE),
         job(2, generation=ASKS, suspended=True, finished=True),
         job(2, generation=ASKS, suspended=True, deleting=True),
         job(2, suspended=True, generation=counted_generation("other", "2")),
     ],
-    ids=["runs", "was resumed for it", "has finished", "is being deleted", "asks something else"],
+    ids=["runs", "has finished", "is being deleted", "asks something else"],
 )
 def test_a_job_that_no_resumption_changes_keeps_nothing(fact: Fact) -> None:
     _, inherited = found(fact, taken=admission(JOB, "n1 n1", generation=ASKS))
@@ -116,16 +141,27 @@ def test_a_pod_of_a_volcano_job_may_be_made_for_each_seat_without_one() -> None:
     assert inherited.of(VOLCANO, NOW) == {ONE: {2}}
 
 
-def test_of_a_volcano_job_that_had_started_all_pods_were_made() -> None:
-    _, inherited = found(volcano_job(2), taken=admission(VOLCANO, "n1 n1", started=True))
+def test_of_a_volcano_job_that_runs_a_pod_may_be_made_again() -> None:
+    pod = released("a", "worker/0", "n1", owner=VOLCANO)
+    known, inherited = found(volcano_job(2), pod, taken=admission(VOLCANO, "n1 n1", started=True))
+    assert inherited.of(VOLCANO, NOW) == {ONE: {1}}
+    known.observe([seen(released("b", "worker/1", "n1", owner=VOLCANO)), gone(pod)])
+    assert inherited.of(VOLCANO, NOW + 1) == {}, "both have been seen"
+
+
+def test_a_volcano_job_that_goes_back_lost_its_pods_by_that() -> None:
+    _, inherited = found(volcano_job(2), taken=evicting(admission(VOLCANO, "n1 n1", started=True)))
     assert inherited.of(VOLCANO, NOW) == {}
 
 
 def test_nothing_is_remembered_of_a_gang_that_no_write_can_bring_a_pod() -> None:
     pod = released("a", "worker/0", "n1", owner=VOLCANO)
-    _, inherited = found(volcano_job(2), pod, taken=admission(VOLCANO, "n1 n1", started=True))
-    inherited.of(VOLCANO, NOW)
+    taken = replace(admission(VOLCANO, "n1 n1", started=True), ended=frozenset({1}))
+    known, inherited = found(volcano_job(1), pod, taken=taken)
+    assert inherited.of(VOLCANO, NOW) == {}
     assert inherited._seen == {}
+    known.observe([gone(pod)])
+    assert inherited.of(VOLCANO, NOW) == {}, "this term makes it again"
 
 
 def test_what_a_term_found_is_forgotten_when_the_minute_is_over() -> None:

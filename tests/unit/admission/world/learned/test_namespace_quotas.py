@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from admission.facts import Change, FactKind, FlavorFact, WorkloadFact
+from admission.facts import Change, FactKind, FlavorFact, PodPhase, WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.learned.namespace_quotas import HELD_BACK
 from admission.world.world import World
@@ -14,7 +14,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
-from tests.builders.facts import GRACE, JOB, NOW, TEAM, admission, job, node, pod, released, seen
+from tests.builders.facts import GRACE, JOB, NOW, TEAM, admission, gone, job, node, pod, released, seen
 
 OTHER = WorkloadKey(WorkloadKind.JOB, "other-uid")
 THIRD = WorkloadKey(WorkloadKind.JOB, "third-uid")
@@ -87,6 +87,22 @@ def test_what_a_gang_that_has_started_leaves_is_promised_to_nobody() -> None:
     taken = admission(JOB, "n1 n1 n1 n1", started=True)
     world = begun(quota(6), seen(running), seen(waiting(4, OTHER)), admissions=(taken,))
     assert keys(within(world, plan_of(OTHER))) == [OTHER]
+
+
+def test_pods_count_that_are_seen_before_their_resource_quota_is_seen_to_count_them() -> None:
+    running = replace(waiting(4), suspended=False)
+    taken = admission(JOB, "n1 n1 n1 n1", started=True)
+    pods = [released(f"{each}", f"main/{each}", "n1", owner=JOB, owner_name=JOB.uid) for each in range(4)]
+    changes = [seen(running), seen(waiting(4, OTHER)), *map(seen, pods)]
+    world = begun(quota(6, 2), *changes, admissions=(taken,))
+    assert keys(within(world, plan_of(OTHER))) == []
+    world.observe([quota(6, 3)])
+    world.refresh(NOW + 1)
+    assert held_back(world) == {OTHER}, "there is no more room than before"
+    for ended, used in ((pods[0], 4), (replace(pods[1], phase=PodPhase.SUCCEEDED), 2)):
+        world.observe([gone(ended) if ended is pods[0] else seen(ended), quota(6, used)])
+    world.refresh(NOW + 2)
+    assert held_back(world) == set()
 
 
 def test_nothing_is_evicted_for_a_gang_that_would_not_get_its_pods() -> None:

@@ -285,17 +285,17 @@ metadata: {name: ours, labels: {team: b}}
             + "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n",
             "found 'hihg', expected the name of a PriorityClass: it is not among these documents",
         ),
-        (
-            QUEUE.replace("spec: {}", "spec: {access: {namespaceSelector: {matchLabels: {team: a}}}}")
-            + f"---\n{NAMESPACE}---\n{JOB.replace('name: train', 'name: train, namespace: ours', 1)}".replace(
-                "metadata:\n  name: train, namespace: ours", "metadata: {name: train, namespace: ours}"
-            ),
-            "metadata.namespace: found team=b, expected labels that queue team asks for: team=a",
-        ),
     ],
 )
 def test_what_would_have_no_effect_or_never_run_is_worth_a_warning(text, warning):
     assert [one for one in told(text, "warning") if warning in one] != []
+
+
+def test_a_job_for_a_queue_that_its_namespace_may_not_use_is_an_error_as_the_webhook_refuses_it():
+    queue = QUEUE.replace("spec: {}", "spec: {access: {namespaceSelector: {matchLabels: {team: a}}}}")
+    job = JOB.replace("metadata:\n  name: train", "metadata: {name: train, namespace: ours}", 1)
+    expected = "metadata.namespace: found team=b, expected labels that queue team asks for: team=a"
+    assert expected in " ".join(told(f"{queue}---\n{NAMESPACE}---\n{job}"))
 
 
 @pytest.mark.parametrize("name", ["high", "system-node-critical"])

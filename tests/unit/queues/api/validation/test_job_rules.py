@@ -28,6 +28,30 @@ def test_gates_of_others_in_a_template_are_accepted_as_volcano_does_with_a_warni
     assert found("muster.dev/admission") == []
 
 
+def test_anti_affinity_against_pods_of_other_namespaces_is_accepted_with_a_warning_as_it_keeps_its_job_waiting():
+    def found(namespace, **term):
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "k", **term}]}
+        spec = {"containers": [{"name": "a", "image": "b"}], "affinity": {"podAntiAffinity": required}}
+        template = {"spec": spec}
+        metadata = {"name": "j", "namespace": namespace}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        never = {"spec": {**spec, "restartPolicy": "Never"}}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": never}}
+        of_volcano = changed(JOB, ("spec", "tasks", 0, "template", template), ("metadata", metadata))
+        return [violations_of(document, Known()) for document in (pod, job, of_volcano)]
+
+    for namespace, term in (("ns", {"namespaceSelector": {}}), ("ns", {"namespaces": ["bob"]})):
+        for (warned,) in found(namespace, **term):
+            assert warned.tolerable
+            assert (
+                f"podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].{next(iter(term))}: found"
+                in (warned.message)
+            )
+    assert found("ns", namespaces=["ns"]) == [[], [], []]
+    assert found("", namespaces=["one"]) == [[], [], []], "a file may be applied there"
+    assert all(found("", namespaces=["one", "other"]))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -248,3 +272,53 @@ def test_counts_and_priority_of_a_job_may_change(change):
 def test_other_changes_of_a_job_are_refused(change, message):
     found = violations_of(changed(JOB, change), old=changed(JOB))
     assert [message in one.message for one in found] == [True]
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        (("spec", "tasks", [7] * 257), "spec.tasks"),
+        (("spec", "volumes", [7] * 257), "spec.volumes"),
+        (("spec", "plugins", dict.fromkeys(map(str, range(257)))), "spec.plugins"),
+        (("spec", "plugins", {"env": [7] * 257}), "spec.plugins.env"),
+        (("spec", "policies", [7] * 257), "spec.policies"),
+        (("spec", "policies", [{"action": "AbortJob", "events": [7] * 257}]), "spec.policies[0].events"),
+        (("spec", "tasks", 0, "policies", [7] * 257), "spec.tasks[0].policies"),
+        (("spec", "tasks", 0, "dependsOn", {"name": [7] * 257}), "spec.tasks[0].dependsOn.name"),
+    ],
+)
+def test_what_a_job_lists_is_counted_before_an_entry_is_read(change, path):
+    assert messages(changed(JOB, change)) == [f"{path}: found 257 entries, expected at most 256"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "most"),
+    [
+        ("subGroupPolicy", [7] * 65, 64),
+        ("minTaskMember", dict.fromkeys(map(str, range(257)), "x"), 256),
+        ("minResources", {str(number): [] for number in range(65)}, 64),
+    ],
+)
+def test_what_a_group_lists_is_counted_before_an_entry_is_read(field, value, most):
+    found = messages(changed(POD_GROUP, ("spec", field, value)))
+    assert found == [f"spec.{field}: found {len(value)} entries, expected at most {most}"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "most"),
+    [
+        ("containers", [7] * 1001, 1000),
+        ("tolerations", [7] * 257, 256),
+        ("nodeSelector", {str(number): 7 for number in range(513)}, 512),
+        ("resourceClaims", [7] * 257, 256),
+    ],
+)
+def test_what_a_template_lists_is_counted_before_an_entry_is_read(field, value, most):
+    found = messages(changed(JOB, ("spec", "tasks", 0, "template", "spec", field, value)))
+    expected = f"found {len(value)} entries, expected at most {most}"
+    assert found == [f"spec.tasks[0].template.spec.{field}: {expected}"]
+
+
+def test_after_many_violations_no_further_task_is_looked_at():
+    wrong = [task(f"t{number}", template={"spec": {"containers": [7] * 50}}) for number in range(9)]
+    assert len(messages(changed(JOB, ("spec", "tasks", wrong)))) == 2 * 50

@@ -38,24 +38,34 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 
 
 
 @pytest.mark.parametrize(
-    ("document", "inherited"),
+    ("document", "inherited", "refused"),
     [
-        (changed(JOB, ("spec", "queue", "gold")), None),
-        (changed(POD_GROUP, ("spec", {"minMember": 2, "queue": "gold"})), None),
-        (yaml.safe_load(BATCH), None),
-        (changed(BATCH, ("metadata", {"name": "train", "namespace": "ns"})), "gold"),
+        (changed(JOB, ("spec", "queue", "gold")), None, True),
+        (changed(POD_GROUP, ("spec", {"minMember": 2, "queue": "gold"})), None, True),
+        (yaml.safe_load(BATCH), None, False),
+        (changed(BATCH, ("metadata", {"name": "train", "namespace": "ns"})), "gold", False),
     ],
 )
-def test_a_namespace_that_may_not_use_the_queue_is_warned_and_not_refused(document, inherited):
+def test_new_work_of_a_namespace_that_may_not_use_the_queue_is_refused_or_warned(
+    document, inherited, refused
+):
     document["metadata"]["namespace"] = "ns"
 
-    def warned(labels):
+    def found(labels):
         known = Known(queues=GOLD, namespace_queue=inherited, namespace_labels=labels)
-        return [one.message for one in violations_of(document, known) if one.tolerable]
+        return violations_of(document, known)
 
-    (message,) = warned({"tier": "tin"})
-    assert message.startswith(
+    (violation,) = found({"tier": "tin"})
+    assert violation.message.startswith(
         "namespace ns may not use queue gold: access.namespaceSelector of queue gold is tier=gold"
     )
-    assert warned({"tier": "gold"}) == []
-    assert warned(None) == [], "the namespace is not known yet"
+    assert violation.tolerable is not refused
+    assert found({"tier": "gold"}) == []
+    assert found(None) == [], "the namespace is not known yet"
+
+
+def test_work_that_is_there_may_change_though_its_namespace_has_lost_the_queue():
+    before = changed(POD_GROUP, ("spec", {"minMember": 2, "queue": "gold"}))
+    after = changed(POD_GROUP, ("spec", {"minMember": 3, "queue": "gold"}))
+    known = Known(queues=GOLD, namespace_labels={"tier": "tin"})
+    assert all(one.tolerable for one in violations_of(after, known, old=before))

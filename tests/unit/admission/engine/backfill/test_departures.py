@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.engine.backfill import reservation
-from admission.engine.backfill.passed_over import overtakers
+from admission.engine.backfill.departures import expected_departures
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
@@ -124,7 +124,7 @@ def over(limit: int) -> Snapshot:
 
 
 def test_a_gang_that_lacks_quota_keeps_what_those_who_passed_leave_of_it() -> None:
-    """It is no place that it keeps: others have the nodes."""
+    """Others have what it will not need of the nodes."""
     gang, mine = work("gang", 2, 5, arrival=1), work("mine", 1, 2, arrival=30)
     older = replace(gang, created=NOW - 10)
     plan = turn(over(10), older, mine, OTHER)
@@ -142,9 +142,9 @@ def test_a_gang_without_quota_is_not_compared_with_what_runs_under_other_limits(
         snapshot: Snapshot, workload: Workload, among: Collection[Admission], *more: Any, **how: Any
     ) -> Any:
         looked_through.append(len(among))
-        return overtakers(snapshot, workload, among, *more, **how)
+        return expected_departures(snapshot, workload, among, *more, **how)
 
-    monkeypatch.setattr(reservation, "overtakers", counted)
+    monkeypatch.setattr(reservation, "expected_departures", counted)
     snapshot = replace(over(10), now=NOW + 20)
     for number in range(12):
         snapshot = running(snapshot, work(f"other-{number}", 1, 1, queue=B))

@@ -1,19 +1,24 @@
 """Who gave a place up to somebody is told so as long as it waits for another, by any replica."""
 
+import pytest
+from sqlalchemy import text
+
 from admission.web.sql_reader import SqlReader
-from queues.admissions import LastPreemption
+from queues.admissions import LastEviction
 from queues.quota.queue import ROOT
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.read import world
+from queues.sql.read.last_evictions import last_evictions
 from queues.workload import AdmissionId, QueueName, WorkloadKey
+from tests.builders.explained_statements import LOOKED, explained
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue, reason
 
 WHEN = "2027-01-15T08:00:00Z"
 
 
 async def decided(
-    harness: LedgerHarness, kind: str, name: str, code: str = "", by: str | None = None
+    harness: LedgerHarness, kind: str, name: str, code: str = "", by: str | None = None, message: str = ""
 ) -> None:
     """A line of the decision log, as ``admission.apply`` writes it."""
     line = ledger.Decision(
@@ -23,6 +28,7 @@ async def decided(
         name=name,
         queue=QueueName("a"),
         code=code,
+        message=message,
         beneficiary=None if by is None else key("other"),
         numbers={"seats": 2} if by is None else {"seats": 2, "for": by},
     )
@@ -42,7 +48,9 @@ async def admitted(harness: LedgerHarness, name: str) -> AdmissionId:
 async def evicted(harness: LedgerHarness, name: str, admission: AdmissionId, **away: object) -> None:
     row = eviction(admission, **away)  # type: ignore[arg-type]
     await harness.evict(row)
-    await decided(harness, "evict", name, row.code, "vcjob/ns/other" if row.beneficiary else None)
+    await decided(
+        harness, "evict", name, row.code, "vcjob/ns/other" if row.beneficiary else None, row.message
+    )
     await harness.free(admission, 0, 1)
 
 
@@ -52,10 +60,10 @@ async def staged(muster: Database) -> LedgerHarness:
     )
 
 
-async def known(muster: Database) -> dict[WorkloadKey, LastPreemption]:
+async def known(muster: Database) -> dict[WorkloadKey, LastEviction]:
     """What a new leader starts from."""
     async with muster.snapshot() as tx:
-        return dict((await world.load_world(tx)).displacements)
+        return dict((await world.load_world(tx)).last_evictions)
 
 
 async def test_who_took_the_place_is_told_until_it_has_another(muster: Database) -> None:
@@ -65,7 +73,7 @@ async def test_who_took_the_place_is_told_until_it_has_another(muster: Database)
     await evicted(harness, "train", first, code="Reclaimed", beneficiary=key("other"))
 
     assert await known(muster) == {
-        key("train"): LastPreemption(at=NOW, code="Reclaimed", by="vcjob/ns/other"),
+        key("train"): LastEviction(at=NOW, code="Reclaimed", by="vcjob/ns/other"),
     }
     await admitted(harness, "train")
     assert await known(muster) == {}
@@ -96,6 +104,56 @@ async def test_who_goes_for_nobody_is_not_told_of_anybody(muster: Database) -> N
     harness = await staged(muster)
     await evicted(harness, "train", await admitted(harness, "train"), beneficiary=key("other"))
     again = await admitted(harness, "train")
-    await evicted(harness, "train", again, code="Refused", not_before=NOW + 10)
+    await evicted(harness, "train", again, code="NotReady", not_before=NOW + 10)
 
     assert await known(muster) == {}
+
+
+async def test_what_the_scheduler_said_is_told_until_its_pods_have_another_place(muster: Database) -> None:
+    """Nothing else tells that the anti-affinity of other pods keeps it off a node that has room."""
+    words = "the scheduler refuses pod train-0: 1 node(s) didn't satisfy existing pods anti-affinity rules"
+    harness = await staged(muster)
+    first = await admitted(harness, "train")
+    await evicted(harness, "train", first, code="Refused", not_before=NOW + 10, message=words)
+
+    assert await known(muster) == {key("train"): LastEviction(at=NOW, code="Refused", refusal=words)}
+    (story,) = await SqlReader(muster, clock=lambda: NOW).explain(namespace="ns", name="train", kind=None)
+    assert story.reason is not None
+    assert story.reason.message == f"0 of 2 pods fit; evicted at {WHEN} (Refused): {words}"
+    assert story.reason.facts["evicted"] == {"at": WHEN, "code": "Refused", "refusal": words}
+    await admitted(harness, "train")
+    assert await known(muster) == {}
+
+
+#: Five workloads wait, and workloads of twenty names are admitted again and again.
+_HISTORY = """
+INSERT INTO workloads (kind, uid, namespace, name, queue, arrival)
+SELECT '{kind}', 'w' || n, 'ns', 'waits-' || n, 'a', n FROM generate_series(1, 5) AS n;
+INSERT INTO backoffs (kind, uid, waiting_since) SELECT kind, uid, 1 FROM workloads;
+INSERT INTO decisions (decided_at, ledger_seq, term, kind, workload_kind, workload_uid, namespace, name, queue, code,
+                       message, numbers)
+SELECT now(), 1, 1, 'evict', kind, uid, namespace, name, queue, 'Preempted', '',
+       CAST('{{"for": "job/ns/x"}}' AS jsonb) FROM workloads
+UNION ALL
+SELECT now(), 1, 1, 'admit', '{kind}', 'u' || n, 'ns', 'runs-' || n % 20, 'a', 'gang', '', CAST('{{}}' AS jsonb)
+FROM generate_series(1, 20000) AS n;
+ANALYZE;
+"""
+
+
+@pytest.mark.parametrize("kind", ["job", "pod"])
+async def test_what_is_looked_at_does_not_grow_with_the_decisions_about_others(
+    database: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Where there are many decisions about each name Postgres expected the last one soon, and read all of them."""
+    connected = await explained(database, monkeypatch)
+    try:
+        async with connected.transaction() as tx:
+            for statement in _HISTORY.format(kind=kind).split(";\n")[:-1]:
+                await tx.execute(text(statement))
+        LOOKED.clear()
+        async with connected.snapshot() as tx:
+            assert len(await last_evictions(tx)) == 5
+        assert sum(LOOKED.values()) < 250
+    finally:
+        await connected.close()

@@ -1,0 +1,36 @@
+"""Workloads as messages name them, ``kind/namespace/name``, and messages without those that a reader may not see. Pure.
+
+Reasons name the workloads that others wait for or make room for, whoever they belong to. Everybody who may read an
+object reads its conditions and events; so these name workloads of its own namespace only.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from queues.plan import Reason
+from queues.workload import WorkloadKind
+
+_NAMED: Final = re.compile(
+    rf"\b(?P<kind>{'|'.join(WorkloadKind)})/(?P<namespace>[a-z0-9][a-z0-9-]*)/(?P<name>[a-z0-9][a-z0-9.-]*[a-z0-9]|[a-z0-9])"
+)
+_HIDDEN: Final = "another workload"
+
+
+def redacted(text: str, shows: Callable[[str, str], bool]) -> str:
+    """The text without names of other workloads. ``shows``: whether those of a kind in a namespace may stay."""
+    if "/" not in text:
+        return text
+    return _NAMED.sub(lambda found: found[0] if shows(found["kind"], found["namespace"]) else _HIDDEN, text)
+
+
+def told_in(namespace: str, text: str) -> str:
+    """A message as it is written into an object of a namespace; "": one that has none."""
+    return redacted(text, lambda _, other: other == namespace)
+
+
+def reason_told_in(namespace: str, reason: Reason) -> Reason:
+    """The same, of a reason."""
+    message = told_in(namespace, reason.message)
+    return reason if message == reason.message else replace(reason, message=message)

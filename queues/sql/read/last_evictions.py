@@ -1,0 +1,76 @@
+"""Last eviction of each workload that still waits, if something is told of it: read from the log of decisions."""
+
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from queues.admissions import LastEviction
+from queues.reason_codes import ReasonCode
+from queues.sql.statements import newest_first, same
+from queues.sql.tables import backoffs, decisions, workloads
+from queues.workload import WorkloadKey, WorkloadKind
+
+#: Decisions that start or end a run.
+_TURNING_POINTS = ("admit", "adopt", "evict")
+
+#: A pod that was made again has another uid than the one that was taken back, and its setback, but the same name.
+_BY_NAME = and_(
+    workloads.c.kind == WorkloadKind.POD,
+    decisions.c.namespace == workloads.c.namespace,
+    decisions.c.name == workloads.c.name,
+)
+#: Of the others there may be any number of one name, one after the other.
+_BY_UID = and_(workloads.c.kind != WorkloadKind.POD, decisions.c.workload_uid == workloads.c.uid)
+
+
+async def last_evictions(
+    tx: AsyncConnection, which: ColumnElement[bool] | None = None
+) -> dict[WorkloadKey, LastEviction]:
+    """Workloads (that match ``which``) that were evicted for another one, or refused by the scheduler, and not admitted
+    since.
+
+    An eviction older than the log of decisions is absent.
+    """
+    found: dict[WorkloadKey, LastEviction] = {}
+    for its in (_BY_UID, _BY_NAME):
+        found |= await _last_evictions(tx, its, which)
+    return found
+
+
+async def _last_evictions(
+    tx: AsyncConnection, its: ColumnElement[bool], which: ColumnElement[bool] | None
+) -> dict[WorkloadKey, LastEviction]:
+    """``its``: which decisions are about a workload."""
+    last = (
+        select(*decisions.c["decided_at", "kind", "code", "message", "numbers"])
+        .where(its, decisions.c.workload_kind == workloads.c.kind, decisions.c.kind.in_(_TURNING_POINTS))
+        .order_by(newest_first(decisions.c.id))
+        .limit(1)
+        .correlate(workloads)
+        .lateral("last")
+    )
+    by = last.c.numbers["for"].astext
+    refused = last.c.code == ReasonCode.REFUSED
+    # Of evictions for others and of refusals alike there is a setback, which says so cheaply.
+    told = or_(and_(backoffs.c.waiting_since > 0, by.is_not(None)), and_(backoffs.c.not_before > 0, refused))
+    refusal = case((refused, last.c.message), else_="")
+    asked = (
+        select(
+            *workloads.c["kind", "uid"],
+            *last.c["decided_at", "code"],
+            func.coalesce(by, "").label("by"),
+            refusal.label("refusal"),
+        )
+        .select_from(workloads.join(backoffs, same(backoffs, workloads)).join(last, true()))
+        .where(last.c.kind == "evict", told)
+    )
+    if which is not None:
+        asked = asked.where(which)
+    return {
+        WorkloadKey(WorkloadKind(row.kind), row.uid): LastEviction(
+            at=int(row.decided_at.timestamp()),
+            code=ReasonCode.of_row(row.code),
+            by=row.by,
+            refusal=row.refusal,
+        )
+        for row in await tx.execute(asked)
+    }

@@ -1,0 +1,145 @@
+"""Anti-affinity against pods of other namespaces: an obstacle of every kind of workload, and of no other wish."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.decode.pods import pod_fact
+from admission.facts import PodFact
+from admission.wire import WirePod
+from queues.api import names
+from queues.reason_codes import ReasonCode
+from queues.workload import Obstacle, WorkloadKey, WorkloadKind
+from tests.builders.decoded_workloads import CONTAINER, a_job, a_volcano_job, task
+from tests.builders.facts import (
+    JOB,
+    VOLCANO,
+    admission,
+    group,
+    job,
+    released,
+    state_of,
+    volcano_job,
+)
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+OWN = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+OF_BOB = {**OWN, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "bob"}}}
+WHERE = f"affinity.podAntiAffinity.{REQUIRED}"
+#: Terms, and where and what is found of them.
+HARMFUL = [
+    ([OF_BOB], "[0].namespaceSelector: found a selector, expected none: "),
+    (
+        [OWN, {**OWN, "namespaceSelector": {}, "matchLabelKeys": ["a"]}],
+        "[1].namespaceSelector: found an empty selector, which is of all namespaces, expected none: ",
+    ),
+    (
+        [{**OWN, "namespaces": ["ns", "bob"]}],
+        "[0].namespaces: found 'bob', expected no namespace but its own: ",
+    ),
+    (
+        [{**OWN, "namespaces": ["ns"], "namespaceSelector": {}}],
+        "[0].namespaceSelector: found an empty selector",
+    ),
+]
+HARMLESS: list[dict[str, Any]] = [
+    {"podAntiAffinity": None},
+    {"podAntiAffinity": {REQUIRED: None}},
+    {"podAntiAffinity": {REQUIRED: [OWN]}},
+    {"podAntiAffinity": {REQUIRED: [{**OWN, "namespaces": None, "namespaceSelector": None}]}},
+    {"podAntiAffinity": {REQUIRED: [{**OWN, "namespaces": ["ns", "ns"], "mismatchLabelKeys": ["a"]}]}},
+    {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": OF_BOB}]
+        }
+    },
+    {"podAffinity": {REQUIRED: [OF_BOB]}},
+]
+
+
+def against(terms: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"podAntiAffinity": {REQUIRED: terms}}
+
+
+def a_pod(affinity: Mapping[str, Any], meta: Mapping[str, Any]) -> PodFact:
+    gates = [{"name": names.GATE}]
+    document = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", **meta},
+        "spec": {"containers": [CONTAINER], "schedulingGates": gates, "affinity": affinity},
+        "status": {},
+    }
+    return pod_fact(msgspec.json.decode(msgspec.json.encode(document), type=WirePod), None)
+
+
+def obstacles(affinity: dict[str, Any]) -> dict[str, Obstacle | None]:
+    """Of each kind of workload with this affinity in namespace ``ns``, by the path of its pods' spec."""
+    template = {"metadata": {"namespace": "bob"}, "spec": {"containers": [CONTAINER], "affinity": affinity}}
+    queue = {"labels": {names.QUEUE_LABEL: "q"}}
+    owned = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r"}]}
+    member = {"annotations": {names.GROUP_ANNOTATION: "g"}}
+    return {
+        "spec": a_pod(affinity, queue).obstacle,
+        "spec ": a_pod(affinity, queue | owned).obstacle,
+        "spec  ": a_pod(affinity, member).obstacle,
+        "spec.template.spec": a_job(template=template).obstacle,
+        "spec.tasks[1].template.spec": a_volcano_job(task("a"), {**task("b"), "template": template}).obstacle,
+    }
+
+
+@pytest.mark.parametrize(("terms", "found"), HARMFUL)
+def test_required_anti_affinity_against_pods_of_other_namespaces_is_an_obstacle_of_every_kind(
+    terms: list[dict[str, Any]], found: str
+) -> None:
+    for path, obstacle in obstacles(against(terms)).items():
+        assert obstacle is not None, path
+        assert obstacle.code == "CrossNamespaceAntiAffinity"
+        assert obstacle.message.startswith(f"{path.strip()}.{WHERE}{found}")
+        assert obstacle.message.endswith("create it again"), "what to do is not cut off"
+
+
+@pytest.mark.parametrize("affinity", HARMLESS)
+def test_other_wishes_about_pods_are_none(affinity: dict[str, Any]) -> None:
+    assert set(obstacles(affinity).values()) == {None}
+
+
+def test_of_one_template_in_two_namespaces_each_has_its_own() -> None:
+    template = {"spec": {"containers": [CONTAINER], "affinity": against([{**OWN, "namespaces": ["bob"]}])}}
+    assert a_job({"namespace": "bob"}, template=template).obstacle is None
+    assert a_job({"namespace": "ns"}, template=template).obstacle is not None
+    assert a_job({"namespace": "bob"}, template=template).obstacle is None
+
+
+@pytest.mark.parametrize("term", [3, {"namespaces": 3}, {"namespaceSelector": []}])
+def test_terms_without_the_form_of_one_are_an_obstacle_too(term: Any) -> None:
+    for obstacle in obstacles(against([term])).values():
+        assert obstacle is not None
+        assert obstacle.code == "InvalidSpec"
+
+
+def test_a_pod_with_such_a_term_gets_no_seat() -> None:
+    pod = a_pod(against([OF_BOB]), {"labels": {names.QUEUE_LABEL: "team"}})
+    found = state_of(None, [pod], key=WorkloadKey(WorkloadKind.POD, "u"))
+    assert found.workload.obstacle == pod.obstacle
+    member = a_pod(against([OF_BOB]), {"annotations": {names.GROUP_ANNOTATION: "g"}})
+    found = state_of(group(1), [member])
+    assert found.workload.obstacle is not None
+    assert found.workload.obstacle.code == "NotEnoughPods"
+    assert "1 more cannot be used, first p: spec.affinity.podAntiAffinity" in found.workload.obstacle.message
+
+
+def test_what_is_admitted_already_stays() -> None:
+    """Such work was admitted by versions that did not look, and may be half started."""
+    obstacle = Obstacle(ReasonCode.CROSS_NAMESPACE_ANTI_AFFINITY, "found a selector, expected none")
+    for suspended in (False, True):
+        found = state_of(
+            job(2, suspended=suspended, obstacle=obstacle), [], [admission(JOB, "n1 n2", started=True)]
+        )
+        assert (found.evictable, found.ended, found.outgrown) == ({}, {}, {})
+    for started in (False, True):
+        pods = [released("a", "worker/0", "n1")]
+        found = state_of(
+            volcano_job(2, obstacle=obstacle), pods, [admission(VOLCANO, "n1 n2", started=started)]
+        )
+        assert (found.evictable, found.ended, found.outgrown) == ({}, {}, {})

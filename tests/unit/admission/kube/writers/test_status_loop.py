@@ -1,0 +1,48 @@
+"""What is told of objects, where one of them brings a defect to light."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.kube.writers.events import EventWriter
+from admission.kube.writers.status import StatusWriter
+from admission.kube.writers.status_loop import StatusLoop
+from admission.reconcile.status import StatusWanted
+from admission.reconcile.world_status import WorldStatuses
+from queues.plan import Reason
+from queues.reason_codes import ReasonCode
+from queues.workload import WorkloadKey, WorkloadKind
+from tests.builders.facts import TEAM, job, queue, world
+
+BAD, GOOD = (WorkloadKey(WorkloadKind.JOB, name) for name in ("bad", "good"))
+
+
+class OfOneADefect(WorldStatuses):
+    def _why_waiting(self, state: Any) -> Reason | None:
+        if state.key == BAD:
+            raise ZeroDivisionError("of a test")
+        return super()._why_waiting(state)
+
+
+async def test_a_defect_that_one_workload_brings_to_light_keeps_no_other_in_the_dark(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = [replace(job(1), key=key, name=key.uid) for key in (BAD, GOOD)]
+    known = world([queue(TEAM), *jobs], arrivals={BAD: 1, GOOD: 2})
+    known.put_reasons(dict.fromkeys((BAD, GOOD), Reason(code=ReasonCode.NO_FIT, message="no room")), ())
+    written: list[str] = []
+    told: list[str] = []
+
+    def submit(_: StatusWriter, wanted: Any) -> None:
+        found: list[StatusWanted] = list(wanted)
+        written.extend(each.ref.uid for each in found)
+
+    monkeypatch.setattr(StatusWriter, "submit", submit)
+    monkeypatch.setattr(EventWriter, "tell", lambda _, note, **__: told.append(note.ref.uid))
+    client: Any = None
+    statuses: Any = OfOneADefect(known, None, {})  # type: ignore[arg-type]
+    loop = StatusLoop(client, lambda: None, statuses, busy=lambda: False, instance="me")
+    await loop._work_out([BAD, GOOD])
+    assert (written[0], told) == ("good", ["good"])
+    assert [each.message for each in caplog.records] == ["status not worked out", "event not worked out"]

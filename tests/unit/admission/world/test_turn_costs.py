@@ -1,0 +1,100 @@
+"""What a turn costs the event loop, without a clock: what changed, however much is known beside it."""
+
+from dataclasses import replace
+
+import pytest
+
+from admission.facts import Change
+from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.world.world import World
+from queues.admissions import Admission, AdmissionState
+from queues.quota.queue import ROOT
+from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from tests.builders.facts import NOW, TEAM, admission, node, queue, released, seen, volcano_job, world
+from tests.function_calls import calls_of
+
+#: Jobs; half of them run.
+FEW, MANY = 100, 400
+#: Running Jobs of one node.
+BESIDE = 5
+
+
+def key(number: int) -> WorkloadKey:
+    return WorkloadKey(WorkloadKind.VOLCANO_JOB, f"j{number}")
+
+
+def job(number: int) -> Change:
+    return seen(replace(volcano_job(1), key=key(number), name=f"train-{number}"))
+
+
+def pod(number: int, **facts: object) -> Change:
+    of = {"owner": key(number), "index": 0, "task": "worker", "by": number + 1}
+    return seen(released(f"p{number}", "worker/0", f"n{number // BESIDE}", **of, **facts))
+
+
+def known(count: int) -> World:
+    """So many Jobs are known; the first half of them run."""
+    half = count // 2
+    begun = world(
+        [
+            queue("root"),
+            queue(TEAM, parent=QueueName(ROOT)),
+            *(node(f"n{number}") for number in range(half // BESIDE)),
+        ],
+        [
+            admission(key(number), f"n{number // BESIDE}", number=number + 1, started=True)
+            for number in range(half)
+        ],
+        {key(number): number + 1 for number in (*range(count), MANY)},
+    )
+    begun.observe(
+        [*(job(number) for number in (*range(count), MANY)), *(pod(number) for number in range(half))]
+    )
+    begun.refresh(NOW)
+    begun.freeze(NOW)
+    return begun
+
+
+def turn(of: World, *changes: Change) -> None:
+    """What the loop does of a turn, but for the transactions."""
+    of.observe(changes)
+    dirty = of.refresh(NOW + 1)
+    of.freeze(NOW + 1)
+    of.pod_outcomes.may_disappear()
+    statuses = WorldStatuses(of, None, {})  # type: ignore[arg-type]
+    for each in dirty:
+        statuses.why_waiting(each)
+    list(queue_statuses(of))
+
+
+CHANGES = {
+    "nothing": (),
+    "a Job comes": (job(MANY + 1),),
+    "a Job that runs goes": (replace(job(0), fact=None),),
+    "another goes": (replace(job(MANY), fact=None),),
+    "a pod gets a condition": (pod(1, ready_since=NOW),),
+    "a pod goes": (replace(pod(1), fact=None),),
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_a_change_costs_the_same_whatever_else_is_there(changes: tuple[Change, ...]) -> None:
+    few, many = (known(count) for count in (FEW, MANY))
+    turn(few), turn(many)
+    small, large = (calls_of(lambda of=of: turn(of, *changes)) for of in (few, many))
+    assert large < 1.2 * small + FEW
+
+
+def test_what_an_applied_plan_changes_costs_the_same_whatever_else_is_there() -> None:
+    costs = []
+    for count in (FEW, MANY):
+        of = known(count)
+        turn(of)
+        closed = replace(of.admissions[AdmissionId(1)], state=AdmissionState.CLOSED)
+
+        def apply(of: World = of, closed: Admission = closed) -> None:
+            of.put_admissions([closed])
+            turn(of)
+
+        costs.append(calls_of(apply))
+    assert costs[1] < 1.2 * costs[0] + FEW
