@@ -57,7 +57,7 @@ def decide(
 
     restarts: tuple[Evict, ...] = ()
     preempted = PreemptionResult()
-    prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority)
+    prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority, state.hopeless)
     if not left.is_reached():
         restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
         refused = admission.refused_classes(prospects)
@@ -85,7 +85,7 @@ def decide(
         preempted.until,
         backfill.until,
         state.until(),
-        prospects.until,
+        prospects.until(),
     )
     return plan, _memo(plan, until, state)
 

@@ -16,6 +16,7 @@ from admission.engine.pending.classes import ClassAnswer, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
 from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.pruning import HopelessQueues
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -64,6 +65,7 @@ class EngineState:
     pending: PendingWorkloads
     screening: Screening
     queue_keys: QueueKeys = field(default_factory=QueueKeys)
+    hopeless: HopelessQueues = field(default_factory=HopelessQueues)
     #: Why each class waits.
     class_answers: dict[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     #: Classes that were in line in the last turn.

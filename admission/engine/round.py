@@ -16,7 +16,8 @@ from admission.engine.claims import HeldClaims
 from admission.engine.memo import EngineState
 from admission.engine.pending.classes import ClassAnswers, PlacementClass, RefusedClass, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
-from admission.engine.pending.waiting_time import arrival_order
+from admission.engine.pending.screening import leaf_queues
+from admission.engine.pending.waiting_time import arrival_order, soonest
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
 from admission.engine.plan_limit import PlanLimit
@@ -96,6 +97,9 @@ class AdmissionRound:
         for tried in state.tried_classes:
             if tried.class_queue.taken:
                 tried.class_queue.taken, tried.answer = 0, None
+                state.hopeless.forget((tried.queue,))
+        state.hopeless.forget(each.queue for each in pending.dirty_classes)
+        state.hopeless.forget(leaf_queues(pending, dirty_queues))
         for empty in pending.drop_empty_classes():
             state.class_answers.pop(empty, None)
         self.dirty_classes = dict.fromkeys(state.tried_classes)
@@ -109,18 +113,25 @@ class AdmissionRound:
         """What the heads must leave free: a place for a gang that starves, and quota."""
         pending = self.pending
         ends_known = bool(pending.affecting_reservation or self.state.holders_with_run_time)
-        classes: Iterable[WorkloadClass] = pending.gangs
+        classes: Iterable[WorkloadClass]
+        until: int | None = None
         if ends_known:
             classes = (each for of_queue in pending.classes.values() for each in of_queue.values())
+        else:
+            starving = [(each.starves_from(pending.tree), each) for each in pending.gangs]
+            classes = [each for second, each in starving if second is not None and second <= self.now]
+            until = soonest(*(second for second, _ in starving if second is not None and second > self.now))
         screened_out = self._screened_out if self.left_out else WorkloadClass.screened_out
         heads = [
             LongestWaiting(each.longest_waiting(), each.request.need, screened_out(each))
             for each in classes
             if each.blocked is None and each.waits
         ]
-        return Backfill.reserving_for(
+        backfill = Backfill.reserving_for(
             snapshot, heads, self.trial, self.state.open_admissions, ends_matter=ends_known
         )
+        backfill.revisit_at(until)
+        return backfill
 
     def try_all(self, backfill: Backfill) -> None:
         """Try head after head, outside of what is reserved, as long as the plan holds more admissions."""
@@ -293,15 +304,8 @@ class AdmissionRound:
         self._answer()
         yield from self.refused_beneficiaries
         # Only now: a beneficiary that gives its claim up makes room for others.
-        hopeful = [
-            each
-            for of_queue in self.pending.classes.values()
-            for each in of_queue.values()
-            if each.blocked is None
-            and each.waits
-            and each not in self.left_out
-            and prospects.may_exist_for(each, self.now)
-        ]
+        self.state.hopeless.forget(leaf_queues(self.pending, self.trial.usage.dirty_queues))
+        hopeful = prospects.hopeful(self.pending.classes, self.left_out, self.now)
         later: set[WorkloadClass] = set()
         costly = self._costly_queues()
         hoping = set(hopeful) if costly else set()

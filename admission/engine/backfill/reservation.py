@@ -21,7 +21,6 @@ from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, l
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.pending.waiting_time import (
     LONG_WAIT,
-    is_gang,
     is_passed_over,
     soonest,
     starves_at,
@@ -150,7 +149,7 @@ class _ReservationSearch:
         workload = entry.workload
         self._trial.progress.workload = workload.key
         passed_over, due = is_passed_over(workload, need, tree, now), starves_at(workload, need, tree)
-        if is_gang(need) and not passed_over:
+        if need.of_gang and not passed_over:
             self.backfill.revisit_at(waits_since(workload)[0] + LONG_WAIT)
         if due is not None and due > now:
             self.backfill.revisit_at(due)

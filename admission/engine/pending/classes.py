@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.engine import reasons
-from admission.engine.pending.waiting_time import waits_since
+from admission.engine.pending.waiting_time import passed_over_from, soonest, starves_at, waits_since
 from admission.engine.placement.need import (
     MissingMembers,
     attempt_cost,
@@ -136,6 +136,7 @@ class WorkloadClass:
     #: The last answer, kept as long as reason and members stay the same.
     answer: ClassAnswer | None = None
     _longest_waiting: LineEntry | None = None
+    _starves_from: int | None = None
 
     @property
     def queue(self) -> QueueName:
@@ -154,13 +155,21 @@ class WorkloadClass:
             self._longest_waiting = min(members, key=lambda each: waits_since(each.workload))
         return self._longest_waiting
 
+    def starves_from(self, tree: QueueTree) -> int | None:
+        """From which second on its longest waiting member counts as passed over, or has places cleared. None: never."""
+        if self._starves_from is None and self.request.need.of_gang:
+            workload, need = self.longest_waiting().workload, self.request.need
+            passed_over, due = passed_over_from(workload, need, tree), starves_at(workload, need, tree)
+            self._starves_from = soonest(passed_over, due)
+        return self._starves_from
+
     def screened_out(self) -> Reason | None:
         """Why no member could be admitted even alone; None: one could."""
         return self.queue_limit or self.placement_class.reason
 
     def members_changed(self) -> None:
         """Forget what was worked out from the members."""
-        self.answer = self._longest_waiting = None
+        self.answer = self._longest_waiting = self._starves_from = None
 
     def answer_with(self, reason: Reason) -> ClassAnswer:
         """The answer for the members that were not admitted, with this reason."""

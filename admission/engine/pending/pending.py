@@ -23,7 +23,6 @@ from admission.engine.pending.classes import (
 from admission.engine.pending.waiting_time import (
     affects_reservation,
     arrival_order,
-    is_gang,
     run_time_class,
 )
 from admission.engine.snapshot import Snapshot
@@ -268,7 +267,7 @@ class PendingWorkloads:
             self.seated_classes[workload_class] = None
         if blocked is None:
             self._cost(workload_class, 1)
-            if is_gang(request.need):
+            if request.need.of_gang:
                 self.gangs[workload_class] = None
         return workload_class
 

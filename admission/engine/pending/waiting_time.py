@@ -34,26 +34,27 @@ def run_time_class(workload: Workload) -> int | None:
     return _RUN_TIMES[step] if step < len(_RUN_TIMES) else -(-seconds // 604800) * 604800
 
 
-def is_gang(need: MissingMembers) -> bool:
-    """Whether more than one pod has to start at a time."""
-    return sum(len(each) for each in need.minimum.values()) > 1
-
-
 def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
     """From which second on a place is cleared for a gang; None: never, as for single pods."""
     clear_after = tree.policy(workload.queue).clear_after
-    if clear_after is None or not workload.preempts or not is_gang(need):
+    if clear_after is None or not workload.preempts or not need.of_gang:
         return None
     return (workload.waiting_since or workload.created) + clear_after
 
 
 def is_passed_over(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
     """Whether a gang is left behind by smaller work: no place is cleared for it in a day, by the rules or in fact."""
-    return is_gang(need) and (
-        not workload.preempts
-        or not gives_way(tree.policy(workload.queue))
-        or now - waits_since(workload)[0] >= LONG_WAIT
-    )
+    since = passed_over_from(workload, need, tree)
+    return since is not None and since <= now
+
+
+def passed_over_from(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
+    """From which second on a gang counts as passed over; None: never, as single pods."""
+    if not need.of_gang:
+        return None
+    if not workload.preempts or not gives_way(tree.policy(workload.queue)):
+        return 0
+    return (workload.waiting_since or workload.created) + LONG_WAIT
 
 
 def affects_reservation(workload: Workload) -> bool:

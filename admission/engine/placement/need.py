@@ -34,6 +34,12 @@ class MissingMembers:
     seated: Mapping[str, Mapping[int, NodeName]] = field(default_factory=dict)
     #: How many of ``minimum`` the pod sets' own minimums require; the rest may be members of other sets as well.
     set_minimums: Mapping[str, int] = field(default_factory=dict)
+    #: Whether more than one pod has to start at a time.
+    of_gang: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Asked of each class in each turn.
+        object.__setattr__(self, "of_gang", sum(len(each) for each in self.minimum.values()) > 1)
 
     @property
     def complete(self) -> bool:

@@ -19,8 +19,9 @@ def test_a_cluster_in_which_nothing_happens_logs_no_warning(harness: CrashHarnes
     harness.leave()
     leader = harness.start(program=IN_A_HURRY)
     with harness.sandbox("quiet") as sandbox:
-        sandbox.add(volcano_job(sandbox, "runs", 4), batch_job(sandbox, "waits", 3, 8))
+        sandbox.add(volcano_job(sandbox, "runs", 4))
         sandbox.wait_running("runs", 4)
+        sandbox.add(batch_job(sandbox, "waits", 3, 8))
         sandbox.wait_reason("waits", "NoFit")
         wait_quiet(sandbox)
         read, opened = leader.log.stat().st_size, watches_opened(leader)
