@@ -95,14 +95,16 @@ class AwaitedSeats:
 
     def writes(self, key: WorkloadKey) -> dict[str, AwaitedWrite]:
         """Writes with an effect that is not shown, by subject."""
+        self.drop_shown(key)
+        return dict(self._writes.get(key, {}))
+
+    def drop_shown(self, key: WorkloadKey) -> bool:
+        """Drop the writes with an effect that is shown by now; whether there were any."""
         writes = self._writes.get(key)
-        if not writes:
-            return {}
-        for subject in self._shown(key, writes):
-            del writes[subject]
-        if not writes:
-            del self._writes[key]
-        return dict(writes)
+        shown = self._shown(key, writes) if writes else ()
+        for subject in shown:
+            self.drop(key, subject)
+        return bool(shown)
 
     def of(self, key: WorkloadKey) -> SeatIndices:
         """Seats of a workload for which a pod may still come."""

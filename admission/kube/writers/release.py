@@ -71,6 +71,9 @@ class ReleaseWriter:
                 self._order(key, state)
 
     def _order(self, key: WorkloadKey, state: WorkloadState) -> None:
+        if self.awaited.drop_shown(key):
+            # By an object that is of another workload now: this one's state was not worked out again for it.
+            self._requeue(key)
         try:
             fact, promised = self.world.facts.get(key), self._promised(key)
             orders = orders_for(state, fact, self.world.node_inventory, self.world.timeouts, promised)

@@ -403,6 +403,16 @@ def a_group_is_made_again_before_its_member_is_bound(machine: SlowWrites) -> Non
         machine.reply(0, 1)
 
 
+def a_member_is_released_for_another_group_of_the_same_name(machine: SlowWrites) -> None:
+    """Its release for the first one got no answer, and was not carried out."""
+    machine.pod_group("a", 2, 1)
+    machine.turn(None, [])
+    machine.lose(0)
+    machine.delete_pod(1)
+    machine.delete_workload(0)
+    machine.pod_group_is_made_again(0, "a")
+
+
 def a_job_is_deleted_without_its_pods(machine: SlowWrites) -> None:
     """Which are not bound yet; others wait for their place."""
     a_job_on_the_last_node(machine)
@@ -457,6 +467,7 @@ def tell(history: Callable[[SlowWrites], None]) -> None:
         a_job_is_deleted_in_the_middle_of_a_sync,
         a_request_that_was_given_up_is_carried_out_twice,
         a_group_is_made_again_before_its_member_is_bound,
+        a_member_is_released_for_another_group_of_the_same_name,
         a_job_is_deleted_without_its_pods,
         a_job_is_made_smaller_in_the_middle_of_a_sync,
     ],
