@@ -42,6 +42,20 @@ class Request:
     check_lease: Callable[[], None] | None = None
 
 
+class _Unanswered(aiohttp.ClientError):
+    """A write has no answer."""
+
+
+async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """A middleware for writes: aiohttp itself sends a DELETE again whose connection breaks."""
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Unanswered(message_of(error)) from error
+
+
 class Session:
     """Connections to one API server."""
 
@@ -178,6 +192,7 @@ class Session:
             proxy=self._credentials.proxy,
             server_hostname=self._credentials.server_name,
             allow_redirects=False,
+            middlewares=() if request.method == "GET" else (_once,),
         )
 
 

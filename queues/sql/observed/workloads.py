@@ -191,6 +191,11 @@ _DEPART = text(
            w.pods, w.asks, coalesce(outcome_of.rows, '[]')
     FROM gone w
     LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)
+    -- A pod that comes back, since its group is gone, may leave again in the same second.
+    ON CONFLICT (kind, uid, ended_at) DO UPDATE SET
+        (namespace, name, queue, arrival, priority, created, pods, asks, outcomes)
+        = (excluded.namespace, excluded.name, excluded.queue, excluded.arrival, excluded.priority, excluded.created,
+           excluded.pods, excluded.asks, ended_workloads.outcomes || excluded.outcomes)
     """
 ).bindparams(bindparam("now", type_=MOMENT))
 

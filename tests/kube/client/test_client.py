@@ -2,7 +2,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.metadata import version
@@ -100,13 +100,22 @@ async def test_a_read_is_not_tried_for_ever(server: FakeApiServer, client: Clien
     assert len(server.requests) == 6
 
 
+@pytest.mark.parametrize(
+    ("verb", "write"),
+    [
+        ("POST", lambda client: client.create(PODS, {})),
+        ("PATCH", lambda client: client.patch(f"{PODS}/x", {})),
+        ("DELETE", lambda client: client.delete(f"{PODS}/x", uid="u")),
+    ],
+)
 async def test_a_write_whose_outcome_is_unknown_is_not_repeated(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, client: Client, verb: str, write: Callable[[Client], Awaitable[object]]
 ) -> None:
-    server.once("POST", breaks_before_answering)
-    with pytest.raises(ApiUnavailable):
-        await client.create(PODS, {})
-    assert len(server.seen("POST")) == 1
+    server.once(verb, breaks_before_answering)
+    with pytest.raises(ApiUnavailable) as raised:
+        await write(client)
+    assert not raised.value.facts["unsent"]
+    assert len(server.seen(verb)) == 1
 
 
 async def test_a_write_that_is_asked_to_wait_waits_and_goes_through(

@@ -95,6 +95,22 @@ async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Dat
     assert (world.arrivals, world.outcomes, world.admissions) == ({}, (), ())
 
 
+async def test_what_comes_back_and_leaves_again_in_the_same_second_has_one_row_with_all_of_it(
+    muster: Database,
+) -> None:
+    harness = await LedgerHarness.begin(muster)
+    for queue_name, pod in (("a", "p1"), ("b", "p2")):
+        ended = PodOutcome(workload=key("j1"), pod_set="w", ordinal=0, pod_uid=pod, phase="Failed")
+        await harness.arrive("j1", queue=queue_name)
+        async with muster.transaction() as tx:
+            await workloads.record_outcomes(tx, harness.term, [ended])
+            assert await workloads.depart(tx, harness.term, [key("j1")], NOW) == {key("j1")}
+    async with muster.transaction() as tx:
+        told = text("SELECT queue, jsonb_path_query_array(outcomes, '$[*].pod_uid') FROM ended_workloads")
+        rows = [tuple(row) for row in await tx.execute(told)]
+    assert rows == [("b", ["p1", "p2"])]
+
+
 async def test_of_many_that_leave_together_each_keeps_its_own_history(muster: Database) -> None:
     names = ["j1", "j2", "j3"]
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, names)
