@@ -10,8 +10,6 @@ import yaml
 from queues.resources import GPU
 
 FOLDER: Final = Path(__file__).parents[1] / "examples"
-#: Annotation: the time after its start at which KWOK ends a pod.
-COMPLETE_AFTER: Final = "kwok.muster.dev/complete-after"
 
 Document = dict[str, Any]
 
@@ -30,8 +28,6 @@ class ExampleWorkload:
     pods: int
     #: GPUs of each pod.
     gpus: int
-    #: Seconds that KWOK lets its pods run.
-    runs: int
 
     @property
     def key(self) -> str:
@@ -44,43 +40,31 @@ class ExampleWorkload:
         return pod == own if self.kind == "pod" else pod.startswith(f"{own}-")
 
 
-ONE_RACK: Final = ExampleWorkload(
-    "vcjob", "vision", "one-rack", "vision", "rack-job", pods=8, gpus=4, runs=16
-)
+ONE_RACK: Final = ExampleWorkload("vcjob", "vision", "one-rack", "vision", "rack-job", pods=8, gpus=4)
 SIMULATION: Final = ExampleWorkload(
-    "job", "robotics", "simulation", "robotics-sim", "indexed-job", pods=4, gpus=2, runs=14
+    "job", "robotics", "simulation", "robotics-sim", "indexed-job", pods=4, gpus=2
 )
 TRAINING: Final = ExampleWorkload(
-    "job", "ml-team", "ml-training-job", "vision", "training-job", pods=1, gpus=4, runs=14
+    "job", "ml-team", "ml-training-job", "vision", "training-job", pods=1, gpus=4
 )
 TOPOLOGY_AWARE: Final = ExampleWorkload(
-    "pod", "vision", "gpu-topology-aware", "vision", "gpu-pods", pods=1, gpus=2, runs=14
+    "pod", "vision", "gpu-topology-aware", "vision", "gpu-pods", pods=1, gpus=2
 )
 GROUP: Final = ExampleWorkload(
-    "podgroup", "default", "distributed-training", "default", "podgroup", pods=4, gpus=8, runs=2
+    "podgroup", "default", "distributed-training", "default", "podgroup", pods=4, gpus=8
 )
 GANG: Final = ExampleWorkload(
-    "vcjob", "language", "pytorch-distributed", "language", "volcano-job", pods=4, gpus=8, runs=4
+    "vcjob", "language", "pytorch-distributed", "language", "volcano-job", pods=4, gpus=8
 )
-SMALL: Final = ExampleWorkload(
-    "pod", "robotics", "gpu-job", "robotics-main", "gpu-pods", pods=1, gpus=2, runs=6
-)
-OVER_QUOTA: Final = ExampleWorkload(
-    "job", "vision", "tune", "vision", "over-quota-job", pods=2, gpus=8, runs=4
-)
+SMALL: Final = ExampleWorkload("pod", "robotics", "gpu-job", "robotics-main", "gpu-pods", pods=1, gpus=2)
+OVER_QUOTA: Final = ExampleWorkload("job", "vision", "tune", "vision", "over-quota-job", pods=2, gpus=8)
 #: In the order of the table.
 WORKLOADS: Final = (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL, OVER_QUOTA, GROUP)
 
 
-def documents(workload: ExampleWorkload, *, file: str | None = None, ends: bool = True) -> list[Document]:
-    """The documents of the workload, from its own or another file. ``ends``: its pods end by themselves."""
-    wanted = list(load(file or workload.file))
-    mine = [document for document in wanted if _is_of(document, workload)]
-    if ends:
-        for document in mine:
-            for metadata in _pod_metadata(document):
-                metadata.setdefault("annotations", {})[COMPLETE_AFTER] = f"{workload.runs}s"
-    return mine
+def documents(workload: ExampleWorkload, *, file: str | None = None) -> list[Document]:
+    """The documents of the workload, from its own or another file."""
+    return [document for document in load(file or workload.file) if _is_of(document, workload)]
 
 
 def load(file: str) -> Iterable[Document]:
@@ -100,17 +84,3 @@ def _is_of(document: Document, workload: ExampleWorkload) -> bool:
     return metadata["namespace"] == workload.namespace and (
         metadata["name"] == workload.name or workload.owns(f"{metadata['namespace']}/{metadata['name']}")
     )
-
-
-def _pod_metadata(document: Document) -> Iterable[Document]:
-    """The metadata of every pod that a document describes."""
-    match document["kind"]:
-        case "Pod":
-            return [document["metadata"]]
-        case "PodGroup":
-            return []
-        case "Job" if document["apiVersion"] == "batch/v1":
-            templates = [document["spec"]["template"]]
-        case _:
-            templates = [task["template"] for task in document["spec"]["tasks"]]
-    return [template.setdefault("metadata", {}) for template in templates]

@@ -27,6 +27,8 @@ from queues.api.api_resources import path_of
 from queues.errors import ApiError, MusterError
 
 _INTERVAL: Final = 0.25
+#: Annotation of a pod: the time after its start at which KWOK ends it.
+_COMPLETE_AFTER: Final = "kwok.muster.dev/complete-after"
 
 
 class StepFailed(MusterError):
@@ -78,9 +80,15 @@ class DemoSteps:
             lambda view: view[SMALL].state == "running" and view[OVER_QUOTA].code != "",
             "the small pod to run and the over-quota Job to wait",
         )
+        self.end(ONE_RACK)
         self.until(lambda view: view[ONE_RACK].state == "done", "one-rack to end")
         say("· one-rack has ended. The gang that waited is admitted whole.")
-        self.until(lambda view: view[GANG].state == "running", "the whole gang to run")
+        self.until(
+            lambda view: view[GANG].state == view[OVER_QUOTA].state == "running",
+            "the whole gang and the over-quota Job to run",
+        )
+        for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL, OVER_QUOTA):
+            self.end(workload)
         self.until(lambda view: view[GANG].state == "done", "the gang to end")
         say("· The PodGroup gets pods, one after the other. They wait until all four are there.")
         *first, last = examples.documents(GROUP, file="podgroup-pods")
@@ -90,6 +98,8 @@ class DemoSteps:
             lambda view: view[GROUP].message.startswith(f"{len(first)} of"), "the group to count its pods"
         )
         self.create(last)
+        self.until(lambda view: view[GROUP].state == "running", "the group to run")
+        self.end(GROUP)
         return self.until(
             lambda view: all(row.state == "done" for row in view.rows.values()), "everything to be done"
         )
@@ -107,20 +117,27 @@ class DemoSteps:
         with PodHistory(self.stack.cluster.kubeconfig) as history:
             self.observer = Observer(api=self.api, history=history)
             for workload in (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
-                self.submit(workload, ends=False)
+                self.submit(workload)
             self.until(lambda view: view[TOPOLOGY_AWARE].state == "running", "the first ones to run again")
             for workload in (GANG, SMALL, OVER_QUOTA):
-                self.submit(workload, ends=False)
+                self.submit(workload)
             self.until(
                 lambda view: all(row.state == "running" or row.code for row in view.rows.values()),
                 "all workloads to run or to wait with a reason",
             )
 
-    def submit(self, workload: ExampleWorkload, *, ends: bool = True) -> None:
+    def submit(self, workload: ExampleWorkload) -> None:
         """Create a workload's objects."""
-        for document in examples.documents(workload, ends=ends):
+        for document in examples.documents(workload):
             self.create(document)
         self.observer.submitted[workload] = time.monotonic()
+
+    def end(self, workload: ExampleWorkload) -> None:
+        """Have KWOK end the workload's pods."""
+        names = {moment.name for moment in self.observer.history.moments if workload.owns(moment.name)}
+        for namespace, _, name in (each.partition("/") for each in sorted(names)):
+            ends = {"metadata": {"annotations": {_COMPLETE_AFTER: "0s"}}}
+            self.api.merge(f"/api/v1/namespaces/{namespace}/pods/{name}", ends)
 
     def create(self, document: Document) -> None:
         """Create one object, as ``kubectl create`` would."""
