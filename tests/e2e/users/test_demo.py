@@ -179,7 +179,11 @@ def test_every_command_of_the_tutorial_prints_what_it_says(kept_demo: Demo) -> N
                 answers.append(run(exchange, environment))
                 return False
 
-            until(says_so, f"$ {exchange.command}\nto print\n{chr(10).join(exchange.expected)}", seconds=20)
+            try:
+                until(says_so, f"$ {exchange.command}", seconds=20)
+            except AssertionError as error:
+                expected = "\n".join(exchange.expected)
+                raise AssertionError(f"{error}\nto print\n{expected}\ninstead of\n{answers[-1]}") from None
         else:
             assert exchange.matches(printed), f"$ {exchange.command}\n{printed}"
 
