@@ -196,7 +196,7 @@ def takes_turns(queue: QueueName) -> Reason:
 def would_delay(head: str, at: int | None) -> Reason:
     """The workload fits, but would delay a gang that has waited longer. No time is named: it changes all the time.
 
-    ``at``: when that gang should be able to start; None: unknown.
+    ``at``: when that gang should be able to start; None: unknown, or now.
     """
     message = f"fits, but would still be there when {head}, which has waited longest, can start in its place"
     return _reason(ReasonCode.RESERVED, message, **{"for": head} | ({} if at is None else {"at": at}))

@@ -23,7 +23,7 @@ from deploy.demo.terminal import TerminalOutput
 from deploy.local.client import LocalClient
 from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
-from queues.api.api_resources import path_of
+from queues.api.api_resources import POD_GROUPS, path_of
 from queues.errors import ApiError, MusterError
 
 _INTERVAL: Final = 0.25
@@ -111,6 +111,8 @@ class DemoSteps:
                 self.delete(document)
         for pod in examples.documents(GROUP, file="podgroup-pods"):
             self.delete(pod)
+        # The garbage collector looks for new kinds, such as PodGroup, every half minute only.
+        self._wait(self._has_no_groups, "the PodGroups of the first round to be gone", seconds=90.0)
         self.terminal.say(
             "· Once more, without end: the examples as they are, for you to look at and to change."
         )
@@ -170,18 +172,27 @@ class DemoSteps:
                 raise StepFailed(seconds=seconds, what=what, scene=scene)
             time.sleep(_INTERVAL)
 
-    def _wait_gone(self, path: str, *, seconds: float = 30.0) -> None:
-        deadline = time.monotonic() + seconds
-        while True:
-            self._check()
+    def _wait_gone(self, path: str) -> None:
+        def is_gone() -> bool:
             try:
                 self.api.get(path)
             except ApiError as error:
                 if error.facts["status"] == 404:
-                    return
+                    return True
                 raise
+            return False
+
+        self._wait(is_gone, f"{path} to be gone", seconds=30.0)
+
+    def _has_no_groups(self) -> bool:
+        return not self.api.get(POD_GROUPS.path())["items"]
+
+    def _wait(self, holds: Callable[[], bool], what: str, *, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not holds():
+            self._check()
             if time.monotonic() > deadline:
-                raise StepFailed(seconds=seconds, what=f"{path} to be gone", scene=self._log())
+                raise StepFailed(seconds=seconds, what=what, scene=self._log())
             time.sleep(0.05)
 
     def _check(self) -> None:

@@ -49,7 +49,8 @@ class FakeApiServer:
     async def start(self) -> None:
         app = web.Application(client_max_size=2**24)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.05)
+        # A watch that is left ends with its connection, not in another test.
+        self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, *self._address)
         await site.start()

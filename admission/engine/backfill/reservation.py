@@ -105,7 +105,11 @@ class Backfill:
         without = gangs.admit(entry.workload, need, trial.fork())
         if isinstance(without, Reason):
             return without
-        return reasons.would_delay(str(delayed[0].entry.workload), delayed[0].free_at)
+        # A second that is now would be another in each turn.
+        at = delayed[0].free_at
+        return reasons.would_delay(
+            str(delayed[0].entry.workload), None if at is not None and at <= self.snapshot.now else at
+        )
 
     def _delayed_by(self, entry: LineEntry, trial: Trial) -> list[ReservedSpace]:
         """Reservations that a workload must stay off. One that fits now ends when its own class is tried."""

@@ -62,3 +62,16 @@ def test_evicted_pods_of_every_kind_end_in_a_bounded_time(sandbox: Sandbox, urge
     for name in victims:
         sandbox.merge("Pod", name, {"metadata": {"annotations": {"kwok.muster.dev/stop-after": "0s"}}})
     sandbox.wait_running("urgent-", 1, seconds=60)
+
+    # While there is no room for them: those that run again would take an hour to end.
+    for kind, name in (("batch/v1 Job", "slow-batch"), ("Job", "slow-volcano")):
+        sandbox.delete(kind, name)
+
+    def made_again() -> set[str]:
+        pods = [each["metadata"] for each in sandbox.pods("slow-")]
+        return {each["name"] for each in pods if each["uid"] not in victims.values()}
+
+    sandbox.wait(lambda: {"slow-pod", "slow-member"} <= made_again(), "pods without a Job to be made again")
+    for name in ("slow-pod", "slow-member"):
+        sandbox.delete("Pod", name)
+    sandbox.wait(lambda: not sandbox.pods("slow-"), "the slow pods to go")

@@ -50,15 +50,21 @@ class Sandbox:
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}},
         )
 
+    def _delete_all(self, kind: str) -> None:
+        how = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        self.api.request("DELETE", path(kind, self.name), how)
+
+    def _are_pods_gone(self) -> bool:
+        pods = self.pods()
+        if any("deletionTimestamp" not in each["metadata"] for each in pods):
+            self._delete_all("Pod")  # one was being made again when all were deleted
+        return not pods
+
     def close(self) -> None:
         """Take everything back; the ledger must say that nothing is held."""
         for kind in ("Job", "batch/v1 Job", "PodGroup", "Pod"):
-            self.api.request(
-                "DELETE",
-                path(kind, self.name),
-                {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"},
-            )
-        self.wait(lambda: not self.pods(), f"the last pods of {self.name} to go")
+            self._delete_all(kind)
+        self.wait(self._are_pods_gone, f"the last pods of {self.name} to go")
         self.wait_free()
         for name in reversed(self.queues):
             self.api.delete(path("Queue", "", name))

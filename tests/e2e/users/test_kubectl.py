@@ -57,7 +57,10 @@ def test_kubectl_get_shows_what_users_of_volcano_expect(sandbox: Sandbox) -> Non
     ]
     sandbox.wait(
         lambda: (
-            json.loads(get("get", "queue", queue, "-o", "json").stdout)["status"]["allocated"].get(GPU) == "6"
+            json.loads(get("get", "queue", queue, "-o", "json").stdout)["status"]
+            .get("allocated", {})
+            .get(GPU)
+            == "6"
         ),
         "the queue to tell what it has allocated",
     )
