@@ -59,9 +59,9 @@ run: kubernetes ## A local control plane, until Ctrl-C
 	@$(BIN)/python -m deploy.local up
 
 test: checks kubernetes ## Lint, types, import contracts and all tests that are not opt-in
-	@$(BIN)/python -m pytest -n $(JOBS) -m "$(TESTED)" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile=repeatable -m "$(TESTED)" $(ARGS)
 
-test-all: checks kubernetes ## The same, with the tests that take minutes or need a container engine
+test-all: checks kubernetes ## The same, with other worlds for the laws and the tests that take minutes or need a container engine
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 checks: $(INSTALLED)
