@@ -205,8 +205,7 @@ class World:
             uncovered = self.admission_index.uncovered(fact, owner)
             place = (fact.node, uncovered) if uncovered else None
             ports = (fact.node, fact.shape.ports) if fact.shape.ports else None
-        if self.node_inventory.ports.occupy(uid, ports):
-            self.snapshot_is_stale = True
+        self.snapshot_is_stale |= self.node_inventory.ports.occupy(uid, ports)
         for node in self.node_inventory.charge(uid, place):
             self.snapshot_is_stale = True
             self._dirty |= self.admission_index.seated_on(node)
@@ -219,6 +218,8 @@ class World:
             self.pod_index.put_job_group(change.key, (fact.namespace, fact.name))
             # The status of its Job is written on it. It has no members, or none any more.
             self._dirty.add(fact.stands_for)
+            if key not in self.facts and not self.admission_index.of(key):
+                return
             fact = None
         elif self.pod_index.drop_job_group(change.key) and fact is None:
             return
@@ -436,8 +437,7 @@ class World:
         if before is not None and state is not None and before.workload == state.workload:
             # The engine's memo goes by identity.
             state = replace(state, workload=before.workload)
-        if self.snapshot_rows.replace(before, state, self.arrivals):
-            self.snapshot_is_stale = True
+        self.snapshot_is_stale |= self.snapshot_rows.replace(before, state, self.arrivals)
         self.namespace_quotas.note_state(key, state)
         self.taken_names.note_state(key, state, self.refusals.get(key), self.setbacks.get(key), now)
         if ended_in is not None:

@@ -87,12 +87,13 @@ class StatusLoop:
     async def _work_out(self, dirty: Collection[WorkloadKey]) -> None:
         async for keys in slices(dirty):
             await self._status.room()
+            gone = [key for key in keys if not self._world.is_there(key)]
+            # First: a PodGroup that is no workload may have a status, that of the Job for which it stands.
+            self._status.forget(key.uid for key in gone)
+            self._events.forget(key.uid for key in gone)
             self._status.submit(wanted for key in keys for wanted in self._wanted(key))
             for key in keys:
                 self._tell_why_waiting(key)
-            gone = [key for key in keys if not self._world.is_there(key)]
-            self._status.forget(key.uid for key in gone)
-            self._events.forget(key.uid for key in gone)
             self._look_at_queues()
         self._look_at_queues()
         if self._dirty_queues:

@@ -154,6 +154,12 @@ def test_a_group_that_comes_to_stand_for_a_volcano_job_is_no_workload_any_more()
     assert (known.facts, known.pod_index.job_groups) == ({}, {})
 
 
+def test_of_a_group_that_stands_for_a_volcano_job_only_the_job_is_looked_at() -> None:
+    known = world([])
+    known.observe([seen(group(1, stands_for=VOLCANO))])
+    assert known.refresh(NOW) == {VOLCANO}
+
+
 def test_a_group_that_stands_for_no_volcano_job_any_more_is_a_workload() -> None:
     known = world([group(1, stands_for=VOLCANO), gated("a", group="gang", queue=TEAM)])
     known.observe([seen(group(1))])

@@ -25,6 +25,24 @@ class OfOneADefect(WorldStatuses):
         return super()._why_waiting(state)
 
 
+async def test_the_status_of_an_object_that_was_a_workload_before_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As that of a PodGroup that stands for a Volcano Job now: it is told with the Job."""
+    gone = WorkloadKey(WorkloadKind.POD_GROUP, "g")
+    known = world([queue(TEAM), replace(job(1), key=GOOD, name="good")], arrivals={GOOD: 1})
+    steps: list[str] = []
+    monkeypatch.setattr(
+        StatusWriter, "submit", lambda _, wanted: steps.append("submit") if list(wanted) else None
+    )
+    monkeypatch.setattr(StatusWriter, "forget", lambda _, uids: steps.extend(f"forget {uid}" for uid in uids))
+    client: Any = None
+    statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
+    loop = StatusLoop(client, lambda: None, statuses, busy=lambda: False, instance="me")
+    await loop._work_out([GOOD, gone])
+    assert steps[:2] == ["forget g", "submit"]
+
+
 async def test_a_defect_that_one_workload_brings_to_light_keeps_no_other_in_the_dark(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
