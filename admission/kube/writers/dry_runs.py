@@ -90,6 +90,8 @@ class DryRunWriter:
         self._lines: dict[str, dict[TemplateKey, None]] = {}
         #: Calls that tell the world that an answer takes too long.
         self._impatience: dict[TemplateKey, asyncio.TimerHandle] = {}
+        #: Templates of which something has changed while they are asked about.
+        self._outdated: set[TemplateKey] = set()
         #: Set while nothing is to be asked and nothing is under way.
         self._idle = asyncio.Event()
         self.queue: WorkQueue[TemplateKey] = WorkQueue(requeue=self._ask_again, finished=self._ended)
@@ -119,10 +121,13 @@ class DryRunWriter:
         """Ask about templates of which something has changed since they were asked about."""
         for key in self._world.templates.take_outdated():
             if self.queue.is_under_way(key):
-                self.queue.requeue_when_finished(key)
+                self._outdated.add(key)
             else:
-                self.queue.forget(key)
-                self._ask(key)
+                self._ask_at_once(key)
+
+    def _ask_at_once(self, key: TemplateKey) -> None:
+        self.queue.forget(key)
+        self._ask(key)
 
     def _waits(self, workload: WorkloadKey) -> bool:
         """Whether pods are to be made of the templates of a workload."""
@@ -171,7 +176,10 @@ class DryRunWriter:
         under_way = Counter(key.namespace for key in self.queue.keys_under_way())
         return next((each for each in self._lines if under_way[each] < OF_ONE_NAMESPACE), None)
 
-    def _ended(self, _: TemplateKey) -> None:
+    def _ended(self, key: TemplateKey) -> None:
+        if key in self._outdated:
+            self._outdated.discard(key)
+            self._ask_at_once(key)
         self._begin()
         if not self.queue.is_busy():
             self._idle.set()

@@ -242,6 +242,27 @@ async def test_a_template_that_stays_refused_is_asked_about_every_ten_minutes_in
     await eventually(lambda: misled.told[-1].shape is not None, "it to be asked at once after a change")
 
 
+async def test_what_changes_while_a_template_is_refused_has_it_asked_about_at_once(
+    misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 3600.0)
+    server.once("POST", answers(422, 'Pod "a" is invalid: spec.containers[0].image: Required value'))
+    server.once("POST", says(answered("7")))
+
+    def hand_in(change: Change) -> None:
+        misled._hand_in(change)
+        if len(misled.told) == 1:
+            other = PodDefaultsFact(namespace="ns", digest="2")
+            misled.world.observe([Change(FactKind.POD_DEFAULTS, "uid", other)])
+            misled.writer.ask_anew()
+
+    misled.writer._hand_in = hand_in
+    misled.about(volcano("ns"))
+    await eventually(
+        lambda: bool(misled.told) and misled.told[-1].shape is not None, "it to be asked", seconds=10
+    )
+
+
 async def test_a_slow_dry_run_that_fails_is_not_tried_again_soon(
     misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
