@@ -260,8 +260,8 @@ class Sandbox:
         """Everything that the sandbox's queues and nodes hold in the ledger; empty: exactly nothing."""
         return self.ledger.held(self.queues, self.nodes)
 
-    def wait_free(self, *, seconds: float = 30.0) -> None:
-        """Until the ledger say that nothing is held."""
+    def wait_free(self, *, seconds: float = 90.0) -> None:
+        """Until the ledger says that nothing is held. Longer than the longest pause after a write that was refused."""
         self.wait(lambda: self.held() == {}, f"everything of {self.name} to come back", seconds=seconds)
 
     def reason(self, name: str) -> tuple[str, str]:
