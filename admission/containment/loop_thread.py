@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+import uvloop
+
 T = TypeVar("T")
 
 
@@ -16,7 +18,7 @@ async def run_in_loop_thread(work: Callable[[], Coroutine[Any, Any, T]], *, name
     Cancelled here, it is cancelled there, and has ended there before this raises. Connections and primitives of this
     loop cannot be used there.
     """
-    here, there = asyncio.get_running_loop(), asyncio.new_event_loop()
+    here, there = asyncio.get_running_loop(), uvloop.new_event_loop()
     answer: asyncio.Future[T] = here.create_future()
     # The loop does not run yet, so this thread may still use it.
     task = there.create_task(work(), name=name)

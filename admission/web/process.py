@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import uvloop
 
 from admission import logs
 from admission.kube.client.client import Client
@@ -121,7 +122,7 @@ def main() -> int:
     logs.configure(form=settings.log_format, level=settings.log_level)
     status = 0
     try:
-        asyncio.run(_main(order))
+        uvloop.run(_main(order))
     except* OSError as errors:  # a port that is taken
         _log.warning("%s cannot be served: %s", order.role, errors.exceptions[0])
         status = 1

@@ -92,8 +92,9 @@ def run(**flags: Any) -> int:
     Every flag can be set in the environment (MUSTER_LEASE_SECONDS) or a YAML file (leaseSeconds) as well;
     flags count more than the environment, and that more than the file.
     """
-    import asyncio
     import logging
+
+    import uvloop
 
     settings = settings_from(flags)
 
@@ -103,7 +104,7 @@ def run(**flags: Any) -> int:
     try:
         from admission.controller import run as run_controller
 
-        return asyncio.run(run_controller(settings))
+        return uvloop.run(run_controller(settings))
     except MusterError as error:
         logging.getLogger(__name__).critical("%s", error)
     except Exception:  # a fault of Muster: the log needs its place
