@@ -159,7 +159,7 @@ class LocalCluster:
         self.running[name] = SupervisedProcess.start(
             Program(
                 argv=COMMANDS[name](self._places, self.options),
-                log=self._log(name),
+                log=self.log_file(name),
                 cwd=self.directory,
                 lock=self._state.lock,
                 grace=3.0,
@@ -205,7 +205,8 @@ class LocalCluster:
             else:
                 return
 
-    def _log(self, name: str) -> Path:
+    def log_file(self, name: str) -> Path:
+        """What a component has written."""
         return self.directory / "log" / f"{name}.log"
 
     def _wait_for(self, path: str) -> None:
@@ -226,6 +227,6 @@ class LocalCluster:
     def _check(self) -> None:
         for name, component in self.running.items():
             if not component.running:
-                log = self._log(name)
+                log = self.log_file(name)
                 end = log.read_text(errors="replace")[-2000:]
                 raise ComponentFailed(component=name, status=component.returncode, log=log, reason=end)

@@ -243,9 +243,12 @@ class Sandbox:
     def state(self) -> str:
         """The sandbox in words, for messages."""
         lines = [
-            f"{pod['metadata']['name']} {pod['status'].get('phase')} on {pod['spec'].get('nodeName')}"
+            f"{pod['metadata']['name']} {pod['metadata']['uid'][:8]} {pod['status'].get('phase')}"
+            f" on {pod['spec'].get('nodeName')}, deleted at {pod['metadata'].get('deletionTimestamp')}"
             for pod in self.pods()
         ]
+        kwok = self.stack.cluster.log_file("kwok").read_text(errors="replace").splitlines()
+        lines += [f"kwok: {line}" for line in kwok if self.name in line][-10:]
         reasons = [f"{name}: {code}: {message}" for name, code, message in self.ledger.reasons(self.name)]
         log = (
             self.stack.replicas[0].log.read_text(errors="replace").splitlines()[-15:]
