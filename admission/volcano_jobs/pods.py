@@ -155,6 +155,9 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     priority_class = spec.get("priorityClassName") or job.priority_class
     if priority_class:
         spec["priorityClassName"] = settings.rules.non_preempting.get(priority_class, priority_class)
+    if spec.get("terminationGracePeriodSeconds") == 0:
+        # The API server drops such a pod at once, also while its containers run: the next one would run beside them.
+        spec["terminationGracePeriodSeconds"] = 1
     spec["affinity"] = pinned(spec.get("affinity"), [position.node])
     mount_volumes(pod, job)
     for plugin in plugins_of(job):

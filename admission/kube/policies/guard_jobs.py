@@ -29,7 +29,7 @@ from queues.api.api_resources import (
     STATEFUL_SETS,
     Document,
 )
-from queues.api.names import QUEUE_LABEL, RELEASED, USER
+from queues.api.names import JOB_NAME, QUEUE_LABEL, RELEASED, USER
 
 _TEMPLATE = ".spec.template"
 _VARIABLES = (
@@ -123,6 +123,7 @@ def _job_rules() -> list[Document]:
             _moved("", "variables.queue", "variables.queueBefore"),
         ),
         _queue_of_template(),
+        _of_no_volcano_job(entered),
         *_keeps_its_size(released),
         unchanged("Annotation", USER, annotation, unless=f"({entered} && {annotation(USER)} == {WHO})"),
         unchanged("Label", RELEASED, label),
@@ -145,6 +146,16 @@ def _queue_of_template() -> Document:
     return rule(
         f"{CREATED} || {now} == {before} || (variables.suspended && {now} != '')",
         _moved(" of the pod template", now, before),
+    )
+
+
+def _of_no_volcano_job(entered: str) -> Document:
+    """Pods with this label are taken for those that Muster makes of a Volcano Job, at which no policy looks."""
+    now, before = label(JOB_NAME, f"object{_TEMPLATE}"), label(JOB_NAME, f"oldObject{_TEMPLATE}")
+    return rule(
+        f"{now} == '' || (!({CREATED}) && !({entered}) && {now} == {before})",
+        f"'Label {JOB_NAME} of the pod template: found ' + {shown(now)} + ', expected none: it is for pods of Volcano"
+        f" Jobs. Remove it.'",
     )
 
 

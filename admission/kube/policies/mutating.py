@@ -59,6 +59,7 @@ from queues.api.names import (
     GATED_NAMESPACE,
     GROUP_ANNOTATION,
     GROUP_ANNOTATION_VOLCANO,
+    JOB_NAME,
     QUEUE_ANNOTATION,
     QUEUE_LABEL,
     RELEASED,
@@ -226,14 +227,21 @@ def _replaced_pods() -> list[Document]:
 
 
 def _ending_on_their_nodes() -> list[Document]:
-    """Pods that start when they are created, as copies of a Job's template or by Muster, get a grace period if they ask
-    for none. Those that wait first get theirs with their gate."""
+    """Pods that start when they are created, as copies of a Job's template, get a grace period if they ask for none.
+    Those that wait first get theirs with their gate.
+
+    Muster gives one to the pods that it makes of Volcano Jobs, which a selector leaves out: a policy copies each pod
+    that it looks at. A guard keeps their label from the templates of other Jobs.
+    """
     name = "muster-grace-period"
     condition = {"name": "asks-for-none", "expression": _VANISHES}
-    released = {"matchExpressions": [{"key": RELEASED, "operator": "In", "values": ["true"]}]}
+    copied = [
+        {"key": RELEASED, "operator": "In", "values": ["true"]},
+        {"key": JOB_NAME, "operator": "DoesNotExist"},
+    ]
     return [
         _policy(name, PODS, ["CREATE"], _least_grace(), conditions=[condition]),
-        _binding(name, name, {"objectSelector": released}),
+        _binding(name, name, {"objectSelector": {"matchExpressions": copied}}),
     ]
 
 

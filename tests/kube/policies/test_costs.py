@@ -8,7 +8,7 @@ import pytest
 from admission.kube.policies.mutating import JOB_CONTROLLER
 from queues.api.api_resources import Document
 from tests.kube.support.cluster_objects import batch_job, pod
-from tests.kube.support.guarded_namespace import QUEUED, GuardedNamespace
+from tests.kube.support.guarded_namespace import MUSTER, QUEUED, GuardedNamespace
 
 _CHECKS: Final = re.compile(
     rb'^apiserver_mutating_admission_policy_check_total\{[^}]*policy="([\w-]+)"[^}]*\} (\d+)',
@@ -62,6 +62,12 @@ async def test_a_pod_of_an_admitted_job_is_changed_only_if_it_asks_for_no_grace(
         "cheap", labels={**QUEUED, **released}, annotations=signed, terminationGracePeriodSeconds=grace
     )
     assert await is_ever(guarded, "pods", copy, wanted, by=JOB_CONTROLLER)
+
+
+async def test_a_pod_that_muster_makes_of_a_volcano_job_is_not_looked_at(guarded: GuardedNamespace) -> None:
+    labels = {**QUEUED, "muster.dev/released": "true", "volcano.sh/job-name": "train"}
+    made = pod("cheap", labels=labels, terminationGracePeriodSeconds=0)
+    assert await is_ever(guarded, "pods", made, {}, by=MUSTER)
 
 
 async def test_a_job_is_changed_once(guarded: GuardedNamespace) -> None:

@@ -260,3 +260,26 @@ async def test_a_controller_manager_with_one_credential_is_believed_for_pods_of_
         {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
     ]
     await guarded.create("pods", released, by="system:kube-controller-manager")
+
+
+async def test_no_job_in_a_queue_passes_its_pods_off_as_those_of_a_volcano_job(
+    guarded: GuardedNamespace,
+) -> None:
+    """Policies leave those out, for Muster writes them as they should be."""
+    label = {"volcano.sh/job-name": "train"}
+    wanted = 'Label volcano.sh/job-name of the pod template: found "train", expected none'
+    with pytest.raises(ApiRefused) as refused:
+        await guarded.create("jobs", batch_job("a", labels=QUEUED, template_labels=label))
+    assert wanted in _refusal(refused)
+
+    await guarded.create("jobs", batch_job("b", labels=QUEUED))
+    with pytest.raises(ApiRefused) as refused:
+        await guarded.patch("jobs", "b", {"spec": {"template": {"metadata": {"labels": label}}}})
+    assert wanted in _refusal(refused)
+
+    later = batch_job("c", template_labels=label)
+    later["spec"]["suspend"] = True
+    await guarded.create("jobs", later)
+    with pytest.raises(ApiRefused) as refused:
+        await guarded.patch("jobs", "c", {"metadata": {"labels": QUEUED}})
+    assert wanted in _refusal(refused)

@@ -254,7 +254,7 @@ async def test_an_editor_with_the_verb_for_it_deletes_running_pods_by_force(
         assert not await exists(admin, path)
 
 
-@pytest.mark.parametrize("by", ["a pod", "a Job", "Muster"])
+@pytest.mark.parametrize("by", ["a pod", "a Job"])
 async def test_a_running_pod_that_asks_for_no_grace_stays_until_its_node_confirms_its_end(
     guarded_cluster: LocalCluster, namespaces: dict[str, EditedNamespace], by: str
 ) -> None:
@@ -277,17 +277,12 @@ async def test_a_running_pod_that_asks_for_no_grace_stays_until_its_node_confirm
 
 
 async def _pod_made(place: EditedNamespace, by: str, asked: dict[str, Any]) -> str:
-    """The name of a released pod with these fields, made in one of the ways in which pods come into queues."""
+    """The name of a released pod with these fields, made in one of the ways in which users' pods come into queues."""
     if by == "a pod":
         return await _released(place, bare(**asked))
-    if by == "a Job":
-        made = await place.create(JOBS, named(job(**asked)))
-        await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
-        return str((await _pods_of(place, made))[0]["metadata"]["name"])
-    made = await place.create(VOLCANO_JOBS, named(volcano_job()))
-    member = member_of(made)
-    member["spec"] |= asked
-    return str((await place.create(PODS, member, by=place.muster))["metadata"]["name"])
+    made = await place.create(JOBS, named(job(**asked)))
+    await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
+    return str((await _pods_of(place, made))[0]["metadata"]["name"])
 
 
 async def _pods_of(place: EditedNamespace, made: Document) -> list[Any]:

@@ -97,6 +97,12 @@ def test_a_template_without_a_priority_class_gets_the_non_preempting_form_of_the
     assert made(settings=settings, priorityClassName="high", tasks=own)["spec"]["priorityClassName"] == "own"
 
 
+@pytest.mark.parametrize(("asked", "given"), [({"terminationGracePeriodSeconds": 0}, 1), ({}, None)])
+def test_no_pod_vanishes_while_its_containers_run(asked: dict[str, int], given: int | None) -> None:
+    pod = made(tasks=task({"spec": {"containers": [], **asked}}))
+    assert pod["spec"].get("terminationGracePeriodSeconds") == given
+
+
 def test_svc_gives_every_pod_a_host_name_and_every_container_the_hosts() -> None:
     template = {"spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]}}
     pod = made(tasks=task(template), plugins={"svc": []})
