@@ -57,15 +57,17 @@ def main() -> int:
 def _volcano(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
     """Volcano Jobs beside the same pods, and for information beside pods already pinned."""
     rounds = _alternate((Form.VOLCANO_JOB, Form.PODS, Form.PINNED_PODS), shape, pairs)
-    ratio = report.throughput(rounds, Form.VOLCANO_JOB.value, Form.PODS.value)
-    return rounds, [ratio, report.memory(rounds)]
+    form = Form.VOLCANO_JOB.value
+    ratio = report.throughput(rounds, form, Form.PODS.value, must=0.95)
+    return rounds, [ratio, report.memory(rounds), report.processor_time(rounds, form)]
 
 
 def _jobs(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
     """Indexed batch/v1 Jobs with a queue beside the same Jobs without."""
     rounds = _alternate((Form.QUEUED_JOB, Form.JOB), shape, pairs)
-    ratio = report.throughput(rounds, Form.QUEUED_JOB.value, Form.JOB.value)
-    return rounds, [ratio, report.memory(rounds)]
+    form = Form.QUEUED_JOB.value
+    ratio = report.throughput(rounds, form, Form.JOB.value, must=0.9)
+    return rounds, [ratio, report.memory(rounds), report.processor_time(rounds, form)]
 
 
 def _latency(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
