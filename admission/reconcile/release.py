@@ -18,6 +18,7 @@ import msgspec
 from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import Holding, support_of
+from admission.workloads.kinds.batch_job import UNSTARTED
 from admission.workloads.seats import may_be_seated, may_take
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -175,6 +176,9 @@ def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInvento
         return []  # it goes back first: what it asks now may not be what was admitted
     if fact.suspended and open_ and not evicting:
         return [_resume(state, fact, open_, inventory)]
+    if fact.suspended and fact.phase == UNSTARTED and not (state.seat_maps or state.needs_seats):
+        # It was suspended before its controller could write that it had started; once resumed it gets that time.
+        return [_resumption(fact, "resume to end", {"suspend": False})]
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
     goes_back = evicting or (not open_ and state.needs_seats and not state.foreign)
     if not fact.suspended and goes_back and state.unbooked is None:

@@ -7,6 +7,7 @@ interchangeable: whichever pod comes takes any vacant seat.
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -43,6 +44,10 @@ from queues.api.reading.user_values import MOST_PODS, UserValues, number, shorte
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
 
+#: Phase of a Job whose completions are reached and whose status has no start time: the API server refuses that
+#: such a Job is complete, and its controller gives no start time to a Job that is suspended.
+UNSTARTED: Final = "Unstarted"
+
 
 class WireSelector(WireStruct):
     """What a Job selects its pods by, beside the labels that are made for it."""
@@ -72,6 +77,7 @@ class WireJobStatus(WireStruct):
     failed: Int32 | None = None
     completed_indexes: str | None = None
     failed_indexes: str | None = None
+    start_time: str | None = None
     conditions: tuple[WireCondition, ...] | None = None
 
 
@@ -125,6 +131,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
         generation=generation,
+        phase=UNSTARTED if not finished and _is_unstarted(status) else "",
         finished=finished,
         told=_told(status.conditions),
         deleting=meta.deletion_timestamp is not None,
@@ -144,6 +151,10 @@ def job_fact(job: WireJob) -> WorkloadFact:
 def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
     found = condition(conditions, ADMITTED)
     return NO_CONDITION if found is None else one((shortened(found.status), shortened(found.reason or "")))
+
+
+def _is_unstarted(status: WireJobStatus) -> bool:
+    return status.start_time is None and is_true(status.conditions, "SuccessCriteriaMet")
 
 
 def _suspended_at(conditions: tuple[WireCondition, ...] | None) -> int:

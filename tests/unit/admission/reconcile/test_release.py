@@ -8,6 +8,7 @@ import pytest
 from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.reconcile.release import SHORTENED, Order, Promised, Verb, json_patch, orders_for
 from admission.workloads.inputs import Timeouts
+from admission.workloads.kinds.batch_job import UNSTARTED
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -232,6 +233,21 @@ def test_a_job_that_wants_no_pod_any_more_is_left_alone() -> None:
     """Its last pod ended, and its controller has not said Complete yet."""
     fact = job(0)
     assert orders(state_of(fact), fact) == []
+
+
+def test_a_job_that_cannot_end_while_it_is_suspended_is_resumed_without_seats() -> None:
+    """All its pods succeeded while it was evicted: no start time was written, and without one it cannot complete."""
+    fact = job(0, suspended=True, phase=UNSTARTED)
+    (order,) = orders(state_of(fact), fact)
+    assert order.body == {"metadata": {"uid": JOB.uid}, "spec": {"suspend": False}}
+    assert orders(state_of(fact), replace(fact, phase="")) == []
+
+
+def test_a_job_that_cannot_end_is_not_resumed_while_it_has_seats_or_wants_pods() -> None:
+    fact = job(0, suspended=True, phase=UNSTARTED)
+    assert orders(state_of(fact, [], [evicting(admission(JOB, "n1"))]), fact) == []
+    wanting = job(1, suspended=True, phase=UNSTARTED)
+    assert orders(state_of(wanting), wanting) == []
 
 
 def test_a_job_that_goes_back_is_suspended() -> None:

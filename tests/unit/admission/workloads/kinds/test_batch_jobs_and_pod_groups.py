@@ -8,7 +8,7 @@ import pytest
 from admission.decode.workload_facts import pods_generation
 from admission.facts import NO_CONDITION, JobRevision, asks
 from admission.workloads.context import Context, in_context
-from admission.workloads.kinds.batch_job import indexes
+from admission.workloads.kinds.batch_job import UNSTARTED, indexes
 from queues.api import names
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.decoded_workloads import CONTAINER, TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
@@ -93,6 +93,14 @@ def test_a_gang_that_cannot_be_says_so(least: str) -> None:
 )
 def test_a_job_is_finished_when_it_says_so(condition: str, finished: bool) -> None:
     assert a_job(status={"conditions": [{"type": condition, "status": "True"}]}).finished is finished
+
+
+def test_a_job_is_unstarted_when_it_has_succeeded_without_a_start_time() -> None:
+    met = [{"type": "SuccessCriteriaMet", "status": "True"}]
+    complete = [*met, {"type": "Complete", "status": "True"}]
+    assert a_job(status={"conditions": met}).phase == UNSTARTED
+    assert a_job(status={"conditions": met, "startTime": "2026-01-01T00:00:05Z"}).phase == ""
+    assert a_job(status={"conditions": complete}).phase == ""
 
 
 @pytest.mark.parametrize(("status", "at"), [("True", 1_767_225_605), ("False", 0)])
