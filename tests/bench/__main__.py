@@ -15,6 +15,7 @@ from tests.bench.history import retention
 from tests.bench.mark import Mark
 from tests.bench.model_objects import ClusterSize
 from tests.bench.rounds import Figures, Shape, play
+from tests.bench.turnover import mix, stream
 
 Rounds = dict[str, list[Figures]]
 #: They take long, and much room on the disk.
@@ -33,6 +34,8 @@ def main() -> int:
         "latency": _latency,
         "writes": _writes,
         "readers": _readers,
+        "stream": lambda _shape, pairs: _stream(options.per_queue, pairs),
+        "mix": lambda _shape, pairs: _mix(options.seconds, pairs),
         "engine": _engine,
         "restart": lambda _shape, _pairs: _restart(options),
         "retention": lambda _shape, _pairs: _retention(options),
@@ -105,6 +108,30 @@ def _writes(shape: Shape, _: int) -> tuple[Rounds, list[Mark]]:
     return rounds, []
 
 
+def _stream(per_queue: int, count: int) -> tuple[Rounds, list[Mark]]:
+    """Jobs that come faster than the quota lets them run."""
+    rounds = []
+    for number in range(count):
+        _say(f"round {number + 1} of {count}: stream\n")
+        rounds.append(stream.play(per_queue))
+    print(stream.table(rounds))
+    _say("without admission\n")
+    print(
+        f"the same Jobs without queues, and so without a quota: {stream.without_admission(per_queue):.1f} jobs/s"
+    )
+    return {}, stream.marks(rounds)
+
+
+def _mix(seconds: float, count: int) -> tuple[Rounds, list[Mark]]:
+    """Gangs of whole nodes on a cluster that has always too much to do."""
+    rounds = []
+    for number in range(count):
+        _say(f"round {number + 1} of {count}: mix\n")
+        rounds.append(mix.play(seconds))
+    print(mix.table(rounds))
+    return {}, mix.marks(rounds)
+
+
 def _engine(_shape: Shape, _pairs: int) -> tuple[Rounds, list[Mark]]:
     """What a decision costs, on worlds in memory."""
     return {}, [mark for case in CASES.values() for mark in case()]
@@ -169,11 +196,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
     parser.add_argument(
         "--only",
-        choices=("volcano", "jobs", "latency", "writes", "readers", "engine", "restart", "retention"),
+        choices=(
+            *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
+            *("engine", "restart", "retention"),
+        ),
     )
     parser.add_argument("--gangs", type=int, default=500)
     parser.add_argument("--nodes", type=int, help="1000; of restart: 10000")
-    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=3, help="of stream and mix: rounds")
+    parser.add_argument("--per-queue", type=int, default=100, metavar="JOBS", help="of stream")
+    parser.add_argument("--seconds", type=float, default=120, help="of mix: work for so long")
     of_restart = parser.add_argument_group("restart")
     usual = ClusterSize()
     for name in ("pending", "finished", "running", "burst", "departures"):

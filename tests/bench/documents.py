@@ -1,6 +1,6 @@
 """What is submitted: gangs of equal one-GPU pods, as each kind of object."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -56,16 +56,26 @@ def documents(form: Form, gang: int, size: int, nodes: Sequence[str]) -> list[Do
                 _pod(f"{name}-worker-{index}", _pinned(nodes[gang % len(nodes)])) for index in range(size)
             ]
         case Form.VOLCANO_JOB:
-            return [_volcano_job(name, size)]
+            return [volcano_job(name, size)]
         case Form.JOB:
             return [_job(name, size, {})]
         case Form.QUEUED_JOB:
             return [_job(name, size, {"muster.dev/queue-name": "default"})]
 
 
-def _template() -> Document:
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"limits": {GPU: "1"}}}
+def running(seconds: float) -> Document:
+    """Metadata of pods that KWOK ends so long after their start."""
+    return {"annotations": {"kwok.muster.dev/complete-after": f"{round(seconds * 1000)}ms"}}
+
+
+def pod_spec(limits: Mapping[str, str]) -> Document:
+    """A pod of one container."""
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"limits": dict(limits)}}
     return {"restartPolicy": "Never", "containers": [container]}
+
+
+def _template() -> Document:
+    return pod_spec({GPU: "1"})
 
 
 def _pinned(node: str) -> Document:
@@ -78,8 +88,9 @@ def _pod(name: str, spec: Document) -> Document:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _volcano_job(name: str, size: int) -> Document:
-    task = {"name": "worker", "replicas": size, "template": {"spec": _template()}}
+def volcano_job(name: str, size: int, template: Document | None = None) -> Document:
+    """A gang of one task. ``template``: of its pods; None: one GPU each, without end."""
+    task = {"name": "worker", "replicas": size, "template": template or {"spec": _template()}}
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",

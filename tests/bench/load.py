@@ -12,11 +12,11 @@ import ssl
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 import aiohttp
 import msgspec
@@ -138,9 +138,10 @@ class Load:
         self._started: dict[int, float] = {}
 
     async def run(self) -> Seen:
-        version = await self._version()
+        version = await version_of(self._session, _PODS)
+        bound = {"fieldSelector": "spec.nodeName!="}
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(self._watch(version))
+            watching = tasks.create_task(follow(self._session, _PODS, version, self._bound.see, **bound))
             started = monotonic()
             run = self._one_at_a_time if self._request.one_at_a_time else self._all_at_once
             submitted = await run()
@@ -187,36 +188,45 @@ class Load:
     async def _post(self, gang: int, body: dict[str, Any]) -> None:
         data = msgspec.json.encode(body)
         self._started.setdefault(gang, monotonic())
-        await self._send(lambda: self._session.post(self._form.collection, data=data))
+        await send(self._session.post(self._form.collection, data=data))
 
     async def _remove(self, name: str) -> None:
         options = {"gracePeriodSeconds": "0", "propagationPolicy": "Background"}
-        await self._send(lambda: self._session.delete(f"{self._form.collection}/{name}", params=options))
+        await send(self._session.delete(f"{self._form.collection}/{name}", params=options))
 
-    async def _send(self, request: Callable[[], Any]) -> None:
-        async with request() as answer:
-            if answer.status >= 300:
-                raise RuntimeError(f"{answer.status} from {answer.url}: {await answer.text()}")
-            await answer.read()
 
-    async def _version(self) -> str:
-        """Of the pods there are now."""
-        async with self._session.get(_PODS, params={"limit": "1"}) as answer:
-            version: str = (await answer.json())["metadata"]["resourceVersion"]
-        return version
+async def send(request: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> None:
+    """Send a request that has to succeed. Raises RuntimeError."""
+    async with request as answer:
+        if answer.status >= 300:
+            raise RuntimeError(f"{answer.status} from {answer.url}: {await answer.text()}")
+        await answer.read()
 
-    async def _watch(self, version: str) -> None:
-        """Follow changes of bound pods. A young API server ends busy watches often: they are taken up again."""
-        while True:
-            query = {"watch": "1", "resourceVersion": version, "fieldSelector": "spec.nodeName!="}
-            timeout = aiohttp.ClientTimeout(total=None)
-            async with self._session.get(_PODS, params=query, timeout=timeout) as answer:
-                answer.raise_for_status()
-                rest = b""
-                async for chunk in answer.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        version = self._bound.see(line)
+
+async def version_of(session: aiohttp.ClientSession, collection: str) -> str:
+    """Resource version of the objects there are now."""
+    async with session.get(collection, params={"limit": "1"}) as answer:
+        version: str = (await answer.json())["metadata"]["resourceVersion"]
+    return version
+
+
+async def follow(
+    session: aiohttp.ClientSession, collection: str, version: str, see: Callable[[bytes], str], **query: str
+) -> NoReturn:
+    """Give each watch event after a version to ``see``, which returns the event's own version.
+
+    A young API server ends busy watches often: they are taken up again.
+    """
+    timeout = aiohttp.ClientTimeout(total=None)
+    while True:
+        params = {"watch": "1", "resourceVersion": version, **query}
+        async with session.get(collection, params=params, timeout=timeout) as answer:
+            answer.raise_for_status()
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    version = see(line)
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Figures as people read them: what was reached beside what must be, and what is aimed at."""
 
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from tests.bench.mark import Mark
 from tests.bench.rounds import Figures
@@ -98,3 +98,20 @@ def writes(figures: Figures, gangs: int, users: Sequence[str] = ("muster",)) -> 
         if count / gangs >= 0.05
     ]
     return "\n".join(lines)
+
+
+def stages(seconds: Mapping[str, Sequence[float]]) -> str:
+    """A line per stage: milliseconds."""
+    lines = [f"{'ms':<36}{'median':>8}{'mean':>8}{'p95':>8}"]
+    for name, values in seconds.items():
+        figures = (median(values), fmean(values), percentile(values, 0.95))
+        lines.append(f"{name:<36}" + "".join(f"{value * 1000:8.0f}" for value in figures))
+    return "\n".join(lines)
+
+
+def spent(cpu: Mapping[str, float], count: int, what: str) -> str:
+    """One line: CPU time for each, by component."""
+    parts = " ".join(
+        f"{part.removeprefix('kube-')} {seconds / count * 1000:.1f}" for part, seconds in cpu.items()
+    )
+    return f"CPU ms/{what}: {sum(cpu.values()) / count * 1000:.1f}, of which {parts}\n"

@@ -4,8 +4,8 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -64,20 +64,32 @@ class Figures:
         return self.pods / self.seconds
 
 
-def play(
-    form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool = False, readers: int = 0
-) -> Figures:
-    """Play one round on a control plane of its own. ``readers``: clients that ask the read API meanwhile."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A control plane with its nodes, before a load."""
+
+    cluster: LocalCluster
+    #: None: no admission.
+    product: Stack | None
+    muster: Replica | None
+    nodes: list[str]
+    #: Of each component, Muster and Postgres included.
+    pids: dict[str, int]
+
+
+@contextmanager
+def scene(nodes: int, *, admitted: bool = True, audit: bool = False) -> Iterator[Scene]:
+    """A fresh control plane with nodes of 8 GPUs and the namespace of the load, with Muster if ``admitted``."""
     options = ClusterOptions(audit=audit, **_OPTIONS)
     with ExitStack() as stack:
         muster: Replica | None = None
         pids: dict[str, int] = {}
-        if form.admitted:
+        if admitted:
             product = stack.enter_context(Stack(options=options, log_level="info"))
             cluster = product.cluster
         else:
             product, cluster = None, stack.enter_context(LocalCluster(options=options))
-        nodes = cluster.add_nodes(shape.nodes, NodeShape(gpus=8))
+        names = cluster.add_nodes(nodes, NodeShape(gpus=8))
         with cluster.client() as api:
             api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         if product is not None:
@@ -87,25 +99,33 @@ def play(
             pids = {"muster": muster.process.pid, "postgres": product.postgres.pid}
         pids |= {name: cluster.running[name].pid for name in COMMANDS}
         processes.wait_until_idle(pids.values())
-        requests_before = count_requests(cluster) if audit else Counter[Any]()
+        yield Scene(cluster=cluster, product=product, muster=muster, nodes=names, pids=pids)
+
+
+def play(
+    form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool = False, readers: int = 0
+) -> Figures:
+    """Play one round on a control plane of its own. ``readers``: clients that ask the read API meanwhile."""
+    with scene(shape.nodes, admitted=form.admitted, audit=audit) as on:
+        requests_before = count_requests(on.cluster) if audit else Counter[Any]()
         request = Request(
-            kubeconfig=str(cluster.kubeconfig),
+            kubeconfig=str(on.cluster.kubeconfig),
             form=form.value,
             gangs=shape.gangs,
             size=shape.size,
-            nodes=nodes,
+            nodes=on.nodes,
             one_at_a_time=one_at_a_time,
         )
         answers = Counter[str]()
         with ExitStack() as beside:
-            if product is not None and muster is not None and readers:
-                answers = beside.enter_context(asking(product, muster, readers))
-            before = _cpu(pids)
-            seen = _load(request)
-            until_bound = _cpu(pids)
-        processes.wait_until_idle(pids.values())
-        until_idle = _cpu(pids)
-        requests = count_requests(cluster) - requests_before if audit else Counter[Any]()
+            if on.product is not None and on.muster is not None and readers:
+                answers = beside.enter_context(asking(on.product, on.muster, readers))
+            before = cpu_seconds(on.pids)
+            seen = run_load("tests.bench.load", asdict(request))
+            until_bound = cpu_seconds(on.pids)
+        processes.wait_until_idle(on.pids.values())
+        until_idle = cpu_seconds(on.pids)
+        requests = count_requests(on.cluster) - requests_before if audit else Counter[Any]()
         return Figures(
             form=form.value,
             pods=shape.gangs * shape.size,
@@ -113,9 +133,9 @@ def play(
             submitting_seconds=seen["submitting_seconds"],
             latencies=seen["latencies"],
             load_cpu_seconds=seen["cpu_seconds"],
-            cpu_until_bound={name: until_bound[name] - before[name] for name in pids},
-            cpu_seconds={name: until_idle[name] - before[name] for name in pids},
-            memory_mb=processes.peak_memory_mb(muster.process.pid) if muster is not None else 0.0,
+            cpu_until_bound={name: until_bound[name] - before[name] for name in on.pids},
+            cpu_seconds={name: until_idle[name] - before[name] for name in on.pids},
+            memory_mb=processes.peak_memory_mb(on.muster.process.pid) if on.muster is not None else 0.0,
             answers=dict(answers),
             requests={
                 " ".join((user.replace(USERNAME, "muster"), verb, what)): count
@@ -124,17 +144,15 @@ def play(
         )
 
 
-def _cpu(pids: Mapping[str, int]) -> dict[str, float]:
+def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
+    """CPU seconds of each component so far."""
     return {name: processes.cpu_seconds([pid]) for name, pid in pids.items()}
 
 
-def _load(request: Request) -> dict[str, Any]:
+def run_load(module: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a load generator as a process of its own, and return what it saw. Raises LoadFailed."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.load"],
-        input=json.dumps(asdict(request)),
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", module], input=json.dumps(request), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise LoadFailed(done.stderr[-2000:])
