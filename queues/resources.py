@@ -137,6 +137,7 @@ def capacity(resource: str, text: str | int | float) -> int:
     return min(units, MOST_ON_NODE)
 
 
+@lru_cache(maxsize=16384)
 def show(resource: str, units: int) -> str:
     """An amount as a Kubernetes quantity: 8000 of ``nvidia.com/gpu`` is "8", 2**30 of ``memory`` is "1Gi"."""
     if in_bytes(resource):

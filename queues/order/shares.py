@@ -59,12 +59,9 @@ def _dominant(
     tree: QueueTree, queue: QueueName, book: Mapping[Account, int], past: HolderUsage | None
 ) -> Share:
     """The largest share over all accounts. ``past`` None: only present use counts."""
-    largest = NO_SHARE
     if past is None:
-        for account, used in book.items():
-            if used > 0:
-                largest = max(largest, Share(used, tree.deserved(queue, account)))
-        return largest
+        return _present(tree, queue, book)
+    largest = NO_SHARE
     for account in dict.fromkeys((*book, *past.held, *past.sums)):
         used, due = book.get(account, 0), tree.deserved(queue, account)
         if due <= 0:  # an infinite share never decays: only present use counts
@@ -72,6 +69,19 @@ def _dominant(
         elif (faded := past.twice(account, used)) > 0:
             largest = max(largest, Share(faded, 2 * past.scale * due))
     return largest
+
+
+def _present(tree: QueueTree, queue: QueueName, book: Mapping[Account, int]) -> Share:
+    """The largest share of what is used now."""
+    most, due = 0, 1
+    for account, used in book.items():
+        if used > 0:
+            deserved = tree.deserved(queue, account)
+            if deserved <= 0:
+                return Share(used, 0)
+            if used * due > most * deserved:
+                most, due = used, deserved
+    return Share(most, due)
 
 
 def below_guarantee(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> bool:
@@ -88,8 +98,8 @@ def below_guarantee(usage: Usage, queue: QueueName, asked: Iterable[Account]) ->
 
 def below_deserved(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> bool:
     """Whether the queue uses less than it deserves in every asked account."""
-    tree = usage.tree
-    return all(usage.used(queue, account) < tree.deserved(queue, account) for account in asked)
+    tree, book = usage.tree, usage.book(queue)
+    return all(book.get(account, 0) < tree.deserved(queue, account) for account in asked)
 
 
 class UserShares:

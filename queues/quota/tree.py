@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
+from typing import NamedTuple
 
 from queues.errors import (
     GuaranteesExceedParent,
@@ -113,6 +114,15 @@ def ceiling_of(
     return ceiling
 
 
+class LimitOnPath(NamedTuple):
+    """What a queue on the path of another one says about an account."""
+
+    queue: QueueName
+    #: None: only the queues above limit it.
+    limit: int | None
+    guarantee: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueTree:
     """All queues with their effective limits. A broken queue is in ``problems`` and affects no other queue.
@@ -135,7 +145,9 @@ class QueueTree:
     own_deserved: Mapping[QueueName, Mapping[Account, int]]
     #: Sum of the guarantees of the children: what they count upwards while they are idle.
     idle: Mapping[QueueName, Mapping[Account, int]]
+    _deserved: dict[QueueName, dict[Account, int]] = field(default_factory=dict)
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
+    _limits_above: dict[QueueName, dict[Account, tuple[LimitOnPath, ...]]] = field(default_factory=dict)
     _policies: dict[QueueName, QueuePolicy] = field(default_factory=dict)
     _orders: dict[QueueName, str] = field(default_factory=dict)
     _kept: dict[QueueName, QueueName | None] = field(default_factory=dict)
@@ -208,8 +220,27 @@ class QueueTree:
         """The limit of the queue itself; None: only its ancestors limit it."""
         return self.capabilities[queue].get(account)
 
+    def limits_above(self, queue: QueueName, account: Account) -> tuple[LimitOnPath, ...]:
+        """Queues on the path with a limit or a guarantee in an account, nearest first; most accounts have few."""
+        known = self._limits_above.setdefault(queue, {})
+        found = known.get(account)
+        if found is None:
+            path = (
+                LimitOnPath(name, self.capability(name, account), self.guarantee(name, account))
+                for name in self.paths[queue]
+            )
+            found = known[account] = tuple(each for each in path if each.limit is not None or each.guarantee)
+        return found
+
     def deserved(self, queue: QueueName, account: Account) -> int:
         """The queue's own share: as written, else by weight out of its parent's (``root``: the capacity)."""
+        known = self._deserved.setdefault(queue, {})
+        units = known.get(account)
+        if units is None:
+            units = known[account] = self._find_deserved(queue, account)
+        return units
+
+    def _find_deserved(self, queue: QueueName, account: Account) -> int:
         own = self.own_deserved[queue].get(account)
         if own is not None:
             return own

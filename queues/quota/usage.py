@@ -4,7 +4,7 @@ Upwards a queue counts as ``max(counted, guarantee)``: an idle guarantee is take
 below its guarantee changes nothing above it, and only the part beyond it is asked of the parent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage
@@ -25,10 +25,10 @@ class Usage:
         self.dirty_queues: set[QueueName] = set()
         #: Used by the queue and everything below it.
         self._used: dict[QueueName, dict[Account, int]] = {name: {} for name in tree.paths}
-        #: Own use plus max(counted, guarantee) of every child.
-        self._counted: dict[QueueName, dict[Account, int]] = {
-            name: dict(idle) for name, idle in tree.idle.items()
-        }
+        #: Own use plus max(counted, guarantee) of every child; the same books where no queue has a guarantee.
+        self._counted = self._used
+        if any(tree.guarantees.values()):
+            self._counted = {name: dict(idle) for name, idle in tree.idle.items()}
         #: Queues with a book that no copy shares.
         self._own = set(tree.paths)
 
@@ -38,7 +38,9 @@ class Usage:
         copied.tree = self.tree
         copied.past = self.past
         copied.dirty_queues = set()
-        copied._used, copied._counted = dict(self._used), dict(self._counted)
+        copied._used = copied._counted = dict(self._used)
+        if self._counted is not self._used:
+            copied._counted = dict(self._counted)
         copied._own, self._own = set(), set()
         return copied
 
@@ -60,19 +62,33 @@ class Usage:
         self.dirty_queues.update(path)
         for name in path:
             if name not in self._own:
-                self._own.add(name)
-                self._used[name], self._counted[name] = dict(self._used[name]), dict(self._counted[name])
-        books = [(self._used[name], self._counted[name], self.tree.guarantees[name]) for name in path]
+                self._unshare(name)
+            used = self._used[name]
+            for account, units in amounts.items():
+                total = used.get(account, 0) + units * times
+                if total:
+                    used[account] = total
+                else:
+                    used.pop(account, None)
+        if self._counted is not self._used:
+            self._count(path, amounts, times)
+
+    def _unshare(self, name: QueueName) -> None:
+        """Give a queue books that no copy shares."""
+        self._own.add(name)
+        self._used[name] = dict(self._used[name])
+        if self._counted is not self._used:
+            self._counted[name] = dict(self._counted[name])
+
+    def _count(self, path: Sequence[QueueName], amounts: Mapping[Account, int], times: int) -> None:
+        """Follow changed use: upwards only what exceeds a guarantee, before or after, counts."""
         for account, units in amounts.items():
-            delta = counted_delta = units * times
-            for used, counted, guarantees in books:
-                used[account] = used.get(account, 0) + delta
-                if not used[account]:
-                    del used[account]
+            delta = units * times
+            for name in path:
+                counted, guarantee = self._counted[name], self.tree.guarantees[name].get(account, 0)
                 before = counted.get(account, 0)
-                after = counted[account] = before + counted_delta
-                guarantee = guarantees.get(account, 0)
-                counted_delta = max(after, guarantee) - max(before, guarantee)
+                after = counted[account] = before + delta
+                delta = max(after, guarantee) - max(before, guarantee)
 
     def remove(self, queue: QueueName, amounts: Mapping[Account, int]) -> None:
         """Take amounts back."""
@@ -95,12 +111,10 @@ class Usage:
 
     def _first_hit(self, queue: QueueName, account: Account, units: int) -> LimitHit | None:
         asked = units
-        tree = self.tree
-        for name in tree.paths[queue]:
-            counted = self._counted[name].get(account, 0)
-            limit = tree.capabilities[name].get(account)
+        for name, limit, guarantee in self.tree.limits_above(queue, account):
             if name == ROOT and asked <= 0:
                 return None
+            counted = self._counted[name].get(account, 0)
             if limit is not None and counted + asked > limit:
                 used = self.used(name, account)
                 return LimitHit(
@@ -111,7 +125,6 @@ class Usage:
                     kept=counted + asked - units - used,
                     asked=units,
                 )
-            guarantee = tree.guarantees[name].get(account, 0)
             if guarantee > counted:
                 asked -= guarantee - counted
         return None
