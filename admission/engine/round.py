@@ -348,7 +348,8 @@ class AdmissionRound:
 
         def levels(wanted: tuple[QueueName, tuple[Account, ...]]) -> list[Any]:
             above = tree.paths[wanted[0]][-2::-1]
-            return [part for name in above for part in self.state.queue_keys.level(usage, name, wanted[1])]
+            standing = self.state.queue_keys.standing
+            return [part for name in above for part in (*standing(usage, name, wanted[1]), name)]
 
         def key(each: WorkloadClass) -> tuple[Any, ...]:
             among = (among_users(tree, users, each.class_queue),) if counts_use(tree, each.queue) else ()

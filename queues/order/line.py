@@ -65,8 +65,17 @@ class ClassQueue:
         return self.candidates[self.taken :]
 
 
+class Standing(NamedTuple):
+    """What the books say about the place of a queue among its siblings; smaller is earlier."""
+
+    guarantee_met: bool
+    deserved_met: bool
+    share: Share
+    queue_priority: int
+
+
 class _Key(NamedTuple):
-    """The place of a queue among its siblings; smaller is earlier."""
+    """The place of a queue among its siblings; smaller is earlier. It begins as the queue's ``Standing``."""
 
     guarantee_met: bool
     deserved_met: bool
@@ -117,27 +126,26 @@ class QueueKeys:
     def __init__(self) -> None:
         #: The key of a queue, and the head that it was computed for.
         self.of_heads: dict[QueueName, tuple[LineEntry, _Key]] = {}
-        self._levels: dict[QueueName, dict[tuple[Account, ...], tuple[object, ...]]] = {}
+        self._standings: dict[QueueName, dict[tuple[Account, ...], Standing]] = {}
 
-    def level(self, usage: Usage, queue: QueueName, asked: tuple[Account, ...]) -> tuple[object, ...]:
-        """The place of a queue among its siblings for a workload that asks for these accounts."""
-        known = self._levels.setdefault(queue, {})
-        key = known.get(asked)
-        if key is None:
-            key = known[asked] = (
+    def standing(self, usage: Usage, queue: QueueName, asked: tuple[Account, ...]) -> Standing:
+        """What the books say about a queue and a workload that asks for these accounts."""
+        known = self._standings.setdefault(queue, {})
+        found = known.get(asked)
+        if found is None:
+            found = known[asked] = Standing(
                 not below_guarantee(usage, queue, asked),
                 not below_deserved(usage, queue, asked),
                 share(usage, queue),
                 -usage.tree.queues[queue].priority,
-                queue,
             )
-        return key
+        return found
 
     def forget(self, queues: Iterable[QueueName]) -> None:
         """Drop the keys of queues with changed books."""
         for queue in queues:
             self.of_heads.pop(queue, None)
-            self._levels.pop(queue, None)
+            self._standings.pop(queue, None)
 
 
 class Line:
@@ -263,19 +271,12 @@ class Line:
         return key
 
     def _key_of(self, queue: QueueName, first: ClassQueue) -> _Key:
-        usage, head, place = self._usage, first.head(), first.first()
-        own = head.workload.queue
-        by_priority = usage.tree.order(own) == "priority"
-        age = usage.tree.ageing_per_hour(own) * self._now
-        return _Key(
-            guarantee_met=not below_guarantee(usage, queue, head.accounts),
-            deserved_met=not below_deserved(usage, queue, head.accounts),
-            share=share(usage, queue),
-            queue_priority=-usage.tree.queues[queue].priority,
-            urgency=place.urgency - age if by_priority else 0,
-            arrival=place.arrival,
-            name=queue,
-        )
+        tree, head, place = self._usage.tree, first.head(), first.first()
+        own, urgency = head.workload.queue, 0
+        if tree.order(own) == "priority":
+            urgency = place.urgency - tree.ageing_per_hour(own) * self._now
+        standing = self._keys.standing(self._usage, queue, head.accounts)
+        return _Key(*standing, urgency, place.arrival, queue)
 
     def _rekey(self, lane: _Lane) -> None:
         """Move the queues of one path to their new places, bottom up. Each is on top of its parent's heap."""
