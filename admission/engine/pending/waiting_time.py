@@ -64,4 +64,8 @@ def affects_reservation(workload: Workload) -> bool:
 
 def soonest(*seconds: int | None) -> int | None:
     """The earliest of these seconds; None stands for never."""
-    return min((each for each in seconds if each is not None), default=None)
+    first: int | None = None
+    for each in seconds:
+        if each is not None and (first is None or each < first):
+            first = each
+    return first
