@@ -1,5 +1,6 @@
 """The arrays of possible victims against the rule that is asked unit by unit: nobody is left out who may go."""
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -53,7 +54,8 @@ def _only_what_is_lent(self: CandidateArrays, rights: PreemptionRights) -> Candi
 BUGS = (
     Bug("only lent quota is cleared", CandidateArrays, "_clearable", _only_what_is_lent, nobody_is_left_out,
         first=26),
-    Bug("the own queue has no candidates", CandidateArrays, "_of_own_queue", lambda *given: False, nobody_is_left_out),
+    Bug("the own queue has no candidates", CandidateArrays, "of_own_queue",
+        lambda self, rights: np.zeros(len(self.candidates), np.bool_), nobody_is_left_out),
     Bug("nothing is owned", CandidateArrays, "_within_deserved",
         lambda self, rights, queues, always: queues & False, nobody_is_left_out),
 )  # fmt: skip

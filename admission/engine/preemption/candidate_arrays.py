@@ -18,6 +18,7 @@ from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
 from admission.engine.trial import Columns, Trial
 from queues.quota.accounts import Account
 from queues.quota.usage import Usage
+from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName
 
 #: More than any queue or candidate has.
@@ -212,35 +213,45 @@ class CandidateArrays:
 
         Also those of other queues that may be evicted only when victims of the own queue are gone.
         """
-        chosen = np.zeros(len(self.candidates), np.bool_)
-        workload, tree = rights.workload, rights.usage.tree
-        policy = tree.policy(workload.queue)
-        single = (self.priority <= workload.priority) & (self._size < rights.size) & (self._pods == 1)
-        own = self._of_own_queue(rights, policy.within_queue or "never", single, chosen)
+        policy = rights.usage.tree.policy(rights.workload.queue)
+        chosen = self.of_own_queue(rights)
         if policy.reclaim != "never":
-            chosen |= self._reclaimable(rights, own_victims=own)
+            chosen |= self._reclaimable(rights, own_victims=bool(chosen.any()))
         if rights.starved:
-            chosen |= single & self._clearable(rights)
-        if (here := self._slices.get(workload.queue)) is not None:
+            chosen |= self._single_pods(rights) & self._clearable(rights)
+        if (here := self._slices.get(rights.workload.queue)) is not None:
             chosen[here] &= ~self._protected_in_queue[here]
         chosen &= ~self.evicted
         return chosen
 
-    def _of_own_queue(
-        self, rights: PreemptionRights, within: str, single: CandidateMask, chosen: CandidateMask
-    ) -> bool:
-        """Enter the candidates of the own queue in ``chosen``. True if there are any."""
+    def others_may_be_evicted(self, rights: PreemptionRights, own: CandidateMask) -> bool:
+        """False: no victim of another queue is ever allowed, even if these candidates of the own queue are gone."""
+        queue, asked, tree = rights.workload.queue, tuple(rights.asked), rights.usage.tree
+        if rights.starved or tree.policy(queue).borrow_max_priority is not None:
+            return True
+        gone = self.charged(asked)[own].sum(axis=0).tolist()
+        return rights.within_deserved(tree.paths[queue][:-1], dict(zip(asked, gone, strict=True)))
+
+    def of_own_queue(self, rights: PreemptionRights) -> CandidateMask:
+        """(C,) candidates of the own queue that may be evicted, or were in this turn."""
+        chosen = np.zeros(len(self.candidates), np.bool_)
         here = self._slices.get(rights.workload.queue)
         if here is None:
-            return False
-        priority, may = rights.workload.priority, single[here] & rights.starved
+            return chosen
+        policy, priority = rights.usage.tree.policy(rights.workload.queue), rights.workload.priority
+        within = policy.within_queue or "never"
+        may = self._single_pods(rights, here) if rights.starved else chosen[here]
         if within != "never":
             may |= self.priority[here] < priority
         if within == "lower-or-newer-equal":
             may |= (self.priority[here] == priority) & (self._arrival[here] > rights.workload.arrival)
-        may &= ~self._protected_in_queue[here]
-        chosen[here] = may
-        return bool(may.any())
+        chosen[here] = may & ~self._protected_in_queue[here]
+        return chosen
+
+    def _single_pods(self, rights: PreemptionRights, which: slice = slice(None)) -> CandidateMask:
+        """(c,) candidates of one pod, smaller than the beneficiary and of no higher priority."""
+        small = (self._size[which] < rights.size) & (self._pods[which] == 1)
+        return np.asarray((self.priority[which] <= rights.workload.priority) & small)
 
     def _reclaimable(self, rights: PreemptionRights, *, own_victims: bool) -> CandidateMask:
         """(C,) candidates that may be evicted to give back lent quota.
@@ -307,16 +318,18 @@ class CandidateArrays:
         """(C,) candidates of a queue and of all below it that are charged anything of an account."""
         return self.excess.in_subtree(name)[self._queue_of] & (self.charged((account,))[:, 0] > 0)
 
-    def room_without(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> Amounts:
-        """(N,) pods of that request (R,) that would fit if all of these candidates were evicted."""
-        free = trial.free.copy()
-        seats = chosen[self.seats.owners]
-        rows = np.flatnonzero(request)
-        for row in rows.tolist():
-            np.add.at(free[row], self.seats.columns[seats], self.seats.takes[row, seats])
-        if not len(rows):
-            return mask.astype(np.int64) * (1 << 31)
-        room: Amounts = np.maximum((free[rows] // request[rows, None]).min(axis=0), 0) * mask
+    def room_without(self, chosen: CandidateMask, trial: Trial, takes: Resources, mask: Mask) -> Amounts:
+        """(N,) pods of that shape that would fit if all of these candidates were evicted."""
+        room, request = trial.pods_per_node(takes, mask), trial.vector(takes)
+        seats = np.flatnonzero(chosen[self.seats.owners])
+        columns, rows = self.seats.columns[seats], np.flatnonzero(request)
+        gaining = np.flatnonzero(np.bincount(columns, minlength=len(room)))
+        if len(rows):
+            free = trial.free[rows]
+            for index, row in enumerate(rows.tolist()):
+                np.add.at(free[index], columns, self.seats.takes[row, seats])
+            pods = (free[:, gaining] // request[rows, None]).min(axis=0)
+            room[gaining] = np.maximum(pods, 0) * mask[gaining]
         return room
 
     def single_pods(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> list[int]:

@@ -15,6 +15,7 @@ wholly protected (``protection``) are never asked about.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from admission.engine.placement.need import size_of
@@ -159,15 +160,22 @@ class PreemptionRights:
         most = policy.borrow_max_priority
         return most is not None and lower and candidate.priority <= most
 
-    def within_deserved(self, side: Iterable[QueueName]) -> bool:
-        """True if a queue on the beneficiary's side has room in what it deserves for all that is asked."""
+    def within_deserved(
+        self, side: Iterable[QueueName], gone: Mapping[Account, int] = MappingProxyType({})
+    ) -> bool:
+        """True if a queue on the beneficiary's side has room in what it deserves for all that is asked.
+
+        ``gone``: what else its own queue could give back. Then False is certain, and True is not: of idle guarantees
+        more may be used.
+        """
         usage, tree = self.usage, self.usage.tree
         asked = self.asked
         for name in side:
-            if all(
-                usage.counted(name, account) + units <= tree.deserved(name, account)
-                for account, units in asked.items()
-            ):
+            for account, units in asked.items():
+                counted = usage.counted(name, account) - gone.get(account, 0)
+                if counted + units > tree.deserved(name, account):
+                    break
+            else:
                 return True
             asked = self._added_above(name, asked)
         return False

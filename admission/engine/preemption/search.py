@@ -58,8 +58,7 @@ class VictimEstimate:
     def nodes_suffice(self, chosen: CandidateMask) -> bool:
         """True if enough pods would have room if all of these candidates were evicted."""
         drained = self.context.drained
-        request = drained.vector(self.pods.takes)
-        room = self.context.arrays.room_without(chosen, drained, request, self.mask)
+        room = self.context.arrays.room_without(chosen, drained, self.pods.takes, self.mask)
         return drained.layout.most_pods(room, self.pods.required_topology) >= self.count
 
     def needed(self, victims: Sequence[Victim]) -> Sequence[bool]:
@@ -222,14 +221,23 @@ class VictimSearch:
             return True
         depths = _DEPTHS if waited_long(workload, context) else _DEPTHS[:-1]
         rights.depth = depths[-1]
-        most = context.arrays.allowed(rights)
-        if not most.any() or not estimate.nodes_suffice(most):
-            return False
-        return any(self._found(victims, depth) for depth in depths)
+        return self._may_be_enough(rights) and any(self._found(victims, depth) for depth in depths)
 
     @property
     def _is_single_pod(self) -> bool:
         return self.estimate.count == 1 and len(self.need.minimum) == 1 and not self.need.seated
+
+    def _may_be_enough(self, rights: PreemptionRights) -> bool:
+        """True if the candidates that are allowed could be enough together. False is certain, True is not."""
+        arrays = self.context.arrays
+        most = arrays.of_own_queue(rights) & ~arrays.evicted
+        if arrays.others_may_be_evicted(rights, most):
+            most = arrays.allowed(rights)
+        else:
+            hit = rights.usage.refusal(rights.workload.queue, self.asked)
+            if hit is not None and arrays.charged((hit.account,))[most, 0].sum() < hit.short:
+                return False
+        return bool(most.any()) and self.estimate.nodes_suffice(most)
 
     def _found(self, victims: VictimSet, depth: ReclaimDepth) -> bool:
         """Look for victims that are allowed at one depth. Without enough of them none are taken."""
