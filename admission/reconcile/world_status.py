@@ -156,9 +156,9 @@ class WorldStatuses:
         group = world.pod_index.job_groups.get((state.workload.namespace, name))
         if group is not None:
             group_ref = ObjectRef(
-                resource=POD_GROUPS, namespace=state.workload.namespace, name=name, uid=group
+                resource=POD_GROUPS, namespace=state.workload.namespace, name=name, uid=group.uid
             )
-            yield pod_group_status(self._workload_status(state, group_ref))
+            yield pod_group_status(self._workload_status(state, group_ref, group.phase))
 
     def _workload_status(
         self, state: WorkloadState, ref: ObjectRef, seen: str | None = None

@@ -1,6 +1,6 @@
 """Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.facts import PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, StatusForm, support_of
@@ -15,6 +15,14 @@ PODS_OF_ONE: Final = 10
 Place = tuple[str, str]
 
 
+class JobGroup(NamedTuple):
+    """A PodGroup that stands for a Volcano Job."""
+
+    uid: str
+    #: ``status.phase`` as last seen; "": none was written yet.
+    phase: str
+
+
 class PodIndex:
     """Part of the world: pods, their groups and their controllers."""
 
@@ -22,8 +30,8 @@ class PodIndex:
         self._admission_index = admission_index
         self.facts: dict[WorkloadKey, WorkloadFact] = {}
         self.pods: dict[str, PodFact] = {}
-        #: PodGroups that stand for Volcano Jobs → uid.
-        self.job_groups: dict[Place, str] = {}
+        #: PodGroups that stand for Volcano Jobs.
+        self.job_groups: dict[Place, JobGroup] = {}
         self._job_group_places: dict[str, Place] = {}
         self._groups: dict[Place, WorkloadKey] = {}
         self._owner: dict[str, WorkloadKey] = {}
@@ -68,9 +76,9 @@ class PodIndex:
         """Number of pods of a workload."""
         return len(self._of.of(key))
 
-    def put_job_group(self, uid: str, place: Place) -> None:
+    def put_job_group(self, uid: str, place: Place, phase: str) -> None:
         """A PodGroup stands for a Volcano Job: it has no members of its own."""
-        self.job_groups[place] = uid
+        self.job_groups[place] = JobGroup(uid, phase)
         self._job_group_places[uid] = place
 
     def drop_job_group(self, uid: str) -> bool:

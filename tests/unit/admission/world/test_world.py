@@ -160,6 +160,16 @@ def test_of_a_group_that_stands_for_a_volcano_job_only_the_job_is_looked_at() ->
     assert known.refresh(NOW) == {VOLCANO}
 
 
+@pytest.mark.parametrize("phase", ["", "Running"])
+def test_what_a_group_that_stands_for_a_volcano_job_says_is_known_and_need_not_be_asked_for(
+    phase: str,
+) -> None:
+    known = world([])
+    known.observe([seen(group(1, stands_for=VOLCANO, phase=phase))])
+    (found,) = known.pod_index.job_groups.values()
+    assert (found.uid, found.phase) == (GROUP.uid, phase)
+
+
 def test_a_group_that_stands_for_no_volcano_job_any_more_is_a_workload() -> None:
     known = world([group(1, stands_for=VOLCANO), gated("a", group="gang", queue=TEAM)])
     known.observe([seen(group(1))])
