@@ -52,7 +52,7 @@ def _newest_first(tree: Any, candidate: Any) -> Any:
 
 
 BUGS = (
-    Bug("nothing is got back", rules.PreemptionRights, "within_deserved", lambda self, side: False,
+    Bug("nothing is got back", rules.PreemptionRights, "within_deserved", lambda *given: False,
         laws.test_sharing_incentive_a_queue_holds_what_a_slice_of_its_own_would_hold),
     Bug("idle guarantees are lent", usage.Usage, "_first_hit", _lent,
         laws.test_sharing_incentive_what_is_guaranteed_is_there_at_once),
