@@ -65,7 +65,7 @@ class ClassQueue:
         return self.candidates[self.taken :]
 
 
-class Standing(NamedTuple):
+class QueueStanding(NamedTuple):
     """What the books say about the place of a queue among its siblings; smaller is earlier."""
 
     guarantee_met: bool
@@ -75,7 +75,7 @@ class Standing(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """The place of a queue among its siblings; smaller is earlier. It begins as the queue's ``Standing``."""
+    """The place of a queue among its siblings; smaller is earlier. It begins as the queue's ``QueueStanding``."""
 
     guarantee_met: bool
     deserved_met: bool
@@ -126,14 +126,14 @@ class QueueKeys:
     def __init__(self) -> None:
         #: The key of a queue, and the head that it was computed for.
         self.of_heads: dict[QueueName, tuple[LineEntry, _Key]] = {}
-        self._standings: dict[QueueName, dict[tuple[Account, ...], Standing]] = {}
+        self._standings: dict[QueueName, dict[tuple[Account, ...], QueueStanding]] = {}
 
-    def standing(self, usage: Usage, queue: QueueName, asked: tuple[Account, ...]) -> Standing:
+    def standing(self, usage: Usage, queue: QueueName, asked: tuple[Account, ...]) -> QueueStanding:
         """What the books say about a queue and a workload that asks for these accounts."""
         known = self._standings.setdefault(queue, {})
         found = known.get(asked)
         if found is None:
-            found = known[asked] = Standing(
+            found = known[asked] = QueueStanding(
                 not below_guarantee(usage, queue, asked),
                 not below_deserved(usage, queue, asked),
                 share(usage, queue),
