@@ -40,6 +40,8 @@ _TOGETHER: Final = 100
 
 #: Subjects with expectations beyond which the lapsed ones are removed.
 _MANY: Final = 10_000
+#: Seconds; the shortest pause.
+_SHORTEST: Final = 0.001
 
 
 def pause_after(failures: int, longest: float | None = None) -> float:
@@ -259,7 +261,8 @@ class WorkQueue(Generic[Key]):
             if timer.when() <= loop.time() + seconds:
                 return
             timer.cancel()
-        self._timers[key] = loop.call_later(seconds, partial(self._ring, key))
+        # What is called at once has no time in uvloop: a millisecond is the least that it waits for.
+        self._timers[key] = loop.call_later(max(seconds, _SHORTEST), partial(self._ring, key))
 
     def _ring(self, key: Key) -> None:
         del self._timers[key]

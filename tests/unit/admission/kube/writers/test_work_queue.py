@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+import uvloop
 
 from admission.kube.writers import work_queue
 from admission.kube.writers.work_queue import FIRST_PAUSE, LONGEST_PAUSE, WorkQueue, pause_after
@@ -295,3 +296,16 @@ async def test_a_deferred_key_starts_with_the_shortest_pause_again(recorded: Rec
     assert queue.is_backing_off("a")
     queue.back_off("a")
     assert queue._backoffs["a"].failures == 1
+
+
+def test_what_is_due_at_once_has_a_time_on_the_loop_of_the_controller() -> None:
+    async def requeued() -> list[str]:
+        came: list[str] = []
+        queue: WorkQueue[str] = WorkQueue(came.append, lambda _: None)
+        for seconds in (0.0, -1.0, 0.0004, 5.0):
+            queue.requeue_after("a", seconds)
+        await asyncio.sleep(0.05)
+        await queue.stop()
+        return came
+
+    assert uvloop.run(requeued()) == ["a"]
