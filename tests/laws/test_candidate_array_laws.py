@@ -19,8 +19,8 @@ def left_out(snapshot: Snapshot) -> Told:
     """Who was left out in a turn though the rule lets him go, and for whom."""
     wrong: Told = []
 
-    def checked(self: CandidateArrays, rights: PreemptionRights) -> CandidateMask:
-        chosen = _allowed(self, rights)
+    def checked(self: CandidateArrays, rights: PreemptionRights, own: CandidateMask) -> CandidateMask:
+        chosen = _allowed(self, rights, own)
         for index, candidate in enumerate(self.candidates):
             helps = any(candidate.charged(account) for account in rights.asked)
             if chosen[index] or self.evicted[index] or not helps:

@@ -208,13 +208,13 @@ class CandidateArrays:
             for index in self._of_admission.get(number, ()):
                 self.evicted[index] = True
 
-    def allowed(self, rights: PreemptionRights) -> CandidateMask:
+    def allowed(self, rights: PreemptionRights, own: CandidateMask) -> CandidateMask:
         """(C,) candidates that may be evicted by queue, priority, size and excess of their queue, as the books are now.
 
-        Also those of other queues that may be evicted only when victims of the own queue are gone.
+        Also those of other queues that may be evicted only when victims of the own queue are gone. ``own``: those of
+        the own queue.
         """
-        policy = rights.usage.tree.policy(rights.workload.queue)
-        chosen = self.of_own_queue(rights)
+        policy, chosen = rights.usage.tree.policy(rights.workload.queue), own.copy()
         if policy.reclaim != "never":
             chosen |= self._reclaimable(rights, own_victims=bool(chosen.any()))
         if rights.starved:

@@ -221,29 +221,34 @@ class VictimSearch:
             return True
         depths = _DEPTHS if waited_long(workload, context) else _DEPTHS[:-1]
         rights.depth = depths[-1]
-        return self._may_be_enough(rights) and any(self._found(victims, depth) for depth in depths)
+        own = context.arrays.of_own_queue(rights)
+        return self._may_be_enough(rights, own) and any(self._found(victims, own, depth) for depth in depths)
 
     @property
     def _is_single_pod(self) -> bool:
         return self.estimate.count == 1 and len(self.need.minimum) == 1 and not self.need.seated
 
-    def _may_be_enough(self, rights: PreemptionRights) -> bool:
-        """True if the candidates that are allowed could be enough together. False is certain, True is not."""
+    def _may_be_enough(self, rights: PreemptionRights, own: CandidateMask) -> bool:
+        """True if the candidates that are allowed could be enough together. False is certain, True is not.
+
+        ``own``: those of the own queue.
+        """
         arrays = self.context.arrays
-        most = arrays.of_own_queue(rights) & ~arrays.evicted
+        most = own & ~arrays.evicted
         if arrays.others_may_be_evicted(rights, most):
-            most = arrays.allowed(rights)
+            most = arrays.allowed(rights, own)
         else:
             hit = rights.usage.refusal(rights.workload.queue, self.asked)
             if hit is not None and arrays.charged((hit.account,))[most, 0].sum() < hit.short:
                 return False
         return bool(most.any()) and self.estimate.nodes_suffice(most)
 
-    def _found(self, victims: VictimSet, depth: ReclaimDepth) -> bool:
-        """Look for victims that are allowed at one depth. Without enough of them none are taken."""
+    def _found(self, victims: VictimSet, own: CandidateMask, depth: ReclaimDepth) -> bool:
+        """Look for victims that are allowed at one depth, ``own`` in the own queue. Without enough of them none are
+        taken."""
         drained, arrays, rights = self.context.drained, self.context.arrays, victims.rights
         rights.depth = depth
-        chosen = arrays.allowed(rights)
+        chosen = arrays.allowed(rights, own)
         if not chosen.any() or not self.estimate.nodes_suffice(chosen):
             return False
         if self._is_single_pod:
