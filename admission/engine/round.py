@@ -348,8 +348,7 @@ class AdmissionRound:
 
         def levels(wanted: tuple[QueueName, tuple[Account, ...]]) -> list[Any]:
             above = tree.paths[wanted[0]][-2::-1]
-            standing = self.state.queue_keys.standing
-            return [part for name in above for part in (*standing(usage, name, wanted[1]), name)]
+            return [(self.state.queue_keys.standing(usage, name, wanted[1]), name) for name in above]
 
         def key(each: WorkloadClass) -> tuple[Any, ...]:
             among = (among_users(tree, users, each.class_queue),) if counts_use(tree, each.queue) else ()

@@ -75,12 +75,9 @@ class QueueStanding(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """The place of a queue among its siblings; smaller is earlier. It begins as the queue's ``QueueStanding``."""
+    """The place of a queue among its siblings; smaller is earlier."""
 
-    guarantee_met: bool
-    deserved_met: bool
-    share: Share
-    queue_priority: int
+    standing: QueueStanding
     urgency: int
     arrival: int
     name: str
@@ -276,7 +273,7 @@ class Line:
         if tree.order(own) == "priority":
             urgency = place.urgency - tree.ageing_per_hour(own) * self._now
         standing = self._keys.standing(self._usage, queue, head.accounts)
-        return _Key(*standing, urgency, place.arrival, queue)
+        return _Key(standing, urgency, place.arrival, queue)
 
     def _rekey(self, lane: _Lane) -> None:
         """Move the queues of one path to their new places, bottom up. Each is on top of its parent's heap."""

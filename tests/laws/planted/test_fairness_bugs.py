@@ -42,9 +42,10 @@ def _limits_are_kept(queue: Any, numbers: Any, children: Any) -> Any:
 def _largest_first(self: Any, queue: Any, first: Any) -> Any:
     """Who asks for most goes first."""
     asks = sum(first.head().workload.asks().values())
-    return _key_of(self, queue, first)._replace(
+    standing = line.QueueStanding(
         guarantee_met=True, deserved_met=True, share=shares.NO_SHARE, queue_priority=-asks
     )
+    return _key_of(self, queue, first)._replace(standing=standing)
 
 
 def _newest_first(tree: Any, candidate: Any) -> Any:
