@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from tests.bench import report, restart
 from tests.bench.documents import Form
@@ -18,6 +19,7 @@ from tests.bench.rounds import Figures, Shape, play
 from tests.bench.turnover import mix, stream
 
 Rounds = dict[str, list[Figures]]
+_Round = TypeVar("_Round")
 #: They take long, and much room on the disk.
 _ONLY_IF_ASKED = frozenset({"retention"})
 #: That ask the read API in part ``readers``.
@@ -110,10 +112,7 @@ def _writes(shape: Shape, _: int) -> tuple[Rounds, list[Mark]]:
 
 def _stream(per_queue: int, count: int) -> tuple[Rounds, list[Mark]]:
     """Jobs that come faster than the quota lets them run."""
-    rounds = []
-    for number in range(count):
-        _say(f"round {number + 1} of {count}: stream\n")
-        rounds.append(stream.play(per_queue))
+    rounds = _repeat("stream", lambda: stream.play(per_queue), count)
     print(stream.table(rounds))
     _say("without admission\n")
     print(
@@ -124,10 +123,7 @@ def _stream(per_queue: int, count: int) -> tuple[Rounds, list[Mark]]:
 
 def _mix(seconds: float, count: int) -> tuple[Rounds, list[Mark]]:
     """Gangs of whole nodes on a cluster that has always too much to do."""
-    rounds = []
-    for number in range(count):
-        _say(f"round {number + 1} of {count}: mix\n")
-        rounds.append(mix.play(seconds))
+    rounds = _repeat("mix", lambda: mix.play(seconds), count)
     print(mix.table(rounds))
     return {}, mix.marks(rounds)
 
@@ -175,6 +171,14 @@ def _alternate(forms: tuple[Form, ...], shape: Shape, pairs: int, *, one_at_a_ti
             rounds[form.value].append(play(form, shape, one_at_a_time=one_at_a_time))
             _say(f" {rounds[form.value][-1].pods_per_second:.1f} pods/s\n")
     print(report.table(rounds))
+    return rounds
+
+
+def _repeat(name: str, play_one: Callable[[], _Round], count: int) -> list[_Round]:
+    rounds = []
+    for number in range(count):
+        _say(f"round {number + 1} of {count}: {name}\n")
+        rounds.append(play_one())
     return rounds
 
 

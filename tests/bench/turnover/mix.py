@@ -12,17 +12,18 @@ A turnover is what happens on one node between the end of a gang's pod and the s
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from tests.bench import processes, report
+from tests.bench import report
 from tests.bench.documents import GANG, GPU, Form, pod_spec, running, volcano_job
 from tests.bench.mark import Mark
-from tests.bench.rounds import cpu_seconds, run_load, scene
-from tests.bench.turnover.decision_log import DecisionLog, decisions
-from tests.bench.turnover.recorded_load import Order, PodRecord, Record
+from tests.bench.rounds import scene
+from tests.bench.turnover.decision_log import DecisionLog
+from tests.bench.turnover.recorded_load import PodRecord, Record
+from tests.bench.turnover.recorded_round import RecordedRound, play_recorded
 from tests.bench.turnover.timeline import Span, Window, last_moment_with, share_in_use
 
 NODES: Final = 100
@@ -37,15 +38,12 @@ _SEED: Final = 1
 class MixFigures:
     """What one round was like."""
 
-    gangs: int
+    played: RecordedRound
     #: The time in which there was enough work.
     window: Window
     utilisation: float
     #: Seconds of each turnover in the window by stage.
     turnovers: Mapping[str, list[float]]
-    #: CPU seconds by component, and of the load.
-    cpu: Mapping[str, float]
-    memory_mb: float
 
 
 def sizes(seconds: float) -> list[int]:
@@ -61,27 +59,14 @@ def play(seconds: float) -> MixFigures:
     """Play one round on a control plane of its own."""
     gangs = sizes(seconds)
     template = {"metadata": running(RUNS), "spec": pod_spec({GPU: "8"})}
+    documents = [volcano_job(GANG.format(number), size, template) for number, size in enumerate(gangs)]
     with scene(NODES) as on:
-        assert on.muster is not None
-        order = Order(
-            kubeconfig=str(on.cluster.kubeconfig),
-            collection=Form.VOLCANO_JOB.collection,
-            documents=[volcano_job(GANG.format(number), size, template) for number, size in enumerate(gangs)],
-        )
-        before = cpu_seconds(on.pids)
-        record = Record.from_json(run_load("tests.bench.turnover.recorded_load", asdict(order)))
-        after = cpu_seconds(on.pids)
-        log = decisions(on.muster.log.read_text().splitlines(), record.workloads[0].submitted)
-        cpu = {name: after[name] - before[name] for name in on.pids} | {"load": record.cpu_seconds}
-        return figures(gangs, record, log, cpu=cpu, memory_mb=processes.peak_memory_mb(on.muster.process.pid))
+        return figures(gangs, play_recorded(on, Form.VOLCANO_JOB.collection, documents))
 
 
-def figures(
-    gangs: list[int], record: Record, log: DecisionLog, *, cpu: Mapping[str, float], memory_mb: float
-) -> MixFigures:
-    """The figures of a round, from what was seen and logged."""
-    if failed := [number for number, each in enumerate(record.workloads) if each.failed]:
-        raise RuntimeError(f"{len(failed)} gangs failed, {GANG.format(failed[0])} among them")
+def figures(gangs: list[int], played: RecordedRound) -> MixFigures:
+    """The figures of a round with gangs of so many nodes each."""
+    record = played.record
     runs = [
         Span(start=pod.running, end=pod.ended)
         for pod in record.pods
@@ -92,12 +77,10 @@ def figures(
         raise RuntimeError("there was never enough work for all nodes")
     window = Window(start=min(span.start for span in runs), end=enough)
     return MixFigures(
-        gangs=len(gangs),
+        played=played,
         window=window,
         utilisation=share_in_use(runs, NODES, window),
-        turnovers=turnovers(record.pods, log, window),
-        cpu=cpu,
-        memory_mb=memory_mb,
+        turnovers=turnovers(record.pods, played.log, window),
     )
 
 
@@ -141,9 +124,9 @@ def _stages(
 def table(rounds: Iterable[MixFigures]) -> str:
     """What each round was like, and how long the turnovers took."""
     return "\n".join(
-        f"{one.utilisation:.1%} of the nodes ran {one.gangs} gangs during {one.window.seconds:.1f} s, "
-        f"Muster {one.memory_mb:.0f} MB\n"
-        + report.spent(one.cpu, one.gangs, "gang")
+        f"{one.utilisation:.1%} of the nodes ran {len(one.played.record.workloads)} gangs during "
+        f"{one.window.seconds:.1f} s, Muster {one.played.memory_mb:.0f} MB\n"
+        + one.played.spent("gang")
         + report.stages(one.turnovers)
         for one in rounds
     )

@@ -13,29 +13,27 @@ later there is not enough work. A Job waits from its submission, and from its ev
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
-from tests.bench import processes, report
+from queues.api.api_resources import JOBS, PRIORITY_CLASSES, QUEUES, ApiResource
+from tests.bench import report
 from tests.bench.documents import GANG, NAMESPACE, Document, pod_spec, running
 from tests.bench.mark import Mark
-from tests.bench.rounds import Scene, cpu_seconds, run_load, scene
-from tests.bench.turnover.decision_log import DecisionLog, decisions
-from tests.bench.turnover.recorded_load import Order, PodRecord, Record, WorkloadRecord
+from tests.bench.rounds import Scene, scene
+from tests.bench.turnover.decision_log import DecisionLog
+from tests.bench.turnover.recorded_load import PodRecord, Record, WorkloadRecord
+from tests.bench.turnover.recorded_round import RecordedRound, play_recorded
 from tests.bench.turnover.timeline import Span, Window, last_moment_with, share_in_use
 
 COHORTS: Final = 5
-#: In each cohort.
-QUEUES: Final = 6
+QUEUES_EACH: Final = 6
 #: CPUs of each queue.
 QUOTA: Final = 20
-TOTAL: Final = COHORTS * QUEUES * QUOTA
+TOTAL: Final = COHORTS * QUEUES_EACH * QUOTA
 #: Of 128 CPUs.
 _NODES: Final = 50
-_JOBS: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
-_QUEUES: Final = "/apis/scheduling.volcano.sh/v1beta1/queues"
-_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +68,7 @@ class QueuedJob:
 class StreamFigures:
     """What one round was like."""
 
-    jobs: int
+    played: RecordedRound
     seconds: float
     submitting_seconds: float
     #: The time in which there was enough work.
@@ -81,13 +79,10 @@ class StreamFigures:
     evictions: int
     #: Seconds of each Job from one stage to the next.
     stages: Mapping[str, list[float]]
-    #: CPU seconds by component, and of the load.
-    cpu: Mapping[str, float]
-    memory_mb: float
 
     @property
     def jobs_per_second(self) -> float:
-        return self.jobs / self.seconds
+        return len(self.played.record.workloads) / self.seconds
 
 
 def stream(per_queue: int) -> list[QueuedJob]:
@@ -95,7 +90,7 @@ def stream(per_queue: int) -> list[QueuedJob]:
     coming = [
         ((number + 1) * kind.every, cohort, queue, kind)
         for cohort in range(COHORTS)
-        for queue in range(QUEUES)
+        for queue in range(QUEUES_EACH)
         for kind in (SMALL, MEDIUM, LARGE)
         for number in range(per_queue * kind.percent // 100)
     ]
@@ -107,36 +102,23 @@ def play(per_queue: int) -> StreamFigures:
     """Play one round on a control plane of its own."""
     jobs = stream(per_queue)
     with scene(_NODES) as on:
-        assert on.muster is not None
         _make_priority_classes(on)
         _make_queues(on)
-        order = _order(on, [_job(number, job, queued=True) for number, job in enumerate(jobs)])
-        before = cpu_seconds(on.pids)
-        record = Record.from_json(run_load("tests.bench.turnover.recorded_load", asdict(order)))
-        after = cpu_seconds(on.pids)
-        log = decisions(on.muster.log.read_text().splitlines(), record.workloads[0].submitted)
-        cpu = {name: after[name] - before[name] for name in on.pids} | {"load": record.cpu_seconds}
-        return figures(jobs, record, log, cpu=cpu, memory_mb=processes.peak_memory_mb(on.muster.process.pid))
+        return figures(jobs, _played(on, jobs, queued=True))
 
 
 def without_admission(per_queue: int) -> float:
     """The same Jobs a second without queues, and so without a quota: as fast as the control plane can be."""
     with scene(_NODES, admitted=False) as on:
         _make_priority_classes(on)
-        documents = [_job(number, job, queued=False) for number, job in enumerate(stream(per_queue))]
-        record = Record.from_json(
-            run_load("tests.bench.turnover.recorded_load", asdict(_order(on, documents)))
-        )
-    begun = min(each.submitted for each in record.workloads)
-    return len(documents) / (max(each.finished or begun for each in record.workloads) - begun)
+        workloads = _played(on, stream(per_queue), queued=False).record.workloads
+    begun = min(each.submitted for each in workloads)
+    return len(workloads) / (max(each.finished or begun for each in workloads) - begun)
 
 
-def figures(
-    jobs: list[QueuedJob], record: Record, log: DecisionLog, *, cpu: Mapping[str, float], memory_mb: float
-) -> StreamFigures:
-    """The figures of a round, from what was seen and logged."""
-    if failed := [number for number, each in enumerate(record.workloads) if each.failed]:
-        raise RuntimeError(f"{len(failed)} Jobs failed, {GANG.format(failed[0])} among them")
+def figures(jobs: list[QueuedJob], played: RecordedRound) -> StreamFigures:
+    """The figures of a round with these Jobs."""
+    record, log = played.record, played.log
     pairs = list(zip(jobs, record.workloads, strict=True))
     begun = min(each.submitted for each in record.workloads)
     enough = last_moment_with((span for pair in pairs for span in _waits(*pair)), TOTAL)
@@ -145,7 +127,7 @@ def figures(
     window = Window(start=min(each.resumed[0] for each in record.workloads), end=enough)
     held = (span for number, job in enumerate(jobs) for span in _holds(job, number, log))
     return StreamFigures(
-        jobs=len(jobs),
+        played=played,
         seconds=max(each.finished or begun for each in record.workloads) - begun,
         submitting_seconds=max(each.submitted for each in record.workloads) - begun,
         window=window,
@@ -153,8 +135,6 @@ def figures(
         held=share_in_use(held, TOTAL, window),
         evictions=sum(len(each.evicted) for each in record.workloads),
         stages=_stages(record, log),
-        cpu=cpu,
-        memory_mb=memory_mb,
     )
 
 
@@ -163,8 +143,8 @@ def table(rounds: Iterable[StreamFigures]) -> str:
     return "\n".join(
         f"{one.jobs_per_second:.1f} jobs/s, {one.use:.1%} of the quota in use during {one.window.seconds:.1f} s "
         f"(by the ledger {one.held:.1%}); submitted within {one.submitting_seconds:.1f} s, "
-        f"{one.evictions} evictions, Muster {one.memory_mb:.0f} MB\n"
-        + report.spent(one.cpu, one.jobs, "Job")
+        f"{one.evictions} evictions, Muster {one.played.memory_mb:.0f} MB\n"
+        + one.played.spent("Job")
         + report.stages(one.stages)
         for one in rounds
     )
@@ -238,30 +218,24 @@ def _stages(record: Record, log: DecisionLog) -> dict[str, list[float]]:
     return found
 
 
-def _order(on: Scene, documents: list[Document]) -> Order:
-    return Order(kubeconfig=str(on.cluster.kubeconfig), collection=_JOBS, documents=documents)
+def _played(on: Scene, jobs: list[QueuedJob], *, queued: bool) -> RecordedRound:
+    documents = [_job(number, job, queued=queued) for number, job in enumerate(jobs)]
+    return play_recorded(on, JOBS.path(NAMESPACE), documents)
 
 
 def _make_queues(on: Scene) -> None:
     with on.cluster.client() as api:
         for cohort in range(COHORTS):
-            api.create(_QUEUES, _queue_document(f"c{cohort}", "root", QUEUES * QUOTA))
-            for queue in range(QUEUES):
-                api.create(_QUEUES, _queue_document(_queue(cohort, queue), f"c{cohort}", QUOTA))
+            api.create(QUEUES.path(), _queue_document(f"c{cohort}", "root", QUEUES_EACH * QUOTA))
+            for queue in range(QUEUES_EACH):
+                api.create(QUEUES.path(), _queue_document(_queue(cohort, queue), f"c{cohort}", QUOTA))
 
 
 def _make_priority_classes(on: Scene) -> None:
     with on.cluster.client() as api:
         for kind in (SMALL, MEDIUM, LARGE):
-            api.create(
-                _CLASSES,
-                {
-                    "apiVersion": "scheduling.k8s.io/v1",
-                    "kind": "PriorityClass",
-                    "metadata": {"name": kind.name},
-                    "value": kind.priority,
-                },
-            )
+            document = _document(PRIORITY_CLASSES, kind.name, value=kind.priority)
+            api.create(PRIORITY_CLASSES.path(), document)
 
 
 def _queue(cohort: int, queue: int) -> str:
@@ -270,24 +244,17 @@ def _queue(cohort: int, queue: int) -> str:
 
 def _queue_document(name: str, parent: str, cpus: int) -> Document:
     """It may borrow all that its cohort has."""
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": {
-            "parent": parent,
-            "deserved": {"cpu": str(cpus)},
-            "capability": {"cpu": str(QUEUES * QUOTA)},
-        },
-    }
+    limits = {"deserved": {"cpu": str(cpus)}, "capability": {"cpu": str(QUEUES_EACH * QUOTA)}}
+    return _document(QUEUES, name, spec={"parent": parent, **limits})
 
 
 def _job(number: int, job: QueuedJob, *, queued: bool) -> Document:
     labels = {"muster.dev/queue-name": job.queue} if queued else {}
     spec = {**pod_spec({"cpu": str(job.kind.cpus)}), "priorityClassName": job.kind.name}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": GANG.format(number), "labels": labels},
-        "spec": {"template": {"metadata": running(job.kind.runs), "spec": spec}},
-    }
+    template = {"metadata": running(job.kind.runs), "spec": spec}
+    return _document(JOBS, GANG.format(number), labels, spec={"template": template})
+
+
+def _document(resource: ApiResource, name: str, labels: Mapping[str, str] = {}, **content: Any) -> Document:
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}

@@ -8,6 +8,7 @@ from tests.bench.turnover import mix
 from tests.bench.turnover.decision_log import DecisionLog
 from tests.bench.turnover.mix import NODES, figures, sizes, turnovers
 from tests.bench.turnover.recorded_load import PodRecord, Record, WorkloadRecord
+from tests.bench.turnover.recorded_round import RecordedRound
 from tests.bench.turnover.timeline import Window
 
 
@@ -31,7 +32,7 @@ def test_utilisation_counts_pods_that_run_until_too_little_waits() -> None:
     second = [pod(NODES + gang, f"n{gang}", 8, 20) for gang in range(NODES)]
     workloads = [WorkloadRecord(submitted=0, resumed=[0], finished=20) for _ in range(2 * NODES)]
     record = Record(workloads=workloads, pods=[*first, *second], cpu_seconds=0.0)
-    one = figures([1] * (2 * NODES), record, DecisionLog(), cpu={}, memory_mb=0.0)
+    one = figures([1] * (2 * NODES), RecordedRound(record=record))
     assert (one.window.start, one.window.end) == (2, 8)
     assert one.utilisation == pytest.approx(4 / 6)
 

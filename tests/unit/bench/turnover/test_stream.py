@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from tests.bench.turnover.decision_log import DecisionLog, decisions
+from tests.bench.turnover.decision_log import decisions
 from tests.bench.turnover.recorded_load import PodRecord, Record, WorkloadRecord
+from tests.bench.turnover.recorded_round import RecordedRound, none_failed
 from tests.bench.turnover.stream import LARGE, SMALL, TOTAL, QueuedJob, StreamFigures, figures, stream
 
 #: So many large Jobs ask for the whole quota.
@@ -17,7 +18,7 @@ def played(*workloads: WorkloadRecord) -> StreamFigures:
     jobs = [QueuedJob(queue="c0-q0", kind=LARGE) for _ in workloads]
     pods = [PodRecord(gang=number, created=0.0) for number in range(len(workloads))]
     record = Record(workloads=list(workloads), pods=pods, cpu_seconds=0.0)
-    return figures(jobs, record, DecisionLog(), cpu={}, memory_mb=0.0)
+    return figures(jobs, RecordedRound(record=record))
 
 
 def job(submitted: float, resumed: list[float], finished: float, *evicted: float) -> WorkloadRecord:
@@ -62,8 +63,8 @@ def test_a_job_that_ends_though_it_was_evicted_is_counted_until_then() -> None:
 
 def test_jobs_that_fail_are_not_passed_over() -> None:
     failed = WorkloadRecord(submitted=0, resumed=[1], finished=2, failed=True)
-    with pytest.raises(RuntimeError, match="1 Jobs failed"):
-        played(failed)
+    with pytest.raises(RuntimeError, match="1 workloads failed, g00000 among them"):
+        none_failed(Record(workloads=[failed], pods=[], cpu_seconds=0.0))
 
 
 def test_the_log_tells_when_gangs_were_admitted_and_freed_also_after_midnight() -> None:
