@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 #: Seconds between a change and its writing, and between two writings of one object.
 COALESCE: Final = 0.5
 BETWEEN_WRITES: Final = 1.0
-BETWEEN_NUMBERS: Final = 3.0
+BETWEEN_NUMBERS: Final = 10.0
 #: Seconds after which a status that differs from what was written must have been changed by another writer.
 _WATCH_LAG: Final = 10.0
 #: Writes at a time, and per second.
