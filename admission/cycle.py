@@ -122,7 +122,7 @@ class Cycle:
         """The second half of a turn that decides something."""
         world = self.world
         started = perf_counter()
-        frozen = world.freeze(now)
+        frozen = world.freeze(now).keeping_seats_of({job.key for job in jobs if job.restarts})
         # Until the plan is stored, a failed turn has to be repeated.
         world.snapshot_is_stale = True
         froze = perf_counter()

@@ -1,7 +1,7 @@
 """The input of a decision, frozen: pure data, no clock, no I/O."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -103,6 +103,18 @@ class Snapshot:
         """Seats of an admission that are neither ended nor given back in this turn because their pods ended."""
         gone = admission.ended | self.ended.get(admission.id, frozenset())
         return tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)
+
+    def keeping_seats_of(self, restarting: Collection[WorkloadKey]) -> "Snapshot":
+        """The snapshot in which these workloads keep the seats of pods that ended, for the pods that follow.
+
+        Else another workload could take such a seat before it is asked for again.
+        """
+        if not restarting:
+            return self
+        ended = {
+            id_: seats for id_, seats in self.ended.items() if self.admissions[id_].workload not in restarting
+        }
+        return replace(self, ended=ended)
 
     def workloads(self) -> frozenset[WorkloadKey]:
         """Workloads that a decision may read or change."""

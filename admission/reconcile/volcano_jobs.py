@@ -1,12 +1,14 @@
 """Volcano Jobs between the world and the rules of ``admission.volcano_jobs``: views, transitions and work."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from admission.volcano_jobs.job import JobSpec, read_job
-from admission.volcano_jobs.lifecycle import advance
+from admission.volcano_jobs.lifecycle import act, advance
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.policies import action_asked
 from admission.volcano_jobs.state import JobState, JobTransition
 from admission.volcano_jobs.view import JobView
 from admission.world.world import World
@@ -70,7 +72,7 @@ class VolcanoJobController:
                 if view is None:
                     continue
                 old = world.jobs.get(key.uid)
-                new = advance(old or JobState(uid=key.uid), view, now)
+                new = _stepped(old or JobState(uid=key.uid), view, now)
             except Exception as error:
                 world.note_defect(key, error)
                 continue
@@ -111,3 +113,13 @@ class VolcanoJobController:
             found.append(heappop(self._expiring)[1])
         self._awaited.difference_update(found)
         return found
+
+
+def _stepped(state: JobState, view: JobView, now: int) -> JobState:
+    """The state after the action that a policy asks for, if one does, and after what is observed then."""
+    asked = action_asked(state, view)
+    if asked is not None:
+        state = act(state, asked.action, now, asked.message)
+        # How pods ended says nothing of the version that begins.
+        view = replace(view, outcomes={})
+    return advance(state, view, now)

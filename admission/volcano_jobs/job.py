@@ -19,6 +19,15 @@ from queues.errors import InvalidDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LifecyclePolicy:
+    """An action that the owner of a Job wants on an event, or on an exit code."""
+
+    action: str
+    events: frozenset[str] = frozenset()
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
     """Pods of one shape: ``<job>-<task>-0`` … ``<job>-<task>-<replicas-1>``."""
 
@@ -37,6 +46,10 @@ class TaskSpec:
     min_partitions: int = 0
     #: How close the pods of a partition must be; None: anywhere.
     partition_topology: WireNetworkTopology | None = None
+    #: In their order; they go before those of the Job.
+    policies: tuple[LifecyclePolicy, ...] = ()
+    #: Restarts of containers in all pods together after which the task has failed; -1: never.
+    max_retry: int = MAX_RETRY
 
 
 class VolumeSpec(WireStruct):
@@ -66,7 +79,9 @@ class JobSpec:
     #: Plugin name → its flags as written.
     plugins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     volumes: tuple[VolumeSpec, ...] = ()
-    max_retry: int = 3
+    #: In their order.
+    policies: tuple[LifecyclePolicy, ...] = ()
+    max_retry: int = MAX_RETRY
     #: Number of succeeded pods that completes the Job; None: the Job ends when all pods have ended.
     min_success: int | None = None
     #: Seconds after the end until the Job is deleted; None: the Job is kept.
@@ -129,6 +144,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         tasks=tasks,
         plugins={name: tuple(flags or ()) for name, flags in spec.plugins.items()},
         volumes=spec.volumes,
+        policies=_policies(spec.policies),
         max_retry=spec.max_retry or MAX_RETRY,
         min_success=spec.min_success,
         ttl=spec.ttl_seconds_after_finished,
@@ -144,6 +160,11 @@ def _refuse_too_many(spec: "_Spec") -> None:
     lists: list[tuple[str, Sized, int, str]] = [
         ("tasks", spec.tasks, MOST_POD_SETS, "tasks"),
         ("volumes", spec.volumes, MOST_ENTRIES, "volumes"),
+        ("policies", spec.policies, MOST_ENTRIES, "policies"),
+        *(
+            (f"tasks[{index}].policies", task.policies, MOST_ENTRIES, "policies")
+            for index, task in enumerate(spec.tasks[:MOST_POD_SETS])
+        ),
         ("plugins", spec.plugins, MOST_ENTRIES, "plugins"),
         *(
             (f"plugins.{excerpt(name)}", flags or (), MOST_ENTRIES, "flags")
@@ -173,13 +194,22 @@ class _Partition(WireStruct):
     network_topology: WireNetworkTopology | None = None
 
 
+class _Policy(WireStruct):
+    action: str = ""
+    event: str = ""
+    events: tuple[str, ...] = ()
+    exit_code: Int32 | None = None
+    timeout: Any = None
+
+
 class _Task(WireStruct):
     name: str = ""
     replicas: Int32 = 1
     min_available: Int32 | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
     partition_policy: _Partition | None = None
-    policies: tuple[msgspec.Raw, ...] = ()
+    policies: tuple[_Policy, ...] = ()
+    max_retry: Int32 = MAX_RETRY
     depends_on: Any = None
     topology_policy: str = ""
 
@@ -192,11 +222,11 @@ class _Spec(WireStruct):
     tasks: tuple[_Task, ...] = ()
     plugins: dict[str, list[str] | None] = msgspec.field(default_factory=dict)
     volumes: tuple[VolumeSpec, ...] = ()
-    max_retry: Int32 = 3
+    max_retry: Int32 = MAX_RETRY
     min_success: Int32 | None = None
     ttl_seconds_after_finished: Int32 | None = None
     network_topology: dict[str, Any] | None = None
-    policies: tuple[msgspec.Raw, ...] = ()
+    policies: tuple[_Policy, ...] = ()
     running_estimate: Any = None
 
 
@@ -232,4 +262,19 @@ def _task(position: int, task: _Task) -> TaskSpec:
         partition_size=partition.partition_size,
         min_partitions=partition.min_partitions,
         partition_topology=partition.network_topology,
+        policies=_policies(task.policies),
+        max_retry=task.max_retry or MAX_RETRY,
+    )
+
+
+def _policies(policies: tuple[_Policy, ...]) -> tuple[LifecyclePolicy, ...]:
+    """Those that have an effect (``unsupported_fields`` names the others)."""
+    return tuple(
+        LifecyclePolicy(
+            action=policy.action,
+            events=frozenset(filter(None, (*policy.events, policy.event))),
+            exit_code=policy.exit_code,
+        )
+        for policy in policies
+        if policy.timeout is None
     )

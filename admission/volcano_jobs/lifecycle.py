@@ -145,8 +145,7 @@ def advance(state: JobState, view: JobView, now: int) -> JobState:
     """
     if view.deleting:
         return state
-    if not state.history:
-        state = state.entered(state.phase, now)
+    state = _begun(state, now)
     for _ in range(len(Phase)):
         counts = view.counts(state)
         step = next((step for rule in RULES[state.phase] if (step := rule(state, view, counts))), None)
@@ -161,7 +160,7 @@ def act(state: JobState, action: Action, now: int, message: str = "") -> JobStat
     into = ACTIONS.get((state.phase, action))
     if into is None:
         return state
-    restarts = into is Phase.RESTARTING
+    state, restarts = _begun(state, now), into is Phase.RESTARTING
     # An aborted Job has lost its pods already: its resume counts a retry, but no new version.
     version = state.version + (state.phase in (Phase.PENDING, Phase.RUNNING))
     return replace(
@@ -169,6 +168,11 @@ def act(state: JobState, action: Action, now: int, message: str = "") -> JobStat
         version=version,
         retry_count=state.retry_count + restarts,
     )
+
+
+def _begun(state: JobState, now: int) -> JobState:
+    """The state of a Job that has a first phase."""
+    return state if state.history else state.entered(state.phase, now)
 
 
 def expired(state: JobState, spec: JobSpec, now: int) -> bool:

@@ -79,9 +79,13 @@ class JobState:
         """Whether the Job ended for good."""
         return self.phase in FINAL
 
+    def is_stopped(self) -> bool:
+        """Whether no pod of the Job runs, or soon none will: its seats are given back as its pods go."""
+        return self.phase in STOPPED
+
     def wants_pods(self) -> bool:
         """Whether missing pods are to be created."""
-        return self.phase not in STOPPED and self.phase is not Phase.RESTARTING
+        return not (self.is_stopped() or self.phase is Phase.RESTARTING)
 
     def entered(self, phase: Phase, now: int, reason: Cause | None = None, message: str = "") -> Self:
         """The state after a change of phase."""
@@ -142,3 +146,9 @@ class JobTransition:
     #: None: the Job is new.
     old: JobState | None
     new: JobState
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the Job starts again, with pods for the seats of those that have ended too."""
+        before = 0 if self.old is None else self.old.retry_count
+        return self.new.retry_count > before and not self.new.is_stopped()

@@ -98,7 +98,7 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     arrival: int | None
     #: Terminal outcomes of a Volcano Job's seats.
     outcomes: Mapping[tuple[str, int], PodPhase] = {}
-    #: A Volcano Job that reached a final phase.
+    #: A Volcano Job that has ended, or was stopped: no pod comes any more.
     job_over: bool = False
     setbacks: Setbacks = NO_SETBACKS
     #: The policy that counts for its queue.

@@ -534,7 +534,7 @@ class World:
             admissions=admissions,
             arrival=self.arrivals.get(key),
             outcomes=self.outcomes.get(key, {}),
-            job_over=job is not None and job.is_over(),
+            job_over=job is not None and job.is_stopped(),
             setbacks=self.setbacks.get(key, NO_SETBACKS),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),

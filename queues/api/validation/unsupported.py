@@ -1,6 +1,6 @@
 """Fields that are accepted and kept but have no effect yet. ``muster check`` warns of each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from queues.api.names import HIERARCHY
@@ -15,6 +15,10 @@ ACTING_FLAGS = {
     "ssh": frozenset({"ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"}),
 }
 
+#: What policies may name that has an effect.
+ACTING_EVENTS = frozenset({"*", "PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed"})
+ACTING_ACTIONS = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob"})
+
 
 def unsupported(job: VolcanoJob) -> tuple[str, ...]:
     """Paths of fields of a Volcano Job that have no effect yet."""
@@ -26,11 +30,10 @@ def unsupported_fields(spec: Any) -> tuple[str, ...]:
 
     Reads attributes by their snake_case names, so it takes ``VolcanoJobSpec`` and any other decoding with these names.
     """
-    fields = ["spec.policies"] if spec.policies else []
+    fields = [*_policies(spec.policies, "spec.policies")]
     for index, task in enumerate(spec.tasks):
         path = f"spec.tasks[{index}]"
-        if task.policies:
-            fields.append(f"{path}.policies")
+        fields += _policies(task.policies, f"{path}.policies")
         if task.depends_on is not None:
             fields.append(f"{path}.dependsOn")
         if task.topology_policy not in ("", "none"):
@@ -60,6 +63,20 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
 def unsupported_in_flavor(flavor: ResourceFlavor) -> tuple[str, ...]:
     """Paths of fields of a ResourceFlavor that have no effect yet."""
     return ("spec.tolerations",) if flavor.spec.tolerations else ()
+
+
+def _policies(policies: Iterable[Any], path: str) -> Iterator[str]:
+    """A policy with a timeout is left out whole, whatever it asks for."""
+    for index, policy in enumerate(policies):
+        here = f"{path}[{index}]"
+        if policy.timeout is not None:
+            yield f"{here}.timeout"
+            continue
+        if policy.action not in ACTING_ACTIONS:
+            yield f"{here}.action {policy.action}"
+        events = {event for event in (*policy.events, policy.event) if event}
+        for event in sorted(events - ACTING_EVENTS):
+            yield f"{here}.event {event}"
 
 
 def _plugins(spec: VolcanoJobSpec) -> Iterator[str]:

@@ -253,11 +253,20 @@ def test_a_pod_takes_less_than_a_tenth_of_a_millisecond_to_make() -> None:
 def test_plugins_flags_and_fields_without_effect_are_named() -> None:
     named = job(
         plugins={"svc": ["--publish-not-ready-addresses", "--colour=red"], "mpi": ["--port=22"]},
-        policies=[{"event": "PodFailed", "action": "RestartJob"}],
+        policies=[
+            {"event": "PodFailed", "action": "RestartJob"},
+            {"exitCode": 3, "action": "RestartTask"},
+            {"events": ["JobUpdated", "PodEvicted"], "action": "AbortJob"},
+            {"event": "PodPending", "action": "AbortJob", "timeout": "10m"},
+        ],
     )
 
     assert unsupported_plugins(named) == ("spec.plugins.mpi", "spec.plugins.svc --colour")
-    assert named.unsupported == ("spec.policies",)
+    assert named.unsupported == (
+        "spec.policies[1].action RestartTask",
+        "spec.policies[2].event JobUpdated",
+        "spec.policies[3].timeout",
+    )
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,10 @@ def test_fields_that_do_nothing_yet_are_told():
     job = VolcanoJob.read(
         {
             "spec": {
-                "policies": [{"event": "*", "action": "AbortJob"}],
+                "policies": [
+                    {"event": "*", "action": "AbortJob"},
+                    {"event": "JobUpdated", "action": "RestartPod"},
+                ],
                 "plugins": {"mpi": [], "svc": ["--publish-not-ready-addresses=true", "--new-flag"]},
                 "networkTopology": {"highestTierAllowed": 1},
                 "runningEstimate": "2h",
@@ -108,7 +111,8 @@ def test_fields_that_do_nothing_yet_are_told():
         }
     )
     assert unsupported(job) == (
-        "spec.policies",
+        "spec.policies[1].action RestartPod",
+        "spec.policies[1].event JobUpdated",
         "spec.tasks[0].dependsOn",
         "spec.runningEstimate",
         "spec.plugins.mpi",

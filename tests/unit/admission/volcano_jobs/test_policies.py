@@ -1,0 +1,206 @@
+"""Which action a lifecycle policy asks for, from what is seen of a Job's pods."""
+
+from typing import Any
+
+import pytest
+
+from admission.facts import PodFact, PodPhase
+from admission.reconcile.volcano_jobs import _stepped
+from admission.volcano_jobs.policies import action_asked
+from admission.volcano_jobs.state import Action, JobState, JobTransition, Phase
+from admission.volcano_jobs.view import JobView
+from queues.admissions import AdmissionState
+from tests.builders.volcano_jobs import KEY, UID, admission, job, pod
+
+NOW = 1_000
+RUN, DONE, BAD, WAIT = PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.PENDING
+TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
+
+Document = dict[str, Any]
+
+
+def policy(action: str, *events: str, **fields: Any) -> Document:
+    return {"action": action, **({"events": list(events)} if events else {}), **fields}
+
+
+def state(phase: Phase = Phase.RUNNING, **fields: Any) -> JobState:
+    return JobState(uid=UID, phase=phase, history=((phase, 0),), **fields)
+
+
+def seen(
+    *pods: PodFact,
+    policies: tuple[Document, ...] = (),
+    master: tuple[Document, ...] = (),
+    held: AdmissionState = AdmissionState.OPEN,
+    **view: Any,
+) -> JobView:
+    """A Job of one master and three workers. ``policies``: of the Job; ``master``: of that task."""
+    spec = job(
+        tasks=[
+            {"name": "master", "replicas": 1, "template": TEMPLATE, "policies": list(master)},
+            {"name": "worker", "replicas": 3, "template": TEMPLATE, "maxRetry": 5},
+        ],
+        policies=list(policies),
+    )
+    return JobView(spec=spec, pods=pods, admissions=(admission(state=held),), **view)
+
+
+def master(phase: PodPhase = RUN, **facts: Any) -> PodFact:
+    return pod(0, phase, task="master", uid="m", **facts)
+
+
+def asked(view: JobView, now: JobState | None = None) -> str | None:
+    found = action_asked(now or state(), view)
+    return None if found is None else f"{found.action.value}, {found.message}"
+
+
+ON_FAILURE = policy("RestartJob", "PodFailed")
+ON_EVICTION = policy("RestartJob", "PodEvicted")
+GOING = {"deleting": True, "ended_first": False}
+
+CASES = [
+    ("nothing happened", seen(master(), pod(0), policies=(policy("AbortJob", "*"),)), None),
+    ("a pod failed and nothing was asked for", seen(pod(1, BAD)), None),
+    (
+        "a pod failed",
+        seen(pod(1, BAD), policies=(ON_FAILURE,)),
+        "RestartJob, PodFailed: pod train-worker-1 failed",
+    ),
+    (
+        "a pod failed that is gone",
+        seen(pod(0), policies=(ON_FAILURE,), outcomes={("worker", 1): BAD}),
+        "RestartJob, PodFailed: pod train-worker-1 failed",
+    ),
+    (
+        "event, as some write it",
+        seen(pod(1, BAD), policies=({"action": "AbortJob", "event": "PodFailed"},)),
+        "AbortJob, PodFailed: pod train-worker-1 failed",
+    ),
+    (
+        "an exit code",
+        seen(pod(1, BAD, exit_code=137), policies=(policy("TerminateJob", exitCode=137), ON_FAILURE)),
+        "TerminateJob, PodFailed: pod train-worker-1 failed with exit code 137",
+    ),
+    (
+        "another exit code",
+        seen(pod(1, BAD, exit_code=1), policies=(policy("TerminateJob", exitCode=137), ON_FAILURE)),
+        "RestartJob, PodFailed: pod train-worker-1 failed with exit code 1",
+    ),
+    (
+        "the first that matches decides",
+        seen(pod(1, BAD, exit_code=137), policies=(ON_FAILURE, policy("TerminateJob", exitCode=137))),
+        "RestartJob, PodFailed: pod train-worker-1 failed with exit code 137",
+    ),
+    (
+        "the policy of the task goes first",
+        seen(master(BAD), policies=(ON_FAILURE,), master=(policy("AbortJob", "PodFailed"),)),
+        "AbortJob, PodFailed: pod train-master-0 failed",
+    ),
+    ("the policy of another task", seen(pod(0, BAD), master=(policy("AbortJob", "PodFailed"),)), None),
+    (
+        "a task is done",
+        seen(master(DONE), pod(0), master=(policy("CompleteJob", "TaskCompleted"),)),
+        "CompleteJob, TaskCompleted: all 1 pods of task master succeeded",
+    ),
+    (
+        "a task is not done yet",
+        seen(pod(0, DONE), pod(1, DONE), policies=(policy("CompleteJob", "TaskCompleted"),)),
+        None,
+    ),
+    (
+        "what completes the Job goes before what restarts it",
+        seen(
+            master(DONE),
+            pod(0, BAD),
+            policies=(ON_FAILURE,),
+            master=(policy("CompleteJob", "TaskCompleted"),),
+        ),
+        "CompleteJob, TaskCompleted: all 1 pods of task master succeeded",
+    ),
+    (
+        "containers restarted too often",
+        seen(pod(0, restarts=2), pod(1, WAIT, restarts=3), policies=(policy("AbortJob", "TaskFailed"),)),
+        "AbortJob, TaskFailed: containers of task worker were restarted 5 times",
+    ),
+    (
+        "containers restarted",
+        seen(pod(0, restarts=2), pod(1, restarts=2), policies=(policy("AbortJob", "TaskFailed"),)),
+        None,
+    ),
+    (
+        "a pod was deleted",
+        seen(pod(2, **GOING), policies=(ON_EVICTION,)),
+        "RestartJob, PodEvicted: pod train-worker-2 was deleted",
+    ),
+    ("a pod that had ended was deleted", seen(pod(2, DONE, deleting=True), policies=(ON_EVICTION,)), None),
+    ("a pod was scaled down", seen(pod(3, **GOING), policies=(ON_EVICTION,)), None),
+    (
+        "the whole Job is evicted",
+        seen(pod(2, **GOING), policies=(ON_EVICTION,), held=AdmissionState.EVICTING),
+        None,
+    ),
+    ("a pod of an older version", seen(pod(1, BAD, version=-1), policies=(ON_FAILURE,)), None),
+    ("the Job is being deleted", seen(pod(1, BAD), policies=(ON_FAILURE,), deleting=True), None),
+    (
+        "a policy that has no effect yet",
+        seen(pod(1, BAD), policies=(policy("RestartPod", "PodFailed"),)),
+        None,
+    ),
+    (
+        "a policy with a timeout has no effect yet",
+        seen(pod(1, BAD), policies=({**ON_FAILURE, "timeout": "10m"},)),
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("view", "wanted"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_policy_asks_for_its_action(view: JobView, wanted: str | None) -> None:
+    assert asked(view) == wanted
+
+
+@pytest.mark.parametrize("phase", [Phase.RESTARTING, Phase.ABORTING, Phase.COMPLETED, Phase.FAILED])
+def test_nothing_is_asked_of_a_job_that_is_being_stopped_or_was(phase: Phase) -> None:
+    assert asked(seen(pod(1, BAD), policies=(ON_FAILURE,)), state(phase)) is None
+
+
+def test_a_failed_pod_restarts_the_job_once_however_often_it_is_seen() -> None:
+    view = seen(master(), pod(0), pod(1, BAD), pod(2), policies=(ON_FAILURE,))
+    first = _stepped(state(), view, NOW)
+    again = _stepped(first, view, NOW + 1)
+    assert (first.phase, first.version, first.retry_count) == (Phase.RESTARTING, 1, 1)
+    assert again == first
+    assert first.message == "PodFailed: pod train-worker-1 failed"
+
+
+def test_a_pod_that_failed_at_once_restarts_a_job_that_was_never_seen_running() -> None:
+    view = seen(master(), pod(0, BAD), policies=(ON_FAILURE,))
+    found = _stepped(JobState(uid=UID), view, NOW)
+    assert [phase for phase, _ in found.history] == [Phase.PENDING, Phase.RESTARTING]
+
+
+def test_the_last_pod_that_fails_restarts_the_job_before_it_counts_as_failed() -> None:
+    outcomes = {("master", 0): DONE, ("worker", 0): DONE, ("worker", 1): DONE, ("worker", 2): BAD}
+    pods = (master(DONE), pod(0, DONE), pod(1, DONE), pod(2, BAD))
+    view = seen(*pods, policies=(ON_FAILURE,), outcomes=outcomes)
+    assert _stepped(state(), view, NOW).phase is Phase.RESTARTING
+
+
+def test_a_job_that_was_restarted_as_often_as_it_may_be_has_failed() -> None:
+    view = seen(pod(1, BAD, version=2), policies=(ON_FAILURE,))
+    found = _stepped(state(version=2, retry_count=2), view, NOW)
+    assert (found.phase, found.retry_count) == (Phase.FAILED, 3)
+    assert not JobTransition(key=KEY, old=state(version=2, retry_count=2), new=found).restarts
+
+
+def test_a_job_that_restarts_keeps_the_seats_of_pods_that_ended() -> None:
+    before = state()
+    after = _stepped(before, seen(pod(1, BAD), policies=(ON_FAILURE,)), NOW)
+    assert JobTransition(key=KEY, old=before, new=after).restarts
+    assert not JobTransition(key=KEY, old=after, new=after.entered(Phase.PENDING, NOW)).restarts
+
+
+def test_the_action_is_the_reason_of_the_phase() -> None:
+    view = seen(master(DONE), pod(0), master=(policy("CompleteJob", "TaskCompleted"),))
+    found = _stepped(state(), view, NOW)
+    assert (found.phase, found.reason) == (Phase.COMPLETING, Action.COMPLETE)
