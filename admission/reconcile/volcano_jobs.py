@@ -8,7 +8,7 @@ from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.lifecycle import act, advance
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
-from admission.volcano_jobs.policies import action_asked
+from admission.volcano_jobs.policies import action_asked, next_timeout
 from admission.volcano_jobs.state import JobState, JobTransition
 from admission.volcano_jobs.view import JobView
 from admission.world.world import World
@@ -24,9 +24,10 @@ class VolcanoJobController:
         self._specs: dict[WorkloadKey, tuple[bytes, JobSpec | None]] = {}
         #: Jobs with a document that cannot be used, and its errors.
         self.problems: dict[WorkloadKey, str] = {}
-        #: When (seconds since the epoch) Jobs that ended are to be deleted, soonest first; each is there once.
-        self._expiring: list[tuple[int, WorkloadKey]] = []
-        self._awaited: set[WorkloadKey] = set()
+        #: When (seconds since the epoch) Jobs are to be looked at though nothing changes, soonest first.
+        self._looks: list[tuple[int, WorkloadKey]] = []
+        #: The first of these of each Job.
+        self._next_look: dict[WorkloadKey, int] = {}
 
     def spec(self, world: World, key: WorkloadKey) -> JobSpec | None:
         """A Job's document; None: the Job is gone or its document cannot be used."""
@@ -93,6 +94,7 @@ class VolcanoJobController:
                 state = world.jobs.get(key.uid) or JobState(uid=key.uid)
                 has_group = (view.spec.namespace, view.spec.group_name) in world.pod_index.job_groups
                 work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
+                self._look_again(key, state, view, now)
             except InvalidDocument as error:
                 self.problems[key] = str(error)
                 continue
@@ -101,25 +103,33 @@ class VolcanoJobController:
                 world.note_defect(key, error)
                 continue
             found.append(work)
-            if state.is_over() and view.spec.ttl is not None and not work.remove and key not in self._awaited:
-                self._awaited.add(key)
-                heappush(self._expiring, (state.finished_at + view.spec.ttl, key))
         return found
 
+    def _look_again(self, key: WorkloadKey, state: JobState, view: JobView, now: int) -> None:
+        """Note when the Job is to be deleted, or a policy has waited long enough."""
+        if state.is_over():
+            at = None if view.spec.ttl is None else state.finished_at + view.spec.ttl
+        else:
+            at = next_timeout(state, view, now)
+        if at is not None and at > now and at < self._next_look.get(key, at + 1):
+            self._next_look[key] = at
+            heappush(self._looks, (at, key))
+
     def due(self, now: int) -> list[WorkloadKey]:
-        """Jobs that have ended and are due for deletion now, each named once."""
+        """Jobs that are to be looked at now: those that ended and are to be deleted, and that waited long enough."""
         found = []
-        while self._expiring and self._expiring[0][0] <= now:
-            found.append(heappop(self._expiring)[1])
-        self._awaited.difference_update(found)
+        while self._looks and self._looks[0][0] <= now:
+            at, key = heappop(self._looks)
+            if self._next_look.get(key) == at:
+                del self._next_look[key]
+                found.append(key)
         return found
 
 
 def _stepped(state: JobState, view: JobView, now: int) -> JobState:
     """The state after the action that a policy asks for, if one does, and after what is observed then."""
-    asked = action_asked(state, view)
+    asked = action_asked(state, view, now)
     if asked is not None:
-        state = act(state, asked.action, now, asked.message)
-        # How pods ended says nothing of the version that begins.
-        view = replace(view, outcomes={})
+        state = act(state, asked.action, now, asked.message, [pod.uid for pod in asked.pods])
+        view = replace(view, outcomes=asked.outcomes_left(view.outcomes))
     return advance(state, view, now)

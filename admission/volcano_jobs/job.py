@@ -12,9 +12,9 @@ import msgspec
 from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
-from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS
+from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS, duration
 from queues.api.validation.defaults import MAX_RETRY
-from queues.api.validation.unsupported import unsupported_fields
+from queues.api.validation.unsupported import TIMED, unsupported_fields
 from queues.errors import InvalidDocument
 
 
@@ -25,6 +25,8 @@ class LifecyclePolicy:
     action: str
     events: frozenset[str] = frozenset()
     exit_code: int | None = None
+    #: Seconds for which what is seen must last; 0: none.
+    timeout: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +201,10 @@ class _Policy(WireStruct):
     event: str = ""
     events: tuple[str, ...] = ()
     exit_code: Int32 | None = None
-    timeout: Any = None
+    timeout: str | None = None
+
+    def event_names(self) -> frozenset[str]:
+        return frozenset(filter(None, (*self.events, self.event)))
 
 
 class _Task(WireStruct):
@@ -270,11 +275,21 @@ def _task(position: int, task: _Task) -> TaskSpec:
 def _policies(policies: tuple[_Policy, ...]) -> tuple[LifecyclePolicy, ...]:
     """Those that have an effect (``unsupported_fields`` names the others)."""
     return tuple(
-        LifecyclePolicy(
-            action=policy.action,
-            events=frozenset(filter(None, (*policy.events, policy.event))),
-            exit_code=policy.exit_code,
+        _policy(policy) for policy in policies if policy.timeout is None or policy.event_names() == {TIMED}
+    )
+
+
+def _policy(policy: _Policy) -> LifecyclePolicy:
+    seconds = duration(policy.timeout)
+    if policy.timeout is not None and seconds is None:
+        raise InvalidDocument(
+            where="spec.policies[].timeout",
+            found=excerpt(policy.timeout),
+            expected="a duration as in 90s or 1h30m",
         )
-        for policy in policies
-        if policy.timeout is None
+    return LifecyclePolicy(
+        action=policy.action,
+        events=policy.event_names(),
+        exit_code=policy.exit_code,
+        timeout=seconds or 0,
     )

@@ -4,12 +4,12 @@ Volcano's rules (its ``pkg/controllers/job/state``), as tables that are data: ``
 ``ACTIONS`` for what policies and Commands ask. Pure: the plan applier stores the state.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from admission.volcano_jobs.job import JobSpec
-from admission.volcano_jobs.state import Action, JobState, Phase
+from admission.volcano_jobs.state import TARGETED, Action, JobState, Phase
 from admission.volcano_jobs.view import Counts, JobView
 from queues.reason_codes import ReasonCode
 
@@ -131,6 +131,7 @@ ACTIONS: Final[Mapping[tuple[Phase, Action], Phase]] = {
             (Action.ABORT, Phase.ABORTING),
             (Action.COMPLETE, Phase.COMPLETING),
             (Action.TERMINATE, Phase.TERMINATING),
+            *((action, Phase.RESTARTING) for action in TARGETED),
         )
     },
     (Phase.ABORTING, Action.RESUME): Phase.RESTARTING,
@@ -155,17 +156,21 @@ def advance(state: JobState, view: JobView, now: int) -> JobState:
     return state
 
 
-def act(state: JobState, action: Action, now: int, message: str = "") -> JobState:
-    """The state after a policy or Command asked for an action; the same object if it has no effect in this phase."""
+def act(state: JobState, action: Action, now: int, message: str = "", pods: Iterable[str] = ()) -> JobState:
+    """The state after a policy or Command asked for an action; the same object if it has no effect in this phase.
+
+    ``pods``: uids of those that are restarted, where it is not the whole Job.
+    """
     into = ACTIONS.get((state.phase, action))
     if into is None:
         return state
     state, restarts = _begun(state, now), into is Phase.RESTARTING
     # An aborted Job has lost its pods already: its resume counts a retry, but no new version.
-    version = state.version + (state.phase in (Phase.PENDING, Phase.RUNNING))
+    whole = state.phase in (Phase.PENDING, Phase.RUNNING) and action not in TARGETED
     return replace(
         state.entered(into, now, action, message),
-        version=version,
+        version=state.version + whole,
+        restarted=() if whole else (*state.restarted, *pods),
         retry_count=state.retry_count + restarts,
     )
 

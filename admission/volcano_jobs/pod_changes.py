@@ -14,7 +14,7 @@ from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.lifecycle import expired
 from admission.volcano_jobs.plugins import plugins_of
 from admission.volcano_jobs.pods import PodRules, PodSettings
-from admission.volcano_jobs.state import STOPPED, JobState
+from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.volumes import volume_claims
 from queues.admissions import Admission, AdmissionState
@@ -167,11 +167,13 @@ def _reason_to_delete(
 
     ``admission``: the one of its seat or that has adopted it; None: it has none, or that is closed.
     """
+    # Pods that Volcano made may have a higher version than the Job has here.
+    replaced = pod.version < state.version or pod.uid in state.restarted
     if pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
-        return "Stale" if pod.version < state.version and state.phase not in STOPPED else None
-    if not state.wants_pods():
+        return "Stale" if replaced and not state.is_stopped() else None
+    if state.is_stopped():
         return state.phase.value
-    if pod.version < state.version:
+    if replaced:
         return "Stale"
     task = spec.task(pod.task)
     if task is not None and pod.index is not None and pod.index >= task.replicas:

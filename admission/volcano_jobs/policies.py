@@ -9,7 +9,7 @@ Not taken over: pods that go because Muster evicts the whole Job count as no ``P
 no retries.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -17,9 +17,11 @@ from typing import Final
 from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.job import JobSpec, LifecyclePolicy, TaskSpec
 from admission.volcano_jobs.lifecycle import ACTIONS
-from admission.volcano_jobs.state import Action, JobState
-from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.state import TARGETED, Action, JobState
+from admission.volcano_jobs.view import JobView, is_stale
 from queues.admissions import AdmissionState
+
+Outcomes = Mapping[tuple[str, int], PodPhase]
 
 
 class JobEvent(StrEnum):
@@ -28,6 +30,7 @@ class JobEvent(StrEnum):
     ANY = "*"
     POD_FAILED = "PodFailed"
     POD_EVICTED = "PodEvicted"
+    POD_PENDING = "PodPending"
     TASK_COMPLETED = "TaskCompleted"
     TASK_FAILED = "TaskFailed"
 
@@ -40,6 +43,8 @@ class Observation:
     task: TaskSpec
     #: For people: what was seen.
     message: str
+    #: None: it is about the task, or the pod is gone.
+    pod: PodFact | None = None
     #: Of a pod that failed; None: not known.
     exit_code: int | None = None
 
@@ -50,18 +55,47 @@ class ActionAsked:
 
     action: Action
     message: str
+    #: That are restarted, where it is not the whole Job.
+    pods: tuple[PodFact, ...] = ()
+
+    def outcomes_left(self, outcomes: Outcomes) -> Outcomes:
+        """How pods ended, of those that still count after the action."""
+        if self.action not in TARGETED:
+            return {}
+        restarted = {(pod.task, pod.index) for pod in self.pods}
+        return {seat: outcome for seat, outcome in outcomes.items() if seat not in restarted}
 
 
-def action_asked(state: JobState, view: JobView) -> ActionAsked | None:
+def action_asked(state: JobState, view: JobView, now: int) -> ActionAsked | None:
     """The first action that a policy asks for and that has an effect in the Job's phase; None: there is none."""
+    for action, seen, policy in _matches(state, view):
+        if seen.pod is not None and policy.timeout and now < seen.pod.created + policy.timeout:
+            continue
+        pods = _targets(action, seen, state, view)
+        if pods or action not in TARGETED:
+            return ActionAsked(action=action, message=f"{seen.event}: {seen.message}", pods=pods)
+    return None
+
+
+def next_timeout(state: JobState, view: JobView, now: int) -> int | None:
+    """The next second (since the epoch) at which a policy may ask for something that it does not ask for now."""
+    ends = (
+        seen.pod.created + policy.timeout
+        for _, seen, policy in _matches(state, view)
+        if seen.pod is not None and policy.timeout
+    )
+    return min((end for end in ends if end > now), default=None)
+
+
+def _matches(state: JobState, view: JobView) -> Iterator[tuple[Action, Observation, LifecyclePolicy]]:
+    """What is seen with the policy that decides on it, where its action has an effect in the Job's phase."""
     if view.deleting or not has_policies(view.spec):
-        return None
+        return
     for seen in observations(state, view):
         policy = _policy_for(seen, view.spec)
         action = None if policy is None else _ACTIONS.get(policy.action)
-        if action is not None and (state.phase, action) in ACTIONS:
-            return ActionAsked(action=action, message=f"{seen.event}: {seen.message}")
-    return None
+        if policy is not None and action is not None and (state.phase, action) in ACTIONS:
+            yield action, seen, policy
 
 
 def has_policies(spec: JobSpec) -> bool:
@@ -70,9 +104,9 @@ def has_policies(spec: JobSpec) -> bool:
 
 
 def observations(state: JobState, view: JobView) -> Iterator[Observation]:
-    """What is seen of the pods of the Job's present version: tasks that are done, pods that failed, tasks that failed,
-    pods that others delete."""
-    pods = [pod for pod in view.pods if pod.version == state.version and pod.index is not None]
+    """What is seen of the pods that count: tasks that are done, pods that failed, tasks that failed, pods that others
+    delete, pods that wait to run."""
+    pods = [pod for pod in view.pods if not is_stale(pod, state) and pod.index is not None]
     yield from _tasks_completed(state, view)
     for task in view.spec.tasks:
         of_task = [pod for pod in pods if pod.task == task.name]
@@ -82,6 +116,10 @@ def observations(state: JobState, view: JobView) -> Iterator[Observation]:
             message = f"containers of task {task.name} were restarted {restarts} times"
             yield Observation(event=JobEvent.TASK_FAILED, task=task, message=message)
         yield from _pods_evicted(task, of_task, view)
+        for pod in of_task:
+            if pod.phase is PodPhase.PENDING and not pod.deleting:
+                message = f"pod {pod.name} does not run"
+                yield Observation(event=JobEvent.POD_PENDING, task=task, message=message, pod=pod)
 
 
 def _tasks_completed(state: JobState, view: JobView) -> Iterator[Observation]:
@@ -98,7 +136,11 @@ def _pods_failed(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterator
         if pod.phase is PodPhase.FAILED and pod.ended_first:
             how = "failed" if pod.exit_code is None else f"failed with exit code {pod.exit_code}"
             yield Observation(
-                event=JobEvent.POD_FAILED, task=task, message=f"pod {pod.name} {how}", exit_code=pod.exit_code
+                event=JobEvent.POD_FAILED,
+                task=task,
+                message=f"pod {pod.name} {how}",
+                pod=pod,
+                exit_code=pod.exit_code,
             )
     for (name, index), outcome in sorted(view.outcomes.items()):
         if name == task.name and outcome is PodPhase.FAILED and index not in seen:
@@ -113,20 +155,38 @@ def _pods_evicted(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterato
     for pod in pods:
         wanted = pod.index is not None and pod.index < task.replicas
         if pod.deleting and not pod.ended_first and wanted:
-            yield Observation(event=JobEvent.POD_EVICTED, task=task, message=f"pod {pod.name} was deleted")
+            message = f"pod {pod.name} was deleted"
+            yield Observation(event=JobEvent.POD_EVICTED, task=task, message=message, pod=pod)
 
 
 def _policy_for(seen: Observation, spec: JobSpec) -> LifecyclePolicy | None:
-    """The first policy for what was seen, those of the task first."""
+    """The first policy for what was seen, those of the task first. That a pod waits needs one with a timeout."""
+    names = {seen.event} if seen.event is JobEvent.POD_PENDING else {seen.event, JobEvent.ANY}
     for policy in (*seen.task.policies, *spec.policies):
         if policy.exit_code is not None:
             if seen.exit_code == policy.exit_code:
                 return policy
-        elif seen.event in policy.events or JobEvent.ANY in policy.events:
+        elif not policy.events.isdisjoint(names):
             return policy
     return None
 
 
+def _targets(action: Action, seen: Observation, state: JobState, view: JobView) -> tuple[PodFact, ...]:
+    """Pods that a targeted action restarts. Without partitions, a pod is a partition of its own."""
+    of_task = (
+        pod
+        for pod in view.pods
+        if pod.task == seen.task.name and pod.index is not None and not is_stale(pod, state)
+    )
+    if action is Action.RESTART_TASK:
+        return tuple(of_task)
+    if seen.pod is None or action not in TARGETED:
+        return ()
+    if action is Action.RESTART_POD or seen.task.partition_size < 1:
+        return (seen.pod,)
+    size = seen.task.partition_size
+    return tuple(pod for pod in of_task if (pod.index or 0) // size == (seen.pod.index or 0) // size)
+
+
 _ALIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)
-#: Actions on a whole Job; others have no effect yet.
 _ACTIONS: Final = {action.value: action for action in Action}

@@ -38,13 +38,20 @@ STOPPED: Final = FINAL | {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase
 
 
 class Action(StrEnum):
-    """The actions that a lifecycle policy or a Command asks of a whole Job."""
+    """The actions that a lifecycle policy or a Command asks for."""
 
     ABORT = "AbortJob"
     RESTART = "RestartJob"
     TERMINATE = "TerminateJob"
     COMPLETE = "CompleteJob"
     RESUME = "ResumeJob"
+    RESTART_TASK = "RestartTask"
+    RESTART_POD = "RestartPod"
+    RESTART_PARTITION = "RestartPartition"
+
+
+#: Actions on some pods of a Job: the others run on.
+TARGETED: Final = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})
 
 
 #: Why a Job entered its phase: what was seen, or what was asked.
@@ -63,6 +70,8 @@ class JobState:
     #: Counts how often all pods were removed; pods of an older version are stale.
     version: int = 0
     retry_count: int = 0
+    #: Uids of pods of this version that were restarted by themselves: others take their places.
+    restarted: tuple[str, ...] = ()
     #: Why the Job entered this phase; None: the phase needs no explanation.
     reason: Cause | None = None
     message: str = ""
@@ -107,6 +116,7 @@ class JobState:
             "phase": self.phase.value,
             "version": self.version,
             "retryCount": self.retry_count,
+            "restarted": list(self.restarted),
             "reason": self.reason or "",
             "message": self.message,
             "lastTransition": self.last_transition,
@@ -123,6 +133,7 @@ class JobState:
             phase=Phase(row["phase"]),
             version=row["version"],
             retry_count=row["retryCount"],
+            restarted=tuple(row.get("restarted", ())),
             reason=_cause(row["reason"]),
             message=row["message"],
             last_transition=row["lastTransition"],

@@ -92,8 +92,13 @@ class JobView:
         return {**phases, **{seat: outcome.value for seat, outcome in self.outcomes.items()}}
 
 
+def is_stale(pod: PodFact, state: JobState) -> bool:
+    """Whether a pod was restarted, by itself or with the whole Job: another one takes its place."""
+    return pod.version != state.version or pod.uid in state.restarted
+
+
 def _phase(pod: PodFact, state: JobState) -> str:
     ended = pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
-    if pod.version != state.version and not (ended and state.phase in STOPPED):
+    if is_stale(pod, state) and not (ended and state.phase in STOPPED):
         return TERMINATING
     return TERMINATING if pod.deleting else pod.phase.value

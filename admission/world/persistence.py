@@ -19,7 +19,9 @@ def current_outcomes(rows: Iterable[PodOutcome], jobs: Mapping[str, JobState]) -
     found: dict[WorkloadKey, Outcomes] = {}
     for row in rows:
         job = jobs.get(row.workload.uid)
-        if row.version == (job.version if job is not None else 0):
+        if row.version == (job.version if job is not None else 0) and (
+            job is None or row.pod_uid not in job.restarted
+        ):
             found.setdefault(row.workload, {})[row.pod_set, row.ordinal] = PodPhase(row.phase)
     return found
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.view import is_stale
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import is_live
 from admission.world.persistence import Outcomes
@@ -39,13 +40,25 @@ class PodOutcomes:
         # A pod that was being deleted did not end by itself, whatever its last phase says.
         if not _is_run_by_muster(owner) or pod.index is None or not pod.ended_first:
             return
-        job = self._jobs.get(owner.uid)
-        if pod.version != (job.version if job is not None else 0):
+        if is_stale(pod, self._jobs.get(owner.uid) or JobState(uid=owner.uid)):
             return
         outcomes = self.outcomes.setdefault(owner, {})
         if (pod.task, pod.index) not in outcomes:
             outcomes[pod.task, pod.index] = pod.phase
             self._unsaved[pod.uid] = (owner, pod)
+
+    def restart(self, owner: WorkloadKey, before: JobState, after: JobState) -> None:
+        """Ends of pods that were restarted do not count any more."""
+        outcomes = self.outcomes.get(owner)
+        if outcomes is None:
+            return
+        if before.version != after.version:
+            del self.outcomes[owner]
+            return
+        for uid in set(after.restarted).difference(before.restarted):
+            pod = self._pod_index.pods.get(uid)
+            if pod is not None and pod.index is not None:
+                outcomes.pop((pod.task, pod.index), None)
 
     def forget(self, owner: WorkloadKey) -> None:
         """The workload is gone: how its pods ended no longer matters, and is not stored any more."""
@@ -90,4 +103,4 @@ def may_go(pod: PodFact, fact: WorkloadFact | None, job: JobState | None, *, sto
         return stored
     if pod.forced or fact is None or fact.deleting:
         return True
-    return pod.version != job.version or job.is_over() if job is not None else pod.version != 0
+    return is_stale(pod, job) or job.is_over() if job is not None else pod.version != 0

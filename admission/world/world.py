@@ -301,10 +301,8 @@ class World:
         self.last_evictions.update((key, last) for key, last in evicted.items() if last is not None)
 
     def put_job(self, key: WorkloadKey, state: JobState) -> None:
-        """A Volcano Job's state changed in the ledger. A new version begins without outcomes."""
-        before = self.jobs.get(key.uid)
-        if before is not None and before.version != state.version:
-            self.outcomes.pop(key, None)
+        """A Volcano Job's state changed in the ledger."""
+        self.pod_outcomes.restart(key, self.jobs.get(key.uid) or JobState(uid=key.uid), state)
         self.jobs[key.uid] = state
         self._dirty.add(key)
 

@@ -16,8 +16,15 @@ ACTING_FLAGS = {
 }
 
 #: What policies may name that has an effect.
-ACTING_EVENTS = frozenset({"*", "PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed"})
-ACTING_ACTIONS = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob"})
+ACTING_EVENTS = frozenset({"*", "PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed"})
+ACTING_ACTIONS = frozenset(
+    {
+        *("AbortJob", "RestartJob", "TerminateJob", "CompleteJob"),
+        *("RestartTask", "RestartPod", "RestartPartition"),
+    }
+)
+#: The event for which a timeout has an effect.
+TIMED = "PodPending"
 
 
 def unsupported(job: VolcanoJob) -> tuple[str, ...]:
@@ -69,12 +76,12 @@ def _policies(policies: Iterable[Any], path: str) -> Iterator[str]:
     """A policy with a timeout is left out whole, whatever it asks for."""
     for index, policy in enumerate(policies):
         here = f"{path}[{index}]"
-        if policy.timeout is not None:
+        events = {event for event in (*policy.events, policy.event) if event}
+        if policy.timeout is not None and events != {TIMED}:
             yield f"{here}.timeout"
             continue
         if policy.action not in ACTING_ACTIONS:
             yield f"{here}.action {policy.action}"
-        events = {event for event in (*policy.events, policy.event) if event}
         for event in sorted(events - ACTING_EVENTS):
             yield f"{here}.event {event}"
 

@@ -95,6 +95,40 @@ def test_a_deleted_pod_restarts_the_job_where_its_owner_wants_that(sandbox: Sand
     assert len(sandbox.ledger.admissions(sandbox.name, "train")) == 1
 
 
+@pytest.mark.parametrize(("action", "restarted"), [("RestartPod", 1), ("RestartTask", 2)])
+def test_a_failed_pod_restarts_itself_or_its_task_in_its_own_seats(
+    sandbox: Sandbox, action: str, restarted: int
+) -> None:
+    sandbox.add_nodes(3)
+    sandbox.add_queue()
+    master = {"name": "master", "replicas": 1, "template": template(sandbox.name, 8)}
+    worker = {
+        "name": "worker",
+        "replicas": 2,
+        "template": template(sandbox.name, 8),
+        "policies": on(action, event="PodFailed"),
+    }
+    sandbox.add(volcano_job(sandbox, "train", 3, tasks=[master, worker], minAvailable=3))
+    sandbox.wait_running("train-", 3)
+    sandbox.add(volcano_job(sandbox, "other", 1, 8))
+    sandbox.wait_phase("Job", "other", "Pending")
+    before, nodes = uids(sandbox, "train-"), sandbox.nodes_of("train-")
+
+    finish(sandbox, ["train-worker-1"], exit_code=1)
+    sandbox.wait(
+        lambda: len(sandbox.running("train-")) == 3 and len(uids(sandbox, "train-") - before) == restarted,
+        f"{restarted} pods to run again",
+    )
+    assert sandbox.nodes_of("train-") == nodes
+    assert len(sandbox.ledger.admissions(sandbox.name, "train")) == 1
+    assert not sandbox.running("other-")
+    wait_status(sandbox, "train", version=0, retryCount=1, running=3, failed=0)
+    sandbox.wait_phase("Job", "train", "Running")
+
+    finish(sandbox, [f"train-{name}" for name in ("master-0", "worker-0", "worker-1")])
+    sandbox.wait_phase("Job", "train", "Completed")
+
+
 def test_a_job_that_fails_more_often_than_it_may_has_failed(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()

@@ -4,7 +4,7 @@ import pytest
 
 from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.lifecycle import ACTIONS, RULES, act, advance, expired
-from admission.volcano_jobs.state import FINAL, HISTORY, STOPPED, Action, JobState, Phase
+from admission.volcano_jobs.state import FINAL, HISTORY, STOPPED, TARGETED, Action, JobState, Phase
 from admission.volcano_jobs.view import JobView
 from tests.builders.volcano_jobs import UID, admission, job, pod
 
@@ -113,7 +113,7 @@ def test_an_action_leads_where_the_table_says_and_nowhere_else(phase: Phase, act
         return
     assert after.phase == ACTIONS[phase, action]
     assert after.retry_count == before.retry_count + (after.phase is Phase.RESTARTING)
-    assert after.version == before.version + (action is not Action.RESUME)
+    assert after.version == before.version + (action not in TARGETED | {Action.RESUME})
 
 
 def test_a_restart_waits_until_the_old_pods_are_gone_and_gives_up_after_the_last_retry() -> None:

@@ -132,7 +132,7 @@ def test_a_restart_removes_every_old_pod_before_new_ones_are_made() -> None:
     old = (pod(0), pod(1, PodPhase.SUCCEEDED), pod(2, PodPhase.FAILED), pod(3, deleting=True))
 
     assert removed(work(*old, phase=Phase.RESTARTING, version=1)) == {
-        "pod-0": "Restarting",
+        "pod-0": "Stale",
         "pod-1": "Stale",
         "pod-2": "Stale",
     }

@@ -255,17 +255,18 @@ def test_plugins_flags_and_fields_without_effect_are_named() -> None:
         plugins={"svc": ["--publish-not-ready-addresses", "--colour=red"], "mpi": ["--port=22"]},
         policies=[
             {"event": "PodFailed", "action": "RestartJob"},
-            {"exitCode": 3, "action": "RestartTask"},
+            {"exitCode": 3, "action": "ResumeJob"},
             {"events": ["JobUpdated", "PodEvicted"], "action": "AbortJob"},
             {"event": "PodPending", "action": "AbortJob", "timeout": "10m"},
+            {"exitCode": 4, "action": "RestartTask", "timeout": "10m"},
         ],
     )
 
     assert unsupported_plugins(named) == ("spec.plugins.mpi", "spec.plugins.svc --colour")
     assert named.unsupported == (
-        "spec.policies[1].action RestartTask",
+        "spec.policies[1].action ResumeJob",
         "spec.policies[2].event JobUpdated",
-        "spec.policies[3].timeout",
+        "spec.policies[4].timeout",
     )
 
 

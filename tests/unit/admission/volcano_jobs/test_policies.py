@@ -1,12 +1,15 @@
 """Which action a lifecycle policy asks for, from what is seen of a Job's pods."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from admission.facts import PodFact, PodPhase
 from admission.reconcile.volcano_jobs import _stepped
-from admission.volcano_jobs.policies import action_asked
+from admission.volcano_jobs.pod_changes import work_for
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.policies import action_asked, next_timeout
 from admission.volcano_jobs.state import Action, JobState, JobTransition, Phase
 from admission.volcano_jobs.view import JobView
 from queues.admissions import AdmissionState
@@ -50,7 +53,7 @@ def master(phase: PodPhase = RUN, **facts: Any) -> PodFact:
 
 
 def asked(view: JobView, now: JobState | None = None) -> str | None:
-    found = action_asked(now or state(), view)
+    found = action_asked(now or state(), view, NOW)
     return None if found is None else f"{found.action.value}, {found.message}"
 
 
@@ -141,13 +144,29 @@ CASES = [
     ),
     ("a pod of an older version", seen(pod(1, BAD, version=-1), policies=(ON_FAILURE,)), None),
     ("the Job is being deleted", seen(pod(1, BAD), policies=(ON_FAILURE,), deleting=True), None),
+    ("an action that nobody knows", seen(pod(1, BAD), policies=(policy("Dance", "PodFailed"),)), None),
     (
-        "a policy that has no effect yet",
-        seen(pod(1, BAD), policies=(policy("RestartPod", "PodFailed"),)),
+        "a pod is to be restarted that is gone",
+        seen(policies=(policy("RestartPod", "PodFailed"),), outcomes={("worker", 1): BAD}),
         None,
     ),
     (
-        "a policy with a timeout has no effect yet",
+        "a pod waits, and any event stops the Job",
+        seen(pod(1, WAIT), policies=(policy("AbortJob", "*"),)),
+        None,
+    ),
+    (
+        "a pod has not waited long enough",
+        seen(pod(1, WAIT, created=NOW - 59), policies=(policy("AbortJob", "PodPending", timeout="60s"),)),
+        None,
+    ),
+    (
+        "a pod has waited too long",
+        seen(pod(1, WAIT, created=NOW - 60), policies=(policy("AbortJob", "PodPending", timeout="1m"),)),
+        "AbortJob, PodPending: pod train-worker-1 does not run",
+    ),
+    (
+        "a policy with a timeout for something else than waiting has no effect yet",
         seen(pod(1, BAD), policies=({**ON_FAILURE, "timeout": "10m"},)),
         None,
     ),
@@ -184,6 +203,65 @@ def test_the_last_pod_that_fails_restarts_the_job_before_it_counts_as_failed() -
     pods = (master(DONE), pod(0, DONE), pod(1, DONE), pod(2, BAD))
     view = seen(*pods, policies=(ON_FAILURE,), outcomes=outcomes)
     assert _stepped(state(), view, NOW).phase is Phase.RESTARTING
+
+
+def restarted(action: str, **fields: Any) -> JobView:
+    """Six pods in two tasks, of which the second of the workers failed."""
+    task = {"template": TEMPLATE, "policies": [policy(action, "PodFailed")], **fields}
+    tasks = [{**task, "name": "master", "replicas": 2}, {**task, "name": "worker", "replicas": 4}]
+    masters = [pod(index, task="master", uid=f"m{index}") for index in range(2)]
+    workers = [pod(index, BAD if index == 1 else RUN) for index in range(4)]
+    spec = job(tasks=tasks, minAvailable=6)
+    outcomes = {("worker", 1): BAD}
+    return JobView(spec=spec, pods=(*masters, *workers), admissions=(admission(),), outcomes=outcomes)
+
+
+TARGETS = [
+    ("RestartPod", {}, ("pod-1",)),
+    ("RestartTask", {}, ("pod-0", "pod-1", "pod-2", "pod-3")),
+    ("RestartPartition", {"partitionPolicy": {"totalPartitions": 2, "partitionSize": 2}}, ("pod-0", "pod-1")),
+    ("RestartPartition", {}, ("pod-1",)),
+]
+
+
+@pytest.mark.parametrize(("action", "fields", "targets"), TARGETS)
+def test_a_targeted_action_restarts_some_pods_and_the_others_run_on(
+    action: str, fields: Document, targets: tuple[str, ...]
+) -> None:
+    view = restarted(action, **fields)
+    found = _stepped(state(), view, NOW)
+    assert (found.phase, found.version, found.retry_count) == (Phase.RESTARTING, 0, 1)
+    assert found.restarted == targets
+    counts = replace(view, outcomes={}).counts(found)
+    assert (counts.terminating, counts.running) == (len(targets), 6 - len(targets))
+
+
+@pytest.mark.parametrize(("action", "fields", "targets"), TARGETS)
+def test_what_was_restarted_is_deleted_and_nothing_else(
+    action: str, fields: Document, targets: tuple[str, ...]
+) -> None:
+    view = restarted(action, **fields)
+    work = work_for(KEY, _stepped(state(), view, NOW), replace(view, outcomes={}), NOW, rules=PodRules())
+    assert {unwanted.uid for unwanted in work.deletes} == set(targets)
+    assert not work.creates
+
+
+def test_a_job_goes_on_when_the_pods_that_were_restarted_are_gone() -> None:
+    view = restarted("RestartPod")
+    first = _stepped(state(), view, NOW)
+    there = tuple(each for each in view.pods if each.uid not in first.restarted)
+    after = _stepped(first, replace(view, pods=there, outcomes={}), NOW + 1)
+    assert after.phase is Phase.PENDING
+    running = _stepped(after, replace(view, pods=(*there, pod(1, uid="again")), outcomes={}), NOW + 2)
+    assert (running.phase, running.retry_count) == (Phase.RUNNING, 1)
+
+
+def test_the_next_look_is_when_the_first_pod_has_waited_long_enough() -> None:
+    pending = policy("AbortJob", "PodPending", timeout="10m")
+    view = seen(pod(0, WAIT, created=NOW - 100), pod(1, WAIT, created=NOW - 50), policies=(pending,))
+    assert next_timeout(state(), view, NOW) == NOW + 500
+    assert next_timeout(state(), view, NOW + 600) is None
+    assert next_timeout(state(), seen(pod(0), policies=(pending,)), NOW) is None
 
 
 def test_a_job_that_was_restarted_as_often_as_it_may_be_has_failed() -> None:

@@ -100,7 +100,7 @@ def test_fields_that_do_nothing_yet_are_told():
             "spec": {
                 "policies": [
                     {"event": "*", "action": "AbortJob"},
-                    {"event": "JobUpdated", "action": "RestartPod"},
+                    {"event": "JobUpdated", "action": "ResumeJob"},
                 ],
                 "plugins": {"mpi": [], "svc": ["--publish-not-ready-addresses=true", "--new-flag"]},
                 "networkTopology": {"highestTierAllowed": 1},
@@ -111,7 +111,7 @@ def test_fields_that_do_nothing_yet_are_told():
         }
     )
     assert unsupported(job) == (
-        "spec.policies[1].action RestartPod",
+        "spec.policies[1].action ResumeJob",
         "spec.policies[1].event JobUpdated",
         "spec.tasks[0].dependsOn",
         "spec.runningEstimate",
