@@ -19,7 +19,7 @@ from queues.errors import InvalidDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LifecyclePolicy:
+class PolicySpec:
     """An action that the owner of a Job wants on an event, or on an exit code."""
 
     action: str
@@ -49,7 +49,7 @@ class TaskSpec:
     #: How close the pods of a partition must be; None: anywhere.
     partition_topology: WireNetworkTopology | None = None
     #: In their order; they go before those of the Job.
-    policies: tuple[LifecyclePolicy, ...] = ()
+    policies: tuple[PolicySpec, ...] = ()
     #: Restarts of containers in all pods together after which the task has failed; -1: never.
     max_retry: int = MAX_RETRY
 
@@ -82,7 +82,7 @@ class JobSpec:
     plugins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     volumes: tuple[VolumeSpec, ...] = ()
     #: In their order.
-    policies: tuple[LifecyclePolicy, ...] = ()
+    policies: tuple[PolicySpec, ...] = ()
     max_retry: int = MAX_RETRY
     #: Number of succeeded pods that completes the Job; None: the Job ends when all pods have ended.
     min_success: int | None = None
@@ -272,14 +272,14 @@ def _task(position: int, task: _Task) -> TaskSpec:
     )
 
 
-def _policies(policies: tuple[_Policy, ...]) -> tuple[LifecyclePolicy, ...]:
+def _policies(policies: tuple[_Policy, ...]) -> tuple[PolicySpec, ...]:
     """Those that have an effect (``unsupported_fields`` names the others)."""
     return tuple(
         _policy(policy) for policy in policies if policy.timeout is None or policy.event_names() == {TIMED}
     )
 
 
-def _policy(policy: _Policy) -> LifecyclePolicy:
+def _policy(policy: _Policy) -> PolicySpec:
     seconds = duration(policy.timeout)
     if policy.timeout is not None and seconds is None:
         raise InvalidDocument(
@@ -287,7 +287,7 @@ def _policy(policy: _Policy) -> LifecyclePolicy:
             found=excerpt(policy.timeout),
             expected="a duration as in 90s or 1h30m",
         )
-    return LifecyclePolicy(
+    return PolicySpec(
         action=policy.action,
         events=policy.event_names(),
         exit_code=policy.exit_code,

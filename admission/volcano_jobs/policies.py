@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from admission.facts import PodFact, PodPhase
-from admission.volcano_jobs.job import JobSpec, LifecyclePolicy, TaskSpec
+from admission.volcano_jobs.job import JobSpec, PolicySpec, TaskSpec
 from admission.volcano_jobs.lifecycle import ACTIONS
 from admission.volcano_jobs.state import TARGETED, Action, JobState
 from admission.volcano_jobs.view import JobView, is_stale
@@ -87,7 +87,7 @@ def next_timeout(state: JobState, view: JobView, now: int) -> int | None:
     return min((end for end in ends if end > now), default=None)
 
 
-def _matches(state: JobState, view: JobView) -> Iterator[tuple[Action, Observation, LifecyclePolicy]]:
+def _matches(state: JobState, view: JobView) -> Iterator[tuple[Action, Observation, PolicySpec]]:
     """What is seen with the policy that decides on it, where its action has an effect in the Job's phase."""
     if view.deleting or not has_policies(view.spec):
         return
@@ -159,7 +159,7 @@ def _pods_evicted(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterato
             yield Observation(event=JobEvent.POD_EVICTED, task=task, message=message, pod=pod)
 
 
-def _policy_for(seen: Observation, spec: JobSpec) -> LifecyclePolicy | None:
+def _policy_for(seen: Observation, spec: JobSpec) -> PolicySpec | None:
     """The first policy for what was seen, those of the task first. That a pod waits needs one with a timeout."""
     names = {seen.event} if seen.event is JobEvent.POD_PENDING else {seen.event, JobEvent.ANY}
     for policy in (*seen.task.policies, *spec.policies):

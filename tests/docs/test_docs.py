@@ -21,7 +21,10 @@ PRODUCT = sorted(
 )
 
 #: Modules in which such a word is something else: the events of Volcano's lifecycle policies.
-OTHER_WORDS = {("queues/api/validation/lifecycle_rules.py", "TaskFailed")}
+OTHER_WORDS = {
+    ("queues/api/validation/lifecycle_rules.py", "TaskFailed"),
+    ("admission/volcano_jobs/policies.py", "TaskFailed"),
+}
 
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and
 #: received there.

@@ -7,6 +7,7 @@ from queues.api.names import HIERARCHY
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob, VolcanoJobSpec
+from queues.api.validation.lifecycle_rules import ACTIONS, EVENTS
 
 #: Plugins that have an effect, with their flags that have one.
 ACTING_FLAGS = {
@@ -16,13 +17,8 @@ ACTING_FLAGS = {
 }
 
 #: What policies may name that has an effect.
-ACTING_EVENTS = frozenset({"*", "PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed"})
-ACTING_ACTIONS = frozenset(
-    {
-        *("AbortJob", "RestartJob", "TerminateJob", "CompleteJob"),
-        *("RestartTask", "RestartPod", "RestartPartition"),
-    }
-)
+ACTING_EVENTS = frozenset(EVENTS) - {"Unknown", "JobUpdated"}
+ACTING_ACTIONS = frozenset(ACTIONS) - {"ResumeJob"}
 #: The event for which a timeout has an effect.
 TIMED = "PodPending"
 
