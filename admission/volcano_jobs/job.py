@@ -90,6 +90,8 @@ class JobSpec:
     ttl: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    #: Seconds that the Job will run, as its owner expects; None: that is not said.
+    running_estimate: int | None = None
     #: ``networkTopology`` as written, copied to the PodGroup.
     network_topology: Mapping[str, Any] | None = None
     #: Paths of fields that the document has and Muster does not act on yet.
@@ -152,6 +154,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         ttl=spec.ttl_seconds_after_finished,
         labels=metadata.labels or {},
         annotations=metadata.annotations or {},
+        running_estimate=duration(spec.running_estimate),
         network_topology=spec.network_topology,
         unsupported=unsupported_fields(spec),
     )
@@ -232,7 +235,7 @@ class _Spec(WireStruct):
     ttl_seconds_after_finished: Int32 | None = None
     network_topology: dict[str, Any] | None = None
     policies: tuple[_Policy, ...] = ()
-    running_estimate: Any = None
+    running_estimate: str | None = None
 
 
 class _Names(msgspec.Struct):

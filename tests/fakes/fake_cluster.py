@@ -5,7 +5,7 @@ watch take one step, in any order.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,9 +144,11 @@ class FakeCluster:
         }
         self.put("queues", name, document)
 
-    def add_volcano_job(self, name: str, queue: str, replicas: int, minimum: int, gpus: int) -> str:
+    def add_volcano_job(
+        self, name: str, queue: str, replicas: int, minimum: int, gpus: int, policies: Sequence[Document] = ()
+    ) -> str:
         task = {"name": "worker", "replicas": replicas, "template": {"spec": pod_spec(gpus)}}
-        spec = {"queue": queue, "minAvailable": minimum, "tasks": [task]}
+        spec = {"queue": queue, "minAvailable": minimum, "tasks": [task], "policies": list(policies)}
         uid = self.add("vcjobs", name, spec, annotations={names.USER: "ann"})
         document = self.objects["vcjobs"][uid]
         document |= {"apiVersion": names.BATCH_VOLCANO, "kind": "Job"}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from sqlalchemy import text
 
+from admission.volcano_jobs.state import Phase
 from queues.admissions import AdmissionState
 from queues.api import names
 from queues.errors import DatabaseUnavailable, OutcomeUnknown
@@ -33,6 +34,19 @@ queues = st.sampled_from(QUEUES)
 counts = st.integers(1, 4)
 devices = st.sampled_from([1, 1, 2, 4])
 which = st.integers(0, 30)
+EVENTS = st.sampled_from(["PodFailed", "PodFailed", "PodEvicted", "TaskCompleted", "*"])
+ACTIONS = st.sampled_from(
+    [
+        "RestartJob",
+        "RestartJob",
+        "RestartTask",
+        "RestartPod",
+        "RestartPod",
+        "AbortJob",
+        "CompleteJob",
+        "TerminateJob",
+    ]
+)
 FAULTS = st.sampled_from(
     [
         *[("", None)] * 3,
@@ -86,6 +100,14 @@ class RingUnderFaults(RuleBasedStateMachine):
     def volcano_job(self, queue: str, replicas: int, elastic: bool, gpus: int) -> None:
         minimum = max(1, replicas - 2) if elastic else replicas
         self.cluster.add_volcano_job(self.name(), queue, replicas, minimum, gpus)
+
+    @rule(queue=queues, replicas=counts, elastic=st.booleans(), gpus=devices, event=EVENTS, action=ACTIONS)
+    def volcano_job_with_a_policy(
+        self, queue: str, replicas: int, elastic: bool, gpus: int, event: str, action: str
+    ) -> None:
+        minimum = max(1, replicas - 2) if elastic else replicas
+        policy = {"event": event, "action": action}
+        self.cluster.add_volcano_job(self.name(), queue, replicas, minimum, gpus, [policy])
 
     @rule(queue=queues, pods=counts, more=st.sampled_from([0, 0, 2]), indexed=st.booleans(), gpus=devices)
     def job(self, queue: str, pods: int, more: int, indexed: bool, gpus: int) -> None:
@@ -354,7 +376,7 @@ class RingUnderFaults(RuleBasedStateMachine):
         """Whatever could run has run to its end, each completion once."""
         for uid, job in self.cluster.objects["vcjobs"].items():
             state = self.ring.world.jobs[uid]
-            assert state.is_over(), (job["metadata"]["name"], state)
+            assert state.is_over() or state.phase is Phase.ABORTED, (job["metadata"]["name"], state)
         for job in self.cluster.objects["jobs"].values():
             assert job["status"].get("succeeded", 0) == job["spec"]["completions"], job
         groups = {group["metadata"]["name"]: group for group in self.cluster.objects["groups"].values()}

@@ -116,6 +116,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         fact,
         minimum=spec.minimum,
         pod_sets=pod_sets,
+        conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate),
         templates=() if fact.finished else one(tuple(template_digest(task.template) for task in spec.tasks)),
         claims={task.name: found.claims for task, found in zip(spec.tasks, sets, strict=True) if found.claims}
         or NOTHING_BY_NAME,

@@ -41,8 +41,6 @@ def unsupported_fields(spec: Any) -> tuple[str, ...]:
             fields.append(f"{path}.dependsOn")
         if task.topology_policy not in ("", "none"):
             fields.append(f"{path}.topologyPolicy")
-    if spec.running_estimate is not None:
-        fields.append("spec.runningEstimate")
     return tuple(fields)
 
 

@@ -114,7 +114,6 @@ def test_fields_that_do_nothing_yet_are_told():
         "spec.policies[1].action ResumeJob",
         "spec.policies[1].event JobUpdated",
         "spec.tasks[0].dependsOn",
-        "spec.runningEstimate",
         "spec.plugins.mpi",
         "spec.plugins.svc --new-flag",
     )

@@ -190,3 +190,19 @@ def test_what_is_not_acted_on_is_named() -> None:
         task(policies=[{"event": "PodFailed", "action": "ResumeJob"}]), plugins={"mpi": [], "svc": []}
     )
     assert fact.unsupported == ("spec.tasks[0].policies[0].action ResumeJob", "spec.plugins.mpi")
+
+
+@pytest.mark.parametrize(
+    ("estimate", "annotations", "seconds"),
+    [
+        ("2h30m", {}, 9000),
+        ("2h", {"muster.dev/run-time": "1h"}, 3600),
+        ("soon", {}, None),
+        (None, {"muster.dev/run-time": "1h"}, 3600),
+    ],
+)
+def test_the_running_estimate_is_the_run_time_unless_an_annotation_says_another(
+    estimate: str | None, annotations: dict[str, str], seconds: int | None
+) -> None:
+    fact = a_volcano_job(task(), meta={"annotations": annotations}, runningEstimate=estimate)
+    assert fact.conduct.run_time == seconds
