@@ -127,10 +127,11 @@ def test_queues_and_pending_tell_use_and_places(sandbox: Sandbox, whole_stack: S
 def test_fields_that_do_nothing_yet_are_named_on_the_object(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()
-    policies = [{"event": "PodFailed", "action": "RestartJob"}]
+    policies = [{"event": "JobUpdated", "action": "RestartJob"}]
     sandbox.add(volcano_job(sandbox, "train", 1, 1, policies=policies, plugins={"pytorch": []}))
     sandbox.wait_running("train-", 1)
-    sandbox.wait(lambda: "spec.policies" in sandbox.told("Job", "train"), "the Job to name spec.policies")
+    named = "spec.policies[0].event JobUpdated"
+    sandbox.wait(lambda: named in sandbox.told("Job", "train"), "the Job to name its policy")
     assert "spec.plugins.pytorch" in sandbox.told("Job", "train")
 
 
