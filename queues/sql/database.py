@@ -52,6 +52,16 @@ _NOT_NOW = ("40001", "40P01", "55P03")
 _TOO_SLOW = ("57014", "25P03", "25P04")
 #: Of a server that takes no writes: a standby, or a primary that became one.
 _READ_ONLY = "25006"
+#: What the libraries raise when a server does not do what it is asked. ``InternalClientError``, a defect by its name, is
+#: also what a statement gets on a connection whose server has just said why it goes.
+FAILURES = (
+    SQLAlchemyError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
 #: Of values and rows that are refused whenever they come: data exceptions, constraints, limits of the program.
 _REFUSED = ("22", "23", "54")
 
@@ -170,7 +180,7 @@ class Database:
             raise
         finally:
             # The first error is what counts; a connection that cannot even roll back leaves the pool.
-            with suppress(SQLAlchemyError, asyncpg.PostgresError, OSError, TimeoutError):
+            with suppress(*FAILURES):
                 await connection.close()
 
     async def close(self) -> None:
@@ -271,7 +281,7 @@ def _revision(connection: Connection) -> str | None:
 async def _commit(connection: AsyncConnection) -> None:
     try:
         await connection.commit()
-    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+    except FAILURES as error:
         if _definite(error):
             raise
         raise OutcomeUnknown from error
@@ -287,7 +297,7 @@ def _definite(error: BaseException) -> bool:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+    except FAILURES as error:
         raise _meaning(error) from error
 
 
@@ -300,7 +310,7 @@ def _meaning(error: BaseException) -> DatabaseError:
         return DatabaseTooSlow(reason=_reason(error), sqlstate=state)
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
     no_answer = state is None and isinstance(
-        error, (OSError, TimeoutError, NoFreeConnection, asyncpg.InterfaceError)
+        error, (OSError, TimeoutError, NoFreeConnection, asyncpg.InterfaceError, asyncpg.InternalClientError)
     )
     if lost or no_answer or (state is not None and state.startswith((*_SERVER_GONE, *_NOT_NOW, _READ_ONLY))):
         return DatabaseUnavailable(reason=_reason(error), sqlstate=state)

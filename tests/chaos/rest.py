@@ -5,8 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-import asyncpg
-
+from queues.sql.database import FAILURES
 from tests.chaos.clusters import Cluster
 from tests.chaos.drawn.pace import PACE
 from tests.chaos.ledger.server import ChaosPostgres
@@ -57,7 +56,7 @@ class Rest:
         """Name of the replica that leads; "": none, or it cannot be told."""
         try:
             rows = await self.postgres.fetch(_LEADER)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except FAILURES:
             return ""
         return str(rows[0]["holder"]).rpartition(".")[0] if rows else ""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import asyncpg
 import pytest
 from sqlalchemy import URL, BigInteger, Text, bindparam, make_url, select, text
 from sqlalchemy.dialects.postgresql import JSONB
@@ -74,6 +75,15 @@ async def test_a_lost_connection_is_an_outage_and_the_next_transaction_gets_a_ne
         await lose_it()
     async with muster.transaction() as tx:
         assert await tx.scalar(text("SELECT 1")) == 1
+
+
+async def test_a_statement_on_a_connection_that_the_server_gives_up_meets_an_outage(muster: Database) -> None:
+    """The library takes what it is asked between the server's last words and the end for a defect of its own."""
+    with pytest.raises(DatabaseUnavailable, match="cannot switch to state"):
+        async with muster.transaction():
+            raise asyncpg.InternalClientError(
+                "cannot switch to state 11; another operation (2) is in progress"
+            )
 
 
 async def test_a_statement_that_takes_too_long_is_ended_and_may_be_tried_again(database: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from queues.sql.database import raw_connection
+from queues.sql.database import FAILURES, raw_connection
 
 
 class LedgerQueries:
@@ -32,7 +32,7 @@ class LedgerQueries:
         if known is not None:
             try:
                 return [tuple(row) for row in await known.fetch(statement, *values)]
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            except FAILURES:
                 if not known.is_closed():
                     raise
         self._connection = await raw_connection(self._dsn)
