@@ -52,8 +52,8 @@ _NOT_NOW = ("40001", "40P01", "55P03")
 _TOO_SLOW = ("57014", "25P03", "25P04")
 #: Of a server that takes no writes: a standby, or a primary that became one.
 _READ_ONLY = "25006"
-#: What the libraries raise when a server does not do what it is asked. ``InternalClientError``, a defect by its name, is
-#: also what a statement gets on a connection whose server has just said why it goes.
+#: What the libraries raise when a server does not do what it is asked. ``InternalClientError``, a defect by its name,
+#: is also what a statement gets on a connection whose server has just said why it goes.
 FAILURES = (
     SQLAlchemyError,
     asyncpg.PostgresError,
