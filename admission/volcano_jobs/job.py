@@ -13,7 +13,7 @@ from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS, duration
-from queues.api.validation.defaults import MAX_RETRY
+from queues.api.validation.defaults import MAX_RETRY, with_needed_plugins
 from queues.api.validation.unsupported import TIMED, unsupported_fields
 from queues.errors import InvalidDocument
 
@@ -146,7 +146,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         priority_class=spec.priority_class_name,
         minimum=spec.min_available or sum(task.minimum for task in tasks),
         tasks=tasks,
-        plugins={name: tuple(flags or ()) for name, flags in spec.plugins.items()},
+        plugins={name: tuple(flags) for name, flags in with_needed_plugins(spec.plugins).items()},
         volumes=spec.volumes,
         policies=_policies(spec.policies),
         max_retry=spec.max_retry or MAX_RETRY,

@@ -13,6 +13,7 @@ import msgspec
 from admission.volcano_jobs.companions import owner_reference
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins import plugins_of
+from admission.volcano_jobs.task_index import IndexFormat, IndexPlaceholder, TaskIndex
 from admission.volcano_jobs.volumes import mount_volumes
 from queues.api import names
 from queues.api.node_affinity import pinned
@@ -57,7 +58,7 @@ class PodSettings:
 class _Position:
     """What differs between the pods of a task, as text that goes into the manifest."""
 
-    index: str
+    index: TaskIndex | IndexPlaceholder
     node: str
     #: Number of the pod's partition; None: the task has no partitions.
     partition: str | None
@@ -68,25 +69,26 @@ def pod_manifest(
 ) -> dict[str, Any]:
     """The pod ``<job>-<task>-<index>``, pinned to a node. Raises InvalidDocument for a plugin's bad flag."""
     partition = str(index // task.partition_size) if task.partition_size else None
-    return _manifest(job, task, settings, _Position(str(index), node, partition))
+    return _manifest(job, task, settings, _Position(TaskIndex(index), node, partition))
 
 
 class PodTemplateRenderer:
     """Renders pods of one task as JSON. Raises InvalidDocument for a plugin's bad flag."""
 
-    __slots__ = ("_format", "_partition_size")
+    __slots__ = ("_format", "_index_format", "_partition_size")
 
     def __init__(self, job: JobSpec, task: TaskSpec, settings: PodSettings) -> None:
         written = msgspec.json.encode((job.annotations, job.plugins, job.volumes))
-        placeholders = _placeholders(task.template, written)
+        fence = _fence(task.template, written)
+        placeholders = {name: f"{fence}{name}{fence}" for name in ("node", "partition")}
+        index = IndexPlaceholder(fence)
         partition = placeholders["partition"] if task.partition_size else None
-        manifest = _manifest(
-            job, task, settings, _Position(placeholders["index"], placeholders["node"], partition)
-        )
+        manifest = _manifest(job, task, settings, _Position(index, placeholders["node"], partition))
         text = msgspec.json.encode(manifest).replace(b"%", b"%%")
         for name, placeholder in placeholders.items():
             text = text.replace(placeholder.encode(), b"%%(%b)b" % name.encode())
-        self._format = text
+        self._index_format = IndexFormat(text, index)
+        self._format = self._index_format.text
         self._partition_size = task.partition_size
 
     def render(self, index: int, node: NodeName, devices: str = "") -> bytes:
@@ -94,9 +96,9 @@ class PodTemplateRenderer:
 
         ``devices``: numbers of the devices of which the pod gets a part; "": none.
         """
-        number = b"%d" % index
         partition = b"%d" % (index // self._partition_size) if self._partition_size else b""
-        body = self._format % {b"index": number, b"node": node.encode(), b"partition": partition}
+        values = self._index_format.values(index)
+        body = self._format % {**values, b"node": node.encode(), b"partition": partition}
         return _with_devices(body, devices) if devices else body
 
 
@@ -106,12 +108,12 @@ def _with_devices(body: bytes, devices: str) -> bytes:
     return msgspec.json.encode(pod)
 
 
-def _placeholders(*written: bytes) -> dict[str, str]:
-    """Texts that stand for what differs between pods, and that do not occur in what users have written."""
+def _fence(*written: bytes) -> str:
+    """A text around placeholders for what differs between pods, which does not occur in what users have written."""
     fence = "\ufdd0"
     while any(fence.encode() in text or _escaped(fence) in text.lower() for text in written):
         fence += "\ufdd1"
-    return {name: f"{fence}{name}{fence}" for name in ("index", "node", "partition")}
+    return fence
 
 
 def _escaped(text: str) -> bytes:
@@ -140,7 +142,7 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
             "labels": {**_inherited(meta.get("labels") or {}, job), **_labels(job, task, position)},
             "annotations": {
                 **_inherited(meta.get("annotations") or {}, job),
-                **_annotations(job, task, settings, position.index),
+                **_annotations(job, task, settings, str(position.index)),
             },
             "ownerReferences": [owner_reference(job)],
             # No seat that succeeded runs twice: the pod stays until its outcome is stored.
@@ -179,7 +181,7 @@ def _inherited(written: Mapping[str, str], job: JobSpec) -> dict[str, str]:
 
 def _labels(job: JobSpec, task: TaskSpec, position: _Position) -> dict[str, str]:
     labels = {
-        names.TASK_INDEX: position.index,
+        names.TASK_INDEX: str(position.index),
         names.JOB_NAME: job.name,
         names.TASK_SPEC: task.name,
         names.JOB_NAMESPACE: job.namespace,

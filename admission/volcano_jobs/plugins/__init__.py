@@ -1,8 +1,8 @@
 """Job plugins: what a Job asks to be added to its pods, and the objects that the pods need for it.
 
 Plugins act in the order of ``PLUGINS``, whatever order the Job names them in: names first, then keys (ssh writes
-the hosts that svc gives), then indices. Volcano's own order is random. A new plugin is one module and its class
-in ``PLUGINS``.
+the hosts that svc gives), frameworks, and what reads their ranks. Volcano's own order is random. A new plugin is one
+module, its class in ``PLUGINS``, and its flags in ``queues.api.validation.unsupported``.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,14 @@ from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.env import Env
 from admission.volcano_jobs.plugins.flags import parse
+from admission.volcano_jobs.plugins.hcclrank import Hcclrank
+from admission.volcano_jobs.plugins.mpi import Mpi
+from admission.volcano_jobs.plugins.pytorch import Pytorch
+from admission.volcano_jobs.plugins.ray import Ray
 from admission.volcano_jobs.plugins.ssh import Ssh
 from admission.volcano_jobs.plugins.svc import Svc
+from admission.volcano_jobs.plugins.tensorflow import Tensorflow
+from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 
 
 class Plugin(Protocol):
@@ -30,8 +36,10 @@ class Plugin(Protocol):
         """The plugin with these values of its flags. Raises InvalidDocument."""
         ...
 
-    def configure_pod(self, pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: str) -> None:
-        """Change the manifest of a pod in place; ``index``: the pod's index, or a placeholder for it."""
+    def configure_pod(
+        self, pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: TaskIndex | IndexPlaceholder
+    ) -> None:
+        """Change the manifest of a pod in place."""
         ...
 
     def companions(self, job: JobSpec) -> tuple[Companion, ...]:
@@ -39,7 +47,11 @@ class Plugin(Protocol):
         ...
 
 
-PLUGINS: Final[tuple[type[Plugin], ...]] = (Svc, Ssh, Env)
+PLUGINS: Final[tuple[type[Plugin], ...]] = (
+    *(Svc, Ssh, Env),
+    *(Mpi, Pytorch, Tensorflow, Ray),
+    Hcclrank,
+)
 
 _NAMES: Final = frozenset(plugin.name for plugin in PLUGINS)
 

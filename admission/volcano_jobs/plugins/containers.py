@@ -16,6 +16,17 @@ def add_environment(pod: dict[str, Any], variables: list[dict[str, Any]]) -> Non
         container["env"] = [*(container.get("env") or ()), *variables]
 
 
+def open_port(pod: Mapping[str, Any], name: str, number: int, *, only: str | None = None) -> None:
+    """Declare a port of every container that does not declare it already. ``only``: of the container of that name."""
+    for container in pod["spec"].get("containers") or ():
+        ports = container.get("ports") or ()
+        if only not in (None, container.get("name")) or any(
+            each.get("containerPort") == number for each in ports
+        ):
+            continue
+        container["ports"] = [*ports, {"name": name, "containerPort": number}]
+
+
 def add_volume(
     pod: dict[str, Any], volume: dict[str, Any], mount: dict[str, Any], *, present: bool = False
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment
+from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.validation.unsupported import ACTING_FLAGS
 
 
@@ -23,9 +24,13 @@ class Env:
         """The plugin has no flags."""
         return cls()
 
-    def configure_pod(self, pod: dict[str, Any], _job: JobSpec, _task: TaskSpec, index: str) -> None:
+    def configure_pod(
+        self, pod: dict[str, Any], _job: JobSpec, _task: TaskSpec, index: TaskIndex | IndexPlaceholder
+    ) -> None:
         """Add the two variables to every container."""
-        add_environment(pod, [{"name": name, "value": index} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")])
+        add_environment(
+            pod, [{"name": name, "value": str(index)} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")]
+        )
 
     def companions(self, _job: JobSpec) -> tuple[Companion, ...]:
         """The plugin needs no objects."""

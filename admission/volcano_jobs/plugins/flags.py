@@ -36,6 +36,15 @@ def boolean(plugin: str, name: str, value: str) -> bool:
     raise InvalidDocument(where=f"spec.plugins.{plugin} --{name}", found=value, expected="true or false")
 
 
+def seconds(plugin: str, name: str, value: str) -> int:
+    """A number of seconds. Raises InvalidDocument."""
+    if value.isascii() and value.isdigit() and len(value) < 7:
+        return int(value)
+    raise InvalidDocument(
+        where=f"spec.plugins.{plugin} --{name}", found=value, expected="a number of seconds"
+    )
+
+
 def port(plugin: str, name: str, value: str) -> int:
     """A port number. Raises InvalidDocument."""
     if value.isascii() and value.isdigit() and len(value) < 6 and 0 < int(value) < 65536:

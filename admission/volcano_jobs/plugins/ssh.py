@@ -10,6 +10,7 @@ from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_volume
 from admission.volcano_jobs.plugins.flags import port
 from admission.volcano_jobs.plugins.svc import hosts_of
+from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.api_resources import SECRETS
 from queues.api.validation.unsupported import ACTING_FLAGS
 from queues.errors import InvalidDocument
@@ -52,7 +53,9 @@ class Ssh:
             port=port(cls.name, "ssh-port", flags["ssh-port"]) if "ssh-port" in flags else 22,
         )
 
-    def configure_pod(self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: str) -> None:
+    def configure_pod(
+        self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: TaskIndex | IndexPlaceholder
+    ) -> None:
         """Mount the Secret's files below one directory."""
         name = f"{job.name}-ssh"
         volume = {

@@ -8,6 +8,7 @@ from admission.volcano_jobs.companions import Companion, job_selector, owned_man
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment, add_volume
 from admission.volcano_jobs.plugins.flags import boolean
+from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.api_resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from queues.api.validation.unsupported import ACTING_FLAGS
 
@@ -37,7 +38,9 @@ class Svc:
             inject_hosts_env=value("inject-hosts-env", True),
         )
 
-    def configure_pod(self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: str) -> None:
+    def configure_pod(
+        self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: TaskIndex | IndexPlaceholder
+    ) -> None:
         """Set host name and subdomain; add ``/etc/volcano`` and ``VC_<TASK>_HOSTS`` / ``VC_<TASK>_NUM``."""
         spec = pod["spec"]
         spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]

@@ -37,7 +37,7 @@ def defaulted_job(document: Document, *, namespace_queue: str | None = None) -> 
             spec["minAvailable"] = sum(minimum for minimum in minimums if minimum is not None)
     plugins = _mapping(spec.get("plugins"))
     if plugins is not None and len(plugins) <= MOST_ENTRIES:
-        spec["plugins"] = _plugins(plugins)
+        spec["plugins"] = with_needed_plugins(plugins)
     return {**document, "spec": spec}
 
 
@@ -146,7 +146,8 @@ def _default_minimum(task: Mapping[str, Any]) -> int | None:
     return _count(task, "replicas")
 
 
-def _plugins(plugins: Mapping[str, Any]) -> Document:
+def with_needed_plugins(plugins: Mapping[str, Any]) -> Document:
+    """The plugins of a Job with those that they need."""
     filled = {name: [] if flags is None else flags for name, flags in plugins.items()}
     if any(name in filled for name in NEED_SVC):
         filled.setdefault("svc", [])

@@ -14,6 +14,21 @@ ACTING_FLAGS = {
     "env": frozenset[str](),
     "svc": frozenset({"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}),
     "ssh": frozenset({"ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"}),
+    "mpi": frozenset({"master", "worker", "port"}),
+    "pytorch": frozenset(
+        {
+            *("master", "worker", "port"),
+            *("wait-master-enabled", "wait-master-timeout", "wait-master-image"),
+        }
+    ),
+    "tensorflow": frozenset({"ps", "worker", "chief", "evaluator", "port"}),
+    "ray": frozenset(
+        {
+            *("head", "headContainer", "worker", "workerContainer"),
+            *("port", "dashboardPort", "clientPort"),
+        }
+    ),
+    "hcclrank": frozenset({"master", "worker"}),
 }
 
 #: What policies may name that has an effect.

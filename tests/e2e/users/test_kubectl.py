@@ -128,11 +128,11 @@ def test_fields_that_do_nothing_yet_are_named_on_the_object(sandbox: Sandbox) ->
     sandbox.add_nodes(1)
     sandbox.add_queue()
     policies = [{"event": "JobUpdated", "action": "RestartJob"}]
-    sandbox.add(volcano_job(sandbox, "train", 1, 1, policies=policies, plugins={"pytorch": []}))
+    sandbox.add(volcano_job(sandbox, "train", 1, 1, policies=policies, plugins={"pytorch": ["--hosts=x"]}))
     sandbox.wait_running("train-", 1)
     named = "spec.policies[0].event JobUpdated"
     sandbox.wait(lambda: named in sandbox.told("Job", "train"), "the Job to name its policy")
-    assert "spec.plugins.pytorch" in sandbox.told("Job", "train")
+    assert "spec.plugins.pytorch --hosts" in sandbox.told("Job", "train")
 
 
 def test_a_leader_that_stands_still_slows_nobody_who_submits_or_asks(

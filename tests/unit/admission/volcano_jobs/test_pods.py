@@ -252,7 +252,11 @@ def test_a_pod_takes_less_than_a_tenth_of_a_millisecond_to_make() -> None:
 
 def test_plugins_flags_and_fields_without_effect_are_named() -> None:
     named = job(
-        plugins={"svc": ["--publish-not-ready-addresses", "--colour=red"], "mpi": ["--port=22"]},
+        plugins={
+            "svc": ["--publish-not-ready-addresses", "--colour=red"],
+            "mpi": ["--port=22", "--hosts=x"],
+            "jax": [],
+        },
         policies=[
             {"event": "PodFailed", "action": "RestartJob"},
             {"exitCode": 3, "action": "ResumeJob"},
@@ -262,7 +266,11 @@ def test_plugins_flags_and_fields_without_effect_are_named() -> None:
         ],
     )
 
-    assert unsupported_plugins(named) == ("spec.plugins.mpi", "spec.plugins.svc --colour")
+    assert unsupported_plugins(named) == (
+        "spec.plugins.jax",
+        "spec.plugins.svc --colour",
+        "spec.plugins.mpi --hosts",
+    )
     assert named.unsupported == (
         "spec.policies[1].action ResumeJob",
         "spec.policies[2].event JobUpdated",

@@ -102,7 +102,7 @@ def test_fields_that_do_nothing_yet_are_told():
                     {"event": "*", "action": "AbortJob"},
                     {"event": "JobUpdated", "action": "ResumeJob"},
                 ],
-                "plugins": {"mpi": [], "svc": ["--publish-not-ready-addresses=true", "--new-flag"]},
+                "plugins": {"jax": [], "svc": ["--publish-not-ready-addresses=true", "--new-flag"]},
                 "networkTopology": {"highestTierAllowed": 1},
                 "runningEstimate": "2h",
                 "volumes": [{"mountPath": "/a", "volumeClaimName": "b"}],
@@ -114,7 +114,7 @@ def test_fields_that_do_nothing_yet_are_told():
         "spec.policies[1].action ResumeJob",
         "spec.policies[1].event JobUpdated",
         "spec.tasks[0].dependsOn",
-        "spec.plugins.mpi",
+        "spec.plugins.jax",
         "spec.plugins.svc --new-flag",
     )
     assert unsupported_in_queue(QueueDocument.read({"spec": {"dequeueStrategy": "traverse"}})) == ()

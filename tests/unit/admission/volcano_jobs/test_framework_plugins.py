@@ -1,0 +1,178 @@
+"""What the plugins for frameworks change in pods, and what they add."""
+
+import json
+from typing import Any
+
+import pytest
+
+from admission.volcano_jobs.job import JobSpec
+from admission.volcano_jobs.plugins import plugins_of
+from admission.volcano_jobs.pod_changes import companions_of
+from admission.volcano_jobs.pods import PodSettings, PodTemplateRenderer, pod_manifest
+from queues.errors import InvalidDocument
+from queues.workload import AdmissionId, NodeName
+from tests.builders.volcano_jobs import job
+
+NODE, SETTINGS = NodeName("node-3"), PodSettings(admission=AdmissionId(7))
+
+
+def of(plugin: str, *flags: str, **replicas: int) -> JobSpec:
+    """A Job with tasks of so many pods; each has a container of the name of its task, with a command of its own."""
+    return job(
+        plugins={plugin: list(flags)},
+        minAvailable=1,
+        tasks=[
+            {
+                "name": name,
+                "replicas": count,
+                "template": {
+                    "spec": {
+                        "initContainers": [{"name": "init"}],
+                        "containers": [
+                            {"name": name, "command": ["mine"], "args": ["own"]},
+                            {"name": "beside"},
+                        ],
+                    }
+                },
+            }
+            for name, count in replicas.items()
+        ],
+    )
+
+
+def made(named: JobSpec, task: str, index: int = 0) -> dict[str, Any]:
+    found = named.task(task)
+    assert found is not None
+    pod = pod_manifest(named, found, index, NODE, SETTINGS)
+    assert json.loads(PodTemplateRenderer(named, found, SETTINGS).render(index, NODE)) == pod
+    return pod
+
+
+def environment(pod: dict[str, Any], *names: str, container: int = 0) -> dict[str, str]:
+    lines = pod["spec"]["containers"][container].get("env", ())
+    return {line["name"]: line["value"] for line in lines if line["name"] in names}
+
+
+TORCH = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+
+
+def test_torch_finds_its_master_and_ranks_go_on_with_the_workers() -> None:
+    named = of("pytorch", master=1, worker=12)
+    everywhere = {"MASTER_ADDR": "train-master-0.train", "MASTER_PORT": "23456", "WORLD_SIZE": "13"}
+    assert environment(made(named, "master"), *TORCH) == everywhere | {"RANK": "0"}
+    for index in (0, 9, 11):
+        pod = made(named, "worker", index)
+        assert environment(pod, *TORCH) == everywhere | {"RANK": str(index + 1)}
+        assert environment(pod, *TORCH, container=1) == everywhere | {"RANK": str(index + 1)}
+        assert pod["spec"]["containers"][0]["ports"] == [{"name": "pytorchjob-port", "containerPort": 23456}]
+
+
+def test_torch_takes_other_names_and_another_port() -> None:
+    named = of("pytorch", "--master=boss", "--worker=hand", "--port=29500", boss=1, hand=2)
+    said = environment(made(named, "hand", 1), *TORCH)
+    assert said == {
+        "MASTER_ADDR": "train-boss-0.train",
+        "MASTER_PORT": "29500",
+        "WORLD_SIZE": "3",
+        "RANK": "2",
+    }
+
+
+def test_torch_without_a_master_is_left_alone() -> None:
+    assert environment(made(of("pytorch", worker=2), "worker"), *TORCH) == {}
+
+
+def test_workers_wait_for_their_master_if_asked_to() -> None:
+    flags = ("--wait-master-enabled", "--wait-master-timeout=60", "--wait-master-image=own/busybox")
+    named = of("pytorch", *flags, master=1, worker=2)
+    first, second = made(named, "worker")["spec"]["initContainers"]
+    assert (first["name"], first["image"], second["name"]) == ("wait-for-master", "own/busybox", "init")
+    assert "nc -z -w 1 train-master-0.train 23456" in first["command"][2]
+    assert "-ge 60" in first["command"][2]
+    assert [each["name"] for each in made(named, "master")["spec"]["initContainers"]] == ["init"]
+
+
+def test_an_mpi_master_knows_its_workers_and_nobody_else_does() -> None:
+    named = of("mpi", "--port=2022", master=1, worker=2)
+    master, worker = made(named, "master"), made(named, "worker", 1)
+    assert environment(master, "MPI_HOST") == {"MPI_HOST": "train-worker-0.train,train-worker-1.train"}
+    assert environment(worker, "MPI_HOST") == {}
+    assert worker["spec"]["containers"][0]["ports"] == [{"name": "mpijob-port", "containerPort": 2022}]
+    assert set(named.plugins) == {"mpi", "svc", "ssh"}
+
+
+def test_tensorflow_is_told_its_cluster_and_its_place() -> None:
+    named = of("tensorflow", "--ps=server", server=1, worker=11)
+    (said,) = environment(made(named, "worker", 10), "TF_CONFIG").values()
+    assert json.loads(said) == {
+        "cluster": {
+            "ps": ["train-server-0.train:2222"],
+            "worker": [f"train-worker-{index}.train:2222" for index in range(11)],
+        },
+        "task": {"type": "worker", "index": 10},
+    }
+    (said,) = environment(made(named, "server"), "TF_CONFIG").values()
+    assert json.loads(said)["task"] == {"type": "ps", "index": 0}
+
+
+def test_tensorflow_alone_has_nobody_to_find() -> None:
+    assert environment(made(of("tensorflow", worker=1), "worker"), "TF_CONFIG") == {}
+
+
+def test_ray_starts_its_head_and_workers_in_place_of_their_commands() -> None:
+    named = of("ray", "--port=6380", head=1, worker=2)
+    head, worker = made(named, "head")["spec"], made(named, "worker", 1)["spec"]
+    assert head["containers"][0]["command"] == [
+        "sh",
+        "-c",
+        "ray start --head --block --dashboard-host=0.0.0.0 --port=6380 --dashboard-port=8265 "
+        "--ray-client-server-port=10001",
+    ]
+    assert worker["containers"][0]["command"] == [
+        "sh",
+        "-c",
+        "ray start --block --address=train-head-0.train:6380",
+    ]
+    assert "args" not in worker["containers"][0]
+    assert head["containers"][1] == {"name": "beside"} | {
+        key: value for key, value in head["containers"][1].items() if key in ("env", "volumeMounts")
+    }
+    (service,) = [each for each in companions_of(named) if each.name == "train-head-svc"]
+    assert [port["port"] for port in service.manifest["spec"]["ports"]] == [6380, 8265, 10001]
+    assert service.manifest["spec"]["selector"]["volcano.sh/task-spec"] == "head"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "task", "index", "rank"),
+    [
+        ({"hcclrank": []}, "master", 1, "1"),
+        ({"hcclrank": []}, "worker", 3, "5"),
+        ({"hcclrank": [], "pytorch": []}, "worker", 3, "4"),
+        ({"hcclrank": ["--worker=other"]}, "worker", 3, None),
+    ],
+)
+def test_ranks_of_hccl_count_masters_first_unless_torch_says_another(
+    plugins: dict[str, list[str]], task: str, index: int, rank: str | None
+) -> None:
+    template = {"spec": {"containers": [{"name": "c"}]}}
+    tasks = [
+        {"name": name, "replicas": count, "template": template}
+        for name, count in (("master", 2), ("worker", 8))
+    ]
+    named = job(plugins=plugins, tasks=tasks, minAvailable=1)
+    assert made(named, task, index)["metadata"]["annotations"].get("hccl/rankIndex") == rank
+
+
+@pytest.mark.parametrize(
+    ("plugins", "problem"),
+    [
+        ({"pytorch": ["--port=0"]}, "1 to 65535"),
+        ({"pytorch": ["--wait-master-timeout=soon"]}, "a number of seconds"),
+        ({"mpi": ["--port=x"]}, "1 to 65535"),
+        ({"ray": ["--dashboardPort=70000"]}, "1 to 65535"),
+        ({"tensorflow": ["--port=-1"]}, "1 to 65535"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_refused(plugins: dict[str, list[str]], problem: str) -> None:
+    with pytest.raises(InvalidDocument, match=problem):
+        plugins_of(job(plugins=plugins))
