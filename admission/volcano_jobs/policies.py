@@ -6,7 +6,7 @@ they come, this looks at what is: an action that changes the version or the phas
 often its cause is seen, also by another leader. What completes a Job goes before what restarts it.
 
 Not taken over: pods that go because Muster evicts the whole Job count as no ``PodEvicted``, so being preempted uses up
-no retries.
+no retries; and ``*`` does not stand for ``TaskCompleted``, by which a Job that succeeded would be restarted or aborted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -160,8 +160,8 @@ def _pods_evicted(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterato
 
 
 def _policy_for(seen: Observation, spec: JobSpec) -> PolicySpec | None:
-    """The first policy for what was seen, those of the task first. That a pod waits needs one with a timeout."""
-    names = {seen.event} if seen.event is JobEvent.POD_PENDING else {seen.event, JobEvent.ANY}
+    """The first policy for what was seen, those of the task first."""
+    names = {seen.event} if seen.event in _NAMED_ALONE else {seen.event, JobEvent.ANY}
     for policy in (*seen.task.policies, *spec.policies):
         if policy.exit_code is not None:
             if seen.exit_code == policy.exit_code:
@@ -188,5 +188,7 @@ def _targets(action: Action, seen: Observation, state: JobState, view: JobView) 
     return tuple(pod for pod in of_task if (pod.index or 0) // size == (seen.pod.index or 0) // size)
 
 
+#: Events that ``*`` does not stand for: that a pod waits needs a timeout, and a Job that succeeded would be restarted.
+_NAMED_ALONE: Final = frozenset({JobEvent.POD_PENDING, JobEvent.TASK_COMPLETED})
 _ALIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)
 _ACTIONS: Final = {action.value: action for action in Action}

@@ -42,10 +42,10 @@ class IndexFormat:
         """``text``: as for the operator ``%``."""
         fence = re.escape(placeholder.fence.encode())
         pattern = re.compile(fence + rb"(\d+)" + fence)
-        self._counts: Final = {match[1]: int(match[1]) for match in pattern.finditer(text)}
+        self._counts: Final = {b"index+" + match[1]: int(match[1]) for match in pattern.finditer(text)}
         #: With ``%(index+N)b`` for each.
         self.text: Final = pattern.sub(rb"%(index+\1)b", text)
 
     def values(self, index: int) -> dict[bytes, bytes]:
         """What is to be put in for a pod."""
-        return {b"index+" + written: b"%d" % (index + count) for written, count in self._counts.items()}
+        return {name: b"%d" % (index + count) for name, count in self._counts.items()}

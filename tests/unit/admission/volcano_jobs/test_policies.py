@@ -151,6 +151,11 @@ CASES = [
         None,
     ),
     (
+        "all is done, and any event stops the Job",
+        seen(master(DONE), policies=(policy("AbortJob", "*"),)),
+        None,
+    ),
+    (
         "a pod waits, and any event stops the Job",
         seen(pod(1, WAIT), policies=(policy("AbortJob", "*"),)),
         None,
