@@ -156,7 +156,7 @@ def _evictions(state: WorkloadState) -> list[Order]:
 def _shortened(state: WorkloadState, longest: int, others: Set[str]) -> Iterator[Order]:
     """Pods that were told to end, and may take longer than ``longest`` seconds. ``others``: removed otherwise.
 
-    Whoever deletes a pod first gives it the grace period of its spec, which has no bound. The API server lets a later
+    The first deletion of a pod gives it the grace period of its spec, which has no bound. The API server lets a later
     deletion shorten it, counted from the first one, so each pod is deleted again at most once.
     """
     evicted = (place for place in state.seat_maps if place.admission.state is AdmissionState.EVICTING)

@@ -17,7 +17,7 @@ from queues.workload import NO_FLAVOR, QueueName, Workload
 class _Rules(NamedTuple):
     """Which rules of a queue may give victims."""
 
-    #: Workloads of a higher priority may find victims in their queue. None: nobody does.
+    #: Workloads of a higher priority may find victims in their queue. None: no workload does.
     priority_above: float | None
     reclaims: bool
     #: Evicts for what it borrows.
@@ -81,7 +81,7 @@ class PreemptionProspects:
         left_out: Container[WorkloadClass],
         now: int,
     ) -> list[WorkloadClass]:
-        """Those of the waiting classes for whose heads victims may exist; of others it is certain that none does.
+        """The waiting classes for which victims may exist; for others it is certain that none do.
 
         ``left_out``: classes that are not asked about now.
         """

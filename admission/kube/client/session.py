@@ -47,7 +47,7 @@ class _Unanswered(aiohttp.ClientError):
 
 
 async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """A middleware for writes: aiohttp itself sends a DELETE again whose connection breaks."""
+    """A middleware for writes: without it, aiohttp sends a DELETE a second time when its connection breaks."""
     try:
         return await send(request)
     except aiohttp.ClientConnectorError:

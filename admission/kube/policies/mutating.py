@@ -96,8 +96,8 @@ class PolicyOptions:
 
 #: A pod is made for one that is gone, not for one that is still ending.
 _REPLACES_LATE: Final = "object.spec.?podReplacementPolicy.orValue('') == 'Failed'"
-#: Whoever deletes a pod without a word about its grace period has the API server drop it at once if the pod asks for 0
-#: seconds, also while its containers run: the next pod would run beside them on the same devices.
+#: A deletion that says nothing of a grace period has the API server drop a pod at once that asks for 0 seconds, also
+#: while its containers run: the next pod would run beside them on the same devices.
 _VANISHES: Final = "object.spec.?terminationGracePeriodSeconds.orValue(1) == 0"
 
 
@@ -246,7 +246,7 @@ def _ending_on_their_nodes() -> list[Document]:
 
 
 def _never_preempting(options: PolicyOptions) -> list[Document]:
-    """Pods of queues rank as their class says, and have no others removed by the scheduler: whose work gives way is
+    """Pods of queues rank as their class says, and have no others removed by the scheduler: which work is evicted is
     decided by the queues. Else the scheduler removes the work of others that stands against a pod's anti-affinity.
 
     Muster keeps the twins of classes (``admission.kube.writers.priority_classes``). A class without a twin stays.
