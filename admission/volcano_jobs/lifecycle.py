@@ -170,7 +170,7 @@ def act(state: JobState, action: Action, now: int, message: str = "", pods: Iter
     return replace(
         state.entered(into, now, action, message),
         version=state.version + whole,
-        restarted=() if whole else (*state.restarted, *pods),
+        restarted=frozenset() if whole else state.restarted.union(pods),
         retry_count=state.retry_count + restarts,
     )
 

@@ -39,6 +39,8 @@ class PodWanted:
     seat: int
     #: Numbers of the devices of which the pod gets a part; "": none.
     devices: str = ""
+    #: Of the Job: what is under way for an older one is not wanted any more.
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ def work_for(
         return JobWork(key=key, spec=spec)
     open_ = [admission for admission in view.admissions if admission.state is AdmissionState.OPEN]
     deletes = tuple(_deletes(view, state))
-    creates = tuple(islice(_missing(view, open_), MOST_CREATES)) if state.wants_pods() else ()
+    creates = tuple(islice(_missing(view, open_, state.version), MOST_CREATES)) if state.wants_pods() else ()
     return JobWork(
         key=key,
         spec=spec,
@@ -113,7 +115,7 @@ def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
     )
 
 
-def _missing(view: JobView, admissions: Iterable[Admission]) -> Iterator[PodWanted]:
+def _missing(view: JobView, admissions: Iterable[Admission], version: int) -> Iterator[PodWanted]:
     """Pods for seats that are held and empty, and that have what the pods would ask.
 
     A pod's name is free only when the last pod of that name is gone. A pod without Muster's annotation that no
@@ -143,6 +145,7 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> Iterator[PodWant
                 admission=admission.id,
                 seat=index,
                 devices=devices_text(seat.takes),
+                version=version,
             )
 
 

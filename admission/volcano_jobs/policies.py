@@ -106,20 +106,40 @@ def has_policies(spec: JobSpec) -> bool:
 def observations(state: JobState, view: JobView) -> Iterator[Observation]:
     """What is seen of the pods that count: tasks that are done, pods that failed, tasks that failed, pods that others
     delete, pods that wait to run."""
-    pods = [pod for pod in view.pods if not is_stale(pod, state) and pod.index is not None]
+    by_task = _wanted_by_task(state, view)
     yield from _tasks_completed(state, view)
     for task in view.spec.tasks:
-        of_task = [pod for pod in pods if pod.task == task.name]
+        of_task = by_task[task.name]
         yield from _pods_failed(task, of_task, view)
         restarts = sum(pod.restarts for pod in of_task if pod.phase in _ALIVE)
         if 0 <= task.max_retry <= restarts:
             message = f"containers of task {task.name} were restarted {restarts} times"
             yield Observation(event=JobEvent.TASK_FAILED, task=task, message=message)
-        yield from _pods_evicted(task, of_task, view)
+        yield from _pods_evicted(task, of_task)
         for pod in of_task:
             if pod.phase is PodPhase.PENDING and not pod.deleting:
                 message = f"pod {pod.name} does not run"
                 yield Observation(event=JobEvent.POD_PENDING, task=task, message=message, pod=pod)
+
+
+def _wanted_by_task(state: JobState, view: JobView) -> dict[str, list[PodFact]]:
+    """By task: pods that count, and that the Job still asks for.
+
+    A pod of an admission that is evicted, or was, counts no more: it failed or went because others of it did.
+    """
+    held = {each.id for each in view.admissions if each.state is AdmissionState.OPEN}
+    adopted = {uid for each in view.admissions if each.id in held for uid in each.adopted or ()}
+    replicas = {task.name: task.replicas for task in view.spec.tasks}
+    found: dict[str, list[PodFact]] = {task.name: [] for task in view.spec.tasks}
+    for pod in view.pods:
+        if (
+            pod.index is not None
+            and pod.index < replicas.get(pod.task, 0)
+            and (pod.admission in held or pod.uid in adopted)
+            and not is_stale(pod, state)
+        ):
+            found[pod.task].append(pod)
+    return found
 
 
 def _tasks_completed(state: JobState, view: JobView) -> Iterator[Observation]:
@@ -131,7 +151,7 @@ def _tasks_completed(state: JobState, view: JobView) -> Iterator[Observation]:
 
 
 def _pods_failed(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterator[Observation]:
-    seen = {pod.index for pod in pods}
+    there = {pod.index for pod in view.pods if pod.task == task.name}
     for pod in pods:
         if pod.phase is PodPhase.FAILED and pod.ended_first:
             how = "failed" if pod.exit_code is None else f"failed with exit code {pod.exit_code}"
@@ -142,19 +162,20 @@ def _pods_failed(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterator
                 pod=pod,
                 exit_code=pod.exit_code,
             )
-    for (name, index), outcome in sorted(view.outcomes.items()):
-        if name == task.name and outcome is PodPhase.FAILED and index not in seen:
-            message = f"pod {view.spec.pod_name(name, index)} failed"
-            yield Observation(event=JobEvent.POD_FAILED, task=task, message=message)
+    gone = (
+        index
+        for (name, index), outcome in view.outcomes.items()
+        if name == task.name and outcome is PodPhase.FAILED and index < task.replicas and index not in there
+    )
+    for index in sorted(gone):
+        message = f"pod {view.spec.pod_name(task.name, index)} failed"
+        yield Observation(event=JobEvent.POD_FAILED, task=task, message=message)
 
 
-def _pods_evicted(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterator[Observation]:
+def _pods_evicted(task: TaskSpec, pods: list[PodFact]) -> Iterator[Observation]:
     """Pods that were deleted while they were wanted."""
-    if not any(admission.state is AdmissionState.OPEN for admission in view.admissions):
-        return
     for pod in pods:
-        wanted = pod.index is not None and pod.index < task.replicas
-        if pod.deleting and not pod.ended_first and wanted:
+        if pod.deleting and not pod.ended_first:
             message = f"pod {pod.name} was deleted"
             yield Observation(event=JobEvent.POD_EVICTED, task=task, message=message, pod=pod)
 
@@ -172,15 +193,16 @@ def _policy_for(seen: Observation, spec: JobSpec) -> PolicySpec | None:
 
 
 def _targets(action: Action, seen: Observation, state: JobState, view: JobView) -> tuple[PodFact, ...]:
-    """Pods that a targeted action restarts. Without partitions, a pod is a partition of its own."""
-    of_task = (
-        pod
-        for pod in view.pods
-        if pod.task == seen.task.name and pod.index is not None and not is_stale(pod, state)
-    )
+    """Pods that a targeted action restarts; none for a pod that has failed and is gone.
+
+    Without partitions, a pod is a partition of its own.
+    """
+    if action not in TARGETED or (seen.pod is None and seen.event is JobEvent.POD_FAILED):
+        return ()
+    of_task = _wanted_by_task(state, view)[seen.task.name]
     if action is Action.RESTART_TASK:
         return tuple(of_task)
-    if seen.pod is None or action not in TARGETED:
+    if seen.pod is None:
         return ()
     if action is Action.RESTART_POD or seen.task.partition_size < 1:
         return (seen.pod,)

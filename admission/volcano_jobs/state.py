@@ -71,7 +71,7 @@ class JobState:
     version: int = 0
     retry_count: int = 0
     #: Uids of pods of this version that were restarted by themselves: others take their places.
-    restarted: tuple[str, ...] = ()
+    restarted: frozenset[str] = frozenset()
     #: Why the Job entered this phase; None: the phase needs no explanation.
     reason: Cause | None = None
     message: str = ""
@@ -116,7 +116,7 @@ class JobState:
             "phase": self.phase.value,
             "version": self.version,
             "retryCount": self.retry_count,
-            "restarted": list(self.restarted),
+            "restarted": sorted(self.restarted),
             "reason": self.reason or "",
             "message": self.message,
             "lastTransition": self.last_transition,
@@ -133,7 +133,7 @@ class JobState:
             phase=Phase(row["phase"]),
             version=row["version"],
             retry_count=row["retryCount"],
-            restarted=tuple(row.get("restarted", ())),
+            restarted=frozenset(row.get("restarted", ())),
             reason=_cause(row["reason"]),
             message=row["message"],
             last_transition=row["lastTransition"],

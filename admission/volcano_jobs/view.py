@@ -11,6 +11,7 @@ from admission.volcano_jobs.state import STOPPED, JobState
 from queues.admissions import Admission
 from queues.workload import AdmissionId
 
+_ENDED: Final = frozenset({PodPhase.SUCCEEDED.value, PodPhase.FAILED.value})
 #: Counted like a phase: pods that are being deleted.
 TERMINATING: Final = "Terminating"
 
@@ -64,8 +65,11 @@ class JobView:
     def counts(self, state: JobState) -> Counts:
         """Pods by phase. Pods of an older version count as terminating."""
         tasks: dict[str, Counter[str]] = {task.name: Counter() for task in self.spec.tasks}
-        for (task, _), phase in self._phases(state).items():
-            tasks.setdefault(task, Counter())[phase] += 1
+        replicas = {task.name: task.replicas for task in self.spec.tasks}
+        for (task, index), phase in self._phases(state).items():
+            # What has ended of a Job that was scaled down since does not stand for pods that are still wanted.
+            if phase not in _ENDED or index < replicas.get(task, 0):
+                tasks.setdefault(task, Counter())[phase] += 1
         totals = sum(tasks.values(), Counter[str]())
         return Counts(
             pending=totals["Pending"],

@@ -100,6 +100,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: Mapping[tuple[str, int], PodPhase] = {}
     #: A Volcano Job that has ended, or was stopped: no pod comes any more.
     job_over: bool = False
+    #: A Volcano Job that restarts keeps its seats: what ends meanwhile may be restarted next.
+    job_restarts: bool = False
     setbacks: Setbacks = NO_SETBACKS
     #: The policy that counts for its queue.
     policy: QueuePolicy = DEFAULT_POLICY

@@ -161,7 +161,7 @@ def _held_state(
     ended: dict[AdmissionId, frozenset[int]] = {}
     syncs = syncs_of(inputs, seat_maps, now, timeouts) if support.holding is Holding.SUSPENDED else NO_SYNCS
     for place in seat_maps:
-        if syncs.allow_end(place.admission):
+        if syncs.allow_end(place.admission) and not inputs.job_restarts:
             # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
             directed = inputs.fact is not None and inputs.fact.directed == place.admission.id
             dead = frozenset[NodeName]() if directed else inputs.dead_nodes | avoided

@@ -55,7 +55,7 @@ class PodOutcomes:
         if before.version != after.version:
             del self.outcomes[owner]
             return
-        for uid in set(after.restarted).difference(before.restarted):
+        for uid in after.restarted - before.restarted:
             pod = self._pod_index.pods.get(uid)
             if pod is not None and pod.index is not None:
                 outcomes.pop((pod.task, pod.index), None)

@@ -22,7 +22,7 @@ from admission.facts import (
     QueueFact,
     WorkloadFact,
 )
-from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import DEFAULT_QUEUE, AwaitedSeatsOf, SeatIndices, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
@@ -533,6 +533,7 @@ class World:
             arrival=self.arrivals.get(key),
             outcomes=self.outcomes.get(key, {}),
             job_over=job is not None and job.is_stopped(),
+            job_restarts=job is not None and job.phase is Phase.RESTARTING,
             setbacks=self.setbacks.get(key, NO_SETBACKS),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),

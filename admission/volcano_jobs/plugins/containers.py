@@ -17,14 +17,17 @@ def add_environment(pod: dict[str, Any], variables: list[dict[str, Any]]) -> Non
 
 
 def open_port(pod: Mapping[str, Any], name: str, number: int, *, only: str | None = None) -> None:
-    """Declare a port of every container that does not declare it already. ``only``: of the container of that name."""
+    """Declare a port of every container that does not declare it already. ``only``: of the container of that name.
+
+    Declared ports only inform. In the network of the host they would be taken from the node, so none is declared there.
+    """
+    if pod["spec"].get("hostNetwork"):
+        return
     for container in pod["spec"].get("containers") or ():
         ports = container.get("ports") or ()
-        if only not in (None, container.get("name")) or any(
-            each.get("containerPort") == number for each in ports
-        ):
-            continue
-        container["ports"] = [*ports, {"name": name, "containerPort": number}]
+        known = any(each.get("containerPort") == number or each.get("name") == name for each in ports)
+        if only in (None, container.get("name")) and not known:
+            container["ports"] = [*ports, {"name": name, "containerPort": number}]
 
 
 def add_volume(

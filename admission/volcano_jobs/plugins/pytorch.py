@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec, TaskSpec
@@ -11,6 +11,8 @@ from admission.volcano_jobs.plugins.flags import boolean, port, seconds
 from admission.volcano_jobs.plugins.svc import hosts_of
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.validation.unsupported import ACTING_FLAGS
+
+_WAITING: Final = "wait-for-master"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +52,9 @@ class Pytorch:
             return
         address = str(hosts_of(job, masters)[0])
         if self.wait_for_master and task.name == self.worker:
-            waiting = pod["spec"].get("initContainers") or ()
-            pod["spec"]["initContainers"] = [self._waiting_container(address), *waiting]
+            others = pod["spec"].get("initContainers") or ()
+            if all(each.get("name") != _WAITING for each in others):
+                pod["spec"]["initContainers"] = [self._waiting_container(address), *others]
         variables = {
             "MASTER_ADDR": address,
             "MASTER_PORT": str(self.port),
@@ -76,4 +79,4 @@ class Pytorch:
             f'if [ "$waited" -ge {self.wait_seconds} ]; then echo "{address}:{self.port} does not answer"; exit 1; fi; '
             f"sleep 1; done"
         )
-        return {"name": "wait-for-master", "image": self.wait_image, "command": ["sh", "-c", script]}
+        return {"name": _WAITING, "image": self.wait_image, "command": ["sh", "-c", script]}

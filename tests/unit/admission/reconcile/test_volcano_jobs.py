@@ -1,10 +1,11 @@
 """Volcano Jobs between the world and the rules of their life."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from admission.facts import WorkloadFact
+from admission.facts import PodPhase, WorkloadFact
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
@@ -103,3 +104,22 @@ def test_a_defect_in_one_job_is_noted_and_stops_nobody() -> None:
     known.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
     assert job_controller.transitions(known, known.states, NOW) == ()
     assert known.take_defects().keys() == {VOLCANO}
+
+
+def test_a_job_that_restarts_gives_no_seat_back_though_a_pod_ends() -> None:
+    pods = [
+        released(f"train-worker-{index}", f"worker/{index}", "n1", owner=VOLCANO, task="worker", index=index)
+        for index in range(4)
+    ]
+    failed = replace(pods[1], phase=PodPhase.FAILED)
+    known = world([node("n1"), four(), pods[0], failed, *pods[2:]], [admission(VOLCANO, "n1 n1 n1 n1")])
+    known.refresh(NOW)
+    (given_back,) = known.freeze(NOW).ended.values()
+    assert given_back == {1}
+    known.put_job(VOLCANO, JobState(uid=VOLCANO.uid, phase=Phase.RESTARTING))
+    known.refresh(NOW)
+    assert known.freeze(NOW).ended == {}
+    known.put_job(VOLCANO, JobState(uid=VOLCANO.uid, phase=Phase.PENDING))
+    known.refresh(NOW)
+    assert known.snapshot_is_stale
+    assert list(known.freeze(NOW).ended.values()) == [given_back]

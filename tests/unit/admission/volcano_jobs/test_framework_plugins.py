@@ -82,6 +82,18 @@ def test_torch_without_a_master_is_left_alone() -> None:
     assert environment(made(of("pytorch", worker=2), "worker"), *TORCH) == {}
 
 
+def test_no_port_is_declared_twice_nor_taken_from_the_node() -> None:
+    mine = {"name": "pytorchjob-port", "containerPort": 1}
+    template: dict[str, Any] = {"spec": {"containers": [{"name": "c", "ports": [mine]}]}}
+    tasks = [{"name": "master", "replicas": 1, "template": template}]
+    named = job(plugins={"pytorch": []}, tasks=tasks, minAvailable=1)
+    assert made(named, "master")["spec"]["containers"][0]["ports"] == [mine]
+    template["spec"]["hostNetwork"] = True
+    template["spec"]["containers"][0]["ports"] = []
+    named = job(plugins={"pytorch": []}, tasks=tasks, minAvailable=1)
+    assert made(named, "master")["spec"]["containers"][0]["ports"] == []
+
+
 def test_workers_wait_for_their_master_if_asked_to() -> None:
     flags = ("--wait-master-enabled", "--wait-master-timeout=60", "--wait-master-image=own/busybox")
     named = of("pytorch", *flags, master=1, worker=2)

@@ -142,6 +142,29 @@ CASES = [
         seen(pod(2, **GOING), policies=(ON_EVICTION,), held=AdmissionState.EVICTING),
         None,
     ),
+    (
+        "a pod failed because its admission is evicted",
+        seen(pod(1, BAD), pod(2), policies=(ON_FAILURE,), held=AdmissionState.EVICTING),
+        None,
+    ),
+    ("a pod of an admission before", seen(pod(1, BAD, admission=None), policies=(ON_FAILURE,)), None),
+    ("a pod that was scaled down had failed", seen(pod(3, BAD), policies=(ON_FAILURE,)), None),
+    (
+        "pods that are scaled down had succeeded, those that are wanted run",
+        seen(
+            pod(0),
+            pod(1),
+            pod(2),
+            *(pod(index, DONE) for index in (3, 4, 5)),
+            policies=(policy("CompleteJob", "TaskCompleted"),),
+        ),
+        None,
+    ),
+    (
+        "a task is to be restarted for a pod that is gone",
+        seen(pod(0), policies=(policy("RestartTask", "PodFailed"),), outcomes={("worker", 1): BAD}),
+        None,
+    ),
     ("a pod of an older version", seen(pod(1, BAD, version=-1), policies=(ON_FAILURE,)), None),
     ("the Job is being deleted", seen(pod(1, BAD), policies=(ON_FAILURE,), deleting=True), None),
     ("an action that nobody knows", seen(pod(1, BAD), policies=(policy("Dance", "PodFailed"),)), None),
@@ -236,7 +259,7 @@ def test_a_targeted_action_restarts_some_pods_and_the_others_run_on(
     view = restarted(action, **fields)
     found = _stepped(state(), view, NOW)
     assert (found.phase, found.version, found.retry_count) == (Phase.RESTARTING, 0, 1)
-    assert found.restarted == targets
+    assert found.restarted == set(targets)
     counts = replace(view, outcomes={}).counts(found)
     assert (counts.terminating, counts.running) == (len(targets), 6 - len(targets))
 
