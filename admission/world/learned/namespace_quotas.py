@@ -31,7 +31,7 @@ from queues.resources import NOTHING, Resources
 from queues.workload import Obstacle, Workload, WorkloadKey
 
 #: Seconds for which a gang is held back, if no room shows up before.
-HELD_BACK: Final = 30
+HELD_BACK: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
