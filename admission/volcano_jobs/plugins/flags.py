@@ -45,8 +45,11 @@ def seconds(plugin: str, name: str, value: str) -> int:
     )
 
 
-def port(plugin: str, name: str, value: str) -> int:
-    """A port number. Raises InvalidDocument."""
+def port(plugin: str, name: str, flags: Mapping[str, str], default: int) -> int:
+    """The port number that a flag names, else the default. Raises InvalidDocument."""
+    if name not in flags:
+        return default
+    value = flags[name]
     if value.isascii() and value.isdigit() and len(value) < 6 and 0 < int(value) < 65536:
         return int(value)
     raise InvalidDocument(where=f"spec.plugins.{plugin} --{name}", found=value, expected="a port, 1 to 65535")

@@ -31,7 +31,7 @@ class Mpi:
         return cls(
             master=flags.get("master") or "master",
             worker=flags.get("worker") or "worker",
-            port=port(cls.name, "port", flags["port"]) if "port" in flags else 22,
+            port=port(cls.name, "port", flags, 22),
         )
 
     def configure_pod(

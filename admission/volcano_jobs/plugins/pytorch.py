@@ -37,7 +37,7 @@ class Pytorch:
         return cls(
             master=flags.get("master") or "master",
             worker=flags.get("worker") or "worker",
-            port=port(cls.name, "port", flags["port"]) if "port" in flags else 23456,
+            port=port(cls.name, "port", flags, 23456),
             wait_for_master=waits is not None and boolean(cls.name, "wait-master-enabled", waits),
             wait_seconds=300 if timeout is None else seconds(cls.name, "wait-master-timeout", timeout),
             wait_image=flags.get("wait-master-image") or "busybox:1.36.1",

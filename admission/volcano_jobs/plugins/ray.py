@@ -34,18 +34,14 @@ class Ray:
     @classmethod
     def from_flags(cls, flags: Mapping[str, str]) -> Self:
         """The plugin with the written values, else the defaults of Volcano. Raises InvalidDocument."""
-
-        def number(name: str, default: int) -> int:
-            return port(cls.name, name, flags[name]) if name in flags else default
-
         return cls(
             head=flags.get("head") or "head",
             head_container=flags.get("headContainer") or "head",
             worker=flags.get("worker") or "worker",
             worker_container=flags.get("workerContainer") or "worker",
-            port=number("port", 6379),
-            dashboard_port=number("dashboardPort", 8265),
-            client_port=number("clientPort", 10001),
+            port=port(cls.name, "port", flags, 6379),
+            dashboard_port=port(cls.name, "dashboardPort", flags, 8265),
+            client_port=port(cls.name, "clientPort", flags, 10001),
         )
 
     def configure_pod(

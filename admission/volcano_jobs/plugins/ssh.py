@@ -50,7 +50,7 @@ class Ssh:
             path=flags.get("ssh-key-file-path") or ROOT_PATH,
             private_key=private,
             public_key=public,
-            port=port(cls.name, "ssh-port", flags["ssh-port"]) if "ssh-port" in flags else 22,
+            port=port(cls.name, "ssh-port", flags, 22),
         )
 
     def configure_pod(

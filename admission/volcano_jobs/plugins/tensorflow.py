@@ -35,13 +35,13 @@ class Tensorflow:
         """The plugin with the written values, else the defaults of Volcano. Raises InvalidDocument."""
         return cls(
             tasks={role: flags.get(role) or role for role in _ROLES},
-            port=port(cls.name, "port", flags["port"]) if "port" in flags else 2222,
+            port=port(cls.name, "port", flags, 2222),
         )
 
     def configure_pod(
         self, pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: TaskIndex | IndexPlaceholder
     ) -> None:
-        """Add the variable to every container. A Job of one pod has nobody to find, and gets none."""
+        """Add the variable to every container. A Job of one pod has no other process to find, and gets none."""
         role = next((role for role, name in self.tasks.items() if name == task.name), None)
         if role is None or (len(job.tasks) == 1 and task.replicas == 1):
             return

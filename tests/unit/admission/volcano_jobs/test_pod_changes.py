@@ -256,4 +256,4 @@ def test_a_job_of_the_wrong_shape_is_refused_with_the_place() -> None:
 @pytest.mark.parametrize("text", ["9" * 5000, "0", "65536", "a"])
 def test_a_port_that_is_none_is_an_invalid_document(text: str) -> None:
     with pytest.raises(InvalidDocument):
-        port("pytorch", "port", text)
+        port("pytorch", "port", {"port": text}, 23456)
