@@ -1,7 +1,7 @@
 """Workloads as messages name them, ``kind/namespace/name``, and messages without those that a reader may not see. Pure.
 
-Reasons name the workloads that others wait for or make room for, also those of other tenants. All who may read an
-object read its conditions and events; so these name workloads of its own namespace only.
+Reasons name the workloads that others wait for or make room for, also those of other tenants. Every user who may read
+an object reads its conditions and events; so these name workloads of its own namespace only.
 """
 
 import re

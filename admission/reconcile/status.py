@@ -290,7 +290,7 @@ class QueueStatusFacts:
 def deciding_condition(failing: Reason | None) -> StatusCondition:
     """Condition of root: whether turns are made. True is written only over False."""
     if failing is not None:
-        # All who may get the queue read it.
+        # Every user who may get the queue reads it.
         return _because(DECIDING, "False", reason_told_in("", failing))
     return StatusCondition(type=DECIDING, status="True", reason=DECIDING, quiet=True)
 
