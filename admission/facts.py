@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from queues.admissions import Recreation
 from queues.api import names
 from queues.api.reading.device_shares import with_share
+from queues.command import Command
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
 from queues.namespace_quota import NamespaceQuota
@@ -553,6 +554,7 @@ class FactKind(StrEnum):
     CLAIM_TEMPLATE = "resourceclaimtemplates"
     RESOURCE_CLAIM = "resourceclaims"
     RESOURCE_QUOTA = "resourcequotas"
+    COMMAND = "commands"
 
 
 Fact = (
@@ -572,6 +574,7 @@ Fact = (
     | ResourceSliceFact
     | ResourceClaimFact
     | NamespaceQuota
+    | Command
 )
 
 
@@ -586,15 +589,3 @@ class Change:
     key: str
     fact: Fact | None
     workload_kind: WorkloadKind | None = None
-
-
-def asks(before: Fact | None, after: Fact | None) -> bool:
-    """True for a change that a turn should answer at once: a workload or its template, new or changed; a gated pod."""
-    match before, after:
-        case WorkloadFact(), WorkloadFact():
-            return before.generation != after.generation
-        case None, WorkloadFact() | TemplateFact():
-            return True
-        case None, PodFact():
-            return after.gated
-    return False

@@ -22,6 +22,7 @@ from admission.decode.template_trials import DryRunOutcome
 from admission.engine.snapshot import Snapshot
 from admission.history.keeper import HistoryKeeper
 from admission.kube.client.client import Client
+from admission.kube.commands import CommandRemover
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of
@@ -224,7 +225,8 @@ class LeaderTerm:
         inherited = InheritedSeats(world, lease_clock(), INHERITED_FOR)
         world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems)
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
-        statuses = self._status_loop(world, job_controller, unseen)
+        commands = CommandRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
+        statuses = self._status_loop(world, job_controller, unseen, tasks)
         cycle = self.cycle = Cycle(
             dependencies.database,
             self._lease.term,
@@ -240,7 +242,6 @@ class LeaderTerm:
             decider=Decider(dependencies.decision_thread, dependencies.keep_failed_turn),
             failpoint=dependencies.failpoint,
         )
-        tasks.create_task(statuses.run(), name="statuses")
         tasks.create_task(self._keep_twins(), name="priority class twins")
         try:
             if dependencies.dry_runs:
@@ -267,7 +268,7 @@ class LeaderTerm:
                 await self._ask_about_templates(dry_runs, report)
                 await self._carry_out(job_controller, release, recreate, jobs, unseen, report)
                 statuses.reconcile(report.dirty_workloads, report)
-                finalizers.reconcile(world.pod_outcomes.may_disappear())
+                self._remove_what_is_done(world, finalizers, commands, statuses)
                 rested = asyncio.get_running_loop().time() + REST
                 left = await self._store_rest(cycle)
                 if not (left or cycle.is_due() or self.informers.changed.is_set()):
@@ -275,11 +276,15 @@ class LeaderTerm:
                 if not cycle.has_stopped():
                     await self._rest(rested)
         finally:
-            for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers):
+            for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers, commands):
                 await each.stop()
 
     def _status_loop(
-        self, world: World, job_controller: VolcanoJobController, unseen: UnseenPods
+        self,
+        world: World,
+        job_controller: VolcanoJobController,
+        unseen: UnseenPods,
+        tasks: asyncio.TaskGroup,
     ) -> StatusLoop:
         self.statuses = WorldStatuses(
             world,
@@ -288,13 +293,25 @@ class LeaderTerm:
             failing=self._failing,
             keeping=unseen.problem,
         )
-        return StatusLoop(
+        loop = StatusLoop(
             self._dependencies.client,
             self._check_lease,
             self.statuses,
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
             instance=self._lease.term.holder,
         )
+        tasks.create_task(loop.run(), name="statuses")
+        return loop
+
+    def _remove_what_is_done(
+        self, world: World, finalizers: FinalizerRemover, commands: CommandRemover, statuses: StatusLoop
+    ) -> None:
+        """Finalizers of pods whose end is stored, and Commands that were carried out."""
+        finalizers.reconcile(world.pod_outcomes.may_disappear())
+        if world.commands:
+            statuses.look_at_queues()
+        now = int(self._lease.now())
+        commands.reconcile(world.commands.finished(world.facts, world.jobs, world.queues, now))
 
     def _unseen_pods(self, world: World, tasks: asyncio.TaskGroup) -> UnseenPods:
         unseen = self.unseen_pods = UnseenPods(self._dependencies.client, world, requeue=self._requeue)

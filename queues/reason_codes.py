@@ -141,6 +141,8 @@ class ReasonCode(StrEnum):
     ALL_ENDED = "AllEnded"
     #: Every pod has ended, and fewer pods of a task succeeded than it needs.
     TASK_FAILED = "TaskFailed"
+    #: Pods of a task are made once those of another one are ready (``dependsOn``).
+    WAITS_FOR_TASK = "WaitsForTask"
     #: So many pods were lost that the rest is no gang any more.
     PODS_MISSING = "PodsMissing"
     #: The Job was restarted as often as ``maxRetry`` allows.

@@ -7,11 +7,20 @@ from typing import Final
 import msgspec
 
 from admission.decode.fields import defect, explained, seconds
-from admission.facts import NO_GROUP_REQUEST, SHAPE_DETAILS, GroupRequest, WorkloadFact
+from admission.facts import (
+    NO_GROUP_REQUEST,
+    SHAPE_DETAILS,
+    Fact,
+    GroupRequest,
+    PodFact,
+    TemplateFact,
+    WorkloadFact,
+)
 from admission.wire import Bare, WireMetadata
 from queues.api import names
 from queues.api.reading.user_values import MOST_PODS, UserValues
 from queues.api.validation.defaults import queue_named
+from queues.command import Command
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
 
@@ -89,3 +98,16 @@ def _plain(part: object) -> object:
 def shared_request(request: GroupRequest) -> GroupRequest:
     """The same; ``NO_GROUP_REQUEST`` itself if it asks nothing."""
     return NO_GROUP_REQUEST if request == NO_GROUP_REQUEST else request
+
+
+def asks(before: Fact | None, after: Fact | None) -> bool:
+    """True for a change that a turn should answer at once: a workload or its template, new or changed; a gated pod; a
+    Command."""
+    match before, after:
+        case WorkloadFact(), WorkloadFact():
+            return before.generation != after.generation
+        case None, WorkloadFact() | TemplateFact() | Command():
+            return True
+        case None, PodFact():
+            return after.gated
+    return False

@@ -13,15 +13,18 @@ from admission.engine.reasons import not_enough_pods
 from admission.facts import ADMITTED, NO_CONDITION
 from admission.reconcile.named_workloads import reason_told_in
 from admission.volcano_jobs.companions import Companion
+from admission.volcano_jobs.dependencies import WaitingTask
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts
 from queues.api.api_resources import VOLCANO_JOBS, ObjectRef
 from queues.api.reading.user_values import shortened
+from queues.api.types.queue import CLOSED_BY_PARENT, QueueState
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
 from queues.text_format import go_duration, rfc3339
+from queues.workload import QueueName
 
 #: Conditions of the queue root.
 DECIDING: Final = "Deciding"
@@ -214,6 +217,8 @@ class JobStatusFacts:
     companions: Sequence[Companion] = ()
     #: Why it waits or cannot go on; shown while it is Pending.
     reason: Reason | None = None
+    #: Tasks that are not to be started yet.
+    waiting: tuple[WaitingTask, ...] = ()
     #: Fields that are accepted and not acted on.
     unsupported: tuple[str, ...] = ()
     seen: str | None = None
@@ -225,6 +230,8 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
     why = (state.reason, state.message)
     if job.reason is not None and state.wants_pods():
         why = (job.reason.code, job.reason.message)
+    elif job.waiting and state.wants_pods():
+        why = (ReasonCode.WAITS_FOR_TASK, "; ".join(each.told() for each in job.waiting))
     conditions = [{"status": phase.value, "lastTransitionTime": rfc3339(at)} for phase, at in state.history]
     if job.unsupported:
         conditions.append(
@@ -271,7 +278,12 @@ class QueueStatusFacts:
     """What is known of a queue. Counts are of workloads."""
 
     ref: ObjectRef
+    #: It, or one above it, takes nothing.
     closed: bool = False
+    #: The queue above it that is closed, where it is not closed itself; None: there is none.
+    closed_by: QueueName | None = None
+    #: Something runs or waits in it, or in a queue below it.
+    busy: bool = False
     #: Why the queue cannot be used; None: it can.
     broken: str | None = None
     allocated: Resources = field(default_factory=Resources)
@@ -303,10 +315,16 @@ def freeing_condition(keeping: Reason | None) -> StatusCondition:
 
 
 def queue_status(queue: QueueStatusFacts) -> StatusWanted:
-    """State, use and counts. A closed queue in which something still runs is Closing."""
-    state = "Open"
+    """State, use and counts. A closed queue in which something is left is Closing."""
+    state = QueueState.OPEN
     if queue.closed:
-        state = "Closing" if queue.running + queue.inqueue + queue.pending + queue.unknown else "Closed"
+        state = QueueState.CLOSING if queue.busy else QueueState.CLOSED
+    by_parent = StatusCondition(type=CLOSED_BY_PARENT, status="False", reason="Usable", quiet=True)
+    if queue.closed_by is not None:
+        message = f"queue {queue.closed_by} is closed, and with it all queues below it"
+        by_parent = StatusCondition(
+            type=CLOSED_BY_PARENT, status="True", reason=ReasonCode.QUEUE_CLOSED, message=message
+        )
     usable = (
         StatusCondition(type="Usable", status="False", reason=ReasonCode.QUEUE_BROKEN, message=queue.broken)
         if queue.broken is not None
@@ -316,7 +334,7 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         ref=queue.ref,
         fields=without_blanks(
             {
-                "state": state,
+                "state": state.value,
                 "allocated": {name: show(name, units) for name, units in sorted(queue.allocated.items())},
                 "pending": queue.pending,
                 "inqueue": queue.inqueue,
@@ -327,7 +345,7 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         ),
         conditions=(usable, deciding_condition(queue.failing), freeing_condition(queue.keeping))
         if queue.is_root
-        else (usable,),
+        else (usable, by_parent),
         kept=("ledger",) if queue.is_root else (),
     )
 

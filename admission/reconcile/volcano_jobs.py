@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
 
+from admission.volcano_jobs.commands import carry_out
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.lifecycle import act, advance
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
-from admission.volcano_jobs.policies import action_asked, next_timeout
+from admission.volcano_jobs.policies import action_asked, next_timeout, remembered
 from admission.volcano_jobs.state import JobState, JobTransition
 from admission.volcano_jobs.view import JobView
 from admission.world.world import World
@@ -61,7 +62,8 @@ class VolcanoJobController:
             ended=state.ended if state is not None else {},
             outcomes=world.outcomes.get(key, {}),
             deleting=world.facts[key].deleting,
-            outgrown=state.outgrown if (state := world.states.get(key)) is not None else {},
+            outgrown=state.outgrown if state is not None else {},
+            commands=world.commands.of_job(key),
         )
 
     def transitions(self, world: World, keys: Iterable[WorkloadKey], now: int) -> tuple[JobTransition, ...]:
@@ -73,7 +75,7 @@ class VolcanoJobController:
                 if view is None:
                     continue
                 old = world.jobs.get(key.uid)
-                new = _stepped(old or JobState(uid=key.uid), view, now)
+                new = _stepped(world.job_states.of(key), view, now)
             except Exception as error:
                 world.note_defect(key, error)
                 continue
@@ -91,7 +93,7 @@ class VolcanoJobController:
                 view = self.view(world, key)
                 if view is None:
                     continue
-                state = world.jobs.get(key.uid) or JobState(uid=key.uid)
+                state = world.job_states.of(key)
                 has_group = (view.spec.namespace, view.spec.group_name) in world.pod_index.job_groups
                 work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
                 self._look_again(key, state, view, now)
@@ -127,8 +129,12 @@ class VolcanoJobController:
 
 
 def _stepped(state: JobState, view: JobView, now: int) -> JobState:
-    """The state after the action that a policy asks for, if one does, and after what is observed then."""
+    """The state after Commands, after the action that a policy asks for, and after what is observed then."""
+    before, state = state, carry_out(state, view, now)
+    if state.version != before.version:
+        view = replace(view, outcomes={})
     asked = action_asked(state, view, now)
+    state = replace(state, **remembered(state, view, now))
     if asked is not None:
         state = act(state, asked.action, now, asked.message, [pod.uid for pod in asked.pods])
         view = replace(view, outcomes=asked.outcomes_left(view.outcomes))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from admission.engine.reasons import not_allowed
 from admission.facts import PodPhase
 from admission.reconcile.named_workloads import reason_told_in
+from admission.reconcile.queue_states import QueueStates
 from admission.reconcile.status import (
     JobStatusFacts,
     QueueStatusFacts,
@@ -18,8 +19,8 @@ from admission.reconcile.status import (
     queue_status,
 )
 from admission.reconcile.volcano_jobs import VolcanoJobController
+from admission.volcano_jobs.dependencies import waiting_tasks
 from admission.volcano_jobs.pod_changes import companions_of
-from admission.volcano_jobs.state import JobState
 from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
@@ -136,7 +137,7 @@ class WorldStatuses:
             document = {"phase": "Pending", "reason": ReasonCode.INVALID_SPEC, "message": message}
             yield StatusWanted(ref=ref, fields={"state": document}, seen=fact.phase)
             return
-        job = world.jobs.get(key.uid) or JobState(uid=key.uid)
+        job = world.job_states.of(key)
         try:
             companions = companions_of(view.spec) if world.admission_index.of(key) else ()
         except InvalidDocument:
@@ -148,6 +149,7 @@ class WorldStatuses:
                 counts=view.counts(job),
                 companions=companions,
                 reason=self.why_waiting(key),
+                waiting=waiting_tasks(job, view) if view.admissions else (),
                 unsupported=fact.unsupported,
                 seen=fact.phase,
             )
@@ -191,11 +193,14 @@ def queue_statuses(
     """The status of every queue. ``failing``: what root says about turns that fail; ``keeping``: about seats that are
     kept though their Jobs are gone."""
     totals, problems = world.queue_totals, world.queue_problems()
+    states = QueueStates(world)
     for name, fact in sorted(world.queues.items()):
         yield queue_status(
             QueueStatusFacts(
                 ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
-                closed=fact.queue.closed,
+                closed=states.is_closed(name),
+                closed_by=states.closed_by(name),
+                busy=name in states.busy,
                 broken=problems.get(name),
                 allocated=totals.allocated(name),
                 pending=totals.workloads[name, Standing.PENDING],

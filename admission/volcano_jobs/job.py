@@ -14,7 +14,7 @@ from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS, duration
 from queues.api.validation.defaults import MAX_RETRY, with_needed_plugins
-from queues.api.validation.unsupported import TIMED, unsupported_fields
+from queues.api.validation.unsupported import UNTIMED, unsupported_fields
 from queues.errors import InvalidDocument
 
 
@@ -50,6 +50,9 @@ class TaskSpec:
     partition_topology: WireNetworkTopology | None = None
     #: In their order; they go before those of the Job.
     policies: tuple[PolicySpec, ...] = ()
+    #: Names of tasks that are started before; with ``depends_on_any`` one of them is enough.
+    depends_on: tuple[str, ...] = ()
+    depends_on_any: bool = False
     #: Restarts of containers in all pods together after which the task has failed; -1: never.
     max_retry: int = MAX_RETRY
 
@@ -210,6 +213,11 @@ class _Policy(WireStruct):
         return frozenset(filter(None, (*self.events, self.event)))
 
 
+class _DependsOn(WireStruct):
+    name: tuple[str, ...] = ()
+    iteration: str = ""
+
+
 class _Task(WireStruct):
     name: str = ""
     replicas: Int32 = 1
@@ -218,7 +226,7 @@ class _Task(WireStruct):
     partition_policy: _Partition | None = None
     policies: tuple[_Policy, ...] = ()
     max_retry: Int32 = MAX_RETRY
-    depends_on: Any = None
+    depends_on: _DependsOn | None = None
     topology_policy: str = ""
 
 
@@ -272,13 +280,17 @@ def _task(position: int, task: _Task) -> TaskSpec:
         partition_topology=partition.network_topology,
         policies=_policies(task.policies),
         max_retry=task.max_retry or MAX_RETRY,
+        depends_on=task.depends_on.name if task.depends_on is not None else (),
+        depends_on_any=task.depends_on is not None and task.depends_on.iteration == "any",
     )
 
 
 def _policies(policies: tuple[_Policy, ...]) -> tuple[PolicySpec, ...]:
     """Those that have an effect (``unsupported_fields`` names the others)."""
     return tuple(
-        _policy(policy) for policy in policies if policy.timeout is None or policy.event_names() == {TIMED}
+        _policy(policy)
+        for policy in policies
+        if policy.timeout is None or UNTIMED not in policy.event_names()
     )
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from admission.volcano_jobs.dependencies import can_never_start
 from admission.volcano_jobs.job import JobSpec
-from admission.volcano_jobs.state import TARGETED, Action, JobState, Phase
+from admission.volcano_jobs.state import TARGETED, Action, Cause, JobState, Phase
 from admission.volcano_jobs.view import Counts, JobView
 from queues.reason_codes import ReasonCode
 
@@ -20,7 +21,7 @@ class JobStep:
 
     phase: Phase
     #: None: the phase needs no explanation.
-    reason: ReasonCode | None = None
+    reason: Cause | None = None
     message: str = ""
 
 
@@ -69,6 +70,17 @@ def all_ended(_state: JobState, view: JobView, counts: Counts) -> JobStep | None
     )
 
 
+def cannot_go_on(state: JobState, view: JobView, counts: Counts) -> JobStep | None:
+    """Pending or Running → Failed: nothing runs, and a task waits for others of which too many pods have failed."""
+    if counts.left or not counts.failed or state.seen_since:
+        return None
+    stuck = can_never_start(state, view, counts)
+    if stuck is None:
+        return None
+    message = f"task {stuck.task} cannot start: too many pods of {' and '.join(stuck.after)} failed"
+    return JobStep(phase=Phase.FAILED, reason=ReasonCode.TASK_FAILED, message=message)
+
+
 def too_few_left(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
     """Running → Pending: fewer pods than the gang needs run or have ended."""
     spec = view.spec
@@ -99,18 +111,18 @@ def enough_cleared(_state: JobState, view: JobView, counts: Counts) -> JobStep |
 
 
 def none_left(into: Phase) -> Rule:
-    """Aborting → Aborted, and so on: the last pod is gone."""
+    """Aborting → Aborted, and so on: the last pod is gone. What it was for is still said."""
 
-    def rule(_state: JobState, _view: JobView, counts: Counts) -> JobStep | None:
-        return None if counts.left else JobStep(phase=into)
+    def rule(state: JobState, _view: JobView, counts: Counts) -> JobStep | None:
+        return None if counts.left else JobStep(phase=into, reason=state.reason, message=state.message)
 
     return rule
 
 
 #: Rules of each phase, by what is observed; the first rule that applies decides.
 RULES: Final[Mapping[Phase, tuple[Rule, ...]]] = {
-    Phase.PENDING: (enough_started,),
-    Phase.RUNNING: (enough_succeeded, all_ended, too_few_left),
+    Phase.PENDING: (enough_started, cannot_go_on),
+    Phase.RUNNING: (enough_succeeded, all_ended, cannot_go_on, too_few_left),
     Phase.RESTARTING: (retries_used_up, enough_cleared),
     Phase.ABORTING: (none_left(Phase.ABORTED),),
     Phase.COMPLETING: (none_left(Phase.COMPLETED),),
@@ -164,8 +176,10 @@ def act(state: JobState, action: Action, now: int, message: str = "", pods: Iter
     into = ACTIONS.get((state.phase, action))
     if into is None:
         return state
-    state, restarts = _begun(state, now), into is Phase.RESTARTING
-    # An aborted Job has lost its pods already: its resume counts a retry, but no new version.
+    state = _begun(state, now)
+    # Who resumes a Job, however often, has not tried it in vain: where Volcano counts a retry, none is counted.
+    restarts = into is Phase.RESTARTING and action is not Action.RESUME
+    # An aborted Job has lost its pods already: they have an older version.
     whole = state.phase in (Phase.PENDING, Phase.RUNNING) and action not in TARGETED
     return replace(
         state.entered(into, now, action, message),

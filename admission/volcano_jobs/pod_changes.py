@@ -10,6 +10,7 @@ from typing import Final
 
 from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.companions import Companion
+from admission.volcano_jobs.dependencies import waiting_tasks
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.lifecycle import expired
 from admission.volcano_jobs.plugins import plugins_of
@@ -89,7 +90,7 @@ def work_for(
         return JobWork(key=key, spec=spec)
     open_ = [admission for admission in view.admissions if admission.state is AdmissionState.OPEN]
     deletes = tuple(_deletes(view, state))
-    creates = tuple(islice(_missing(view, open_, state.version), MOST_CREATES)) if state.wants_pods() else ()
+    creates = tuple(islice(_missing(view, open_, state), MOST_CREATES)) if state.wants_pods() else ()
     return JobWork(
         key=key,
         spec=spec,
@@ -115,8 +116,8 @@ def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
     )
 
 
-def _missing(view: JobView, admissions: Iterable[Admission], version: int) -> Iterator[PodWanted]:
-    """Pods for seats that are held and empty, and that have what the pods would ask.
+def _missing(view: JobView, admissions: Iterable[Admission], state: JobState) -> Iterator[PodWanted]:
+    """Pods for seats that are held and empty, and that have what the pods would ask, of tasks that may start.
 
     A pod's name is free only when the last pod of that name is gone. A pod without Muster's annotation that no
     admission has adopted is none of the Job's members, whatever its name: the create tells that the name is taken.
@@ -125,7 +126,8 @@ def _missing(view: JobView, admissions: Iterable[Admission], version: int) -> It
     spec = view.spec
     adopted = {uid for admission in view.admissions for uid in admission.adopted or ()}
     taken = {pod.name for pod in view.pods if pod.admission is not None or pod.uid in adopted}
-    tasks = {task.name: task for task in spec.tasks}
+    waiting = {each.task for each in waiting_tasks(state, view)}
+    tasks = {task.name: task for task in spec.tasks if task.name not in waiting}
     for admission in admissions:
         over = admission.ended | view.ended.get(admission.id, frozenset())
         over |= view.outgrown.get(admission.id, frozenset())
@@ -145,7 +147,7 @@ def _missing(view: JobView, admissions: Iterable[Admission], version: int) -> It
                 admission=admission.id,
                 seat=index,
                 devices=devices_text(seat.takes),
-                version=version,
+                version=state.version,
             )
 
 

@@ -12,12 +12,12 @@ no retries; and ``*`` does not stand for ``TaskCompleted``, by which a Job that 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.job import JobSpec, PolicySpec, TaskSpec
 from admission.volcano_jobs.lifecycle import ACTIONS
-from admission.volcano_jobs.state import TARGETED, Action, JobState
+from admission.volcano_jobs.state import TARGETED, Action, JobState, Phase
 from admission.volcano_jobs.view import JobView, is_stale
 from queues.admissions import AdmissionState
 
@@ -33,6 +33,8 @@ class JobEvent(StrEnum):
     POD_PENDING = "PodPending"
     TASK_COMPLETED = "TaskCompleted"
     TASK_FAILED = "TaskFailed"
+    UNKNOWN = "Unknown"
+    JOB_UPDATED = "JobUpdated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +42,28 @@ class Observation:
     """Something that a policy may ask for an action on."""
 
     event: JobEvent
-    task: TaskSpec
+    #: None: it is about the whole Job.
+    task: TaskSpec | None
     #: For people: what was seen.
     message: str
-    #: None: it is about the task, or the pod is gone.
+    #: Of the pod; None: it is about no pod.
+    index: int | None = None
+    #: None: it is about no pod, or the pod is gone.
     pod: PodFact | None = None
     #: Of a pod that failed; None: not known.
     exit_code: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The same for as long as the same is seen."""
+        task = "" if self.task is None else self.task.name
+        return f"{self.event.value}/{task}/{'' if self.index is None else self.index}"
+
+    def since(self, state: JobState, now: int) -> int:
+        """When it was seen first, in seconds."""
+        if self.event is JobEvent.POD_PENDING and self.pod is not None:
+            return self.pod.created
+        return state.seen_since.get(self.name, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +86,7 @@ class ActionAsked:
 def action_asked(state: JobState, view: JobView, now: int) -> ActionAsked | None:
     """The first action that a policy asks for and that has an effect in the Job's phase; None: there is none."""
     for action, seen, policy in _matches(state, view):
-        if seen.pod is not None and policy.timeout and now < seen.pod.created + policy.timeout:
+        if policy.timeout and now < seen.since(state, now) + policy.timeout:
             continue
         pods = _targets(action, seen, state, view)
         if pods or action not in TARGETED:
@@ -80,11 +97,20 @@ def action_asked(state: JobState, view: JobView, now: int) -> ActionAsked | None
 def next_timeout(state: JobState, view: JobView, now: int) -> int | None:
     """The next second (since the epoch) at which a policy may ask for something that it does not ask for now."""
     ends = (
-        seen.pod.created + policy.timeout
-        for _, seen, policy in _matches(state, view)
-        if seen.pod is not None and policy.timeout
+        seen.since(state, now) + policy.timeout for _, seen, policy in _matches(state, view) if policy.timeout
     )
     return min((end for end in ends if end > now), default=None)
+
+
+def remembered(state: JobState, view: JobView, now: int) -> dict[str, Any]:
+    """Fields of the state by which policies remember what they have seen."""
+    since = {
+        seen.name: seen.since(state, now)
+        for _, seen, policy in _matches(state, view)
+        if policy.timeout and seen.event is not JobEvent.POD_PENDING
+    }
+    updates = any(JobEvent.JOB_UPDATED in policy.events for policy in view.spec.policies)
+    return {"seen_since": since, "replicas": view.spec.replicas if updates else None}
 
 
 def _matches(state: JobState, view: JobView) -> Iterator[tuple[Action, Observation, PolicySpec]]:
@@ -108,6 +134,8 @@ def observations(state: JobState, view: JobView) -> Iterator[Observation]:
     delete, pods that wait to run."""
     by_task = _wanted_by_task(state, view)
     yield from _tasks_completed(state, view)
+    yield from _job_updated(state, view)
+    yield from _gang_broken(state, view)
     for task in view.spec.tasks:
         of_task = by_task[task.name]
         yield from _pods_failed(task, of_task, view)
@@ -115,11 +143,13 @@ def observations(state: JobState, view: JobView) -> Iterator[Observation]:
         if 0 <= task.max_retry <= restarts:
             message = f"containers of task {task.name} were restarted {restarts} times"
             yield Observation(event=JobEvent.TASK_FAILED, task=task, message=message)
-        yield from _pods_evicted(task, of_task)
+        yield from _pods_evicted(task, of_task, state, view)
         for pod in of_task:
             if pod.phase is PodPhase.PENDING and not pod.deleting:
                 message = f"pod {pod.name} does not run"
-                yield Observation(event=JobEvent.POD_PENDING, task=task, message=message, pod=pod)
+                yield Observation(
+                    event=JobEvent.POD_PENDING, task=task, message=message, index=pod.index, pod=pod
+                )
 
 
 def _wanted_by_task(state: JobState, view: JobView) -> dict[str, list[PodFact]]:
@@ -142,6 +172,26 @@ def _wanted_by_task(state: JobState, view: JobView) -> dict[str, list[PodFact]]:
     return found
 
 
+def _job_updated(state: JobState, view: JobView) -> Iterator[Observation]:
+    """The Job was scaled."""
+    wanted = view.spec.replicas
+    if state.replicas is not None and state.replicas != wanted:
+        message = f"it has {wanted} replicas, it had {state.replicas}"
+        yield Observation(event=JobEvent.JOB_UPDATED, task=None, message=message)
+
+
+def _gang_broken(state: JobState, view: JobView) -> Iterator[Observation]:
+    """Some pods run, and the Job holds fewer seats than must run together: Volcano's phase Unknown of a PodGroup."""
+    if state.phase not in (Phase.PENDING, Phase.RUNNING) or not state.started_at:
+        return
+    open_ = [each for each in view.admissions if each.state is AdmissionState.OPEN]
+    held = sum(len(each.seats) - len(each.ended | view.ended.get(each.id, frozenset())) for each in open_)
+    counts = view.counts(state)
+    if open_ and counts.running and held + counts.ended < view.spec.minimum:
+        message = f"{counts.running} pods run, of {view.spec.minimum} that must run together"
+        yield Observation(event=JobEvent.UNKNOWN, task=None, message=message)
+
+
 def _tasks_completed(state: JobState, view: JobView) -> Iterator[Observation]:
     counts = view.counts(state)
     for task in view.spec.tasks:
@@ -159,6 +209,7 @@ def _pods_failed(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterator
                 event=JobEvent.POD_FAILED,
                 task=task,
                 message=f"pod {pod.name} {how}",
+                index=pod.index,
                 pod=pod,
                 exit_code=pod.exit_code,
             )
@@ -169,21 +220,32 @@ def _pods_failed(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterator
     )
     for index in sorted(gone):
         message = f"pod {view.spec.pod_name(task.name, index)} failed"
-        yield Observation(event=JobEvent.POD_FAILED, task=task, message=message)
+        yield Observation(event=JobEvent.POD_FAILED, task=task, message=message, index=index)
 
 
-def _pods_evicted(task: TaskSpec, pods: list[PodFact]) -> Iterator[Observation]:
-    """Pods that were deleted while they were wanted."""
-    for pod in pods:
-        if pod.deleting and not pod.ended_first:
-            message = f"pod {pod.name} was deleted"
-            yield Observation(event=JobEvent.POD_EVICTED, task=task, message=message, pod=pod)
+def _pods_evicted(
+    task: TaskSpec, pods: list[PodFact], state: JobState, view: JobView
+) -> Iterator[Observation]:
+    """Pods that were deleted while they were wanted; where a policy waits, until another runs in its place."""
+    going = {pod.index: pod for pod in pods if pod.deleting and not pod.ended_first}
+    there = {pod.index for pod in pods if not pod.deleting and pod.phase is not PodPhase.PENDING}
+    awaited = [
+        index
+        for index in range(task.replicas if state.seen_since else 0)
+        if f"{JobEvent.POD_EVICTED.value}/{task.name}/{index}" in state.seen_since and index not in there
+    ]
+    for index in sorted({*(each for each in going if each is not None), *awaited}):
+        message = f"pod {view.spec.pod_name(task.name, index)} was deleted"
+        yield Observation(
+            event=JobEvent.POD_EVICTED, task=task, message=message, index=index, pod=going.get(index)
+        )
 
 
 def _policy_for(seen: Observation, spec: JobSpec) -> PolicySpec | None:
     """The first policy for what was seen, those of the task first."""
     names = {seen.event} if seen.event in _NAMED_ALONE else {seen.event, JobEvent.ANY}
-    for policy in (*seen.task.policies, *spec.policies):
+    of_task = () if seen.task is None else seen.task.policies
+    for policy in (*of_task, *spec.policies):
         if policy.exit_code is not None:
             if seen.exit_code == policy.exit_code:
                 return policy
@@ -197,7 +259,7 @@ def _targets(action: Action, seen: Observation, state: JobState, view: JobView) 
 
     Without partitions, a pod is a partition of its own.
     """
-    if action not in TARGETED or (seen.pod is None and seen.event is JobEvent.POD_FAILED):
+    if action not in TARGETED or seen.task is None or (seen.pod is None and seen.index is not None):
         return ()
     of_task = _wanted_by_task(state, view)[seen.task.name]
     if action is Action.RESTART_TASK:
@@ -211,6 +273,7 @@ def _targets(action: Action, seen: Observation, state: JobState, view: JobView) 
 
 
 #: Events that ``*`` does not stand for: that a pod waits needs a timeout, and a Job that succeeded would be restarted.
-_NAMED_ALONE: Final = frozenset({JobEvent.POD_PENDING, JobEvent.TASK_COMPLETED})
+#: That a Job was scaled is no trouble.
+_NAMED_ALONE: Final = frozenset({JobEvent.POD_PENDING, JobEvent.TASK_COMPLETED, JobEvent.JOB_UPDATED})
 _ALIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)
 _ACTIONS: Final = {action.value: action for action in Action}

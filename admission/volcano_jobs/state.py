@@ -1,7 +1,7 @@
 """The state of a Volcano Job that the ledger keeps between turns: its phase, and how it came to that phase."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
@@ -10,6 +10,8 @@ from queues.workload import WorkloadKey
 
 #: Phases that a Job's status lists at most.
 HISTORY: Final = 16
+#: Commands that a Job's state remembers at most, beside those whose objects are still there.
+MOST_COMMANDS: Final = 16
 
 
 class Phase(StrEnum):
@@ -72,6 +74,12 @@ class JobState:
     retry_count: int = 0
     #: Uids of pods of this version that were restarted by themselves: others take their places.
     restarted: frozenset[str] = frozenset()
+    #: Uids of Commands that were carried out, oldest first, the last few: each is carried out once.
+    commands: tuple[str, ...] = ()
+    #: Since when (seconds) what policies with a timeout wait for has been seen, by what it is.
+    seen_since: Mapping[str, int] = field(default_factory=dict)
+    #: Number of pods that a policy on JobUpdated has taken note of; None: there is no such policy.
+    replicas: int | None = None
     #: Why the Job entered this phase; None: the phase needs no explanation.
     reason: Cause | None = None
     message: str = ""
@@ -117,6 +125,9 @@ class JobState:
             "version": self.version,
             "retryCount": self.retry_count,
             "restarted": sorted(self.restarted),
+            "commands": list(self.commands),
+            "seenSince": dict(sorted(self.seen_since.items())),
+            "replicas": self.replicas,
             "reason": self.reason or "",
             "message": self.message,
             "lastTransition": self.last_transition,
@@ -134,6 +145,9 @@ class JobState:
             version=row["version"],
             retry_count=row["retryCount"],
             restarted=frozenset(row.get("restarted", ())),
+            commands=tuple(row.get("commands", ())),
+            seen_since=row.get("seenSince", {}),
+            replicas=row.get("replicas"),
             reason=_cause(row["reason"]),
             message=row["message"],
             last_transition=row["lastTransition"],
@@ -161,5 +175,7 @@ class JobTransition:
     @property
     def restarts(self) -> bool:
         """Whether the Job starts again, with pods for the seats of those that have ended too."""
-        before = 0 if self.old is None else self.old.retry_count
-        return self.new.retry_count > before and not self.new.is_stopped()
+        if self.old is None:
+            return self.new.retry_count > 0 and not self.new.is_stopped()
+        again = self.new.retry_count > self.old.retry_count or self.old.is_stopped()
+        return again and not self.new.is_stopped()

@@ -9,6 +9,7 @@ from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import STOPPED, JobState
 from queues.admissions import Admission
+from queues.command import Command
 from queues.workload import AdmissionId
 
 _ENDED: Final = frozenset({PodPhase.SUCCEEDED.value, PodPhase.FAILED.value})
@@ -59,6 +60,8 @@ class JobView:
     outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
     #: The object is being deleted.
     deleting: bool = False
+    #: Commands for the Job, oldest first; those that were carried out among them, until their objects are gone.
+    commands: tuple[Command, ...] = ()
     #: Seats that are too small for pods of the Job as it is now, by admission: indices.
     outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
 

@@ -160,8 +160,9 @@ def _held_state(
     changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
     syncs = syncs_of(inputs, seat_maps, now, timeouts) if support.holding is Holding.SUSPENDED else NO_SYNCS
+    keeps_seats = inputs.job_restarts and not over
     for place in seat_maps:
-        if syncs.allow_end(place.admission) and not inputs.job_restarts:
+        if syncs.allow_end(place.admission) and not keeps_seats:
             # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
             directed = inputs.fact is not None and inputs.fact.directed == place.admission.id
             dead = frozenset[NodeName]() if directed else inputs.dead_nodes | avoided

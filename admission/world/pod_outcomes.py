@@ -8,6 +8,7 @@ from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import is_stale
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import is_live
+from admission.world.job_states import JobStates
 from admission.world.persistence import Outcomes
 from admission.world.pods import PodIndex
 from queues.workload import WorkloadKey
@@ -19,7 +20,7 @@ class PodOutcomes:
     def __init__(
         self,
         pod_index: PodIndex,
-        jobs: Mapping[str, JobState],
+        jobs: JobStates,
         outcomes: Mapping[WorkloadKey, Outcomes],
         unsaved: dict[str, tuple[WorkloadKey, PodFact]],
     ) -> None:
@@ -40,7 +41,7 @@ class PodOutcomes:
         # A pod that was being deleted did not end by itself, whatever its last phase says.
         if not _is_run_by_muster(owner) or pod.index is None or not pod.ended_first:
             return
-        if is_stale(pod, self._jobs.get(owner.uid) or JobState(uid=owner.uid)):
+        if is_stale(pod, self._jobs.of(owner)):
             return
         outcomes = self.outcomes.setdefault(owner, {})
         if (pod.task, pod.index) not in outcomes:
@@ -76,7 +77,7 @@ class PodOutcomes:
         if owner is None or not _is_run_by_muster(owner):
             return True
         stored = pod.uid not in self._unsaved
-        return may_go(pod, self._pod_index.facts.get(owner), self._jobs.get(owner.uid), stored=stored)
+        return may_go(pod, self._pod_index.facts.get(owner), self._jobs.of(owner), stored=stored)
 
 
 def _is_run_by_muster(key: WorkloadKey) -> bool:
@@ -97,10 +98,10 @@ def is_ending(pod: PodFact) -> bool:
     return pod.kept and (pod.deleting or not is_live(pod))
 
 
-def may_go(pod: PodFact, fact: WorkloadFact | None, job: JobState | None, *, stored: bool) -> bool:
-    """Whether it no longer matters how a pod ended. ``fact`` and ``job``: of its Volcano Job, if it is there."""
+def may_go(pod: PodFact, fact: WorkloadFact | None, job: JobState, *, stored: bool) -> bool:
+    """Whether it no longer matters how a pod ended. ``fact`` and ``job``: of its Volcano Job; None: it is gone."""
     if not is_live(pod):
         return stored
     if pod.forced or fact is None or fact.deleting:
         return True
-    return is_stale(pod, job) or job.is_over() if job is not None else pod.version != 0
+    return is_stale(pod, job) or job.is_over()

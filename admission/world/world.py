@@ -5,7 +5,7 @@ Law: the world equals one loaded afresh from the same database and the same obje
 Only the controller's loop touches it, never while a decision runs on a snapshot of it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from operator import attrgetter
@@ -32,8 +32,10 @@ from admission.workloads.set_aside import SetAside, defect_of, endless_reason
 from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.avoided_nodes import AvoidedNodes
+from admission.world.commands import Commands
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
+from admission.world.job_states import JobStates
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas
 from admission.world.learned.seen_times import SeenTimes
@@ -44,6 +46,7 @@ from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
 from admission.world.pod_outcomes import PodOutcomes, following
 from admission.world.pods import PODS_OF_ONE, PodIndex
+from admission.world.queue_facts import QueueFacts
 from admission.world.queue_totals import QueueTotals
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
@@ -51,7 +54,7 @@ from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, Las
 from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
-from queues.quota.queue import DEFAULT_POLICY, Queue, with_removed
+from queues.quota.queue import DEFAULT_POLICY, Queue
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
@@ -72,19 +75,27 @@ class World:
         self.templates = TemplateIndex(timeouts.dry_run)
         self.larger_pods = LargerPods()
         self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
+        self.commands = Commands()
+        #: Parts of the world that tell which workloads a change is about.
+        self._observers: Mapping[FactKind, Callable[[Change], Iterable[WorkloadKey]]] = {
+            FactKind.TEMPLATE: self.templates.observe,
+            FactKind.POD_DEFAULTS: self.templates.observe,
+            FactKind.RESOURCE_QUOTA: self.namespace_quotas.observe,
+            FactKind.COMMAND: self.commands.observe,
+        }
         self.taken_names = TakenNames(timeouts)
         self.recreations = Recreations(rows.recreations)
         self.usage_history = UsageHistory()
         self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
         self.refused_rows = RefusedRows()
-        self.jobs = {key.uid: JobState.from_json(state) for key, state in rows.job_states.items()}
+        self.job_states = JobStates(rows.job_states, self.pod_index.facts)
+        self.jobs = self.job_states.stored
         outcomes = current_outcomes(rows.outcomes, self.jobs)
-        self.pod_outcomes = PodOutcomes(self.pod_index, self.jobs, outcomes, self.unsaved.outcomes)
+        self.pod_outcomes = PodOutcomes(self.pod_index, self.job_states, outcomes, self.unsaved.outcomes)
         self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets)
         self.queue_totals = QueueTotals(rows.ended)
-        self.queues: dict[QueueName, QueueFact] = {}
-        #: Parents of queues that were removed: what is held of them counts along the same path as before.
-        self._removed_queues = dict(rows.parents)
+        self.queue_facts = QueueFacts(rows.parents)
+        self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
         self.queue_permissions = QueuePermissions()
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
@@ -151,12 +162,10 @@ class World:
                     labels = None if change.fact is None else change.fact.labels
                     self.snapshot_is_stale |= self.queue_permissions.put_namespace(change.key, labels)
                     self.templates.outdate(change.key)
-                case ((FactKind.TEMPLATE | FactKind.POD_DEFAULTS), _):
-                    self._dirty |= self.templates.observe(change)
+                case (kind, _) if (observe := self._observers.get(kind)) is not None:
+                    self._dirty.update(observe(change))
                 case FactKind.RECREATION, Recreation() | None:
                     self.recreations.put(change.key, change.fact)
-                case FactKind.RESOURCE_QUOTA, _:
-                    self._dirty |= self.namespace_quotas.observe(change)
                 case FactKind.BUDGET, BudgetFact() | None:
                     self.budgets.put(change.key, change.fact)
                     self.snapshot_is_stale = True
@@ -237,12 +246,7 @@ class World:
             self._dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
-        before = self.queues.pop(name, None)
-        if fact is not None:
-            self.queues[name] = fact
-            self._removed_queues.pop(name, None)
-        elif before is not None:
-            self._removed_queues[name] = before.queue.parent
+        self.queue_facts.put(name, fact)
         self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = fact
         self._dirty |= self._deadlines.policy_dependents
@@ -302,7 +306,7 @@ class World:
 
     def put_job(self, key: WorkloadKey, state: JobState) -> None:
         """A Volcano Job's state changed in the ledger."""
-        self.pod_outcomes.restart(key, self.jobs.get(key.uid) or JobState(uid=key.uid), state)
+        self.pod_outcomes.restart(key, self.job_states.of(key), state)
         self.jobs[key.uid] = state
         self._dirty.add(key)
 
@@ -592,8 +596,4 @@ class World:
 
     def _known_queues(self) -> dict[QueueName, Queue]:
         """The queues that there are, and removed ones of which something is held."""
-        known = {name: fact.queue for name, fact in self.queues.items()}
-        if not self._removed_queues.keys() - known.keys():
-            return known
-        held = {admission.queue for admission in self.admissions.values()}
-        return with_removed(known, held, self._removed_queues)
+        return self.queue_facts.with_removed(self.admissions.values())

@@ -8,6 +8,7 @@ from typing import Any, Final
 from queues.api.names import (
     BATCH,
     BATCH_VOLCANO,
+    BUS_VOLCANO,
     CORE,
     MUSTER,
     PART_OF_LABEL,
@@ -107,6 +108,8 @@ FLAVORS: Final = ApiResource(MUSTER, "resourceflavors", "ResourceFlavor", namesp
 TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=False)
 
 HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
+
+COMMANDS: Final = ApiResource(BUS_VOLCANO, "commands", "Command")
 
 BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from queues.api.api_resources import (
+    COMMANDS,
     FLAVORS,
     HYPERNODES,
     POD_GROUPS,
@@ -22,6 +23,7 @@ from queues.api.api_resources import (
 )
 from queues.api.model import Model
 from queues.api.names import MANAGED_BY_LABEL
+from queues.api.types.command import CommandDocument
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.podgroup import PodGroup
@@ -109,6 +111,15 @@ RESOURCES = (
         columns=(
             Column(name="TIER", path=".spec.tier", type="integer"),
             Column(name="TIERNAME", path=".spec.tierName"),
+            _AGE,
+        ),
+    ),
+    CrdResource(
+        model=CommandDocument,
+        served=COMMANDS,
+        columns=(
+            Column(name="ACTION", path=".action"),
+            Column(name="TARGET", path=".target.name"),
             _AGE,
         ),
     ),

@@ -30,6 +30,7 @@ _PROXY_READER: Final = {
 }
 _VOLCANO_BATCH: Final = "batch.volcano.sh"
 _VOLCANO_SCHEDULING: Final = "scheduling.volcano.sh"
+_VOLCANO_BUS: Final = "bus.volcano.sh"
 _VOLCANO_TOPOLOGY: Final = "topology.volcano.sh"
 _OWN: Final = "muster.dev"
 _SEE: Final = ("list", "watch")
@@ -87,6 +88,8 @@ CONTROLLER: Final = (
     PolicyRule("see-volcano-jobs", "Volcano Jobs that wait or run", _VOLCANO_BATCH, ("jobs",), _SEE),
     PolicyRule("see-groups", "gangs made of pods", _VOLCANO_SCHEDULING, ("podgroups",), _SEE),
     PolicyRule("see-queues", "tenants and their quota", _VOLCANO_SCHEDULING, ("queues",), _SEE),
+    PolicyRule("see-commands", "what people ask of Jobs and queues", _VOLCANO_BUS, ("commands",), _SEE),
+    PolicyRule("delete-commands", "those that were carried out", _VOLCANO_BUS, ("commands",), ("delete",)),
     PolicyRule("see-flavors", "kinds of hardware", _OWN, ("resourceflavors",), _SEE),
     PolicyRule("see-topologies", "racks and blocks", _OWN, ("topologies",), _SEE),
     PolicyRule(
@@ -205,7 +208,12 @@ AT_HOME: Final = (
 )
 
 #: For people, bound by administrators or by way of Kubernetes' own view, edit and admin.
-_QUEUED: Final = ((_VOLCANO_BATCH, "jobs"), (_VOLCANO_SCHEDULING, "podgroups"))
+_QUEUED: Final = (
+    (_VOLCANO_BATCH, "jobs"),
+    (_VOLCANO_SCHEDULING, "podgroups"),
+    # Whoever may update an object may ask for an action on it: a policy sees to that.
+    (_VOLCANO_BUS, "commands"),
+)
 _SHOWN: Final = (
     (_VOLCANO_SCHEDULING, "queues"),
     (_OWN, "resourceflavors"),

@@ -20,9 +20,13 @@ from admission.kube.policies.guard_rules import (
     unchanged,
 )
 from admission.kube.policies.mutating import PolicyOptions
-from queues.api.api_resources import POD_GROUPS, VOLCANO_JOBS, Document
+from queues.api.api_resources import COMMANDS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Document
 from queues.api.names import RELEASED, USER
 from queues.api.validation.job_rules import TASKS_UPDATE_REFUSED, UPDATE_REFUSED
+
+#: Actions that Commands may ask for: on a whole Job, and on a Queue.
+JOB_COMMANDS = ("AbortJob", "ResumeJob", "RestartJob", "CompleteJob", "TerminateJob")
+QUEUE_COMMANDS = ("OpenQueue", "CloseQueue")
 
 _TASKS = "object.spec.?tasks.orValue([])"
 _TASKS_BEFORE = "oldObject.spec.?tasks.orValue([])"
@@ -32,7 +36,7 @@ _OF_TASK = ("replicas", "minAvailable")
 
 
 def volcano_guards(options: PolicyOptions) -> list[Document]:
-    """The policies for Volcano Jobs and PodGroups."""
+    """The policies for Volcano Jobs, PodGroups and Commands."""
     operations = ["CREATE", "UPDATE"]
     of_group = [
         no_system_priority("object.spec", "spec", kept=same_class("object.spec", "oldObject.spec")),
@@ -41,6 +45,44 @@ def volcano_guards(options: PolicyOptions) -> list[Document]:
     return [
         *guard("muster-guard-vcjobs", [VOLCANO_JOBS.rule(operations)], _job_rules(), options),
         *guard("muster-guard-podgroups", [POD_GROUPS.rule(operations)], of_group, options),
+        *guard("muster-guard-commands", [COMMANDS.rule(operations)], _command_rules(), options),
+    ]
+
+
+def _command_rules() -> list[Document]:
+    """What a Command asks its author may do: a Command of Volcano asks nobody whether it may."""
+    target = "object.?target"
+    kind = f"{target}.?kind.orValue('')"
+    name = f"{target}.?name.orValue('')"
+    group = f"{target}.?apiVersion.orValue('').split('/')[0]"
+    is_job, is_queue = (
+        f"({group} == {text(each.group)} && {kind} == {text(each.kind)})" for each in (VOLCANO_JOBS, QUEUES)
+    )
+    job, queue = (
+        f"authorizer.group({text(each.group)}).resource({text(each.plural)})"
+        for each in (VOLCANO_JOBS, QUEUES)
+    )
+    action = "object.?action.orValue('')"
+    may = (
+        f"({is_job} ? {job}.namespace(object.metadata.namespace).name({name}).check('update').allowed()"
+        f" : {queue}.name({name}).check('update').allowed())"
+    )
+    return [
+        rule(
+            f"({is_job} && {action} in {texts(JOB_COMMANDS)}) || ({is_queue} && {action} in {texts(QUEUE_COMMANDS)})",
+            f"'Command: found action \"' + {action} + '\" on ' + ({kind} == '' ? 'nothing' : {kind})"
+            f" + ', expected {', '.join(JOB_COMMANDS)} on a Volcano Job or {', '.join(QUEUE_COMMANDS)} on a Queue,"
+            " with its apiVersion, kind, name and uid as target.'",
+        ),
+        rule(
+            f"{name} != '' && ({is_queue} || {target}.?uid.orValue('') != '')",
+            "'target: found no name or no uid, expected those of the object: another one may get its name.'",
+        ),
+        rule(
+            f"!({is_job} || {is_queue}) || {name} == '' || {may}",
+            f"'Command: ' + {WHO} + ' may not update ' + {kind} + ' ' + {name}"
+            " + ', and so may not ask for this. Ask an administrator of its queue or namespace.'",
+        ),
     ]
 
 

@@ -22,6 +22,7 @@ from admission.decode.admin_documents import (
     queue_fact,
     topology_fact,
 )
+from admission.decode.commands import WireCommand, command_of
 from admission.decode.fields import defect
 from admission.decode.nodes import node_fact
 from admission.decode.pod_defaults import pod_defaults_fact
@@ -38,7 +39,7 @@ from admission.decode.resource_slices import (
     device_class_fact,
     resource_slice_fact,
 )
-from admission.decode.workload_facts import unreadable_fact
+from admission.decode.workload_facts import asks, unreadable_fact
 from admission.facts import (
     Change,
     Fact,
@@ -49,7 +50,6 @@ from admission.facts import (
     QueueFact,
     TopologyFact,
     WorkloadFact,
-    asks,
 )
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
@@ -71,6 +71,7 @@ from admission.world.hypernodes import tiers_of
 from queues.api.api_resources import (
     BUDGETS,
     CLAIM_TEMPLATES,
+    COMMANDS,
     DEVICE_CLASSES,
     FLAVORS,
     HYPERNODES,
@@ -118,10 +119,14 @@ def _kind(resource: ApiResource, struct: Any, translate: Any, unreadable: Any = 
     )
 
 
+def _may_be_absent(resource: ApiResource, struct: Any, fact: Any) -> AnyKind:
+    kind = _kind(resource, struct, lambda found, raw: fact(found))
+    return replace(kind, may_be_absent=True)
+
+
 def _devices(fact_kind: FactKind, resource: ApiResource, struct: Any, fact: Any) -> "_Facts":
     """A kind of dynamic resource allocation, which Kubernetes serves in this version since 1.34."""
-    kind = _kind(resource, struct, lambda found, raw: fact(found))
-    return _Facts(fact_kind, replace(kind, may_be_absent=True))
+    return _Facts(fact_kind, _may_be_absent(resource, struct, fact))
 
 
 def _workloads(support: KindSupport, reader: ObjectReader) -> _Facts:
@@ -160,6 +165,8 @@ _FACTS: Final = (
     _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
     _Facts(FactKind.BUDGET, _kind(BUDGETS, WirePodDisruptionBudget, lambda budget, raw: budget_fact(budget))),
+    # Its definition may be older than this version.
+    _Facts(FactKind.COMMAND, _may_be_absent(COMMANDS, WireCommand, command_of)),
     _Facts(
         FactKind.RESOURCE_QUOTA,
         _kind(RESOURCE_QUOTAS, WireResourceQuota, lambda quota, raw: namespace_quota(quota)),

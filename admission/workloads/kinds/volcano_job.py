@@ -15,6 +15,7 @@ from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said, shared_request
 from admission.facts import NOTHING_BY_NAME, GroupRequest, PodPhase, WorkloadFact
+from admission.volcano_jobs.dependencies import contradiction
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins
 from admission.wire import WireMetadata, WireNetworkTopology, WireOwnerReference, WireStruct
@@ -155,6 +156,8 @@ def _note_contradiction(spec: JobSpec, values: UserValues) -> None:
         if message := _task_contradiction(task, seen):
             values.note(f"spec.tasks[{position}]{message}")
         seen.add(task.name)
+    if (unmet := contradiction(spec)) is not None:
+        values.note(unmet)
     if not 0 <= spec.minimum <= spec.replicas:
         expected = f"at most the {spec.replicas} replicas of all tasks"
         values.refuse("spec.minAvailable", str(spec.minimum), expected)

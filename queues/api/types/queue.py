@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictInt
 
@@ -19,6 +19,9 @@ from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import QueuePolicy as DomainPolicy
 from queues.resources import Resources, amount
 from queues.workload import FlavorName, QueueName, Requirement
+
+#: Condition of a queue that takes nothing because one above it is closed: it opens again together with that.
+CLOSED_BY_PARENT: Final = "ClosedByParent"
 
 
 class QueueState(StrEnum):
@@ -174,6 +177,13 @@ class QueueStatus(Model):
     conditions: tuple[Whole, ...] = ()
     ledger: LedgerStatus | None = None
 
+    def is_closed(self) -> bool:
+        """Whether the queue itself was closed, not one above it."""
+        by_parent = any(
+            each.get("type") == CLOSED_BY_PARENT and each.get("status") == "True" for each in self.conditions
+        )
+        return self.state in (QueueState.CLOSED, QueueState.CLOSING) and not by_parent
+
     def recorded(self) -> LedgerRecord | None:
         """The ledger that leads the cluster; None: none has yet."""
         if self.ledger is None:
@@ -219,7 +229,7 @@ class QueueDocument(Model):
             ageing_per_hour=policy.ageing_per_hour,
             placement=policy.placement,
             paused=bool(policy.paused),
-            closed=self.status.state in (QueueState.CLOSED, QueueState.CLOSING),
+            closed=self.metadata.name != ROOT and self.status.is_closed(),
             broken=broken,
             max_gang=spec.access.max_gang,
             max_pending=spec.access.max_pending,

@@ -80,7 +80,8 @@ class DependsOn(OpenModel):
     """Tasks that must have started before this one."""
 
     name: Annotated[tuple[Text, ...], at_most(MOST_POD_SETS)] = ()
-    iteration: Literal["any", "all"] = "any"
+    #: Absent: all of them.
+    iteration: Literal["", "any", "all"] = ""
 
 
 class PartitionPolicy(OpenModel):

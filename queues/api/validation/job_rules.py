@@ -89,7 +89,7 @@ def queue_reference_violations(
         wording = f'{lead}queues.scheduling.volcano.sh "{name}" not found;'
         yield Violation(path, excerpt(name), "the name of a Queue that exists", wording, missing=name)
         return
-    if queue.closed:
+    if _is_closed(queue, queues):
         wording = f" can only submit {what} to queue with state `Open`, queue `{name}` status is `Closed`;"
         yield Violation(path, excerpt(name), "a queue that is open", wording)
     if name == ROOT_QUEUE:
@@ -99,6 +99,18 @@ def queue_reference_violations(
     if children:
         wording = f" can only submit {what} to leaf queue, queue `{name}` has {children} child queues;"
         yield Violation(path, excerpt(name), "a queue without children", wording)
+
+
+def _is_closed(queue: Queue, queues: Mapping[str, Queue]) -> bool:
+    """Whether a queue is closed, or one above it."""
+    seen: set[str] = set()
+    above: Queue | None = queue
+    while above is not None and above.name not in seen:
+        if above.closed:
+            return True
+        seen.add(above.name)
+        above = queues.get(above.parent or "")
+    return False
 
 
 def network_topology_violations(

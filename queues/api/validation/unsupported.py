@@ -31,11 +31,10 @@ ACTING_FLAGS = {
     "hcclrank": frozenset({"master", "worker"}),
 }
 
-#: What policies may name that has an effect.
-ACTING_EVENTS = frozenset(EVENTS) - {"Unknown", "JobUpdated"}
-ACTING_ACTIONS = frozenset(ACTIONS) - {"ResumeJob"}
-#: The event for which a timeout has an effect.
-TIMED = "PodPending"
+#: Events of the whole Job, without effect in the policies of a task.
+_OF_JOB = frozenset({"Unknown", "JobUpdated"})
+#: The event for which a timeout has no effect: it does not last.
+UNTIMED = "JobUpdated"
 
 
 def unsupported(job: VolcanoJob) -> tuple[str, ...]:
@@ -51,9 +50,7 @@ def unsupported_fields(spec: Any) -> tuple[str, ...]:
     fields = [*_policies(spec.policies, "spec.policies")]
     for index, task in enumerate(spec.tasks):
         path = f"spec.tasks[{index}]"
-        fields += _policies(task.policies, f"{path}.policies")
-        if task.depends_on is not None:
-            fields.append(f"{path}.dependsOn")
+        fields += _policies(task.policies, f"{path}.policies", _OF_JOB)
         if task.topology_policy not in ("", "none"):
             fields.append(f"{path}.topologyPolicy")
     return tuple(fields)
@@ -81,17 +78,17 @@ def unsupported_in_flavor(flavor: ResourceFlavor) -> tuple[str, ...]:
     return ("spec.tolerations",) if flavor.spec.tolerations else ()
 
 
-def _policies(policies: Iterable[Any], path: str) -> Iterator[str]:
-    """A policy with a timeout is left out whole, whatever it asks for."""
+def _policies(policies: Iterable[Any], path: str, inert: frozenset[str] = frozenset()) -> Iterator[str]:
+    """A policy with a timeout that has no effect is left out whole. ``inert``: events without effect here."""
     for index, policy in enumerate(policies):
         here = f"{path}[{index}]"
         events = {event for event in (*policy.events, policy.event) if event}
-        if policy.timeout is not None and events != {TIMED}:
+        if policy.timeout is not None and UNTIMED in events:
             yield f"{here}.timeout"
             continue
-        if policy.action not in ACTING_ACTIONS:
+        if policy.action not in ACTIONS:
             yield f"{here}.action {policy.action}"
-        for event in sorted(events - ACTING_EVENTS):
+        for event in sorted(events & inert | events - set(EVENTS)):
             yield f"{here}.event {event}"
 
 

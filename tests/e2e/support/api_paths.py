@@ -15,6 +15,7 @@ _PATHS = {
     "batch/v1 Job": "/apis/batch/v1/namespaces/{}/jobs",
     "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
+    "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",
     "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
 }
 

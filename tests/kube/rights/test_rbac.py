@@ -89,6 +89,8 @@ PURPOSES: dict[str, list[Ask]] = {
     "see-volcano-jobs": _sees(api_resources.VOLCANO_JOBS),
     "see-groups": _sees(api_resources.POD_GROUPS),
     "see-queues": _sees(api_resources.QUEUES),
+    "see-commands": _sees(api_resources.COMMANDS),
+    "delete-commands": [_deletes(_in(api_resources.COMMANDS))],
     "see-flavors": _sees(api_resources.FLAVORS),
     "see-topologies": _sees(api_resources.TOPOLOGIES),
     "see-hypernodes": _sees(api_resources.HYPERNODES),

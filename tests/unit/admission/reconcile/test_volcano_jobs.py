@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 
-from admission.facts import PodPhase, WorkloadFact
+from admission.facts import Change, FactKind, PodPhase, WorkloadFact
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.world.world import World
+from queues.workload import WorkloadKind
 from tests.builders.facts import NOW, VOLCANO, admission, node, released, volcano_job, world
 from tests.builders.volcano_jobs import document
 
@@ -104,6 +105,16 @@ def test_a_defect_in_one_job_is_noted_and_stops_nobody() -> None:
     known.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
     assert job_controller.transitions(known, known.states, NOW) == ()
     assert known.take_defects().keys() == {VOLCANO}
+
+
+def test_a_job_that_is_gone_while_it_restarts_gives_its_seats_back() -> None:
+    known = world([node("n1"), four()], [admission(VOLCANO, "n1 n1 n1 n1")])
+    known.put_job(VOLCANO, JobState(uid=VOLCANO.uid, phase=Phase.RESTARTING))
+    known.refresh(NOW)
+    assert known.freeze(NOW).ended == {}
+    known.observe([Change(FactKind.WORKLOAD, VOLCANO.uid, None, WorkloadKind.VOLCANO_JOB)])
+    known.refresh(NOW)
+    assert list(known.freeze(NOW).ended.values()) == [{0, 1, 2, 3}]
 
 
 def test_a_job_that_restarts_gives_no_seat_back_though_a_pod_ends() -> None:

@@ -112,7 +112,9 @@ def test_an_action_leads_where_the_table_says_and_nowhere_else(phase: Phase, act
         assert after is before
         return
     assert after.phase == ACTIONS[phase, action]
-    assert after.retry_count == before.retry_count + (after.phase is Phase.RESTARTING)
+    # Who resumes a Job has not tried it in vain.
+    restarts = after.phase is Phase.RESTARTING and action is not Action.RESUME
+    assert after.retry_count == before.retry_count + restarts
     assert after.version == before.version + (action not in TARGETED | {Action.RESUME})
 
 

@@ -255,10 +255,10 @@ def test_plugins_flags_and_fields_without_effect_are_named() -> None:
         },
         policies=[
             {"event": "PodFailed", "action": "RestartJob"},
-            {"exitCode": 3, "action": "ResumeJob"},
-            {"events": ["JobUpdated", "PodEvicted"], "action": "AbortJob"},
+            {"exitCode": 3, "action": "EatJob"},
+            {"events": ["OutOfSync", "PodEvicted"], "action": "AbortJob"},
             {"event": "PodPending", "action": "AbortJob", "timeout": "10m"},
-            {"exitCode": 4, "action": "RestartTask", "timeout": "10m"},
+            {"event": "JobUpdated", "action": "RestartJob", "timeout": "10m"},
         ],
     )
 
@@ -268,8 +268,8 @@ def test_plugins_flags_and_fields_without_effect_are_named() -> None:
         "spec.plugins.mpi --hosts",
     )
     assert named.unsupported == (
-        "spec.policies[1].action ResumeJob",
-        "spec.policies[2].event JobUpdated",
+        "spec.policies[1].action EatJob",
+        "spec.policies[2].event OutOfSync",
         "spec.policies[4].timeout",
     )
 

@@ -310,3 +310,62 @@ def test_the_action_is_the_reason_of_the_phase() -> None:
     view = seen(master(DONE), pod(0), master=(policy("CompleteJob", "TaskCompleted"),))
     found = _stepped(state(), view, NOW)
     assert (found.phase, found.reason) == (Phase.COMPLETING, Action.COMPLETE)
+
+
+def after(view: JobView, now: JobState | None = None, at: int = NOW) -> JobState:
+    """The state a turn later."""
+    return _stepped(now or state(started_at=1), view, at)
+
+
+def test_what_a_policy_waits_for_must_be_seen_for_all_that_time() -> None:
+    failed = seen(pod(0), pod(1, BAD), policies=(policy("RestartJob", "PodFailed", timeout="10m"),))
+    waiting = after(failed)
+    assert waiting.seen_since == {"PodFailed/worker/1": NOW}
+    assert JobState.from_json(waiting.to_json()) == waiting
+    assert next_timeout(waiting, failed, NOW + 1) == NOW + 600
+    assert after(failed, waiting, NOW + 599) == waiting
+    assert after(failed, waiting, NOW + 600).phase is Phase.RESTARTING
+
+    well = replace(failed, pods=(pod(0), pod(1)))
+    assert after(well, waiting, NOW + 300).seen_since == {}
+
+
+def test_a_pod_that_was_deleted_is_waited_for_until_another_runs_in_its_place() -> None:
+    gone = seen(pod(0), pod(1, **GOING), policies=(policy("RestartJob", "PodEvicted", timeout="5m"),))
+    waiting = after(gone)
+    for there in ((pod(0),), (pod(0), pod(1, WAIT, uid="new"))):
+        assert after(replace(gone, pods=there), waiting, NOW + 299).seen_since == waiting.seen_since
+        assert after(replace(gone, pods=there), waiting, NOW + 300).phase is Phase.RESTARTING
+    back = replace(gone, pods=(pod(0), pod(1, uid="new")))
+    assert after(back, waiting, NOW + 300) == replace(waiting, seen_since={})
+
+
+def test_a_job_that_was_scaled_is_updated_once() -> None:
+    first = seen(master(), policies=(policy("RestartJob", "JobUpdated"),))
+    known = after(first)
+    assert (known.retry_count, known.replicas) == (0, 4)
+    scaled = replace(first, spec=replace(first.spec, tasks=first.spec.tasks[1:]))
+    restarted = after(scaled, known)
+    assert (restarted.retry_count, restarted.replicas) == (1, 3)
+    assert restarted.message == "JobUpdated: it has 3 replicas, it had 4"
+    assert after(scaled, replace(restarted, phase=Phase.RUNNING)).retry_count == 1
+    assert after(replace(first, spec=replace(first.spec, policies=()))).replicas is None
+
+
+def test_an_aborted_job_is_resumed_by_a_policy_on_its_update() -> None:
+    view = seen(policies=(policy("ResumeJob", "JobUpdated"),))
+    assert after(view, state(Phase.ABORTED, replicas=5)).retry_count == 0
+    assert (
+        asked(view, state(Phase.ABORTED, replicas=5)) == "ResumeJob, JobUpdated: it has 4 replicas, it had 5"
+    )
+
+
+def test_a_gang_of_which_seats_are_lost_while_pods_run_is_unknown() -> None:
+    view = seen(pod(0), pod(1), policies=(policy("AbortJob", "Unknown"),))
+    running = state(started_at=1)
+    assert asked(view, running) is None
+    lost = replace(view, ended={view.admissions[0].id: frozenset({2})})
+    assert asked(lost, running) == "AbortJob, Unknown: 2 pods run, of 4 that must run together"
+    assert asked(lost, state()) is None
+    assert asked(replace(lost, pods=()), running) is None
+    assert asked(replace(lost, outcomes={("worker", 2): DONE}), running) is None

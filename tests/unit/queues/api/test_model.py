@@ -100,7 +100,7 @@ def test_fields_that_do_nothing_yet_are_told():
             "spec": {
                 "policies": [
                     {"event": "*", "action": "AbortJob"},
-                    {"event": "JobUpdated", "action": "ResumeJob"},
+                    {"event": "OutOfSync", "action": "EatJob"},
                 ],
                 "plugins": {"jax": [], "svc": ["--publish-not-ready-addresses=true", "--new-flag"]},
                 "networkTopology": {"highestTierAllowed": 1},
@@ -111,9 +111,8 @@ def test_fields_that_do_nothing_yet_are_told():
         }
     )
     assert unsupported(job) == (
-        "spec.policies[1].action ResumeJob",
-        "spec.policies[1].event JobUpdated",
-        "spec.tasks[0].dependsOn",
+        "spec.policies[1].action EatJob",
+        "spec.policies[1].event OutOfSync",
         "spec.plugins.jax",
         "spec.plugins.svc --new-flag",
     )

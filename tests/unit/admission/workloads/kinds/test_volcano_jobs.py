@@ -187,9 +187,9 @@ def test_a_tier_becomes_a_level_of_the_topology() -> None:
 
 def test_what_is_not_acted_on_is_named() -> None:
     fact = a_volcano_job(
-        task(policies=[{"event": "PodFailed", "action": "ResumeJob"}]), plugins={"jax": [], "svc": []}
+        task(policies=[{"event": "JobUpdated", "action": "RestartJob"}]), plugins={"jax": [], "svc": []}
     )
-    assert fact.unsupported == ("spec.tasks[0].policies[0].action ResumeJob", "spec.plugins.jax")
+    assert fact.unsupported == ("spec.tasks[0].policies[0].event JobUpdated", "spec.plugins.jax")
 
 
 @pytest.mark.parametrize(

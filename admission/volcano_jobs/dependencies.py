@@ -1,0 +1,90 @@
+"""Tasks of a Volcano Job that start after others (``dependsOn``).
+
+Volcano's rule (its ``waitDependsOnTaskMeetCondition``): a task is started when as many pods of another one as that
+task needs run and are ready, or have succeeded; with ``iteration: any`` one of several tasks is enough. The gang is
+admitted whole before: seats of tasks that wait are held, so that what starts first never waits for room for the rest.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from admission.facts import PodPhase
+from admission.volcano_jobs.job import JobSpec, TaskSpec
+from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.view import Counts, JobView, is_stale
+from queues.api.model import excerpt
+
+
+class WaitingTask(NamedTuple):
+    """A task that is not to be started yet."""
+
+    task: str
+    #: Tasks it waits for.
+    after: tuple[str, ...]
+
+    def told(self) -> str:
+        """For people. Without numbers: they would be written again and again."""
+        return f"task {self.task} starts once pods of {' and '.join(self.after)} are ready"
+
+
+def waiting_tasks(state: JobState, view: JobView) -> tuple[WaitingTask, ...]:
+    """Tasks that are not to be started yet."""
+    if not any(task.depends_on for task in view.spec.tasks):
+        return ()
+    ready = _ready_by_task(state, view)
+    met = {task.name for task in view.spec.tasks if ready[task.name] >= task.minimum}
+    return tuple(_waiting(view, met))
+
+
+def can_never_start(state: JobState, view: JobView, counts: Counts) -> WaitingTask | None:
+    """A task that waits for pods of others of which too many have failed; None: there is none."""
+    lost = {
+        task.name
+        for task in view.spec.tasks
+        if task.replicas - counts.tasks.get(task.name, {}).get(PodPhase.FAILED.value, 0) < task.minimum
+    }
+    if not lost:
+        return None
+    stuck = _waiting(view, {task.name for task in view.spec.tasks} - lost)
+    waiting = {each.task for each in waiting_tasks(state, view)}
+    return next((each for each in stuck if each.task in waiting), None)
+
+
+def contradiction(spec: JobSpec) -> str | None:
+    """What of the dependencies can never be met, as found and expected; None: all can."""
+    needs = {task.name: set(task.depends_on) for task in spec.tasks}
+    for position, task in enumerate(spec.tasks):
+        unknown = sorted(needs[task.name] - needs.keys())
+        if unknown:
+            found = excerpt(unknown[0])
+            return f"spec.tasks[{position}].dependsOn.name: found {found}, expected the name of a task"
+    left = dict(needs)
+    while startable := [name for name, wanted in left.items() if not wanted & left.keys()]:
+        for name in startable:
+            del left[name]
+    if not left:
+        return None
+    ring = ", ".join(sorted(left))
+    return f"spec.tasks[].dependsOn: found tasks that wait for one another ({ring}), expected no cycle"
+
+
+def _waiting(view: JobView, met: set[str]) -> Iterator[WaitingTask]:
+    for task in view.spec.tasks:
+        unmet = tuple(name for name in task.depends_on if name not in met and view.spec.task(name))
+        enough = len(unmet) < len(task.depends_on) if task.depends_on_any else not unmet
+        if task.depends_on and not enough:
+            yield WaitingTask(task.name, unmet)
+
+
+def _ready_by_task(state: JobState, view: JobView) -> dict[str, int]:
+    """Pods of each task that run and are ready, or have succeeded."""
+    succeeded = {seat for seat, outcome in view.outcomes.items() if outcome is PodPhase.SUCCEEDED}
+    for pod in view.pods:
+        if pod.index is None or pod.deleting or is_stale(pod, state):
+            continue
+        is_ready = pod.phase is PodPhase.RUNNING and pod.ready_since is not None
+        if is_ready or pod.phase is PodPhase.SUCCEEDED:
+            succeeded.add((pod.task, pod.index))
+    tasks: dict[str, TaskSpec] = {task.name: task for task in view.spec.tasks}
+    counted = [name for name, index in succeeded if name in tasks and index < tasks[name].replicas]
+    return {name: counted.count(name) for name in tasks}

@@ -1,0 +1,179 @@
+"""Commands for a Volcano Job, and for a Queue, are carried out once."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.decode.commands import WireCommand, command_of
+from admission.facts import Change, FactKind
+from admission.volcano_jobs.commands import carry_out
+from admission.volcano_jobs.state import MOST_COMMANDS, JobState, Phase
+from admission.volcano_jobs.view import JobView
+from admission.world.commands import TARGET_SEEN_WITHIN
+from queues.api.types.queue import QueueDocument
+from queues.command import Command
+from queues.workload import QueueName
+from tests.builders.facts import NOW, queue, volcano_job, world
+from tests.builders.volcano_jobs import KEY, UID, job
+
+UID_OF_QUEUE = "q-uid"
+
+
+def command(number: int, action: str, **fields: Any) -> Command:
+    given = {"target_kind": "Job", "target_name": "train", "target_uid": UID, "created": number, **fields}
+    return Command(uid=f"c{number}", namespace="team-a", name=f"command-{number}", action=action, **given)
+
+
+def state(phase: Phase, **fields: Any) -> JobState:
+    return JobState(uid=UID, phase=phase, history=((phase, 0),), **fields)
+
+
+def seen(*commands: Command, **view: Any) -> JobView:
+    return JobView(spec=job(), commands=commands, **view)
+
+
+@pytest.mark.parametrize(
+    ("before", "action", "after"),
+    [
+        (Phase.RUNNING, "AbortJob", Phase.ABORTING),
+        (Phase.PENDING, "TerminateJob", Phase.TERMINATING),
+        (Phase.RUNNING, "CompleteJob", Phase.COMPLETING),
+        (Phase.RUNNING, "RestartJob", Phase.RESTARTING),
+        (Phase.ABORTED, "ResumeJob", Phase.RESTARTING),
+        (Phase.RUNNING, "ResumeJob", Phase.RUNNING),
+        (Phase.COMPLETED, "RestartJob", Phase.COMPLETED),
+        (Phase.RUNNING, "RestartPod", Phase.RUNNING),
+        (Phase.RUNNING, "OpenQueue", Phase.RUNNING),
+    ],
+)
+def test_a_command_is_carried_out_once_whatever_it_does(before: Phase, action: str, after: Phase) -> None:
+    view = seen(command(1, action))
+    new = carry_out(state(before), view, NOW)
+    assert (new.phase, new.commands) == (after, ("c1",))
+    assert carry_out(new, view, NOW) is new
+    assert JobState.from_json(new.to_json()) == new
+
+
+def test_commands_are_carried_out_in_their_order_with_what_their_author_says() -> None:
+    abort = command(1, "AbortJob", message="wrong data")
+    new = carry_out(state(Phase.RUNNING), seen(abort, command(2, "ResumeJob")), NOW)
+    assert new.phase is Phase.RESTARTING
+    assert [phase for phase, _ in new.history] == [Phase.RUNNING, Phase.ABORTING, Phase.RESTARTING]
+    assert carry_out(state(Phase.RUNNING), seen(abort), NOW).message == "Command command-1: wrong data"
+    assert (new.retry_count, new.version) == (0, 1)
+
+
+def test_the_last_commands_are_remembered_and_those_that_are_still_there() -> None:
+    held = command(0, "AbortJob")
+    known = carry_out(state(Phase.RUNNING), seen(held), NOW)
+    for number in range(1, 3 * MOST_COMMANDS):
+        known = carry_out(known, seen(held, command(number, "RestartJob")), NOW)
+    assert len(known.commands) == MOST_COMMANDS + 1
+    assert known.commands[0] == "c0"
+
+
+def test_nothing_is_carried_out_on_a_job_that_is_being_deleted() -> None:
+    before = state(Phase.RUNNING)
+    assert carry_out(before, seen(command(1, "AbortJob"), deleting=True), NOW) is before
+
+
+def test_a_command_names_its_target_in_any_version() -> None:
+    found = command_of(
+        msgspec.convert(
+            {
+                "metadata": {"uid": "u", "namespace": "team-a", "name": "c", "creationTimestamp": None},
+                "action": "AbortJob",
+                "target": {
+                    "apiVersion": "batch.volcano.sh/v1beta7",
+                    "kind": "Job",
+                    "name": "train",
+                    "uid": UID,
+                },
+                "reason": "Why",
+            },
+            WireCommand,
+        )
+    )
+    assert (found.target_kind, found.target_uid, found.message) == ("Job", UID, "Why")
+    other = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": UID}
+    assert command_of(msgspec.convert({"metadata": {}, "target": other}, WireCommand)).target_kind == ""
+    assert command_of(msgspec.convert({"metadata": {}}, WireCommand)).action == ""
+
+
+# ── in the world ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def a_queue(name: str = "team", *, closed: bool = False) -> Any:
+    return replace(queue(name, closed=closed), uid=UID_OF_QUEUE)
+
+
+def asked(*commands: Command, known: Any = None) -> Any:
+    known = known or world([a_queue()])
+    known.observe([Change(FactKind.COMMAND, each.uid, each) for each in commands])
+    return known
+
+
+def on_queue(number: int, action: str, **fields: Any) -> Command:
+    given = {"target_kind": "Queue", "target_name": "team", "target_uid": UID_OF_QUEUE}
+    return command(number, action, **{**given, **fields})
+
+
+def finished(known: Any, now: int = 0) -> list[str]:
+    return [each.name for each in known.commands.finished(known.facts, known.jobs, known.queues, now)]
+
+
+def wanted(known: Any) -> bool | None:
+    found: bool | None = known.commands.wants_closed(QueueName("team"), UID_OF_QUEUE)
+    return found
+
+
+def test_the_object_of_a_command_goes_once_its_job_has_stored_it() -> None:
+    known = asked(command(1, "AbortJob", target_uid=KEY.uid), known=world([volcano_job(4)]))
+    assert known.commands.of_job(KEY) == (command(1, "AbortJob"),)
+    assert finished(known) == []
+    known.put_job(KEY, state(Phase.ABORTING, commands=("c1",)))
+    assert finished(known) == ["command-1"]
+    known.observe([Change(FactKind.COMMAND, "c1", None)])
+    assert (known.commands.of_job(KEY), len(known.commands)) == ((), 0)
+
+
+def test_a_command_for_nothing_that_there_is_goes_after_a_while() -> None:
+    known = asked(command(1, "AbortJob"), on_queue(2, "CloseQueue", target_name="gone"))
+    assert finished(known, now=TARGET_SEEN_WITHIN) == []
+    assert finished(known, now=TARGET_SEEN_WITHIN + 2) == ["command-1", "command-2"]
+
+
+def test_a_queue_obeys_the_last_command_and_then_whoever_changes_it() -> None:
+    known = asked(on_queue(1, "OpenQueue"), on_queue(2, "CloseQueue"))
+    assert wanted(known) is True
+    assert finished(known) == []
+    known.observe([Change(FactKind.QUEUE, "team", a_queue(closed=True))])
+    assert finished(known) == ["command-1", "command-2"]
+    assert wanted(known) is None
+    known.observe([Change(FactKind.QUEUE, "team", a_queue())])
+    assert wanted(known) is None
+    asked(on_queue(3, "CloseQueue"), known=known)
+    assert wanted(known) is True
+
+
+@pytest.mark.parametrize(
+    "fields", [{"target_uid": "of an earlier queue"}, {"target_name": "root"}, {"action": "EatQueue"}]
+)
+def test_a_command_that_cannot_be_obeyed_changes_nothing(fields: dict[str, str]) -> None:
+    known = asked(replace(on_queue(1, "CloseQueue"), **fields), known=world([a_queue(), a_queue("root")]))
+    assert wanted(known) is None
+    assert finished(known) == ["command-1"]
+
+
+def test_the_state_of_a_queue_says_whether_it_was_closed_itself() -> None:
+    def closed(name: str, state: str, by_parent: str) -> bool:
+        conditions = [{"type": "ClosedByParent", "status": by_parent}]
+        status = {"state": state, "conditions": conditions}
+        return QueueDocument.read({"metadata": {"name": name}, "status": status}).to_domain().closed
+
+    assert closed("team", "Closing", "False")
+    assert not closed("team", "Closed", "True")
+    assert not closed("team", "Open", "True")
+    assert not closed("root", "Closed", "False")
