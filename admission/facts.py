@@ -16,7 +16,7 @@ from queues.api.reading.device_shares import with_share
 from queues.command import Command
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
-from queues.namespace_quota import NamespaceQuota
+from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.queue import Queue
 from queues.resources import Resources
 from queues.workload import (

@@ -71,6 +71,16 @@ class WireNetworkTopology(WireStruct):
     highest_tier_name: str | None = None
 
 
+class WireCommand(WireStruct):
+    """A Command of Volcano."""
+
+    metadata: WireMetadata
+    action: str | None = None
+    target: WireOwnerReference | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
 class WireSelectorRequirement(WireStruct):
     """One expression of a label selector, or over labels or fields of a node."""
 

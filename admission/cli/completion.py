@@ -10,7 +10,10 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.read_api import ask
+from admission.cli.commands.explain import explain
+from admission.cli.commands.queues import queues
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.objects.queue import queue
 from admission.cli.options import route_from
 from queues.errors import MusterError
 
@@ -37,17 +40,19 @@ def candidates(words: Sequence[str]) -> list[Candidate]:
 
 
 def _candidates(before: Sequence[str], start: str) -> Iterator[Candidate]:
-    found = next((word for word in before if word in kubectl_muster.commands), None)
-    command = kubectl_muster if found is None else kubectl_muster.commands[found]
+    command: click.Command = kubectl_muster
+    for word in before:
+        if isinstance(command, click.Group) and word in command.commands:
+            command = command.commands[word]
     option = _option_of_value(command, before)
     if option is not None:
         values = _values_of(option, before)
     elif start.startswith("-"):
         values = _flags(command)
-    elif found is None:
-        values = ((name, sub.short_help or "") for name, sub in kubectl_muster.commands.items())
+    elif isinstance(command, click.Group):
+        values = ((name, sub.short_help or "") for name, sub in command.commands.items())
     else:
-        values = _arguments(found, before)
+        values = _arguments(command, before)
     return (candidate for candidate in values if candidate[0].startswith(start))
 
 
@@ -77,10 +82,10 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
         yield from ((name, "") for name in {one["namespace"] for one in waiting})
 
 
-def _arguments(command: str, before: Sequence[str]) -> Iterator[Candidate]:
-    if command == "queues":
+def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candidate]:
+    if command is queues or command in queue.commands.values():
         yield from _queues(before)
-    elif command == "explain":
+    elif command is explain:
         namespace = _given(before, "-n", "--namespace")
         for one in _ask(before, "pending", {"namespace": namespace, "limit": "200"})["items"]:
             reason = one["reason"] or {"code": ""}
@@ -88,8 +93,8 @@ def _arguments(command: str, before: Sequence[str]) -> Iterator[Candidate]:
 
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
-    for queue in _ask(before, "queues", {})["items"]:
-        yield queue["name"], f"{queue['state']}, {queue['pending']} pending, {queue['admitted']} admitted"
+    for one in _ask(before, "queues", {})["items"]:
+        yield one["name"], f"{one['state']}, {one['pending']} pending, {one['admitted']} admitted"
 
 
 def _ask(before: Sequence[str], path: str, query: dict[str, str | None]) -> Any:

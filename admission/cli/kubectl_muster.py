@@ -8,6 +8,8 @@ from admission.cli.commands.explain import explain
 from admission.cli.commands.pending import pending
 from admission.cli.commands.queues import queues
 from admission.cli.failures import finish
+from admission.cli.objects.job import job
+from admission.cli.objects.queue import queue
 from admission.cli.options import route_before
 
 
@@ -15,14 +17,14 @@ from admission.cli.options import route_before
 @route_before
 @click.pass_context
 def kubectl_muster(context: click.Context, /, **given: object) -> None:
-    """Show queues, and what workloads wait for and why.
+    """Show queues, and what workloads wait for and why; suspend and resume Jobs, close and open queues.
 
     Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
     """
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (queues, pending, explain):
+for command in (queues, pending, explain, job, queue):
     kubectl_muster.add_command(command)
 
 

@@ -3,13 +3,17 @@
 import os
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
 
 Command = Callable[..., Any]
+
+#: How amounts of resources are written on a command line.
+AMOUNTS: Final = "NAME=AMOUNT[,…]"
 
 _ROUTE = (
     click.option(
@@ -25,6 +29,7 @@ _ROUTE = (
         "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help="How long to wait [15]."
     ),
 )
+_CLUSTER_NAMES = ("kubeconfig", "context", "timeout")
 _ROUTE_NAMES = ("server", "server_ca", "token_file", "kubeconfig", "context", "timeout")
 
 
@@ -58,6 +63,25 @@ def route_before(command: Command) -> Command:
     return command
 
 
+def cluster(command: Command) -> Command:
+    """Add the options that find the API server; the command gets ``cluster``, a ClusterRoute."""
+
+    @click.pass_context
+    @wraps(command)
+    def with_cluster(context: click.Context, /, **given: Any) -> Any:
+        chosen = dict(context.find_object(dict) or {})
+        chosen |= {name: given.pop(name) for name in _CLUSTER_NAMES if given.get(name) is not None}
+        for name in _CLUSTER_NAMES:
+            given.pop(name, None)
+        found = {name: chosen[name] for name in _CLUSTER_NAMES if name in chosen}
+        return command(cluster=ClusterRoute(**found), **given)
+
+    with_options: Command = with_cluster
+    for option in reversed(_ROUTE[3:]):
+        with_options = option(with_options)
+    return with_options
+
+
 def output(command: Command) -> Command:
     """Add ``-o`` and ``--no-headers``."""
     command = click.option("--no-headers", is_flag=True, help="Leave the line of column names out.")(command)
@@ -76,6 +100,19 @@ def namespace(command: Command) -> Command:
     return click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace [that of the kubeconfig's context, or default]."
     )(command)
+
+
+def amounts(option: str, text: str | None) -> dict[str, str]:
+    """Amounts of resources by name. Raises UsageError: not written as ``AMOUNTS``."""
+    found: dict[str, str] = {}
+    for part in (text or "").split(",") if text is not None else ():
+        name, _, amount = part.strip().partition("=")
+        if not name or not amount:
+            raise click.UsageError(
+                f"{option}: found {part!r}, expected {AMOUNTS}: nvidia.com/gpu=32,cpu=128."
+            )
+        found[name] = amount
+    return found
 
 
 def document(body: Any, form: str) -> str | None:

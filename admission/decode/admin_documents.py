@@ -1,11 +1,11 @@
-"""Documents of administrators → facts: Queues, ResourceFlavors, Namespaces … Pure; what cannot be used says why."""
+"""Documents of administrators → facts: Queues, ResourceFlavors, Commands … Pure; what cannot be used says why."""
 
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from admission.decode.fields import defect, explained, requirements_of, seconds
+from admission.decode.fields import defect, explained, one, requirements_of, seconds
 from admission.facts import (
     BudgetFact,
     FlavorFact,
@@ -17,13 +17,16 @@ from admission.facts import (
 )
 from admission.wire import (
     Bare,
+    WireCommand,
     WireLabelSelector,
     WireMetadata,
     WireNamespace,
+    WireOwnerReference,
     WirePodDisruptionBudget,
     WireResourceQuota,
 )
 from queues.api import names
+from queues.api.api_resources import QUEUES, VOLCANO_JOBS
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
     UserValues,
@@ -39,9 +42,10 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import member_violations
+from queues.command import Command
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
-from queues.namespace_quota import NamespaceQuota, QuotaLimit
+from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.quota.queue import ROOT, Queue
 from queues.resources import PODS, amount
 from queues.workload import QueueName, Requirement
@@ -172,6 +176,27 @@ def namespace_quota(quota: WireResourceQuota) -> NamespaceQuota | None:
         limits.append(QuotaLimit(name, resource, *units))
     meta = quota.metadata
     return NamespaceQuota(namespace=meta.namespace, name=meta.name, limits=tuple(limits)) if limits else None
+
+
+def command_of(command: WireCommand) -> Command:
+    """The Command, with the kind of its target if it is one that Commands are about, in any version."""
+    meta, target = command.metadata, command.target or WireOwnerReference()
+    kind = one((target.api_version.partition("/")[0], target.kind))
+    return Command(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        action=shortened(command.action or ""),
+        target_kind=target.kind if kind in _COMMANDED else "",
+        target_name=target.name,
+        target_uid=target.uid,
+        created=seconds(meta.creation_timestamp),
+        message=shortened(command.message or command.reason or "", LONGEST_MESSAGE),
+    )
+
+
+#: Groups and kinds of what Commands are about.
+_COMMANDED = {(resource.group, resource.kind) for resource in (VOLCANO_JOBS, QUEUES)}
 
 
 def _limited_by(name: str) -> str | None:

@@ -143,10 +143,7 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case ReasonCode.QUEUE_PAUSED:
             text = f"queue {queue} resumed (muster resume {queue})"
         case ReasonCode.QUEUE_CLOSED:
-            text = (
-                f"queue {queue} opened again (kubectl patch queue {queue} --subresource=status --type=merge"
-            )
-            text += """ -p '{"status":{"state":"Open"}}')"""
+            text = f"queue {queue} opened again (kubectl muster queue open {queue})"
         case ReasonCode.NOT_ALLOWED:
             text = f"another queue, or labels of namespace {facts['namespace']} that queue {queue} asks for: "
             text += facts["selector"]

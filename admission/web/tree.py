@@ -1,7 +1,7 @@
 """The tree of queues as the read API shows it: states, and numbers of each subtree."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
@@ -30,36 +30,55 @@ def tree(
         parent = by_name[name].parent
         children[parent if parent in by_name else None].append(name)
     order: list[QueueName] = []
-    paused: dict[QueueName, QueueName] = {}
     stack = children[None][::-1]
     while stack:
         order.append(stack.pop())
         stack.extend(reversed(children[order[-1]]))
     order += sorted(by_name.keys() - set(order))  # queues of a cycle are below no root
-    for name in order:
-        line = by_name[name]
-        if line.paused:
-            paused[name] = name
-        elif line.parent in paused:
-            paused[name] = paused[line.parent]
+    lines_in_order = [by_name[name] for name in order]
+    paused = _inherited(lines_in_order, lambda line: line.paused)
+    closed = _inherited(lines_in_order, lambda line: line.closed)
     counts = {name: (by_name[name].pending, by_name[name].admitted) for name in order}
     for name in reversed(order):
         parent = by_name[name].parent
         if parent in counts and not by_name[name].broken:
             counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
-    return tuple(_queue(by_name[name], paused.get(name), *counts[name], pasts.get(name)) for name in order)
+    return tuple(
+        _queue(by_name[name], _state(by_name[name], closed, paused), *counts[name], pasts.get(name))
+        for name in order
+    )
+
+
+def _inherited(
+    lines: Iterable[views.QueueLine], holds: Callable[[views.QueueLine], bool]
+) -> dict[QueueName, QueueName]:
+    """Queues for which something holds: by the nearest one on the path upwards of which it is said."""
+    said: dict[QueueName, QueueName] = {}
+    for line in lines:  # parents come first
+        if holds(line):
+            said[line.name] = line.name
+        elif line.parent in said:
+            said[line.name] = said[line.parent]
+    return said
+
+
+def _state(
+    line: views.QueueLine, closed: Mapping[QueueName, QueueName], paused: Mapping[QueueName, QueueName]
+) -> tuple[str, str]:
+    """The state of a queue, and what is to be said about it."""
+    if line.broken:
+        return "broken", _BROKEN if line.present else _REMOVED
+    if (by := closed.get(line.name)) is not None:
+        return "closed", "takes and admits nothing new" + ("" if by == line.name else f", by way of {by}")
+    if (by := paused.get(line.name)) is not None:
+        return "paused", "" if by == line.name else f"by way of {by}"
+    return "open", ""
 
 
 def _queue(
-    line: views.QueueLine, paused_at: QueueName | None, pending: int, admitted: int, past: QueuePast | None
+    line: views.QueueLine, said: tuple[str, str], pending: int, admitted: int, past: QueuePast | None
 ) -> bodies.QueueBody:
-    state, message = "open", ""
-    if line.broken:
-        state, message = "broken", _BROKEN if line.present else _REMOVED
-    elif line.closed:
-        state, message = "closed", "takes and admits nothing new"
-    elif paused_at is not None:
-        state, message = "paused", "" if paused_at == line.name else f"by way of {paused_at}"
+    state, message = said
     accounts = tuple(
         _account(account, past)
         for account in sorted(_all_accounts(line.accounts, past), key=lambda a: (a.flavor, a.resource))

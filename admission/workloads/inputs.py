@@ -9,8 +9,8 @@ import msgspec
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
-from queues.namespace_quota import NamespaceQuota
 from queues.plan import Reason
+from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.queue import DEFAULT_POLICY, QueuePolicy
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, Obstacle, QueueName, WorkloadKey

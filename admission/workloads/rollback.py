@@ -10,7 +10,7 @@ from admission.workloads.kinds import Holding, support_of
 from admission.workloads.request_changes import RequestChanges, change_of
 from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
-from queues.namespace_quota import first_lack, requests_together
+from queues.quota.namespace_quota import first_lack, requests_together
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, WorkloadKey
 

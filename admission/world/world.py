@@ -32,10 +32,8 @@ from admission.workloads.set_aside import SetAside, defect_of, endless_reason
 from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.avoided_nodes import AvoidedNodes
-from admission.world.commands import Commands
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
-from admission.world.job_states import JobStates
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas
 from admission.world.learned.seen_times import SeenTimes
@@ -44,12 +42,14 @@ from admission.world.learned.templates import TemplateIndex
 from admission.world.nodes import NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
-from admission.world.pod_outcomes import PodOutcomes, following
 from admission.world.pods import PODS_OF_ONE, PodIndex
 from admission.world.queue_facts import QueueFacts
 from admission.world.queue_totals import QueueTotals
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
+from admission.world.volcano_jobs.commands import Commands
+from admission.world.volcano_jobs.pod_outcomes import PodOutcomes, following
+from admission.world.volcano_jobs.states import JobStates
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastEviction, Recreation
 from queues.parts import parts
 from queues.plan import Reason, Setback

@@ -30,7 +30,7 @@ from admission.workloads import ended_seats
 from admission.workloads.kinds import job_syncs, support_of
 from admission.workloads.seats import may_be_seated
 from admission.world import world as worlds
-from admission.world.pod_outcomes import PodOutcomes
+from admission.world.volcano_jobs.pod_outcomes import PodOutcomes
 from queues.admissions import AdmissionState
 from queues.errors import DatabaseError, OutcomeUnknown
 from queues.sql import database, leadership, ledger

@@ -130,6 +130,7 @@ OTHERS = {
     "pod_changes.MOST_CREATES",
     "pod_readiness._LONGEST",
     "pods._LONGEST_POD_SET",
+    "state.MOST_COMMANDS",
     "resource_slices._LONGEST_NAME",
     "resource_slices._LONGEST_TERM",
     "resource_slices._LONGEST_VALUE",

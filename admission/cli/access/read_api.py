@@ -68,10 +68,10 @@ def fetch(route: Route, path: str, query: Mapping[str, str | None] | None = None
         advice = (
             "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
         )
-    from admission.cli.access.transport import get
+    from admission.cli.access.transport import request
 
     tried = f"Asking Muster at {access.server}"
-    status, body = get(access, target, timeout=route.timeout, tried=tried, unreachable=advice)
+    status, body = request(access, target, timeout=route.timeout, tried=tried, unreachable=advice)
     if status == 200:
         return body
     raise _complaint(status, body, tried)

@@ -1,4 +1,4 @@
-"""One GET to the API server or a replica, with the TLS settings of the kubeconfig. Standard library only."""
+"""One request to the API server or a replica, with the TLS settings of the kubeconfig. Standard library only."""
 
 import http.client
 import ssl
@@ -9,18 +9,31 @@ from admission.cli.failures import CommandFailed
 from admission.kube.client.kubeconfig import Access
 
 
-def get(access: Access, target: str, *, timeout: float, tried: str, unreachable: str) -> tuple[int, bytes]:
-    """Status and body. ``timeout`` in seconds, for connecting and for each read.
+def request(
+    access: Access,
+    target: str,
+    *,
+    timeout: float,
+    tried: str,
+    unreachable: str,
+    method: str = "GET",
+    body: bytes | None = None,
+) -> tuple[int, bytes]:
+    """Status and body of the answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
 
     Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice if no server answers.
     """
     connection = _connection(access, timeout)
     prefix = urlsplit(access.server).path.rstrip("/")
     try:
-        connection.putrequest("GET", prefix + target)
-        for name, text in (("Accept", "application/json"), ("User-Agent", "kubectl-muster"), *access.headers):
+        connection.putrequest(method, prefix + target)
+        sent = (
+            () if body is None else (("Content-Type", "application/json"), ("Content-Length", str(len(body))))
+        )
+        usual = (("Accept", "application/json"), ("User-Agent", "kubectl-muster"))
+        for name, text in (*usual, *sent, *access.headers):
             connection.putheader(name, text)
-        connection.endheaders()
+        connection.endheaders(body)
         answer = connection.getresponse()
         return answer.status, answer.read()
     except ssl.SSLCertVerificationError as error:

@@ -15,6 +15,7 @@ import msgspec
 from admission.decode.admin_documents import (
     broken_queue_fact,
     budget_fact,
+    command_of,
     flavor_fact,
     hypernode_fact,
     namespace_fact,
@@ -22,7 +23,6 @@ from admission.decode.admin_documents import (
     queue_fact,
     topology_fact,
 )
-from admission.decode.commands import WireCommand, command_of
 from admission.decode.fields import defect
 from admission.decode.nodes import node_fact
 from admission.decode.pod_defaults import pod_defaults_fact
@@ -58,6 +58,7 @@ from admission.kube.writers.priority_classes import ClassFact, class_fact
 from admission.reconcile.pod_manifest import with_successor
 from admission.wire import (
     Bare,
+    WireCommand,
     WireNamespace,
     WireNode,
     WirePod,

@@ -24,8 +24,8 @@ from admission.workloads.rollback import waits_for_pods
 from admission.workloads.seats import SeatMap, is_live
 from admission.workloads.state import WorkloadState
 from admission.world.admissions import KeyIndex, replaced
-from queues.namespace_quota import NamespaceQuota, first_lack, requests_together
 from queues.plan import Plan, Reason
+from queues.quota.namespace_quota import NamespaceQuota, first_lack, requests_together
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
 from queues.workload import Obstacle, Workload, WorkloadKey

@@ -7,7 +7,7 @@ import pytest
 
 from admission.decode.admin_documents import namespace_quota
 from admission.wire import WireResourceQuota
-from queues.namespace_quota import NamespaceQuota, QuotaLimit, requests_together
+from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit, requests_together
 from queues.resources import GPU, Resources, device
 
 SMALL, LARGE = Resources({"cpu": 1000, "pods": 1}), Resources({"cpu": 4000, GPU: 8000, "pods": 1})

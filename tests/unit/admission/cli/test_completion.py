@@ -21,8 +21,9 @@ async def offered(*words: str) -> list[str]:
 
 
 async def test_subcommands_come_first() -> None:
-    assert await offered("") == ["explain", "pending", "queues"]
-    assert await offered("q") == ["queues"]
+    assert await offered("") == ["explain", "job", "pending", "queue", "queues"]
+    assert await offered("q") == ["queue", "queues"]
+    assert await offered("job", "") == ["delete", "resume", "run", "suspend", "view"]
 
 
 async def test_flags_and_their_choices() -> None:
@@ -32,6 +33,8 @@ async def test_flags_and_their_choices() -> None:
 
 async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> None:
     assert await offered("queues", "t") == ["team-a", "team-b", "train"]
+    assert await offered("queue", "close", "t") == ["team-a", "team-b", "train"]
+    assert await offered("job", "view", "-n", "ml", "") == ["job/tune-3", "vcjob/llama-pretrain"]
     assert await offered("pending", "-q", "lo") == ["lost"]
     assert await offered("pending", "-n", "") == ["lab", "ml"]
     assert await offered("explain", "-n", "ml", "") == ["job/tune-3", "vcjob/llama-pretrain"]
@@ -45,7 +48,7 @@ async def test_a_shell_gets_no_error_when_muster_is_away() -> None:
 async def test_the_script_speaks_kubectls_protocol(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["kubectl_complete-muster", "q"])
+    monkeypatch.setattr("sys.argv", ["kubectl_complete-muster", "queues"])
     main()
 
     assert capsys.readouterr().out == "queues\tThe tree of queues: use, limits, waiting workloads.\n:4\n"

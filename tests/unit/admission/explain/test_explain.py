@@ -239,8 +239,7 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             job("it", "a"),
             queue("a", 8, closed=True),
             SuggestionKind.QUEUE,
-            "queue a opened again (kubectl patch queue a --subresource=status --type=merge"
-            """ -p '{"status":{"state":"Open"}}')""",
+            "queue a opened again (kubectl muster queue open a)",
         ),
         (
             job("it", "a"),

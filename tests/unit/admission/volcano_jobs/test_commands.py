@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.commands import WireCommand, command_of
+from admission.decode.admin_documents import command_of
 from admission.facts import Change, FactKind
 from admission.volcano_jobs.commands import carry_out
 from admission.volcano_jobs.state import MOST_COMMANDS, JobState, Phase
 from admission.volcano_jobs.view import JobView
-from admission.world.commands import TARGET_SEEN_WITHIN
+from admission.wire import WireCommand
+from admission.world.volcano_jobs.commands import TARGET_SEEN_WITHIN
 from queues.api.types.queue import QueueDocument
 from queues.command import Command
 from queues.workload import QueueName

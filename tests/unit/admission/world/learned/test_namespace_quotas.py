@@ -8,8 +8,8 @@ from admission.workloads.inputs import Timeouts
 from admission.world.learned.namespace_quotas import HELD_BACK
 from admission.world.world import World
 from queues.admissions import Admission
-from queues.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.plan import Admit, Evict, Plan
+from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind

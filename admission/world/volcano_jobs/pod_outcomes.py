@@ -8,9 +8,9 @@ from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import is_stale
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import is_live
-from admission.world.job_states import JobStates
 from admission.world.persistence import Outcomes
 from admission.world.pods import PodIndex
+from admission.world.volcano_jobs.states import JobStates
 from queues.workload import WorkloadKey
 
 

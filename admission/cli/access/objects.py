@@ -1,0 +1,113 @@
+"""Objects of the cluster, read and changed as the user of the kubeconfig. Standard library only."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from admission.cli.failures import CommandFailed
+from admission.kube.client.kubeconfig import current_namespace, load
+from queues.api.api_resources import COMMANDS, ApiResource, Document
+from queues.errors import UnusableName
+
+_ADVICE = "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
+
+
+class Refused(CommandFailed):
+    """The API server answered with an error."""
+
+    def __init__(self, *, status: int, tried: str, found: str, hint: str) -> None:
+        super().__init__(tried=tried, found=found, hint=hint)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRoute:
+    """How the API server is reached."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    #: Seconds, for connecting and for each read.
+    timeout: float = 15.0
+
+    def namespace(self, given: str | None) -> str:
+        """The namespace that a command is about."""
+        return given or current_namespace(self.kubeconfig, self.context)
+
+
+def send(route: ClusterRoute, method: str, path: str, body: Any = None, *, tried: str, **query: str) -> Any:
+    """The answer, parsed. ``tried``: what was tried, for people. Raises CommandFailed, and Refused of an error."""
+    from admission.cli.access.transport import request
+
+    access = load(route.kubeconfig, route.context)
+    target = path + (f"?{urlencode(query)}" if query else "")
+    sent = None if body is None else json.dumps(body).encode()
+    status, answer = request(
+        access,
+        target,
+        timeout=route.timeout,
+        tried=f"{tried} at {access.server}",
+        unreachable=_ADVICE,
+        method=method,
+        body=sent,
+    )
+    try:
+        document = json.loads(answer)
+    except ValueError as error:
+        found = f"HTTP status {status} and no JSON but {answer[:80].decode(errors='replace')!r}"
+        raise CommandFailed(
+            tried=tried, found=found, hint="Something else listens at that address."
+        ) from error
+    if status < 300:
+        return document
+    raise Refused(status=status, tried=tried, found=_message(document, status), hint=_hint(status))
+
+
+def path_of(resource: ApiResource, namespace: str | None, name: str | None = None) -> str:
+    """Where an object, or all of a kind, is. Raises CommandFailed for a name that no object can have."""
+    try:
+        return resource.path(namespace, name)
+    except UnusableName as error:
+        raise CommandFailed(tried=f"Looking for {resource.kind} {name!r}", found=str(error)) from error
+
+
+def ask_for_action(
+    route: ClusterRoute, action: str, resource: ApiResource, namespace: str, name: str, message: str
+) -> None:
+    """Create a Command for an object that there is. ``namespace``: that of the Command. Raises CommandFailed."""
+    tried = f"{action} of {resource.kind.lower()} {name}"
+    place = namespace if resource.namespaced else None
+    target = send(route, "GET", path_of(resource, place, name), tried=tried)
+    send(
+        route, "POST", path_of(COMMANDS, namespace), _command(action, resource, target, message), tried=tried
+    )
+
+
+def _command(action: str, resource: ApiResource, target: Document, message: str) -> Document:
+    """A Command that goes with its target, as vcctl makes it."""
+    name = target["metadata"]["name"]
+    reference = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": name,
+        "uid": target["metadata"]["uid"],
+    }
+    owned = {"ownerReferences": [{**reference, "controller": True}]}
+    return {
+        "apiVersion": COMMANDS.api_version,
+        "kind": COMMANDS.kind,
+        # What is generated has five characters more, of 253.
+        "metadata": {"generateName": f"{name[:200]}-{action.lower()}-", **owned},
+        "action": action,
+        "target": reference,
+        "message": message,
+    }
+
+
+def _message(document: Any, status: int) -> str:
+    found = document.get("message") if isinstance(document, dict) else None
+    return str(found or f"HTTP status {status}")
+
+
+def _hint(status: int) -> str:
+    return {401: "Your credentials are not known to the API server; log in again."}.get(status, "")

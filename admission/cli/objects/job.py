@@ -1,0 +1,107 @@
+"""``kubectl muster job``: run, look at, suspend, resume and delete one Volcano Job."""
+
+from typing import Any
+
+import click
+
+from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
+from admission.cli.commands.explain import explain
+from admission.cli.options import AMOUNTS, amounts, cluster, namespace
+from queues.api.api_resources import VOLCANO_JOBS
+from queues.api.names import DEFAULT_QUEUE, VOLCANO_SCHEDULER
+
+
+@click.group(short_help="Run, look at, suspend, resume and delete Volcano Jobs.")
+def job() -> None:
+    """Run, look at, suspend, resume and delete Volcano Jobs."""
+
+
+job.add_command(explain, "view")
+
+
+@job.command(short_help="Make a Job of equal pods.")
+@click.argument("name")
+@click.option("-i", "--image", required=True, help="Image of the only container.")
+@click.option("-r", "--replicas", type=click.IntRange(1), default=1, show_default=True, help="Pods.")
+@click.option("-m", "--min", "minimum", type=click.IntRange(1), help="Pods that must start together [all].")
+@click.option("-L", "--limits", metavar=AMOUNTS, help="Of each pod: nvidia.com/gpu=8,memory=64Gi.")
+@click.option("-R", "--requests", metavar=AMOUNTS, help="Of each pod, where they are less than its limits.")
+@click.option("-q", "--queue", default=DEFAULT_QUEUE, show_default=True, metavar="QUEUE", help="Its queue.")
+@click.argument("command", metavar="[-- COMMAND…]", nargs=-1)
+@namespace
+@cluster
+def run(
+    name: str, command: tuple[str, ...], namespace: str | None, cluster: ClusterRoute, **given: Any
+) -> None:
+    """Make a Job NAME of equal pods, with one container each.
+
+    What has more to say is a document: `kubectl apply -f job.yaml`.
+    """
+    asked = {
+        "limits": amounts("--limits", given["limits"]),
+        "requests": amounts("--requests", given["requests"]),
+    }
+    container: dict[str, Any] = {"name": "main", "image": given["image"]}
+    if resources := {kind: found for kind, found in asked.items() if found}:
+        container["resources"] = resources
+    if command:
+        container["command"] = list(command)
+    document = {
+        "apiVersion": VOLCANO_JOBS.api_version,
+        "kind": VOLCANO_JOBS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": VOLCANO_SCHEDULER,
+            "queue": given["queue"],
+            "minAvailable": given["minimum"] or given["replicas"],
+            "tasks": [
+                {
+                    "name": "main",
+                    "replicas": given["replicas"],
+                    "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+                }
+            ],
+        },
+    }
+    here = cluster.namespace(namespace)
+    send(cluster, "POST", path_of(VOLCANO_JOBS, here), document, tried=f"Creation of job {name}")
+    click.echo(f"job {name} created; `kubectl muster job view {name} -n {here}` tells how it is")
+
+
+@job.command(short_help="Take a Job's pods away; it can be resumed.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@namespace
+@cluster
+def suspend(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute) -> None:
+    """Take the pods of Jobs away, and give back what they hold. `resume` has them wait again, from the start."""
+    _ask("AbortJob", names, namespace, cluster, "is being suspended")
+
+
+@job.command(short_help="Have a suspended Job wait again.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@namespace
+@cluster
+def resume(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute) -> None:
+    """Have suspended Jobs (Aborted) wait for their places again. Others are left as they are."""
+    _ask("ResumeJob", names, namespace, cluster, "is being resumed")
+
+
+@job.command(short_help="Remove Jobs and their pods.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@namespace
+@cluster
+def delete(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute) -> None:
+    """Remove Jobs with their pods, and give back what they hold."""
+    for name in names:
+        path = path_of(VOLCANO_JOBS, cluster.namespace(namespace), name)
+        send(cluster, "DELETE", path, tried=f"Deletion of job {name}", propagationPolicy="Background")
+        click.echo(f"job {name} deleted")
+
+
+def _ask(
+    action: str, names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute, done: str
+) -> None:
+    for name in names:
+        here = cluster.namespace(namespace)
+        ask_for_action(cluster, action, VOLCANO_JOBS, here, name, "asked for by kubectl muster")
+        click.echo(f"job {name} {done}")

@@ -1,0 +1,72 @@
+"""Jobs and queues that people make, stop and remove with kubectl muster."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.support.api_paths import path
+from tests.e2e.support.sandbox import GPU, Sandbox
+
+
+def muster(sandbox: Sandbox, *words: str, user: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    plugin = Path(sys.executable).parent / "kubectl-muster"
+    config = user or sandbox.stack.cluster.kubeconfig
+    return sandbox.stack.run([plugin, *words, "--kubeconfig", config], check=False)
+
+
+def test_a_member_of_a_team_runs_suspends_resumes_and_deletes_a_job(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue()
+    user, here = sandbox.somebody("alice"), ("-n", sandbox.name)
+    # The nodes of other tests are no place for it: it asks for what they do not have.
+    for node in sandbox.nodes:
+        status = {
+            "status": {"allocatable": {"example.com/cards": "4"}, "capacity": {"example.com/cards": "4"}}
+        }
+        sandbox.api.merge(path("Node", "", node) + "/status", status)
+    asked = ("-i", "train:1", "-r", "2", "-L", "example.com/cards=2,cpu=1", "-q", queue)
+    made = muster(sandbox, "job", "run", "train", *asked, *here, user=user)
+    assert made.stdout.startswith("job train created; `kubectl muster job view train -n "), made.stderr
+    sandbox.wait_running("train-", 2)
+    assert "State     admitted" in muster(sandbox, "job", "view", "train", *here, user=user).stdout
+
+    assert (
+        muster(sandbox, "job", "suspend", "train", *here, user=user).stdout
+        == "job train is being suspended\n"
+    )
+    sandbox.wait_phase("Job", "train", "Aborted")
+    assert (
+        muster(sandbox, "job", "resume", "train", *here, user=user).stdout == "job train is being resumed\n"
+    )
+    sandbox.wait_running("train-", 2)
+    assert muster(sandbox, "job", "delete", "train", *here, user=user).stdout == "job train deleted\n"
+    sandbox.wait_free()
+
+    again = muster(sandbox, "job", "suspend", "train", *here, user=user)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert 'AbortJob of job train: jobs.batch.volcano.sh "train" not found' in again.stderr
+    forbidden = muster(sandbox, "queue", "close", queue, user=user)
+    assert forbidden.returncode == 1
+    assert "forbidden" in forbidden.stderr
+    wrong = muster(sandbox, "job", "run", "x", "-i", "y", "-L", "cpu", *here)
+    assert wrong.returncode == 2
+    assert "found 'cpu', expected NAME=AMOUNT" in wrong.stderr
+
+
+def test_an_administrator_makes_closes_opens_and_deletes_a_queue(sandbox: Sandbox) -> None:
+    parent = sandbox.add_queue()
+    name = f"{parent}-child"
+    made = muster(sandbox, "queue", "create", name, "--parent", parent, "-w", "3", "--deserved", f"{GPU}=4")
+    assert made.stdout == f"queue {name} created\n", made.stderr
+    spec = sandbox.api.get(path("Queue", "", name))["spec"]
+    assert (spec["parent"], spec["weight"], spec["deserved"]) == (parent, 3, {GPU: "4"})
+
+    def shows(state: str) -> bool:
+        return state in muster(sandbox, "queue", "get", name).stdout
+
+    assert muster(sandbox, "queue", "close", parent).stdout == f"queue {parent} is being closed\n"
+    sandbox.wait(lambda: shows("closed"), f"{name} to be shown as closed")
+    assert muster(sandbox, "queue", "open", parent).stdout == f"queue {parent} is being opened\n"
+    sandbox.wait(lambda: shows("open"), f"{name} to be shown as open")
+    assert "always open" in muster(sandbox, "queue", "close", "root").stderr
+    assert muster(sandbox, "queue", "delete", name).stdout == f"queue {name} deleted\n"
