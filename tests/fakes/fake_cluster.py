@@ -154,6 +154,27 @@ class FakeCluster:
         document |= {"apiVersion": names.BATCH_VOLCANO, "kind": "Job"}
         return uid
 
+    def add_two_tasks(self, name: str, queue: str, workers: int, gpus: int) -> str:
+        """A Volcano Job with a launcher that starts once its workers are ready."""
+        template = {"spec": pod_spec(gpus)}
+        launcher = {
+            "name": "launcher",
+            "replicas": 1,
+            "template": template,
+            "dependsOn": {"name": ["worker"]},
+        }
+        worker = {"name": "worker", "replicas": workers, "template": template}
+        uid = self.add_volcano_job(name, queue, workers, workers + 1, gpus)
+        self.change("vcjobs", uid, {"spec": {"tasks": [launcher, worker]}})
+        return uid
+
+    def add_command(self, name: str, action: str, job: str) -> str:
+        """What vcctl makes; ``job``: uid of a Volcano Job."""
+        target = {"apiVersion": names.BATCH_VOLCANO, "kind": "Job", "name": "", "uid": job}
+        uid = self.add("commands", name, {})
+        self.replace("commands", uid, {**self.objects["commands"][uid], "action": action, "target": target})
+        return uid
+
     def add_job(
         self, name: str, queue: str, parallelism: int, completions: int, *, indexed: bool, gpus: int
     ) -> str:

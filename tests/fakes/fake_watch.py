@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from admission import wire
-from admission.decode.admin_documents import queue_fact, topology_fact
+from admission.decode.admin_documents import command_of, queue_fact, topology_fact
 from admission.decode.nodes import node_fact
 from admission.facts import Change, Fact, FactKind
 from admission.reconcile.pod_manifest import with_successor
@@ -46,6 +46,9 @@ KINDS = {
     "jobs": _workloads(BATCH_JOB),
     "vcjobs": _workloads(VOLCANO_JOB),
     "groups": _workloads(POD_GROUP),
+    "commands": _Kind(
+        FactKind.COMMAND, lambda raw: command_of(msgspec.json.decode(raw, type=wire.WireCommand))
+    ),
     "pods": _Kind(FactKind.POD, _pod),
 }
 

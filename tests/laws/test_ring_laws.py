@@ -47,6 +47,7 @@ ACTIONS = st.sampled_from(
         "TerminateJob",
     ]
 )
+COMMANDS = st.sampled_from(["AbortJob", "AbortJob", "ResumeJob", "ResumeJob", "RestartJob", "CompleteJob"])
 FAULTS = st.sampled_from(
     [
         *[("", None)] * 3,
@@ -108,6 +109,15 @@ class RingUnderFaults(RuleBasedStateMachine):
         minimum = max(1, replicas - 2) if elastic else replicas
         policy = {"event": event, "action": action}
         self.cluster.add_volcano_job(self.name(), queue, replicas, minimum, gpus, [policy])
+
+    @rule(queue=queues, workers=st.integers(1, 3), gpus=devices)
+    def volcano_job_with_a_launcher(self, queue: str, workers: int, gpus: int) -> None:
+        self.cluster.add_two_tasks(self.name(), queue, workers, gpus)
+
+    @rule(number=which, action=COMMANDS)
+    def command(self, number: int, action: str) -> None:
+        if jobs := list(self.cluster.objects["vcjobs"]):
+            self.cluster.add_command(self.name(), action, jobs[number % len(jobs)])
 
     @rule(queue=queues, pods=counts, more=st.sampled_from([0, 0, 2]), indexed=st.booleans(), gpus=devices)
     def job(self, queue: str, pods: int, more: int, indexed: bool, gpus: int) -> None:

@@ -65,6 +65,8 @@ class Ring:
     came_late: set[str] = field(default_factory=set)
     #: Pods of Volcano Jobs that succeeded, as far as Postgres knows: (Job's uid, name).
     succeeded: set[tuple[str, str]] = field(default_factory=set)
+    #: Commands (uid) that were carried out.
+    commands: set[str] = field(default_factory=set)
     #: Workloads to look at again with the next turn.
     _held_back: set[WorkloadKey] = field(default_factory=set)
     #: Pods of Volcano Jobs that are being made.
@@ -164,6 +166,7 @@ class Ring:
         for key in self.inherited.due(self.cluster.now):
             self.world.mark_dirty(key)
         open_before = set(self.world.admissions)
+        commands_before = self._carried_out()
         self._fault = fault
         try:
             report = await self.cycle.turn()
@@ -177,6 +180,7 @@ class Ring:
         finally:
             self._fault = ("", None)
         self._none_freed_too_early(open_before - self.world.admissions.keys())
+        self._none_carried_out_twice(commands_before)
         held_back, self._held_back = self._held_back, set()
         self.reconcile(report.dirty_workloads | held_back)
 
@@ -196,6 +200,15 @@ class Ring:
             late = late or self.world.admission_index.covers(pod, self.world.pod_index.owner_of(pod.uid))
             assert pod.admission not in closed or not is_live(pod) or late, (pod, "its admission was closed")
 
+    def _carried_out(self) -> set[str]:
+        """Uids of Commands that Jobs remember."""
+        return {uid for job in self.world.jobs.values() for uid in job.commands}
+
+    def _none_carried_out_twice(self, before: set[str]) -> None:
+        new = self._carried_out() - before
+        assert not new & self.commands, "a Command is carried out once, whatever fails meanwhile"
+        self.commands |= new
+
     def reconcile(self, keys: set[WorkloadKey]) -> None:
         """What has to be written for these workloads is under way from now on."""
         self.recreate.reconcile(keys)
@@ -212,6 +225,13 @@ class Ring:
         """Do up to so many writes; how many were done."""
         done = self.release.queue.carry_out(most)
         done += self.recreate.queue.carry_out(most - done)
+        finished = self.world.commands.finished(
+            self.world.facts, self.world.jobs, self.world.queues, self.cluster.now
+        )
+        for command in finished[: most - done]:
+            done += 1
+            if command.uid in self.cluster.objects["commands"]:
+                self.cluster.remove("commands", command.uid)
         for key, work in list(self.works.items()):
             steps = most - done
             done += self._do(work, steps)
