@@ -26,6 +26,8 @@ from queues.workload import AdmissionId, NodeName, WorkloadKey
 MOST_CREATES: Final = 1000
 #: Reason to delete a pod: its admission is closed, or is evicted.
 _CLOSED: Final = "AdmissionClosed"
+#: The same: its task has fewer replicas now.
+_SCALED_DOWN: Final = "ScaledDown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class JobWork:
     #: At most MOST_CREATES.
     creates: tuple[PodWanted, ...] = ()
     deletes: tuple[PodUnwanted, ...] = ()
-    #: Objects that must exist before the pods are created, in this order.
+    #: Objects that must exist, and be up to date, before the pods are created and before surplus ones are deleted.
     companions: tuple[Companion, ...] = ()
     #: The Job's PodGroup does not exist yet, as far as the watch has shown.
     lacks_group: bool = False
@@ -102,10 +104,15 @@ def work_for(
         },
         creates=creates,
         deletes=deletes,
-        companions=companions_of(spec) if creates else (),
+        # The list of hosts loses what is scaled down, also when nothing is created.
+        companions=companions_of(spec) if creates or any(map(_is_surplus, deletes)) else (),
         lacks_group=not has_group and not state.is_over(),
         remove=expired(state, spec, now),
     )
+
+
+def _is_surplus(unwanted: PodUnwanted) -> bool:
+    return unwanted.reason == _SCALED_DOWN
 
 
 def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
@@ -182,7 +189,7 @@ def _reason_to_delete(
         return "Stale"
     task = spec.task(pod.task)
     if task is not None and pod.index is not None and pod.index >= task.replicas:
-        return "ScaledDown"
+        return _SCALED_DOWN
     if admission is None:
         # A pod that names none may be older than Muster: the engine adopts it.
         return None if pod.admission is None else _CLOSED

@@ -7,7 +7,7 @@ Level-triggered: ``JobWork`` says what is missing now, and what fails is worked 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
@@ -91,18 +91,26 @@ class JobPods:
 
     # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def create(self, work: JobWork, creates: deque[PodWanted], report: JobReport) -> None:
-        """Companions, then the pods; refused pods of one task do not stop the other tasks."""
+    async def update_companions(
+        self, work: JobWork, creates: Collection[PodWanted], report: JobReport
+    ) -> bool:
+        """Have the companions exist as they should be; False: something is in the way, which the report tells."""
         try:
             report.companions += await self._companions.ensure(work.spec, work.companions)
-            renderers = _renderers(work, creates)
-        except (NameTaken, InvalidDocument) as error:
-            taken = isinstance(error, NameTaken)
-            code = ReasonCode.NAME_TAKEN if taken else ReasonCode.INVALID_SPEC
-            _note_problem(report, code, str(error), admission=max(each.admission for each in creates))
-            return
+        except NameTaken as error:
+            _note_problem(report, ReasonCode.NAME_TAKEN, str(error), **_newest_admission(creates))
         except ApiError as error:
             self._failed(report, error, ReasonCode.OBJECT_REFUSED)
+        else:
+            return True
+        return False
+
+    async def create(self, work: JobWork, creates: deque[PodWanted], report: JobReport) -> None:
+        """Pods whose companions exist; refused pods of one task do not stop the other tasks."""
+        try:
+            renderers = _renderers(work, creates)
+        except InvalidDocument as error:
+            _note_problem(report, ReasonCode.INVALID_SPEC, str(error), **_newest_admission(creates))
             return
         refused_tasks: set[str] = set()
 
@@ -248,6 +256,12 @@ def _renderers(
         (task, admission): PodTemplateRenderer(work.spec, tasks[task], work.pod_settings[admission])
         for task, admission in kinds
     }
+
+
+def _newest_admission(creates: Iterable[PodWanted]) -> dict[str, Any]:
+    """The fact of a problem that says which admission it keeps from being filled; none if no pod is to be made."""
+    admissions = {each.admission for each in creates}
+    return {"admission": max(admissions)} if admissions else {}
 
 
 def _note_problem(report: JobReport, code: ReasonCode, message: str, **facts: Any) -> None:
@@ -476,8 +490,10 @@ class VolcanoJobWriter:
         if due.remove:
             await self._pods.remove_job(work, report)
             return
+        # First: once the pods are gone, nothing tells the next leader that the list of hosts is too long.
+        complete = await self._pods.update_companions(work, due.creates, report)
         await all_of(self._pods.delete(work, unwanted, report) for unwanted in due.deletes)
-        if due.creates:
+        if due.creates and complete:
             await self._pods.create(work, due.creates, report)
             self._failpoint("released")
 

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import serialization
 
 from admission.facts import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
+from admission.kube.writers.volcano_jobs import JobReport
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.state import Phase
 from deploy.local.cluster import LocalCluster
@@ -249,11 +250,16 @@ async def test_scaling_a_task_tells_the_others_of_the_new_hosts(
     spec = await submitted(api, namespace, gang_of_four())
     jobs = ReportingWriter(api)
     await jobs.reconciled([work(spec, admitted(spec, nodes))])
-    scaled = replace(spec, tasks=(replace(spec.tasks[0], replicas=5),), generation=2)
-    pods = tuple(fact(pod) for pod in await listed(api, namespace))
 
-    (report,) = await jobs.reconciled([work(scaled, admitted(scaled, nodes), pods=pods)])
+    async def scaled_to(replicas: int) -> tuple[JobReport, str]:
+        changed = replace(spec, tasks=(replace(spec.tasks[0], replicas=replicas),), generation=replicas)
+        pods = tuple(fact(pod) for pod in await listed(api, namespace))
+        (report,) = await jobs.reconciled([work(changed, admitted(changed, nodes), pods=pods)])
+        hosts = (await named(api, namespace, "configmaps", "pytorch-distributed-svc"))["data"]
+        return report, hosts["VC_WORKER_NUM"]
+
+    report, hosts = await scaled_to(5)
+    assert (report.created, hosts) == (1, "5")
+    report, hosts = await scaled_to(3)
+    assert (report.deleted, hosts) == (2, "3"), "though no pod is made"
     await jobs.stop()
-
-    hosts = (await named(api, namespace, "configmaps", "pytorch-distributed-svc"))["data"]
-    assert (report.created, hosts["VC_WORKER_NUM"]) == (1, "5")

@@ -153,17 +153,27 @@ def test_a_seat_of_a_task_that_was_scaled_down_gets_no_pod() -> None:
     assert [index for index, _ in made(work(spec=job(tasks=tasks)))] == [0, 1]
 
 
+def shrunk(*pods: PodFact) -> JobWork:
+    """The work of a Job of which two of four pods are wanted any more."""
+    posted = document()
+    posted["spec"]["tasks"][0]["replicas"] = 2
+    posted["spec"]["minAvailable"] = 2
+    view = JobView(spec=read_job(posted), pods=pods, admissions=(admission(),))
+    return work_for(KEY, JobState(uid=UID, phase=Phase.RUNNING), view, 0, rules=PodRules())
+
+
 def test_pods_beyond_the_replicas_of_their_task_are_removed() -> None:
-    shrunk = document()
-    shrunk["spec"]["tasks"][0]["replicas"] = 2
-    shrunk["spec"]["minAvailable"] = 2
-    pods = tuple(pod(index) for index in range(4))
-    view = JobView(spec=read_job(shrunk), pods=pods, admissions=(admission(),))
-    state = JobState(uid=UID, phase=Phase.RUNNING)
-    assert removed(work_for(KEY, state, view, 0, rules=PodRules())) == {
-        "pod-2": "ScaledDown",
-        "pod-3": "ScaledDown",
-    }
+    found = shrunk(*(pod(index) for index in range(4)))
+    assert removed(found) == {"pod-2": "ScaledDown", "pod-3": "ScaledDown"}
+
+
+def test_the_list_of_hosts_is_kept_up_to_date_when_pods_come_and_when_they_are_scaled_down() -> None:
+    def updated(found: JobWork) -> bool:
+        return "train-svc" in {one.name for one in found.companions}
+
+    assert updated(work(pod(0)))
+    assert updated(shrunk(*(pod(index) for index in range(3))))
+    assert not updated(shrunk(pod(0), pod(1)))
 
 
 def companions(**spec: Any) -> dict[tuple[str, str], Any]:
