@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NoReturn
 
+from admission.facts import QueueFact
 from admission.kube.client.client import Client
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
@@ -13,7 +14,7 @@ from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.turn_report import TurnReport
 from queues.slices import slices
-from queues.workload import WorkloadKey
+from queues.workload import QueueName, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class StatusLoop:
         self._busy = busy
         self._dirty_workloads: set[WorkloadKey] = set()
         self._dirty_queues = True
+        #: As they were when they were last looked at.
+        self._queues: Mapping[QueueName, QueueFact] = {}
         self._dirty = asyncio.Event()
         self._queues_due = 0.0
 
@@ -57,7 +60,7 @@ class StatusLoop:
             tasks.create_task(self._loop(), name="look at statuses")
 
     def reconcile(self, dirty: Collection[WorkloadKey], report: TurnReport) -> None:
-        """The statuses of these workloads may have changed; returns at once."""
+        """The statuses of these workloads may have changed, and those of queues; returns at once."""
         applied = report.applied
         if applied is not None:
             admitted = admitted_events(self._world, applied.admitted)
@@ -67,6 +70,8 @@ class StatusLoop:
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
             self._dirty_queues = True
+        if self._queues != self._world.queues:
+            self._queues, self._dirty_queues = dict(self._world.queues), True
         if self._dirty_workloads or self._dirty_queues:
             self._dirty.set()
 

@@ -5,15 +5,18 @@ from typing import Any
 
 import pytest
 
+from admission.facts import QueueFact
+from admission.kube.writers import status_loop
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
 from admission.kube.writers.status_loop import StatusLoop
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses
+from admission.turn_report import TurnReport
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey, WorkloadKind
-from tests.builders.facts import TEAM, job, queue, world
+from tests.builders.facts import TEAM, job, queue, seen, world
 
 BAD, GOOD = (WorkloadKey(WorkloadKind.JOB, name) for name in ("bad", "good"))
 
@@ -64,3 +67,30 @@ async def test_a_defect_that_one_workload_brings_to_light_keeps_no_other_in_the_
     await loop._work_out([BAD, GOOD])
     assert (written[0], told) == ("good", ["good"])
     assert [each.message for each in caplog.records] == ["status not worked out", "event not worked out"]
+
+
+async def test_a_queue_in_which_nothing_waits_gets_a_status_when_it_comes_and_when_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = world([queue(TEAM)])
+    told: list[str] = []
+    monkeypatch.setattr(
+        StatusWriter, "submit", lambda _, wanted: told.extend(each.ref.name for each in wanted)
+    )
+    monkeypatch.setattr(status_loop, "QUEUES_EVERY", 0.0)
+    client: Any = None
+    statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
+    loop = StatusLoop(client, lambda: None, statuses, busy=lambda: False, instance="me")
+
+    async def told_after(*changed: QueueFact) -> list[str]:
+        known.put([seen(each) for each in changed])
+        loop.reconcile((), TurnReport(now=0))
+        told.clear()
+        await loop._work_out(())
+        return sorted(told)
+
+    assert await told_after() == [TEAM]
+    assert await told_after() == [], "nothing changed"
+    assert await told_after(queue("new")) == ["new", TEAM]
+    assert await told_after(queue("new", closed=True)) == ["new", TEAM]
+    assert await told_after(queue("new", closed=True)) == [], "the same again"
