@@ -220,7 +220,7 @@ class _DependsOn(WireStruct):
 
 class _Task(WireStruct):
     name: str = ""
-    replicas: Int32 = 1
+    replicas: Int32 = 0
     min_available: Int32 | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
     partition_policy: _Partition | None = None

@@ -98,7 +98,8 @@ class VolcanoTaskSpec(OpenModel):
 
     #: The pattern is for the CRD only: the rule in job_rules has better messages.
     name: Annotated[Text, Field(json_schema_extra={"maxLength": 63, "pattern": LABEL_PATTERN})] = ""
-    replicas: Count = 1
+    #: Absent: none, as in Volcano: its clients leave 0 out when they scale a task to nothing.
+    replicas: Count = 0
     min_available: Count | None = None
     #: A PodTemplateSpec.
     template: Whole = Field(default_factory=dict)

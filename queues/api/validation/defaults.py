@@ -124,8 +124,6 @@ def _task(task: Any, index: int) -> Any:
     filled = dict(task)
     if not filled.get("name"):
         filled["name"] = f"default{index}"
-    if filled.get("replicas") is None:
-        filled["replicas"] = 1
     if filled.get("minAvailable") is None and (minimum := _default_minimum(filled)) is not None:
         filled["minAvailable"] = minimum
     if not filled.get("maxRetry"):
@@ -143,7 +141,7 @@ def _default_minimum(task: Mapping[str, Any]) -> int | None:
     minimum, size = _count(partitions, "minPartitions"), _count(partitions, "partitionSize")
     if minimum and size:
         return minimum * size
-    return _count(task, "replicas")
+    return 0 if task.get("replicas") is None else _count(task, "replicas")
 
 
 def with_needed_plugins(plugins: Mapping[str, Any]) -> Document:

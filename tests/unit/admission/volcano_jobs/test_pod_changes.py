@@ -245,15 +245,13 @@ def test_a_job_reads_the_same_as_after_volcanos_webhook() -> None:
     read: JobSpec = read_job(
         {
             "metadata": {"name": "j", "namespace": "n", "uid": "u"},
-            "spec": {
-                "tasks": [{"replicas": 2, "template": template}, {"template": template, "minAvailable": 0}]
-            },
+            "spec": {"tasks": [{"replicas": 2, "template": template}, {"template": template}]},
         }
     )
 
     assert [(task.name, task.replicas, task.minimum) for task in read.tasks] == [
         ("default0", 2, 2),
-        ("default1", 1, 0),
+        ("default1", 0, 0),
     ]
     assert (read.minimum, read.queue, read.max_retry) == (2, "default", 3)
 

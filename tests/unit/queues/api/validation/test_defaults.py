@@ -52,6 +52,12 @@ def test_zero_counts_as_unsaid_where_volcano_has_it_so():
     assert (spec["maxRetry"], spec["minAvailable"], spec["tasks"][0]["maxRetry"]) == (3, 2, 3)
 
 
+def test_a_task_that_names_no_replicas_is_scaled_to_nothing():
+    """Clients in Go leave 0 out."""
+    (task,) = filled({"tasks": [{"name": "worker"}]})["tasks"]
+    assert (task.get("replicas", 0), task["minAvailable"]) == (0, 0)
+
+
 def test_partitions_that_must_be_there_make_the_tasks_minimum():
     policy = {"totalPartitions": 4, "partitionSize": 2, "minPartitions": 3}
     assert filled({"tasks": [{"replicas": 8, "partitionPolicy": policy}]})["minAvailable"] == 6
