@@ -124,6 +124,7 @@ class WorkloadStatus:
     bound: int = 0
     succeeded: int = 0
     failed: int = 0
+    #: Phase of the object that the informer last showed; None: not known.
     seen: str | None = None
     #: Status and reason of the condition that the object had when it was seen first; None: not known.
     told: tuple[str, str] | None = None
@@ -139,7 +140,10 @@ class WorkloadStatus:
         if self.ended and not live and self.ended >= self.minimum:
             return GroupPhase.COMPLETED
         if self.admitted:
-            return GroupPhase.RUNNING if self.bound + self.ended >= self.minimum else GroupPhase.INQUEUE
+            if self.bound + self.ended >= self.minimum:
+                return GroupPhase.RUNNING
+            lost_members = self.running and self.seen in (GroupPhase.RUNNING, GroupPhase.UNKNOWN)
+            return GroupPhase.UNKNOWN if lost_members else GroupPhase.INQUEUE
         return GroupPhase.UNKNOWN if self.running else GroupPhase.PENDING
 
 
