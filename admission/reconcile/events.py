@@ -6,6 +6,7 @@ from typing import Final
 from admission.facts import HyperNodeFact
 from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import EventNote
+from admission.volcano_jobs.state import JobTransition
 from admission.workloads.kinds import object_ref
 from admission.world.hypernodes import problems_of
 from admission.world.world import World
@@ -38,6 +39,18 @@ def evicted_events(world: World, evicted: Iterable[Evict]) -> Iterator[EventNote
         if ref is not None:
             message = told_in(ref.namespace, evict.message)
             yield EventNote(ref=ref, reason="Evicted", message=message, action="Evict", warning=True)
+
+
+def acted_events(world: World, transitions: Iterable[JobTransition]) -> Iterator[EventNote]:
+    """An event for each action that a policy or a Command has a Volcano Job carry out, with Volcano's reason."""
+    for transition in transitions:
+        ref = _ref(world, transition.key)
+        if ref is not None:
+            for state in transition.acted:
+                message = f"Start to execute action {state.reason}: {state.message}"
+                yield EventNote(
+                    ref=ref, reason="ExecuteAction", message=message, action="ExecuteAction", always=True
+                )
 
 
 def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> EventNote | None:

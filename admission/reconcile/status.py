@@ -90,6 +90,8 @@ class EventNote:
     message: str
     action: str
     warning: bool = False
+    #: Told each time, also if the last event of the object had the same reason.
+    always: bool = False
 
 
 class GroupPhase(StrEnum):

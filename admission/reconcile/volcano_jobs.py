@@ -1,7 +1,7 @@
 """Volcano Jobs between the world and the rules of ``admission.volcano_jobs``: views, transitions and work."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from admission.volcano_jobs.commands import carry_out
@@ -10,7 +10,7 @@ from admission.volcano_jobs.lifecycle import act, advance
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.policies import action_asked, next_timeout, remembered
-from admission.volcano_jobs.state import JobState, JobTransition
+from admission.volcano_jobs.state import Action, JobState, JobTransition
 from admission.volcano_jobs.view import JobView
 from admission.world.world import World
 from queues.errors import InvalidDocument
@@ -75,12 +75,14 @@ class VolcanoJobController:
                 if view is None:
                     continue
                 old = world.jobs.get(key.uid)
-                new = _stepped(world.job_states.of(key), view, now)
+                before = world.job_states.of(key)
+                new = _stepped(before, view, now)
             except Exception as error:
                 world.note_defect(key, error)
                 continue
             if new != old:
-                found.append(JobTransition(key=key, old=old, new=new))
+                acted = _acted(before, view, now).steps
+                found.append(JobTransition(key=key, old=old, new=new, acted=acted))
         return tuple(found)
 
     def work(self, world: World, keys: Iterable[WorkloadKey], now: int) -> list[JobWork]:
@@ -128,14 +130,32 @@ class VolcanoJobController:
         return found
 
 
-def _stepped(state: JobState, view: JobView, now: int) -> JobState:
-    """The state after Commands, after the action that a policy asks for, and after what is observed then."""
+@dataclass(frozen=True, slots=True)
+class _Acted:
+    """A Job after the actions that were asked for."""
+
+    state: JobState
+    #: Without the outcomes of pods that start again.
+    view: JobView
+    #: The states to which the actions led, one after the other.
+    steps: tuple[JobState, ...] = ()
+
+
+def _acted(state: JobState, view: JobView, now: int) -> _Acted:
+    """What Commands ask for, then what the policies ask for."""
     before, state = state, carry_out(state, view, now)
+    steps = (state,) if state.history != before.history and isinstance(state.reason, Action) else ()
     if state.version != before.version:
         view = replace(view, outcomes={})
     asked = action_asked(state, view, now)
     state = replace(state, **remembered(state, view, now))
-    if asked is not None:
-        state = act(state, asked.action, now, asked.message, [pod.uid for pod in asked.pods])
-        view = replace(view, outcomes=asked.outcomes_left(view.outcomes))
-    return advance(state, view, now)
+    if asked is None:
+        return _Acted(state, view, steps)
+    state = act(state, asked.action, now, asked.message, [pod.uid for pod in asked.pods])
+    return _Acted(state, replace(view, outcomes=asked.outcomes_left(view.outcomes)), (*steps, state))
+
+
+def _stepped(state: JobState, view: JobView, now: int) -> JobState:
+    """The state after what was asked for, and after what is observed then."""
+    acted = _acted(state, view, now)
+    return advance(acted.state, acted.view, now)

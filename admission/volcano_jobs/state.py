@@ -171,6 +171,8 @@ class JobTransition:
     #: None: the Job is new.
     old: JobState | None
     new: JobState
+    #: States that actions led to, with their reasons. What is observed then may have led on to ``new``.
+    acted: tuple[JobState, ...] = field(default=(), compare=False)
 
     @property
     def restarts(self) -> bool:

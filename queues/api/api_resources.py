@@ -131,7 +131,7 @@ PRIORITY_CLASSES: Final = ApiResource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )
 
-EVENTS: Final = ApiResource("events.k8s.io/v1", "events", "Event")
+EVENTS: Final = ApiResource("v1", "events", "Event")
 
 # ── what stands beside a Job's pods, and what Muster installs ───────────────────────────────────────────────────
 

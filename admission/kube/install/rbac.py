@@ -167,9 +167,7 @@ CONTROLLER: Final = (
         ("networkpolicies",),
         ("create", "get"),
     ),
-    PolicyRule(
-        "tell-events", "what happened, for `kubectl describe`", "events.k8s.io", ("events",), ("create",)
-    ),
+    PolicyRule("tell-events", "what happened, for `kubectl describe`", "", ("events",), ("create",)),
     PolicyRule(
         "publish-certificates",
         "the bundle by which the API server believes the webhook",

@@ -49,7 +49,7 @@ class EventWriter:
         self._queued = asyncio.Event()
 
     def tell(self, note: EventNote, *, shown: bool = False) -> None:
-        """Queue an event; returns at once. An event that repeats the last ones is dropped.
+        """Queue an event; returns at once. One that repeats the last ones is dropped, if it need not always be told.
 
         ``shown``: the object said so when it was seen first, so that an earlier leader has told it last.
         """
@@ -58,13 +58,13 @@ class EventWriter:
         if shown and not written:
             return
         waits = note.action == WAIT
-        if note.reason in (written if waits else written[-1:]):
+        if not note.always and note.reason in (written if waits else written[-1:]):
             return
         self._written[uid] = (*written, note.reason) if waits else (note.reason,)
         self._written.move_to_end(uid)
         if len(self._written) > 10 * BACKLOG:
             self._written.popitem(last=False)
-        self._waiting[uid, note.reason] = (note, time_ns())
+        self._waiting[uid, note.message if note.always else note.reason] = (note, time_ns())
         if len(self._waiting) > BACKLOG:
             self._waiting.popitem(last=False)
             self._counts.events_dropped += 1
@@ -103,22 +103,29 @@ class EventWriter:
 
 
 def event(note: EventNote, at: int, instance: str) -> Document:
-    """An events.k8s.io/v1 Event. ``at``: nanoseconds since the epoch."""
+    """A v1 Event: events.k8s.io/v1 allows no ``lastTimestamp``, by which many people and tools sort events.
+
+    ``at``: nanoseconds since the epoch.
+    """
     seconds, rest = divmod(at, 10**9)
     return {
         "metadata": {"name": f"{note.ref.name[:200]}.{at:x}", "namespace": note.ref.namespace or "default"},
         "eventTime": rfc3339(seconds).replace("Z", f".{rest // 1000:06d}Z"),
-        "reportingController": "muster.dev/controller",
+        "firstTimestamp": rfc3339(seconds),
+        "lastTimestamp": rfc3339(seconds),
+        "count": 1,
+        "source": {"component": "muster"},
+        "reportingComponent": "muster.dev/controller",
         "reportingInstance": instance[:128],
         "action": note.action,
         "reason": note.reason,
-        "regarding": {
+        "involvedObject": {
             "apiVersion": note.ref.resource.api_version,
             "kind": note.ref.resource.kind,
             "namespace": note.ref.namespace,
             "name": note.ref.name,
             "uid": note.ref.uid,
         },
-        "note": note.message[:1024],
+        "message": note.message[:1024],
         "type": "Warning" if note.warning else "Normal",
     }

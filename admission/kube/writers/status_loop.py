@@ -9,7 +9,13 @@ from admission.facts import QueueFact
 from admission.kube.client.client import Client
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
-from admission.reconcile.events import HyperNodeEvents, admitted_events, evicted_events, waiting_event
+from admission.reconcile.events import (
+    HyperNodeEvents,
+    acted_events,
+    admitted_events,
+    evicted_events,
+    waiting_event,
+)
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.turn_report import TurnReport
@@ -64,7 +70,8 @@ class StatusLoop:
         applied = report.applied
         if applied is not None:
             admitted = admitted_events(self._world, applied.admitted)
-            for note in (*admitted, *evicted_events(self._world, applied.evicted)):
+            acted = acted_events(self._world, applied.jobs)
+            for note in (*admitted, *evicted_events(self._world, applied.evicted), *acted):
                 self._events.tell(note)
         self._tell_of_hypernodes()
         if dirty or applied is not None:

@@ -249,8 +249,8 @@ async def test_an_event_is_told_once_until_something_else_happens(api: Client, n
             events.tell(note(reason))
 
         async def all_told() -> Any:
-            found = await listed(api, namespace, "events", "apis/events.k8s.io/v1")
-            told = sorted(one["reason"] for one in found if one["regarding"]["uid"] == ref.uid)
+            found = await listed(api, namespace, "events")
+            told = sorted(one["reason"] for one in found if one["involvedObject"]["uid"] == ref.uid)
             return told if len(told) >= 2 and status.counts.events >= 2 else None
 
         assert await eventually(all_told) == ["Admitted", "QueueLimit"]

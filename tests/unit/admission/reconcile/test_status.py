@@ -294,7 +294,9 @@ def test_an_event_names_its_object() -> None:
 
     assert told["metadata"]["namespace"] == "default"
     assert told["eventTime"] == "1970-01-12T13:46:40.123456Z"
-    assert (told["regarding"]["kind"], told["type"], len(told["note"])) == ("Queue", "Warning", 1024)
+    assert (told["involvedObject"]["kind"], told["type"], len(told["message"])) == ("Queue", "Warning", 1024)
+    by_which_people_sort = (told["firstTimestamp"], told["lastTimestamp"])
+    assert by_which_people_sort == ("1970-01-12T13:46:40Z", "1970-01-12T13:46:40Z")
 
 
 def test_a_quiet_condition_says_nothing_by_itself() -> None:
@@ -347,6 +349,13 @@ async def test_reasons_that_take_turns_are_told_once_each() -> None:
     assert [tell("QueueLimit"), tell("NoFit"), tell("QueueLimit"), tell("NoFit")] == [1, 1, 0, 0]
     assert [tell("Admitted", "Admit"), tell("Admitted", "Admit"), tell("QueueLimit")] == [1, 0, 1]
     assert tell("Admitted", "Admit") == 1, "further members were admitted after waiting"
+
+
+async def test_what_happens_again_is_told_again_where_each_time_counts() -> None:
+    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    for failed in ("pod-0", "pod-1"):
+        events.tell(EventNote(ref=GROUP, reason="ExecuteAction", message=failed, action="x", always=True))
+    assert [note.message for note, _ in events._waiting.values()] == ["pod-0", "pod-1"]
 
 
 async def test_what_an_earlier_leader_told_last_is_told_again_only_after_something_else() -> None:

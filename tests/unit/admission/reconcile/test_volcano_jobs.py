@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from admission.facts import Change, FactKind, PodPhase, WorkloadFact
+from admission.reconcile.events import acted_events
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
@@ -67,6 +68,23 @@ def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
     running.put_job(VOLCANO, entered.new)
     (started,) = job_controller.transitions(running, running.states, NOW)
     assert started.new.phase is Phase.RUNNING
+
+
+def test_what_policies_have_a_job_do_is_told_though_it_goes_on_at_once() -> None:
+    policies = [{"event": "PodFailed", "action": "RestartJob"}]
+    job_controller, failed = VolcanoJobController(PodRules()), PodPhase.FAILED
+    pods = [
+        released(f"p{index}", f"worker/{index}", "n1", phase=phase, owner=VOLCANO, task="worker", index=index)
+        for index, phase in enumerate((failed, PodPhase.RUNNING, PodPhase.RUNNING, PodPhase.RUNNING))
+    ]
+    document = written(policies=policies, maxRetry=1)
+    known = world([node("n1"), four(document=document), *pods], [admission(VOLCANO, "n1 n1 n1 n1")])
+    known.put_job(VOLCANO, JobState(uid=VOLCANO.uid, phase=Phase.RUNNING, history=((Phase.RUNNING, 1),)))
+    (ended,) = job_controller.transitions(known, known.states, NOW)
+    assert ended.new.phase is Phase.FAILED, "it was the last retry"
+    (told,) = acted_events(known, [ended])
+    assert (told.reason, told.ref.name) == ("ExecuteAction", four().name)
+    assert told.message == "Start to execute action RestartJob: PodFailed: pod p0 failed"
 
 
 def test_what_did_not_change_is_no_transition() -> None:
