@@ -16,12 +16,12 @@ from tests.bench.history import retention
 from tests.bench.mark import Mark
 from tests.bench.model_objects import ClusterSize
 from tests.bench.rounds import Figures, Shape, play
-from tests.bench.turnover import mix, stream
+from tests.bench.turnover import mix, one_pod_jobs, stream
 
 Rounds = dict[str, list[Figures]]
 _Round = TypeVar("_Round")
 #: They take long, and much room on the disk.
-_ONLY_IF_ASKED = frozenset({"retention"})
+_ONLY_IF_ASKED = frozenset({"retention", "one-pod"})
 #: That ask the read API in part ``readers``.
 _CLIENTS = 200
 
@@ -38,6 +38,7 @@ def main() -> int:
         "readers": _readers,
         "stream": lambda _shape, pairs: _stream(options.per_queue, pairs),
         "mix": lambda _shape, pairs: _mix(options.seconds, pairs),
+        "one-pod": lambda _shape, _pairs: _one_pod(options.one_pod_jobs),
         "engine": _engine,
         "restart": lambda _shape, _pairs: _restart(options),
         "retention": lambda _shape, _pairs: _retention(options),
@@ -128,6 +129,13 @@ def _mix(seconds: float, count: int) -> tuple[Rounds, list[Mark]]:
     return {}, mix.marks(rounds)
 
 
+def _one_pod(count: int) -> tuple[Rounds, list[Mark]]:
+    """Thousands of the smallest Jobs at once."""
+    figures = one_pod_jobs.play_jobs(count)
+    print(one_pod_jobs.table(figures))
+    return {}, one_pod_jobs.marks(figures)
+
+
 def _engine(_shape: Shape, _pairs: int) -> tuple[Rounds, list[Mark]]:
     """What a decision costs, on worlds in memory."""
     return {}, [mark for case in CASES.values() for mark in case()]
@@ -202,7 +210,7 @@ def _options() -> argparse.Namespace:
         "--only",
         choices=(
             *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
-            *("engine", "restart", "retention"),
+            *("one-pod", "engine", "restart", "retention"),
         ),
     )
     parser.add_argument("--gangs", type=int, default=500)
@@ -210,6 +218,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=3, help="of stream and mix: rounds")
     parser.add_argument("--per-queue", type=int, default=100, metavar="JOBS", help="of stream")
     parser.add_argument("--seconds", type=float, default=120, help="of mix: work for so long")
+    parser.add_argument("--one-pod-jobs", type=int, default=10_000, metavar="JOBS", help="of one-pod")
     of_restart = parser.add_argument_group("restart")
     usual = ClusterSize()
     for name in ("pending", "finished", "running", "burst", "departures"):
