@@ -2,8 +2,10 @@
 
 from typing import Any, Final
 
+import msgspec
+
 from admission.volcano_jobs.companions import Companion, owned_manifest
-from admission.volcano_jobs.job import JobSpec
+from admission.volcano_jobs.job import JobSpec, TaskSpec
 from queues.api.api_resources import POD_GROUPS
 from queues.api.names import PARTITION_ID, TASK_SPEC
 
@@ -24,15 +26,7 @@ def group_of(job: JobSpec) -> Companion:
         spec["networkTopology"] = job.network_topology
     partitioned = [task for task in job.tasks if task.partition_size]
     if partitioned:
-        spec["subGroupPolicy"] = [
-            {
-                "name": task.name,
-                "subGroupSize": task.partition_size,
-                "labelSelector": {"matchLabels": {TASK_SPEC: task.name}},
-                "matchLabelKeys": [PARTITION_ID],
-            }
-            for task in partitioned
-        ]
+        spec["subGroupPolicy"] = [_sub_group(task) for task in partitioned]
     manifest = owned_manifest(POD_GROUPS, job, job.group_name, spec=spec)
     if job.labels:
         manifest["metadata"]["labels"] = dict(job.labels)
@@ -40,3 +34,19 @@ def group_of(job: JobSpec) -> Companion:
     if annotations:
         manifest["metadata"]["annotations"] = annotations
     return Companion(resource=POD_GROUPS, name=job.group_name, manifest=manifest)
+
+
+def _sub_group(task: TaskSpec) -> dict[str, Any]:
+    """The partitions of a task, told apart by the label of their pods."""
+    policy: dict[str, Any] = {
+        "name": task.name,
+        "subGroupSize": task.partition_size,
+        "labelSelector": {"matchLabels": {TASK_SPEC: task.name}},
+        "matchLabelKeys": [PARTITION_ID],
+    }
+    if task.min_partitions:
+        policy["minSubGroups"] = task.min_partitions
+    if task.partition_topology is not None:
+        written = msgspec.to_builtins(task.partition_topology)
+        policy["networkTopology"] = {key: value for key, value in written.items() if value is not None}
+    return policy

@@ -21,6 +21,7 @@ from queues.api.api_resources import (
     VOLCANO_JOBS,
     ApiResource,
 )
+from queues.api.descriptions import with_descriptions
 from queues.api.model import Model
 from queues.api.names import MANAGED_BY_LABEL
 from queues.api.types.command import CommandDocument
@@ -197,7 +198,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 def schema_of(model: type[Model]) -> dict[str, Any]:
     """The structural schema of a document kind."""
-    json_schema = model.model_json_schema(by_alias=True)
+    json_schema = with_descriptions(model.model_json_schema(by_alias=True), model)
     schema = _structural(json_schema, json_schema.get("$defs", {}))
     for field in ("apiVersion", "kind"):
         schema["properties"][field] = {"type": "string"}

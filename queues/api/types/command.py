@@ -10,11 +10,17 @@ from queues.api.names import BUS_VOLCANO
 class CommandTarget(OpenModel):
     """The object that the action is asked for on: an owner reference."""
 
+    #: Of the object.
     api_version: Text = ""
+    #: ``Job`` or ``Queue``.
     kind: Text = ""
+    #: Its name.
     name: Text = ""
+    #: Its uid: another one may get its name.
     uid: Text = ""
+    #: Of owner references; without effect.
     controller: bool | None = None
+    #: Of owner references; without effect.
     block_owner_deletion: bool | None = None
 
 
@@ -26,6 +32,9 @@ class CommandDocument(Model):
     metadata: ObjectMeta = ObjectMeta()
     #: AbortJob, ResumeJob, RestartJob, CompleteJob, TerminateJob; OpenQueue, CloseQueue.
     action: Text = ""
+    #: The object.
     target: CommandTarget = CommandTarget()
+    #: Why, in one word.
     reason: Text = ""
+    #: Why, for people.
     message: Text = ""

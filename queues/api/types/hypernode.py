@@ -13,19 +13,23 @@ from queues.api.types.volcano_job import Whole
 class ExactMatch(OpenModel):
     """One object by its name."""
 
+    #: Name of a node or HyperNode.
     name: Text = ""
 
 
 class RegexMatch(OpenModel):
     """Nodes with a name in which the pattern is found."""
 
+    #: Regular expression that the whole name of a node matches (RE2).
     pattern: Text = ""
 
 
 class MemberSelector(OpenModel):
     """Selects members: exactly one of the three fields is set."""
 
+    #: One by its name.
     exact_match: ExactMatch | None = None
+    #: Nodes by their names.
     regex_match: RegexMatch | None = None
     #: A LabelSelector over nodes.
     label_match: Whole | None = None
@@ -34,15 +38,20 @@ class MemberSelector(OpenModel):
 class HyperNodeMemberSpec(OpenModel):
     """Nodes, or another HyperNode (by name only)."""
 
+    #: Whether it is nodes or another HyperNode.
     type: Literal["Node", "HyperNode"] = "Node"
+    #: Which; exactly one of its fields.
     selector: MemberSelector = MemberSelector()
 
 
 class HyperNodeSpec(OpenModel):
     """A place in the network: the lower the tier, the closer its nodes are to one another."""
 
+    #: How far apart its nodes are: the lower the closer.
     tier: Count = 0
+    #: A name for the tier.
     tier_name: Annotated[Text, Field(max_length=253)] = ""
+    #: Its nodes, or HyperNodes of a lower tier.
     members: tuple[HyperNodeMemberSpec, ...] = ()
 
 

@@ -127,10 +127,15 @@ class Affinity(Model):
 class TolerationSpec(Model):
     """A toleration as users write it."""
 
+    #: Key of the taint; empty: every taint.
     key: Text = ""
+    #: ``Exists`` or ``Equal``.
     operator: Text = "Equal"
+    #: Value of the taint.
     value: Text = ""
+    #: Effect of the taint; empty: every effect.
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    #: How long a pod stays on a node with the taint.
     toleration_seconds: int | None = None
 
 

@@ -25,12 +25,17 @@ class PodGroupPhase(StrEnum):
 class SubGroupPolicy(OpenModel):
     """Pods of a PodGroup with a topology of their own."""
 
+    #: Its name.
     name: Text = ""
+    #: How close the pods of each subgroup must be.
     network_topology: NetworkTopology | None = None
+    #: Pods of a subgroup.
     sub_group_size: Int32 = 1
+    #: Subgroups that must start together; 0: no minimum of their own.
     min_sub_groups: Count = 0
     #: A LabelSelector.
     label_selector: Whole | None = None
+    #: Pods with equal values of these labels are one subgroup.
     match_label_keys: Annotated[tuple[Text, ...], at_most(MOST_KEYS)] = ()
 
 
@@ -39,32 +44,49 @@ class PodGroupSpec(OpenModel):
 
     #: Gang size: at least this many pods start together, or none starts.
     min_member: Count = 0
+    #: Pods of each task that must start together.
     min_task_member: Annotated[dict[str, Count], at_most(MOST_POD_SETS)] = Field(default_factory=dict)
+    #: The queue that its pods wait in.
     queue: Annotated[Text, Field(max_length=253)] = "default"
+    #: Priority of the gang.
     priority_class_name: Text = ""
+    #: What the gang needs; accepted and kept, without effect: its pods tell it.
     min_resources: Annotated[Quantities, at_most(MOST_RESOURCES)] = Field(default_factory=dict)
+    #: How close its pods must be.
     network_topology: NetworkTopology | None = None
+    #: Groups of its pods with a topology of their own.
     sub_group_policy: Annotated[tuple[SubGroupPolicy, ...], at_most(MOST_SUBGROUPS)] = ()
 
 
 class PodGroupCondition(Model):
     """A condition of the PodGroup: ``Unschedulable`` or ``Scheduled``, with the reason."""
 
+    #: ``Scheduled`` or ``Unschedulable``.
     type: Text = ""
+    #: ``True`` or ``False``.
     status: Text = ""
+    #: Written by Volcano.
     transition_id: Text = Field(default="", alias="transitionID")
+    #: Since when.
     last_transition_time: Time | None = None
+    #: Why, in one word.
     reason: Text = ""
+    #: Why, for people.
     message: Text = ""
 
 
 class PodGroupStatus(Model):
     """The phase of the PodGroup and the counts of its pods."""
 
+    #: Where the gang is.
     phase: PodGroupPhase | None = None
+    #: Whether it can be scheduled, and why not.
     conditions: tuple[PodGroupCondition, ...] = ()
+    #: Pods that run.
     running: Int32 = 0
+    #: Pods that succeeded.
     succeeded: Int32 = 0
+    #: Pods that failed.
     failed: Int32 = 0
 
 

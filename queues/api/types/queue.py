@@ -36,15 +36,20 @@ class QueueState(StrEnum):
 class Guarantee(OpenModel):
     """Resources of a queue that are never lent to other queues."""
 
+    #: Amounts by resource.
     resource: Quantities = Field(default_factory=dict)
 
 
 class FlavorLimits(Model):
     """Guarantee, deserved share and capability of a queue in one flavor."""
 
+    #: Name of the ResourceFlavor.
     name: Annotated[Text, Field(min_length=1, max_length=63)]
+    #: Never lent.
     guarantee: Quantities = Field(default_factory=dict)
+    #: Its own share.
     deserved: Quantities = Field(default_factory=dict)
+    #: Never exceeded.
     capability: Quantities = Field(default_factory=dict)
 
 
@@ -54,42 +59,57 @@ NextOrStop = Literal["try-next", "stop"]
 class FlavorChoice(Model):
     """Whether a workload tries the next flavor before it borrows, or before it preempts, in the current one."""
 
+    #: Before it borrows in the current flavor.
     before_borrowing: NextOrStop | None = None
+    #: Before it preempts in the current flavor.
     before_preempting: NextOrStop | None = None
 
 
 class BorrowWhilePreempting(Model):
     """Lets a queue preempt while it borrows, if the victim's priority is at most ``maxPriority``."""
 
+    #: Highest priority of its victims.
     max_priority: Int32
 
 
 class PreemptionPolicy(Model):
     """Which workloads the pending workloads of a queue may evict."""
 
+    #: Workloads of the same queue.
     within_queue: Literal["never", "lower-priority", "lower-or-newer-equal"] | None = None
+    #: Workloads of other queues that use more than their share.
     reclaim: Literal["never", "lower-priority", "any"] | None = None
+    #: Also while the queue uses more than its own share.
     borrow_while_preempting: BorrowWhilePreempting | None = None
 
 
 class StarvationPolicy(Model):
     """How long a gang waits before nodes are cleared for it."""
 
+    #: Waiting time after which nodes are cleared for a gang.
     clear_after: Duration | None = None
 
 
 class QueuePolicySpec(Model):
     """How a queue is served. An absent field is inherited from the parent queue; at the top it has Muster's default."""
 
+    #: The order in which workloads are considered.
     order: Literal["fifo", "strict-fifo", "priority", "shortest", "round-robin"] | None = None
     #: Points of priority per hour of waiting.
     ageing_per_hour: Count | None = None
+    #: Whether nodes are filled, or pods are spread.
     placement: Literal["pack", "spread"] | None = None
+    #: Past use counts in the share of the queue, and fades with this half-life; 0: it does not count.
     usage_half_life: Duration | None = None
+    #: When the next flavor is tried.
     flavor_choice: FlavorChoice | None = None
+    #: Whom its workloads may evict.
     preemption: PreemptionPolicy | None = None
+    #: What is done for gangs that wait for long.
     starvation: StarvationPolicy | None = None
+    #: Nothing is evicted before it has run for so long.
     min_run_time: Duration | None = None
+    #: How often a workload may be evicted; then it is protected.
     max_evictions: Count | None = None
     #: Time in which all pods of a gang have to get ready, from the last one bound; 0: any time.
     ready_within: Duration | None = None
@@ -106,7 +126,9 @@ class QueuePolicySpec(Model):
 class Admin(Model):
     """A user or a group that administers a queue and its subtree."""
 
+    #: Name of a user.
     user: Text | None = None
+    #: Name of a group.
     group: Text | None = None
 
 
@@ -115,48 +137,68 @@ class QueueAccess(Model):
 
     #: A LabelSelector: only namespaces with such labels may use the queue and those below it.
     namespace_selector: Whole | None = None
+    #: Who administers the queue; without effect yet.
     admins: tuple[Admin, ...] = ()
     #: Pods per gang.
     max_gang: Annotated[Count, Field(ge=1)] | None = None
+    #: Workloads that may wait.
     max_pending: Count | None = None
+    #: Workloads of one user that may wait.
     max_pending_per_user: Count | None = None
+    #: Run time of workloads that declare none, for the order ``shortest``.
     max_run_time: Duration | None = None
 
 
 class QueueSpec(OpenModel):
     """What an administrator grants to a queue."""
 
+    #: Its part among its siblings, where it has no ``deserved``.
     weight: Annotated[Int32, Field(ge=1, le=65535)] = 1
+    #: Amounts that are never exceeded; 0 forbids a resource.
     capability: Quantities = Field(default_factory=dict)
+    #: Whether others may reclaim what it uses beyond its share.
     reclaimable: Flag = True
+    #: Accepted and kept, without effect.
     extend_clusters: tuple[Whole, ...] = ()
+    #: Never lent: kept free for this queue.
     guarantee: Guarantee = Guarantee()
     #: Node group affinity: accepted and kept, without effect.
     affinity: Whole | None = None
+    #: Accepted and kept, without effect.
     type: Text = ""
     #: "" is a top-level queue: its parent is ``root``.
     parent: Annotated[Text, Field(max_length=253)] = ""
+    #: Its own share: lent while it is idle.
     deserved: Quantities = Field(default_factory=dict)
+    #: Queues of higher priority are considered first.
     priority: Count = 0
+    #: ``fifo`` has no effect; ``policy.order: strict-fifo`` does that.
     dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
+    #: Limits for each kind of hardware, in the order in which they are tried.
     flavors: tuple[FlavorLimits, ...] = ()
+    #: How the queue is served.
     policy: QueuePolicySpec = QueuePolicySpec()
+    #: Who may use it, and how much.
     access: QueueAccess = QueueAccess()
 
 
 class ReservationStatus(Model):
     """A part of Volcano's status that Muster does not write."""
 
+    #: Written by Volcano.
     nodes: tuple[Text, ...] = ()
+    #: Written by Volcano.
     resource: Quantities = Field(default_factory=dict)
 
 
 class LedgerStatus(Model):
     """The ledger that leads the cluster. Only in the status of ``root``."""
 
+    #: Of the ledger.
     id: Text
     #: Of its last leader, whose name is ``holder``.
     term: Annotated[StrictInt, Field(ge=0, json_schema_extra={"format": "int64"})]
+    #: Of its last leader.
     holder: Text
     #: Known to no copy of that ledger that is older than a minute.
     nonce: Text = ""
@@ -165,16 +207,25 @@ class LedgerStatus(Model):
 class QueueStatus(Model):
     """Counts of the queue's PodGroups by phase, and the resources that its workloads hold."""
 
+    #: ``Open``, ``Closing`` while something is left in it, or ``Closed``.
     state: QueueState | None = None
+    #: Always 0.
     unknown: Int32 = 0
+    #: Workloads that wait.
     pending: Int32 = 0
+    #: Workloads that run.
     running: Int32 = 0
+    #: Workloads that were admitted and do not run yet.
     inqueue: Int32 = 0
+    #: Workloads that have ended.
     completed: Int32 = 0
+    #: Written by Volcano.
     reservation: ReservationStatus = ReservationStatus()
+    #: What its workloads hold.
     allocated: Quantities = Field(default_factory=dict)
     #: Written by Muster, for instance why the queue cannot be used.
     conditions: tuple[Whole, ...] = ()
+    #: Which ledger leads the cluster; of ``root``.
     ledger: LedgerStatus | None = None
 
     def is_closed(self) -> bool:

@@ -12,12 +12,14 @@ from queues.api.names import MUSTER
 class LevelSpec(Model):
     """One level: nodes with the same value of the label lie in the same domain."""
 
+    #: Key of a label of nodes.
     node_label: Annotated[Text, Field(min_length=1, max_length=317)]
 
 
 class TopologySpec(Model):
     """The levels, outermost first."""
 
+    #: Levels of the network.
     levels: Annotated[tuple[LevelSpec, ...], Field(min_length=1, max_length=16)]
 
 
