@@ -33,20 +33,26 @@ _WITHOUT_EFFECT = ("CronJob", "JobFlow", "JobTemplate", "Command", "Numatopology
 
 def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
     """Findings in files (name, text) that are applied together, by file and line. Never raises, whatever the texts."""
-    findings: list[Finding] = []
-    subjects: list[Subject] = []
-    order: dict[str, int] = {}
-    for file, text in files:
-        order.setdefault(file, len(order))
-        for document in documents_of(text):
-            findings += _unreadable_parts(file, document)
-            subjects += _subjects(file, document, findings)
+    files = list(files)
+    findings, subjects = read_subjects(files)
+    order = {file: index for index, (file, _) in reversed(list(enumerate(files)))}
     definitions = Definitions.of(subjects)
     seen: set[tuple[str, ...]] = set()
     for subject in subjects:
         findings += _of_subject(subject, definitions, seen)
     findings += hypernode_cycles(subjects)
     return sorted(findings, key=lambda finding: (order[finding.file], finding.document, finding.line))
+
+
+def read_subjects(files: Iterable[tuple[str, str]]) -> tuple[list[Finding], list[Subject]]:
+    """What cannot be read in files (name, text), and the objects in them. Never raises, whatever the texts."""
+    findings: list[Finding] = []
+    subjects: list[Subject] = []
+    for file, text in files:
+        for document in documents_of(text):
+            findings += _unreadable_parts(file, document)
+            subjects += _subjects(file, document, findings)
+    return findings, subjects
 
 
 def _unreadable_parts(file: str, document: Document) -> Iterator[Finding]:
@@ -86,7 +92,8 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
     document = subject.value
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
-            yield subject.finding("error", field, excerpt(document.get(field)), "text")
+            found = excerpt(document[field]) if document.get(field) is not None else "nothing"
+            yield subject.finding("error", field, found, "text")
             return
     yield from _size(subject)
     yield from own_names(subject)
@@ -111,9 +118,9 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
     for path in unknown_fields(document):
         yield subject.finding("warning", path, "a field that is not known", "a field of the kind (misspelt?)")
     for path in _unsupported(document):
-        yield subject.finding(
-            "warning", path, "a field that does nothing yet", "nothing: it is accepted and kept"
-        )
+        if not path.startswith("metadata."):  # own_names tells of annotations, with what to write instead
+            expected = "nothing: Muster accepts and keeps it, and does not act on it"
+            yield subject.finding("warning", path, "a field without effect", expected)
 
 
 def _identity(subject: Subject) -> tuple[str, ...]:

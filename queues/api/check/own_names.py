@@ -1,45 +1,123 @@
-"""Checks of labels and annotations: names that only Muster may write, unknown names, and Kueue's name for the queue."""
+"""Checks of labels and annotations: those that only Muster may write, that have no effect, or that are misspelt."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 from queues.api import names
 from queues.api.check.finding import Finding, Subject
+from queues.api.metadata_keys.known_key import (
+    ANNOTATION,
+    JOB,
+    LABEL,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    TEMPLATE,
+    VOLCANO_JOB,
+    KeyUse,
+    KnownKey,
+)
+from queues.api.metadata_keys.tables import KNOWN_KEYS, known_key
 
-_WRITTEN_BY_USERS: Final = {
-    names.QUEUE_LABEL,
-    names.GATED_NAMESPACE,
-    names.ADOPT,
-    names.ADOPT_UNTIL,
-    names.REQUIRED_TOPOLOGY,
-    names.PREFERRED_TOPOLOGY,
-    names.PARTITIONS,
-    names.TOGETHER,
-    names.BALANCED,
-    names.SHARES_DEVICES,
-    names.RUN_TIME,
-    names.CHECKPOINT_INTERVAL,
-    names.MIN_RUN_TIME,
-    names.RETRY,
+#: Names that nobody but Muster and Volcano uses: an unknown one is misspelt, or has no effect.
+_PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
+_MUSTER: Final = "muster.dev/"
+
+#: Places of the metadata of objects, by API version and kind. Others are called by their kind.
+_PLACES: Final = {
+    (names.BATCH, "Job"): JOB,
+    (names.BATCH_VOLCANO, "Job"): VOLCANO_JOB,
+    (names.CORE, "Pod"): POD,
+    (names.SCHEDULING_VOLCANO, "PodGroup"): POD_GROUP,
+    (names.SCHEDULING_VOLCANO, "Queue"): QUEUE,
 }
 
-#: Kueue's label for the queue of a Job or Pod.
-_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+
+@dataclass(frozen=True, slots=True)
+class MetadataPlace:
+    """Metadata of an object, or of a template in it."""
+
+    #: What paths begin with: ``spec.template.``; "": of the object itself.
+    above: str
+    #: Where this is, in the words of the tables of names; "": a template of an object that is no pod.
+    name: str
+    metadata: Any
 
 
 def own_names(subject: Subject) -> Iterator[Finding]:
-    """Findings for such names on an object and on its pod templates."""
-    for place, field, key in _keys_of_metadata(subject.value):
-        where = f"{place}metadata.{field}[{key}]"
-        if key in names.OWN_NAMES:
-            yield subject.finding("error", where, key, "nothing: only Muster writes it")
-        elif key == _KUEUE_QUEUE:
-            yield subject.finding(
-                "warning", where, key, f"{names.QUEUE_LABEL}: Muster does not read Kueue's name"
-            )
-        elif isinstance(key, str) and key.startswith("muster.dev/") and key not in _WRITTEN_BY_USERS:
-            known = ", ".join(sorted(_WRITTEN_BY_USERS))
-            yield subject.finding("warning", where, key, f"one of {known} (misspelt?)")
+    """Findings for names on an object and on the templates in it."""
+    for place in _metadata_of(subject.value):
+        for field in (LABEL, ANNOTATION):
+            keys = _member(place.metadata, field)
+            for key in keys if isinstance(keys, Mapping) else ():
+                if isinstance(key, str):
+                    yield from _of_key(subject, place, field, key)
+
+
+def _of_key(subject: Subject, place: MetadataPlace, field: str, key: str) -> Iterator[Finding]:
+    where = f"{place.above}metadata.{field}[{key}]"
+    row = known_key(key)
+    if row is None:
+        if key.startswith(_PREFIXES):
+            yield subject.finding("warning", where, "a name that Muster does not know", _similar(key))
+    elif row.use is KeyUse.OWN:
+        yield subject.finding("error", where, key, "nothing: only Muster writes it")
+    elif row.use is KeyUse.WITHOUT_EFFECT:
+        found = f"a name that Muster does not read ({row.meaning})"
+        expected = row.instead or "nothing: Muster has nothing that does the same"
+        yield subject.finding("warning", where, found, expected)
+    elif row.use is KeyUse.READ and place.name and field not in row.places.get(place.name, ()):
+        found = f"a name that Muster does not read in {field} of a {place.name}"
+        yield subject.finding("warning", where, found, _right_place(row, place.name))
+
+
+def _right_place(row: KnownKey, place: str) -> str:
+    if row.instead:
+        return row.instead
+    fields = row.places.get(place)
+    if fields:
+        return f"it in {' or '.join(fields)}"
+    return f"it on one of {', '.join(row.places)}"
+
+
+def _similar(key: str) -> str:
+    """The names that were probably meant."""
+    candidates = [name for name, row in KNOWN_KEYS.items() if row.use is KeyUse.READ]
+    close = get_close_matches(key, candidates, n=1, cutoff=0.8)
+    if close:
+        return f"{close[0]} (misspelt?)"
+    if not key.startswith(_MUSTER):
+        return "nothing: it has no effect"
+    own = sorted(name for name in candidates if name.startswith(_MUSTER))
+    return f"one of {', '.join(own)} (misspelt?)"
+
+
+def _metadata_of(value: Mapping[str, Any]) -> Iterator[MetadataPlace]:
+    """The metadata of an object and of all templates below its spec, however deep."""
+    kind = str(value.get("kind"))
+    version = value.get("apiVersion")
+    place = _PLACES.get((version, kind), kind) if isinstance(version, str) else kind
+    yield MetadataPlace("", place, value.get("metadata"))
+    parts: list[tuple[str, Any]] = [("spec", value.get("spec"))]
+    while parts:
+        path, part = parts.pop()
+        if isinstance(part, list):
+            parts += [(f"{path}[{index}]", entry) for index, entry in enumerate(part)]
+        elif isinstance(part, Mapping):
+            spec = part.get("spec")
+            if path.endswith("emplate") and isinstance(part.get("metadata"), Mapping):
+                yield MetadataPlace(f"{path}.", _place_of_template(spec), part["metadata"])
+            if not (isinstance(spec, Mapping) and "containers" in spec):
+                parts += [(f"{path}.{name}", entry) for name, entry in part.items()]
+
+
+def _place_of_template(spec: Any) -> str:
+    """A template of a pod, of a Job, or of something else."""
+    if not isinstance(spec, Mapping):
+        return ""
+    return TEMPLATE if "containers" in spec else JOB if "template" in spec and "tasks" not in spec else ""
 
 
 def pod_templates(value: Any) -> list[tuple[str, Any]]:
@@ -50,14 +128,6 @@ def pod_templates(value: Any) -> list[tuple[str, Any]]:
         (f"spec.tasks[{number}].template.", _member(task, "template"))
         for number, task in enumerate(tasks if isinstance(tasks, list) else ())
     ]
-
-
-def _keys_of_metadata(value: Any) -> Iterator[tuple[str, str, Any]]:
-    for place, holder in [("", value), *pod_templates(value)]:
-        for field in ("labels", "annotations"):
-            keys = _member(_member(holder, "metadata"), field)
-            for key in keys if isinstance(keys, Mapping) else ():
-                yield place, field, key
 
 
 def _member(value: Any, name: str) -> Any:

@@ -66,7 +66,7 @@ def test_all_that_is_wrong_is_told_at_once():
         ("- a\n- b\n", "file.yaml:1: document 1: error: found a list, expected a mapping with apiVersion"),
         ("just words", "file.yaml:1: document 1: error: found a text, expected a mapping with apiVersion"),
         ("a: [1, 2\nb: 3\n", "file.yaml:2: document 1: error: found"),
-        ("kind: Job\n", "file.yaml:1: document 1: error: Job ? apiVersion: found None, expected text"),
+        ("kind: Job\n", "file.yaml:1: document 1: error: Job ? apiVersion: found nothing, expected text"),
         (JOB + "kind: Job\n", "file.yaml:15: document 1: error: kind: found the key twice"),
         ("a: &x [*x]\n", "found an alias to something that contains it"),
         ("[" * 10_000, "nesting deeper than 200"),
@@ -273,12 +273,12 @@ metadata: {name: ours, labels: {team: b}}
         (
             "apiVersion: muster.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: big}\n"
             "spec: {nodeLabels: {gpu: big}, tolerations: [{key: gpu, operator: Exists}]}\n",
-            "spec.tolerations: found a field that does nothing yet",
+            "spec.tolerations: found a field without effect",
         ),
         (
             "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, labels: {kueue.x-k8s.io/queue-name: team}}\n"
             "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n",
-            "found kueue.x-k8s.io/queue-name, expected muster.dev/queue-name: Muster does not read Kueue's name",
+            "found a name that Muster does not read (the LocalQueue of the work), expected muster.dev/queue-name",
         ),
         (
             JOB.replace("  queue: team\n", "  queue: team\n  priorityClassName: hihg\n")

@@ -1,0 +1,27 @@
+"""Writes the pages of ``docs/reference`` that follow from tables in the code.
+
+    python -m deploy.reference_pages
+
+A test compares them.
+"""
+
+from pathlib import Path
+
+from queues.api.metadata_keys.tables import reference_page
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def pages() -> dict[str, str]:
+    """Path below ``docs`` → content."""
+    return {"reference/annotations.md": reference_page()}
+
+
+def main() -> None:
+    """Write all pages."""
+    for name, text in pages().items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

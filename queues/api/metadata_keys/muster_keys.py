@@ -1,0 +1,212 @@
+"""Muster's own labels and annotations, and those of Kubernetes and other projects that it reads or writes."""
+
+from typing import Final
+
+from queues.api import names
+from queues.api.metadata_keys.known_key import (
+    ANNOTATION,
+    JOB,
+    LABEL,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    TEMPLATE,
+    VOLCANO_JOB,
+    KeyUse,
+    KnownKey,
+    places,
+)
+
+#: Objects and templates on which users say how their work may be interrupted. Labels count as well.
+_WORKLOADS: Final = places(JOB, VOLCANO_JOB, POD_GROUP, TEMPLATE, POD, of=(ANNOTATION, LABEL))
+_TEMPLATES: Final = places(TEMPLATE, POD)
+
+MUSTER_KEYS: Final = (
+    KnownKey(
+        key=names.QUEUE_LABEL,
+        use=KeyUse.READ,
+        meaning="the queue; on a Namespace the one of what names none there",
+        places={
+            **places(JOB, VOLCANO_JOB, POD_GROUP, POD, TEMPLATE, of=(LABEL,)),
+            NAMESPACE: (ANNOTATION,),
+        },
+    ),
+    KnownKey(
+        key=names.GATED_NAMESPACE,
+        use=KeyUse.READ,
+        meaning='`"true"`: all pods and Jobs created in the namespace wait; `"false"`: only those that name a queue',
+        places=places(NAMESPACE, of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.ADOPT,
+        use=KeyUse.READ,
+        meaning='`"true"`: running pods of the namespace are adopted until the time of `muster.dev/adopt-until`',
+        places=places(NAMESPACE),
+    ),
+    KnownKey(
+        key=names.ADOPT_UNTIL,
+        use=KeyUse.READ,
+        meaning="when adoption ends, at most 90 days away",
+        places=places(NAMESPACE),
+    ),
+    KnownKey(
+        key=names.REQUIRED_TOPOLOGY,
+        use=KeyUse.READ,
+        meaning="a level of a Topology: all pods in one domain of it",
+        places=_TEMPLATES,
+    ),
+    KnownKey(
+        key=names.PREFERRED_TOPOLOGY,
+        use=KeyUse.READ,
+        meaning="the same, if there is such a domain; else wider",
+        places=_TEMPLATES,
+    ),
+    KnownKey(
+        key=names.PARTITIONS,
+        use=KeyUse.READ,
+        meaning="parts of the pods, each in one domain",
+        places=_TEMPLATES,
+    ),
+    KnownKey(
+        key=names.TOGETHER,
+        use=KeyUse.READ,
+        meaning="templates of one Job with the same value go into one domain of their level",
+        places=_TEMPLATES,
+    ),
+    KnownKey(
+        key=names.BALANCED,
+        use=KeyUse.READ,
+        meaning='`"true"`: pods evenly over the fewest domains',
+        places=_TEMPLATES,
+    ),
+    KnownKey(key=names.RUN_TIME, use=KeyUse.READ, meaning="how long the work will run", places=_WORKLOADS),
+    KnownKey(
+        key=names.CHECKPOINT_INTERVAL,
+        use=KeyUse.READ,
+        meaning="how much work an eviction loses at most",
+        places=_WORKLOADS,
+    ),
+    KnownKey(
+        key=names.MIN_RUN_TIME,
+        use=KeyUse.READ,
+        meaning="not evicted for a beneficiary before it has run for so long",
+        places=_WORKLOADS,
+    ),
+    KnownKey(
+        key=names.RETRY,
+        use=KeyUse.READ,
+        meaning="another value than before has work tried again that was held back",
+        places=_WORKLOADS,
+    ),
+    KnownKey(
+        key=names.SHARES_DEVICES,
+        use=KeyUse.READ,
+        meaning='`"true"`: devices of the node may be shared in parts',
+        places=places(NODE, of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.RELEASED,
+        use=KeyUse.OWN,
+        meaning='`"false"`: made to wait; `"true"`: created or released by Muster',
+        places=places(POD, TEMPLATE, of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.ADMISSION_ID,
+        use=KeyUse.OWN,
+        meaning="the admission that holds the seat",
+        places=places(POD, TEMPLATE),
+    ),
+    KnownKey(key=names.SEAT, use=KeyUse.OWN, meaning="`<pod set>/<ordinal>`", places=places(POD)),
+    KnownKey(
+        key=names.DEVICES,
+        use=KeyUse.OWN,
+        meaning="numbers of the devices that the pod has parts of",
+        places=places(POD),
+    ),
+    KnownKey(
+        key=names.RECREATED_FROM,
+        use=KeyUse.OWN,
+        meaning="uid of the pod without an owner that this one replaces",
+        places=places(POD),
+    ),
+    KnownKey(
+        key=names.USER,
+        use=KeyUse.OWN,
+        meaning="the user that created the object",
+        places=places(JOB, VOLCANO_JOB, POD_GROUP, POD, TEMPLATE),
+    ),
+    KnownKey(
+        key=names.CHANGED_BY,
+        use=KeyUse.OWN,
+        meaning="the user that changed the Queue last",
+        places=places(QUEUE),
+    ),
+    KnownKey(
+        key=names.TWIN_OF,
+        use=KeyUse.WRITTEN,
+        meaning="the class of the same value that this one stands for, which never preempts",
+        places=places("PriorityClass", of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.ADOPTED,
+        use=KeyUse.WRITTEN,
+        meaning="`install --adopt-crds` took the definition over",
+        places=places("CustomResourceDefinition"),
+    ),
+    KnownKey(
+        key=names.PART_OF_LABEL,
+        use=KeyUse.WRITTEN,
+        meaning="`muster` on all that `install` creates",
+        places=places("whatever `install` creates", of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.MANAGED_BY_LABEL,
+        use=KeyUse.WRITTEN,
+        meaning="`muster` on Muster's definitions; another value names another owner",
+        places=places("CustomResourceDefinition", of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.HELM_RELEASE,
+        use=KeyUse.READ,
+        meaning="`install` names the release that owns a definition",
+        places=places("CustomResourceDefinition"),
+    ),
+    KnownKey(
+        key=names.GPU_FRACTION,
+        use=KeyUse.READ,
+        meaning="a part of a device, as in KAI",
+        places=_TEMPLATES,
+    ),
+    KnownKey(
+        key=names.GPU_MEMORY,
+        use=KeyUse.READ,
+        meaning="MiB of a device's memory, as in KAI",
+        places=_TEMPLATES,
+    ),
+    KnownKey(
+        key=names.GPU_FRACTION_DEVICES,
+        use=KeyUse.READ,
+        meaning="of how many devices, as in KAI",
+        places=_TEMPLATES,
+    ),
+    KnownKey(
+        key=names.DEVICE_MEMORY,
+        use=KeyUse.READ,
+        meaning="MiB of memory of each device of the node",
+        places=places(NODE, of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.COMPLETION_INDEX,
+        use=KeyUse.READ,
+        meaning="index of an Indexed Job's pod: the ordinal of its seat",
+        places=places(POD, of=(ANNOTATION, LABEL)),
+    ),
+    KnownKey(
+        key=names.CONTROLLER_UID,
+        use=KeyUse.READ,
+        meaning="uid of the pod's Job",
+        places=places(POD, of=(LABEL,)),
+    ),
+)
