@@ -5,6 +5,7 @@ import sys
 import click
 
 from admission.cli.commands.check import check
+from admission.cli.commands.convert import convert
 from admission.cli.commands.crds import crds
 from admission.cli.commands.install import install, uninstall
 from admission.cli.commands.ledger import ledger
@@ -34,6 +35,7 @@ for command in (
     ledger,
     crds,
     check,
+    convert,
     pause,
     resume,
     snapshot,

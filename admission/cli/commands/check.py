@@ -1,22 +1,17 @@
 """``muster check``: documents validated offline; each finding has its place, what was found and expected."""
 
 import json
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from admission.cli.failures import CommandFailed
+from admission.cli.document_files import document_files
 
 if TYPE_CHECKING:
     from queues.api.check.finding import Finding
-
-_STDIN: Final = "-"
-_ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
 @click.command(short_help="Validate documents without a cluster.")
@@ -36,21 +31,8 @@ def check(files: tuple[str, ...], output: str) -> int:
     are checked as if they were applied together. Exit code 1 if there are errors; warnings do not count.
     """
     from queues.api.check.check import check_documents
-    from queues.api.check.finding import Finding
 
-    texts: list[tuple[str, str]] = []
-    findings: list[Finding] = []
-    for name, content in _contents(files):
-        try:
-            texts.append((name, content.decode("utf-8")))
-        except UnicodeDecodeError as error:
-            line = content[: error.start].count(b"\n") + 1
-            found = f"byte 0x{content[error.start]:02x}"
-            findings.append(
-                Finding(
-                    file=name, document=1, line=line, severity="error", found=found, expected="UTF-8 text"
-                )
-            )
+    texts, findings = document_files(files)
     findings += check_documents(texts)
     if output == "json":
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
@@ -59,24 +41,6 @@ def check(files: tuple[str, ...], output: str) -> int:
             click.echo(str(finding))
         click.echo(_summary(len(texts), findings), err=True)
     return 1 if any(finding.severity == "error" for finding in findings) else 0
-
-
-def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    for name in names:
-        if name == _STDIN:
-            yield "<stdin>", sys.stdin.buffer.read()
-            continue
-        path = Path(name)
-        inside = (
-            sorted(file for file in path.glob("*") if file.suffix in _ENDINGS) if path.is_dir() else [path]
-        )
-        if not inside:
-            raise CommandFailed(tried=f"Reading {name}", found=f"no file in it ends in {', '.join(_ENDINGS)}")
-        for file in inside:
-            try:
-                yield str(file), file.read_bytes()
-            except OSError as error:
-                raise CommandFailed(tried=f"Reading {file}", found=error.strerror or str(error)) from error
 
 
 def _summary(files: int, findings: "Iterable[Finding]") -> str:

@@ -130,19 +130,20 @@ def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
         parsed = model.parse(document)
     except ValidationError:
         return ()
-    return tuple(_unknown(parsed, ()))
+    return tuple(unknown_parts(parsed, ()))
 
 
-def _unknown(part: Any, at: tuple[str | int, ...]) -> Iterator[str]:
+def unknown_parts(part: Any, at: tuple[str | int, ...]) -> Iterator[str]:
+    """Paths of unknown fields in a part of a document, which lies at ``at``. Metadata and status are not searched."""
     if isinstance(part, BaseModel):
         for key in part.model_extra or ():
             if at[:1] not in (("metadata",), ("status",)):
                 yield path_of((*at, key))
         for name, field in type(part).model_fields.items():
-            yield from _unknown(getattr(part, name), (*at, field.alias or name))
+            yield from unknown_parts(getattr(part, name), (*at, field.alias or name))
     elif isinstance(part, tuple):
         for index, entry in enumerate(part):
-            yield from _unknown(entry, (*at, index))
+            yield from unknown_parts(entry, (*at, index))
 
 
 def _metadata(document: Any) -> Iterator[Violation]:

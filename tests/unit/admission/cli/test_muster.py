@@ -26,6 +26,14 @@ spec:
 """
 
 
+CLUSTER_QUEUE = """apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+"""
+
+
 def call(*words: str | Path) -> int:
     return finish(muster, "muster", [str(word) for word in words])
 
@@ -128,6 +136,46 @@ def test_check_tells_bytes_that_are_not_text_and_goes_on(
         capsys.readouterr().out
         == f"{tmp_path}/a.yaml:2: document 1: error: found byte 0xff, expected UTF-8 text\n"
     )
+
+
+def test_check_reads_folders_below_but_no_hidden_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("deep/er", ".hidden"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "queue.yaml").write_text(QUEUE.format(weight=1), encoding="utf-8")
+
+    assert call("check", tmp_path) == 0
+    assert capsys.readouterr().err == "1 file: 0 errors, 0 warnings\n"
+
+
+def test_convert_prints_documents_and_tells_differences_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kueue.yaml"
+    file.write_text(CLUSTER_QUEUE, encoding="utf-8")
+
+    assert call("convert", file) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("# Written by `muster convert`.")
+    assert "kind: Queue\n" in out
+    assert err.startswith(f"{file}:1: warning: ClusterQueue research: found no LocalQueue")
+    assert err.endswith("1 file: 1 object, 0 errors, 1 warning\n")
+
+
+def test_convert_prints_no_document_where_something_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kueue.yaml"
+    file.write_text(CLUSTER_QUEUE + "  stopPolicy: Wait\n", encoding="utf-8")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff")
+
+    assert call("convert", tmp_path) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "spec.stopPolicy: found 'Wait'; expected one of" in err
+    assert "found byte 0xff, expected UTF-8 text" in err
+    assert err.endswith("2 files: nothing converted, 2 errors, 0 warnings\n")
 
 
 def test_check_of_a_missing_file_names_it(capsys: pytest.CaptureFixture[str]) -> None:

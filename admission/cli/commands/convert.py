@@ -1,0 +1,37 @@
+"""``muster convert``: queues of Kueue and Volcano as Muster's, without a cluster."""
+
+import click
+
+from admission.cli.document_files import document_files
+
+
+@click.command(short_help="Turn queues of Kueue or Volcano into Muster's.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+def convert(files: tuple[str, ...]) -> int:
+    """Print Muster's Queues, ResourceFlavors, Topologies, PriorityClasses and Namespaces for those of Kueue or Volcano.
+
+    Reads Kueue's ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, Topologies and WorkloadPriorityClasses, and
+    Volcano's Queues. FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard
+    input; give all that belong together at once. What has no counterpart is told on standard error, line by line.
+    Exit code 1 if something cannot be converted; nothing is printed then.
+    """
+    from queues.api.convert.convert import convert_documents
+    from queues.text_format import counted
+
+    texts, unreadable = document_files(files)
+    done = convert_documents(texts)
+    for finding in unreadable:
+        click.echo(str(finding), err=True)
+    for difference in done.differences:
+        click.echo(str(difference), err=True)
+    failed = bool(unreadable) or done.has_errors()
+    if not failed:
+        click.echo(done.as_yaml(), nl=False)
+    errors = len(unreadable) + sum(each.severity == "error" for each in done.differences)
+    warnings = sum(each.severity == "warning" for each in done.differences)
+    objects = "nothing converted" if failed else counted(len(done.documents), "object")
+    files_read = counted(len(texts) + len(unreadable), "file")
+    click.echo(
+        f"{files_read}: {objects}, {counted(errors, 'error')}, {counted(warnings, 'warning')}", err=True
+    )
+    return 1 if failed else 0

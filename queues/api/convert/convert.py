@@ -1,0 +1,287 @@
+"""``muster convert``: Kueue's and Volcano's queues as Muster's, without a cluster."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from queues.api.check.check import read_subjects
+from queues.api.check.finding import Subject
+from queues.api.convert.cohorts import KueueQueues, convert_queues
+from queues.api.convert.difference import ConversionDifference, difference
+from queues.api.convert.flavors import convert_flavors, convert_topology
+from queues.api.convert.kueue_types import (
+    KUEUE_GROUP,
+    KUEUE_KINDS,
+    ClusterQueue,
+    Cohort,
+    KueueFlavor,
+    KueueTopology,
+    LocalQueue,
+    WorkloadPriorityClass,
+)
+from queues.api.convert.volcano_queues import convert_volcano_queues
+from queues.api.crd import PlainDumper
+from queues.api.model import excerpt
+from queues.api.names import CORE, GATED_NAMESPACE, QUEUE_LABEL, SCHEDULING_VOLCANO
+from queues.api.types.queue import QueueDocument
+from queues.api.validation.validation import unknown_parts, violations_of
+from queues.api.validation.violations import of_model
+from queues.quota.queue import HIGHEST_USER_PRIORITY
+from queues.text_format import listed
+
+#: Kueue's kinds that Muster has nothing for, and what that means.
+_NOT_SUPPORTED: Final = {
+    "AdmissionCheck": "Muster has no admission checks",
+    "ProvisioningRequestConfig": "Muster asks no autoscaler for nodes",
+    "MultiKueueConfig": "Muster looks after one cluster",
+    "MultiKueueCluster": "Muster looks after one cluster",
+}
+#: The name of the LocalQueue that jobs of a namespace have which name none.
+_DEFAULT_LOCAL_QUEUE: Final = "default"
+
+
+@dataclass(slots=True)
+class Conversion:
+    """Documents of Muster in the order to apply them in, and what differs. With an error: no documents."""
+
+    documents: list[dict[str, Any]] = field(default_factory=list)
+    differences: list[ConversionDifference] = field(default_factory=list)
+
+    def has_errors(self) -> bool:
+        """Whether something was found that cannot be converted."""
+        return any(each.severity == "error" for each in self.differences)
+
+    def as_yaml(self) -> str:
+        """The documents, after the warnings as comments."""
+        warnings = [f"# {each.comment}\n" for each in self.differences if each.severity == "warning"]
+        head = ["# Written by `muster convert`. What differs:\n", *warnings] if warnings else []
+        parts = [
+            yaml.dump(document, Dumper=PlainDumper, sort_keys=False, width=100, allow_unicode=True)
+            for document in self.documents
+        ]
+        return "".join(head) + "---\n".join(parts)
+
+
+def convert_documents(files: Iterable[tuple[str, str]]) -> Conversion:
+    """Muster's objects for those in files (name, text). Never raises, whatever the texts."""
+    findings, subjects = read_subjects(files)
+    done = Conversion()
+    for finding in findings:
+        done.differences.append(
+            ConversionDifference(
+                file=finding.file,
+                line=finding.line,
+                severity="error",
+                subject=finding.subject,
+                path=finding.path,
+                found=finding.found,
+                instead=f"expected {finding.expected}",
+            )
+        )
+    read: dict[type, dict[str, tuple[Subject, Any]]] = {model: {} for model in KUEUE_KINDS.values()}
+    volcano: list[Subject] = []
+    others: list[Subject] = []
+    for subject in subjects:
+        group = str(subject.value.get("apiVersion")).partition("/")[0]
+        kind = subject.value.get("kind")
+        if subject.value.get("apiVersion") == SCHEDULING_VOLCANO and kind == "Queue":
+            volcano.append(subject)
+        elif group != KUEUE_GROUP:
+            others.append(subject)
+        elif kind in KUEUE_KINDS:
+            _read(subject, KUEUE_KINDS[str(kind)], read, done)
+        elif kind in _NOT_SUPPORTED:
+            done.differences.append(
+                difference(subject, "warning", "", str(kind), f"left out: {_NOT_SUPPORTED[str(kind)]}")
+            )
+        else:
+            done.differences.append(
+                difference(subject, "note", "", excerpt(kind), "left out: nothing that administrators write")
+            )
+    _convert(read, volcano, done)
+    _tell_others(others, done)
+    for document in done.documents:
+        done.differences += _wrong(document)
+    order = {subject.file: index for index, subject in reversed(list(enumerate(subjects)))}
+    done.differences.sort(key=lambda each: (order.get(each.file, -1), each.line))
+    if done.has_errors():
+        done.documents.clear()
+    return done
+
+
+def _read(
+    subject: Subject, model: type[Any], read: dict[type, dict[str, tuple[Subject, Any]]], done: Conversion
+) -> None:
+    try:
+        parsed = model.parse(subject.value)
+    except ValidationError as error:
+        for violation in of_model(error):
+            instead = f"expected {violation.expected}"
+            done.differences.append(difference(subject, "error", violation.path, violation.found, instead))
+        return
+    for path in unknown_parts(parsed, ()):
+        instead = "left out: Muster does not know what it means"
+        done.differences.append(difference(subject, "warning", path, "a field of Kueue's", instead))
+    name = parsed.metadata.name
+    key = f"{parsed.metadata.namespace or 'default'}/{name}" if model is LocalQueue else name
+    if not name:
+        done.differences.append(difference(subject, "error", "metadata.name", "nothing", "expected a name"))
+        return
+    if key in read[model]:
+        instead = "give each object once"
+        done.differences.append(difference(subject, "error", "metadata.name", excerpt(name), instead))
+    read[model][key] = (subject, parsed)
+
+
+def _wrong(document: dict[str, Any]) -> Iterator[ConversionDifference]:
+    """Errors of a converted document: what Kueue takes and Muster does not, such as an amount that is too large."""
+    found = [
+        (violation.path, violation.found, f"expected {violation.expected}")
+        for violation in violations_of(document)
+        if not violation.tolerable
+    ]
+    if not found and document["kind"] == "Queue":
+        broken = QueueDocument.read(document).to_domain().broken
+        found = [("", "a queue that cannot be used", broken)] if broken else []
+    for path, what, instead in found:
+        yield ConversionDifference(
+            file="",
+            line=0,
+            severity="error",
+            subject=f"{document['kind']} {document['metadata']['name']}",
+            path=path,
+            found=what,
+            instead=instead,
+        )
+
+
+def _convert(
+    read: dict[type, dict[str, tuple[Subject, Any]]], volcano: list[Subject], done: Conversion
+) -> None:
+    local: dict[str, tuple[Subject, LocalQueue]] = read[LocalQueue]
+    by_queue: dict[str, list[LocalQueue]] = {}
+    for _, queue in local.values():
+        by_queue.setdefault(queue.spec.cluster_queue, []).append(queue)
+    flavors: dict[str, tuple[Subject, KueueFlavor]] = read[KueueFlavor]
+    cluster_queues: dict[str, tuple[Subject, ClusterQueue]] = read[ClusterQueue]
+    cohorts: dict[str, tuple[Subject, Cohort]] = read[Cohort]
+    converted = convert_flavors(flavors, cluster_queues)
+    queues = convert_queues(
+        KueueQueues(
+            cluster_queues=cluster_queues,
+            cohorts=cohorts,
+            local_queues=by_queue,
+            as_flavors=converted.as_flavors,
+        )
+    )
+    of_volcano = convert_volcano_queues(volcano)
+    topologies: dict[str, tuple[Subject, KueueTopology]] = read[KueueTopology]
+    done.documents += converted.documents
+    done.documents += [convert_topology(topology) for _, topology in topologies.values()]
+    done.documents += [_priority_class(*each, done) for each in read[WorkloadPriorityClass].values()]
+    done.documents += queues.documents + of_volcano.documents
+    done.differences += [*converted.differences, *queues.differences, *of_volcano.differences]
+    _tell_same_names(queues.documents, volcano, done)
+    done.documents += _namespaces(local, queues.names, done)
+
+
+def _tell_same_names(documents: list[dict[str, Any]], volcano: list[Subject], done: Conversion) -> None:
+    """A Queue of Volcano and one that a ClusterQueue or Cohort becomes cannot have one name."""
+    names = {document["metadata"]["name"] for document in documents}
+    for subject in volcano:
+        name = subject.metadata.get("name")
+        if name in names:
+            instead = "rename one: a ClusterQueue or Cohort of the same name becomes a Queue too"
+            done.differences.append(difference(subject, "error", "metadata.name", excerpt(name), instead))
+
+
+def _priority_class(subject: Subject, priority: WorkloadPriorityClass, done: Conversion) -> dict[str, Any]:
+    name, value = priority.metadata.name, priority.value
+    instead = (
+        f"write spec.priorityClassName: {name} in pod templates in place of the label "
+        "kueue.x-k8s.io/priority-class"
+    )
+    done.differences.append(difference(subject, "note", "", "a class for Kueue alone", instead))
+    if name.startswith("system-"):
+        instead = "rename it: Kubernetes keeps names that begin with system- for itself"
+        done.differences.append(difference(subject, "error", "metadata.name", name, instead))
+    if value > HIGHEST_USER_PRIORITY:
+        instead = f"{HIGHEST_USER_PRIORITY}, the highest that Kubernetes allows"
+        done.differences.append(difference(subject, "warning", "value", str(value), instead))
+    document: dict[str, Any] = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": min(value, HIGHEST_USER_PRIORITY),
+    }
+    return {**document, "description": priority.description} if priority.description else document
+
+
+def _namespaces(
+    local: dict[str, tuple[Subject, LocalQueue]], queues: dict[str, str], done: Conversion
+) -> list[dict[str, Any]]:
+    """Namespaces with their queue, and what jobs write in place of the names of LocalQueues."""
+    by_namespace: dict[str, list[tuple[Subject, LocalQueue]]] = {}
+    for subject, queue in local.values():
+        by_namespace.setdefault(queue.metadata.namespace or "default", []).append((subject, queue))
+    documents = []
+    for namespace, members in sorted(by_namespace.items()):
+        for subject, queue in members:
+            _tell_local_queue(subject, queue, queues, done)
+        default = next((queue for _, queue in members if queue.metadata.name == _DEFAULT_LOCAL_QUEUE), None)
+        targets = {queue.spec.cluster_queue for _, queue in members}
+        if default is None and len(targets) > 1:
+            found = f"LocalQueues of {listed(sorted(targets))} in namespace {namespace}, none of them called default"
+            instead = "the namespace gets no queue: each job has to name its own"
+            done.differences.append(difference(members[0][0], "note", "", found, instead))
+            continue
+        target = default.spec.cluster_queue if default is not None else next(iter(targets))
+        metadata: dict[str, Any] = {"name": namespace}
+        if default is None:
+            # As in Kueue without a default LocalQueue: only what names a queue waits.
+            metadata["labels"] = {GATED_NAMESPACE: "false"}
+        metadata["annotations"] = {QUEUE_LABEL: queues.get(target, target)}
+        documents.append({"apiVersion": CORE, "kind": "Namespace", "metadata": metadata})
+    return documents
+
+
+def _tell_local_queue(subject: Subject, queue: LocalQueue, queues: dict[str, str], done: Conversion) -> None:
+    target = queue.spec.cluster_queue
+    if not target:
+        done.differences.append(
+            difference(subject, "error", "spec.clusterQueue", "nothing", "expected a ClusterQueue")
+        )
+        return
+    instead = (
+        f"in jobs of this namespace write {QUEUE_LABEL}: {queues.get(target, target)} "
+        f"in place of kueue.x-k8s.io/queue-name: {queue.metadata.name}"
+    )
+    done.differences.append(difference(subject, "note", "", "a name for a ClusterQueue", instead))
+    if target not in queues:
+        instead = "it has to be converted too, or to exist as a Queue"
+        found = f"{target}, which is not among the documents"
+        done.differences.append(difference(subject, "warning", "spec.clusterQueue", found, instead))
+    if queue.metadata.name == _DEFAULT_LOCAL_QUEUE:
+        instead = (
+            "the namespace is gated: what names no queue waits in this one, also pods of Deployments; "
+            f'the label {GATED_NAMESPACE}: "false" on the Namespace keeps it open'
+        )
+        done.differences.append(difference(subject, "warning", "metadata.name", "default", instead))
+    if queue.spec.stop_policy != "None":
+        instead = "left out: a LocalQueue has no counterpart; pause the whole queue with `muster pause`"
+        done.differences.append(
+            difference(subject, "warning", "spec.stopPolicy", queue.spec.stop_policy, instead)
+        )
+    if queue.spec.fair_sharing is not None:
+        instead = "left out: inside a queue past use counts by user, not by namespace"
+        done.differences.append(difference(subject, "warning", "spec.fairSharing", "a weight", instead))
+
+
+def _tell_others(others: list[Subject], done: Conversion) -> None:
+    for subject in others:
+        instead = "left out: not a queue; `muster check` says what to change in it"
+        found = f"{subject.value.get('apiVersion')} {subject.value.get('kind')}"[:120]
+        done.differences.append(difference(subject, "note", "", found, instead))

@@ -1,0 +1,122 @@
+"""Kueue's ResourceFlavors and Topologies as Muster's."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from queues.api.check.finding import Subject
+from queues.api.convert.difference import ConversionDifference, difference
+from queues.api.convert.kueue_types import ClusterQueue, KueueFlavor, KueueTopology, ResourceGroup
+from queues.api.names import MUSTER
+from queues.text_format import listed
+
+Flavors = Mapping[str, tuple[Subject, KueueFlavor]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorConversion:
+    """ResourceFlavors as documents, and what differs."""
+
+    #: Names of the flavors that quota is still counted in.
+    as_flavors: frozenset[str]
+    documents: tuple[dict[str, Any], ...]
+    differences: tuple[ConversionDifference, ...]
+
+
+def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, ClusterQueue]]) -> FlavorConversion:
+    """The flavors that node labels tell apart. Quota in others is a limit over all nodes.
+
+    A node has one flavor in Muster. So of a ClusterQueue that has flavors in several resource groups, those of one
+    group stay: of the group with devices, if there is one.
+    """
+    told: list[ConversionDifference] = []
+    with_labels = {name for name, (_, flavor) in flavors.items() if flavor.spec.node_labels}
+    for name in sorted(queues):
+        subject, queue = queues[name]
+        undefined = _names(queue.spec.resource_groups) - flavors.keys()
+        with_labels |= undefined  # they may be in the cluster
+        if undefined:
+            instead = "give it node labels in a ResourceFlavor of Muster, or its quota counts on no node"
+            found = f"flavors that are not among the documents: {listed(sorted(undefined))}"
+            told.append(difference(subject, "warning", "spec.resourceGroups", found, instead))
+    left_out: set[str] = set()
+    for name in sorted(queues):
+        subject, queue = queues[name]
+        groups = [group for group in queue.spec.resource_groups if _names([group]) & (with_labels - left_out)]
+        if len(groups) < 2:
+            continue
+        kept = next((group for group in groups if _has_devices(group)), groups[0])
+        others = {each for group in groups if group is not kept for each in _names([group]) & with_labels}
+        left_out |= others
+        found = f"flavors with node labels for {listed(kept.covered_resources)} and for other resources"
+        instead = (
+            f"a node has one flavor: quota in {listed(sorted(others))} is a limit over all nodes, "
+            "whose labels do not choose any"
+        )
+        told.append(difference(subject, "warning", "spec.resourceGroups", found, instead))
+    kept_names = sorted(with_labels - left_out)
+    documents = [_document(name, flavors[name][1]) for name in kept_names if name in flavors]
+    for _, (subject, flavor) in sorted(flavors.items()):
+        told += _flavor_differences(subject, flavor)
+    told += _overlaps({name: flavors[name] for name in kept_names if name in flavors})
+    return FlavorConversion(
+        as_flavors=frozenset(kept_names), documents=tuple(documents), differences=tuple(told)
+    )
+
+
+def convert_topology(topology: KueueTopology) -> dict[str, Any]:
+    """A Topology with the same levels."""
+    levels = [{"nodeLabel": level.node_label} for level in topology.spec.levels]
+    return {
+        "apiVersion": MUSTER,
+        "kind": "Topology",
+        "metadata": {"name": topology.metadata.name},
+        "spec": {"levels": levels},
+    }
+
+
+def _names(groups: Iterable[ResourceGroup]) -> set[str]:
+    return {flavor.name for group in groups for flavor in group.flavors}
+
+
+def _has_devices(group: ResourceGroup) -> bool:
+    """Whether the group is about extended resources, such as nvidia.com/gpu."""
+    return any("/" in name for name in group.covered_resources)
+
+
+def _document(name: str, flavor: KueueFlavor) -> dict[str, Any]:
+    return {
+        "apiVersion": MUSTER,
+        "kind": "ResourceFlavor",
+        "metadata": {"name": name},
+        "spec": {"nodeLabels": dict(flavor.spec.node_labels)},
+    }
+
+
+def _flavor_differences(subject: Subject, flavor: KueueFlavor) -> Iterable[ConversionDifference]:
+    spec = flavor.spec
+    if not spec.node_labels:
+        instead = "no ResourceFlavor is made of it: its quota is a limit over all nodes"
+        yield difference(subject, "note", "spec.nodeLabels", "nothing", instead)
+    if spec.tolerations:
+        instead = "left out: Kueue adds them to pods, Muster does not; write them into the pod templates"
+        yield difference(subject, "warning", "spec.tolerations", "tolerations", instead)
+    if spec.node_taints:
+        instead = "left out: Muster looks at the taints of the nodes themselves"
+        yield difference(subject, "note", "spec.nodeTaints", "taints", instead)
+    if spec.topology_name:
+        instead = "left out: the levels of a Topology count for all nodes that have its labels"
+        yield difference(subject, "note", "spec.topologyName", spec.topology_name, instead)
+
+
+def _overlaps(flavors: Flavors) -> Iterable[ConversionDifference]:
+    """Flavors whose labels one node can have at a time: it counts as the first of them by name."""
+    for first, second in combinations(sorted(flavors), 2):
+        one, other = flavors[first][1].spec.node_labels, flavors[second][1].spec.node_labels
+        if all(other.get(key, value) == value for key, value in one.items()):
+            instead = (
+                f"a node with the labels of both is of {first} only: give each labels that exclude the other"
+            )
+            found = f"labels that a node may have beside those of {first}"
+            yield difference(flavors[second][0], "warning", "spec.nodeLabels", found, instead)
