@@ -31,6 +31,7 @@ def check(files: tuple[str, ...], output: str) -> int:
     are checked as if they were applied together. Exit code 1 if there are errors; warnings do not count.
     """
     from queues.api.check.check import check_documents
+    from queues.api.check.summary import summary_lines
 
     texts, findings = document_files(files)
     findings += check_documents(texts)
@@ -39,6 +40,9 @@ def check(files: tuple[str, ...], output: str) -> int:
     else:
         for finding in findings:
             click.echo(str(finding))
+        if len(texts) > 1:
+            for line in summary_lines(texts, findings):
+                click.echo(line, err=True)
         click.echo(_summary(len(texts), findings), err=True)
     return 1 if any(finding.severity == "error" for finding in findings) else 0
 

@@ -15,17 +15,27 @@ from queues.api import names
 from queues.api.check.cross_checks import Definitions, hypernode_cycles, unknown_priority_classes
 from queues.api.check.document import Document, ReadingProblem, documents_of
 from queues.api.check.finding import Finding, Severity, Subject
-from queues.api.check.own_names import own_names
+from queues.api.check.own_names import names_queue, own_names, pod_templates
+from queues.api.check.owners import is_owner, owner_findings, template_finding
+from queues.api.check.pod_templates import TemplateProblem, pod_problems, template_problems
+from queues.api.check.readable_part import readable_part
+from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
 from queues.api.model import excerpt
+from queues.api.types.batch_job import BatchJob
 from queues.api.types.flavor import ResourceFlavor
+from queues.api.types.pod import Pod
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
 from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
+from queues.api.validation.violations import Violation
 
 #: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
 MOST_BYTES = 1_572_864
 MOST_ANNOTATION_BYTES = 262_144
+
+#: Kinds of which other documents refer to names, labels or annotations.
+_READ_ELSEWHERE = {(names.CORE, "Namespace"), ("scheduling.k8s.io/v1", "PriorityClass")}
 
 #: Kinds of Volcano that have no effect yet.
 _WITHOUT_EFFECT = ("CronJob", "JobFlow", "JobTemplate", "Command", "Numatopology", "NodeShard")
@@ -98,7 +108,7 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
     yield from _size(subject)
     yield from own_names(subject)
     if kind_of(document) is None:
-        yield from _other_kind(subject)
+        yield from owner_findings(subject, definitions) if is_owner(document) else _other_kind(subject)
         return
     identity = _identity(subject)
     if identity in seen:
@@ -106,7 +116,14 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
             "warning", "metadata.name", "the same object twice", "one document for each object"
         )
     seen.add(identity)
-    for violation in violations_of(document, definitions.known_to(document)):
+    yield from _of_known_kind(subject, definitions)
+
+
+def _of_known_kind(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
+    document = subject.value
+    told: set[str] = set()
+    for violation in _violations(document, definitions):
+        told.add(violation.path)
         if violation.missing:
             if definitions.has_queues or "topology" in violation.path:
                 expected = f"{violation.expected}: it is not among these documents"
@@ -114,13 +131,65 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
             continue
         severity: Severity = "warning" if violation.tolerable else "error"
         yield subject.finding(severity, violation.path, violation.found, violation.expected)
+    for problem in _template_problems(document):
+        if problem.path not in told:
+            yield template_finding(subject, problem)
+    yield from _without_queue(subject, definitions)
     yield from unknown_priority_classes(subject, definitions)
+    document = _readable(document)
     for path in unknown_fields(document):
         yield subject.finding("warning", path, "a field that is not known", "a field of the kind (misspelt?)")
     for path in _unsupported(document):
         if not path.startswith("metadata."):  # own_names tells of annotations, with what to write instead
             expected = "nothing: Muster accepts and keeps it, and does not act on it"
             yield subject.finding("warning", path, "a field without effect", expected)
+
+
+def _violations(document: dict[str, Any], definitions: Definitions) -> Iterator[Violation]:
+    """Violations of a document; where a part of it cannot be read, those of the other parts as well.
+
+    Not so in Jobs and pods, where what is left out would be missed elsewhere (a task, in the size of the gang).
+    """
+    found = violations_of(document, definitions.known_to(document))
+    yield from found
+    model = KINDS[document["apiVersion"], document["kind"]]
+    if model in (VolcanoJob, BatchJob, Pod):
+        return
+    part, removed = readable_part(model, document)
+    if removed:
+        seen = {violation.path for violation in found}
+        for violation in violations_of(part, definitions.known_to(part)):
+            if violation.path not in seen and not violation.path.startswith(tuple(removed)):
+                yield violation
+
+
+def _readable(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without the fields that its model cannot read."""
+    return readable_part(KINDS[document["apiVersion"], document["kind"]], document)[0]
+
+
+def _template_problems(document: dict[str, Any]) -> Iterator[TemplateProblem]:
+    """Problems of the pod templates of a Job or Volcano Job, or of a Pod."""
+    model = kind_of(document)
+    if model is Pod:
+        yield from pod_problems(document)
+    elif model in (BatchJob, VolcanoJob):
+        for place, template in pod_templates(document):
+            yield from template_problems(template, place.rstrip("."))
+
+
+def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
+    """A Job or Pod that does not wait, unless its namespace says so."""
+    document, metadata = subject.value, subject.metadata
+    spec = document.get("spec")
+    is_volcanos = isinstance(spec, dict) and spec.get("schedulerName") == names.VOLCANO_SCHEDULER
+    if kind_of(document) not in (BatchJob, Pod) or names_queue(metadata) or is_volcanos:
+        return
+    if str(metadata.get("namespace")) not in definitions.namespace_queues:
+        expected = (
+            f"the label {names.QUEUE_LABEL}: without it this runs at once, unless its namespace is gated"
+        )
+        yield subject.finding("note", "metadata", "no queue", expected)
 
 
 def _identity(subject: Subject) -> tuple[str, ...]:
@@ -142,16 +211,32 @@ def _size(subject: Subject) -> Iterator[Finding]:
 
 def _other_kind(subject: Subject) -> Iterator[Finding]:
     version, kind = subject.value["apiVersion"], subject.value["kind"]
+    group = version.partition("/")[0]
     same_kind = sorted(known for known, name in KINDS if name == kind)
-    if kind in _WITHOUT_EFFECT and version.partition("/")[0].endswith("volcano.sh"):
+    if (version, kind) in _READ_ELSEWHERE:
+        return
+    if kind in _WITHOUT_EFFECT and group.endswith("volcano.sh"):
         yield subject.finding("warning", "kind", kind, "a kind that Muster acts on; this one it does not yet")
+    elif group == KUEUE_GROUP:
+        expected = (
+            "Queues of Muster: `muster convert` makes them of it"
+            if kind in KUEUE_KINDS
+            else "nothing: Muster has none"
+        )
+        yield subject.finding("warning", "kind", f"{kind} of Kueue", expected)
     elif version in {known for known, _ in KINDS} and version not in (names.CORE, names.BATCH):
         kinds = ", ".join(name for known, name in KINDS if known == version)
         yield subject.finding("error", "kind", excerpt(kind), f"one of {kinds}")
-    elif same_kind and version.partition("/")[0] in {known.partition("/")[0] for known in same_kind}:
+    elif same_kind and group in {known.partition("/")[0] for known in same_kind}:
         yield subject.finding("error", "apiVersion", excerpt(version), f"one of {', '.join(same_kind)}")
+    elif names_queue(subject.metadata):
+        expected = (
+            "a kind that Muster acts on: of this one only pods wait, if they name a queue or a PodGroup"
+        )
+        yield subject.finding("warning", "kind", f"{version} {kind} in a queue"[:120], expected)
     else:
-        yield subject.finding("note", "kind", f"{version} {kind}", "a kind of Muster's; passed over")
+        passed_over = f"{version} {kind}, which is passed over: Muster does not act on it"
+        yield subject.finding("note", "kind", passed_over[:200], "")
 
 
 def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:

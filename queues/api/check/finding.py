@@ -23,13 +23,15 @@ class Finding:
     subject: str = ""
     path: str = ""
     found: str
+    #: "": nothing else; of a note only.
     expected: str
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: document {self.document}"
         what = " ".join(part for part in (self.subject, self.path) if part)
         what = f"{what}: " if what else ""
-        return f"{where}: {self.severity}: {what}found {self.found}, expected {self.expected}"
+        expected = f", expected {self.expected}" if self.expected else ""
+        return f"{where}: {self.severity}: {what}found {self.found}{expected}"
 
 
 @dataclass(frozen=True, slots=True)

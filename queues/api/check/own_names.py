@@ -35,6 +35,19 @@ _PLACES: Final = {
 }
 
 
+#: Keys of metadata that put work into a queue, or would in Kueue.
+_QUEUE_KEYS: Final = frozenset(
+    (
+        names.QUEUE_LABEL,
+        names.QUEUE_ANNOTATION,
+        names.VOLCANO_QUEUE,
+        names.GROUP_ANNOTATION,
+        names.GROUP_ANNOTATION_VOLCANO,
+        "kueue.x-k8s.io/queue-name",
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataPlace:
     """Metadata of an object, or of a template in it."""
@@ -92,6 +105,16 @@ def _similar(key: str) -> str:
         return "nothing: it has no effect"
     own = sorted(name for name in candidates if name.startswith(_MUSTER))
     return f"one of {', '.join(own)} (misspelt?)"
+
+
+def names_queue(metadata: Mapping[str, Any]) -> bool:
+    """Whether metadata has a queue's name, Kueue's too, or that of a PodGroup."""
+    keys: set[Any] = set()
+    for field in (LABEL, ANNOTATION):
+        keys |= (
+            set(_member(metadata, field) or ()) if isinstance(_member(metadata, field), Mapping) else set()
+        )
+    return not keys.isdisjoint(_QUEUE_KEYS)
 
 
 def _metadata_of(value: Mapping[str, Any]) -> Iterator[MetadataPlace]:

@@ -59,7 +59,7 @@ def constants() -> dict[str, str]:
 
 def finding(document: dict[str, Any]) -> list[str]:
     found = check_documents([("file.yaml", yaml.safe_dump(document))])
-    return [f"{each.severity}: {each.path}: {each.expected}" for each in found if "metadata" in each.path]
+    return [f"{each.severity}: {each.path}: {each.expected}" for each in found if "metadata." in each.path]
 
 
 def job(**metadata: Any) -> dict[str, Any]:

@@ -1,0 +1,164 @@
+"""Pod templates as the API server reads them: types of all fields, unknown fields, values, names of volumes.
+
+What ``queues.api.validation.pod_rules`` finds as well is told once, by the caller.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from queues.api.check.pod_fields import KUBERNETES, pod_types
+from queues.api.model import excerpt
+from queues.errors import InvalidQuantity
+from queues.resources import quantity
+
+#: Required fields whose absence the API server takes for an empty value or 0.
+_MAY_BE_ABSENT: Final = frozenset(("value", "values", "lun", "seconds", "preference"))
+_WORDS: Final = {"string": "text (in quotes, if it looks like a number)", "boolean": "true or false"}
+_BITS: Final = {"integer:int32": 31, "integer:int64": 63}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateProblem:
+    """A part of a pod template that the API server would refuse, or (``is_unknown``) drop."""
+
+    path: str
+    found: str
+    expected: str
+    is_unknown: bool = False
+
+
+def template_problems(
+    template: Any, path: str, other_volumes: Collection[str] = ()
+) -> Iterator[TemplateProblem]:
+    """Problems of a PodTemplateSpec. ``other_volumes``: names of volumes that the object itself gives its pods."""
+    yield from _of_type(template, "PodTemplateSpec", path)
+    if isinstance(template, Mapping):
+        yield from _volume_problems(template.get("spec"), f"{path}.spec", other_volumes)
+
+
+def pod_problems(pod: Mapping[str, Any]) -> Iterator[TemplateProblem]:
+    """Problems of a Pod."""
+    spec = pod.get("spec")
+    yield from _of_type(spec, "PodSpec", "spec")
+    yield from _volume_problems(spec, "spec", ())
+
+
+def _of_type(value: Any, written: str, path: str) -> Iterator[TemplateProblem]:
+    """Problems of a value that should be of a type, in the notation of ``pod_fields``."""
+    if value is None:
+        return
+    if written.startswith("["):
+        if not isinstance(value, list):
+            yield TemplateProblem(path, excerpt(value), f"a list{_of_texts(written)}")
+            return
+        for index, entry in enumerate(value):
+            yield from _of_type(entry, written[1:-1], f"{path}[{index}]")
+    elif written.startswith("{"):
+        if not isinstance(value, Mapping):
+            yield TemplateProblem(path, excerpt(value), "a mapping")
+            return
+        for key, entry in value.items():
+            yield from _of_type(entry, written[1:-1], f"{path}.{key}")
+    elif written in pod_types():
+        yield from _of_part(value, written, path)
+    elif problem := _of_scalar(value, written):
+        yield TemplateProblem(path, excerpt(value), problem)
+
+
+def _of_texts(written: str) -> str:
+    return " of texts, one for each word: [sh, -c, …]" if written == "[string]" else ""
+
+
+def _of_part(value: Any, name: str, path: str) -> Iterator[TemplateProblem]:
+    if not isinstance(value, Mapping):
+        yield TemplateProblem(path, excerpt(value), "a mapping")
+        return
+    fields = pod_types()[name]
+    if not fields:
+        return
+    for key, entry in value.items():
+        field = fields.get(key)
+        if field is not None:
+            yield from _of_type(entry, field.type, f"{path}.{key}")
+            continue
+        close = get_close_matches(str(key), fields, n=1)
+        expected = f"{close[0]} (misspelt?)" if close else f"a field of {name} in Kubernetes {KUBERNETES}"
+        yield TemplateProblem(
+            f"{path}.{key}", "a field that Kubernetes does not know", expected, is_unknown=True
+        )
+    for key, field in fields.items():
+        if field.required and key not in _MAY_BE_ABSENT and value.get(key) is None:
+            yield TemplateProblem(f"{path}.{key}", "nothing", "a value (Required value)")
+
+
+def _of_scalar(value: Any, written: str) -> str:
+    """What is expected instead of a value; "": it is what is expected."""
+    match written:
+        case "string" | "time":
+            return "" if isinstance(value, str) else _WORDS["string"]
+        case "boolean":
+            return "" if isinstance(value, bool) else _WORDS["boolean"]
+        case "integer:int32" | "integer:int64":
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            return "" if is_whole and abs(value) < 2 ** _BITS[written] else "a whole number"
+        case "int-or-string":
+            is_either = isinstance(value, int | str) and not isinstance(value, bool)
+            return "" if is_either else "a whole number or text"
+        case "quantity":
+            return (
+                ""
+                if _is_quantity(value)
+                else "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"
+            )
+        case _:  # one of several texts; most have a default, which "" stands for
+            return (
+                ""
+                if value == "" or value in written.split("|")
+                else f"one of {', '.join(written.split('|'))}"
+            )
+
+
+def _is_quantity(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        quantity(value)
+    except InvalidQuantity:
+        return False
+    return True
+
+
+def _volume_problems(spec: Any, path: str, other_volumes: Collection[str]) -> Iterator[TemplateProblem]:
+    """Volumes of the same name, and mounts of volumes that the pod does not have."""
+    if not isinstance(spec, Mapping):
+        return
+    names = set(other_volumes)
+    for index, volume in enumerate(_list(spec.get("volumes"))):
+        name = volume.get("name") if isinstance(volume, Mapping) else None
+        if isinstance(name, str):
+            if name in names and name not in other_volumes:
+                expected = "a name that no other volume has (Duplicate value)"
+                yield TemplateProblem(f"{path}.volumes[{index}].name", excerpt(name), expected)
+            names.add(name)
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(_list(spec.get(group))):
+            yield from _mount_problems(container, f"{path}.{group}[{index}]", names)
+
+
+def _mount_problems(container: Any, path: str, names: Collection[str]) -> Iterator[TemplateProblem]:
+    if not isinstance(container, Mapping):
+        return
+    for field in ("volumeMounts", "volumeDevices"):
+        for index, mount in enumerate(_list(container.get(field))):
+            name = mount.get("name") if isinstance(mount, Mapping) else None
+            if isinstance(name, str) and name not in names:
+                known = ", ".join(sorted(names)) or "it has none"
+                yield TemplateProblem(
+                    f"{path}.{field}[{index}].name", excerpt(name), f"a volume of the pod ({known})"
+                )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

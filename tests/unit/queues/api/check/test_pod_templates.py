@@ -1,0 +1,343 @@
+"""Pod templates are checked as the API server reads them, and owners of pods by what their pods do."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from queues.api.check.check import check_documents
+from queues.api.check.pod_fields import pod_types
+from queues.api.check.summary import summary_lines
+
+CONTAINER = {"name": "main", "image": "busybox"}
+
+#: Change of the pod's spec, path below it, and what is found there.
+WRONG: list[tuple[dict[str, Any], str, str]] = [
+    (
+        {"containers": [{**CONTAINER, "command": "sleep 3"}]},
+        "containers[0].command",
+        "'sleep 3', expected a list of texts",
+    ),
+    ({"containers": [{**CONTAINER, "args": [1]}]}, "containers[0].args[0]", "1, expected text"),
+    (
+        {"containers": [{**CONTAINER, "env": [{"name": "A", "value": 1}]}]},
+        "containers[0].env[0].value",
+        "1, expected text",
+    ),
+    ({"containers": [{**CONTAINER, "env": {"A": "b"}}]}, "containers[0].env", "{'A': 'b'}, expected a list"),
+    ({"containers": [{**CONTAINER, "tty": "yes"}]}, "containers[0].tty", "'yes', expected true or false"),
+    (
+        {"containers": [{**CONTAINER, "ports": [{"containerPort": "80"}]}]},
+        "containers[0].ports[0].containerPort",
+        "'80', expected a whole number",
+    ),
+    (
+        {"containers": [{**CONTAINER, "ports": [{"hostPort": 80}]}]},
+        "containers[0].ports[0].containerPort",
+        "nothing, expected a value",
+    ),
+    (
+        {"containers": [{**CONTAINER, "imagePullPolicy": "Sometimes"}]},
+        "containers[0].imagePullPolicy",
+        "'Sometimes', expected one of Always, IfNotPresent, Never",
+    ),
+    (
+        {"containers": [{**CONTAINER, "livenessProbe": {"httpGet": {"port": True}}}]},
+        "containers[0].livenessProbe.httpGet.port",
+        "True, expected a whole number or text",
+    ),
+    (
+        {"containers": [{**CONTAINER, "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]},
+        "containers[0].volumeMounts[0].name",
+        "'data', expected a volume of the pod (it has none)",
+    ),
+    (
+        {"containers": [CONTAINER, CONTAINER]},
+        "containers[1].name",
+        "'main', expected a name that no other container has",
+    ),
+    ({"containers": [{"name": "main"}]}, "containers[0].image", "nothing, expected an image"),
+    ({"containers": {"a": "b"}}, "containers", "{'a': 'b'}, expected a list"),
+    (
+        {"containers": [{**CONTAINER, "resources": {"limits": {"cpu": "1x"}}}]},
+        "containers[0].resources.limits.cpu",
+        "'1x', expected a quantity",
+    ),
+    (
+        {"volumes": [{"name": "a"}, {"name": "a"}]},
+        "volumes[1].name",
+        "'a', expected a name that no other volume has",
+    ),
+    (
+        {"volumes": [{"name": "a", "emptyDir": {"sizeLimit": "big"}}]},
+        "volumes[0].emptyDir.sizeLimit",
+        "'big', expected a quantity",
+    ),
+    (
+        {"volumes": [{"name": "a", "persistentVolumeClaim": {}}]},
+        "volumes[0].persistentVolumeClaim.claimName",
+        "nothing, expected a value",
+    ),
+    ({"restartPolicy": "Sometimes"}, "restartPolicy", "'Sometimes', expected one of"),
+    ({"nodeSelector": {"a": True}}, "nodeSelector.a", "True, expected text"),
+    ({"terminationGracePeriodSeconds": 1.5}, "terminationGracePeriodSeconds", "1.5, expected a whole number"),
+    (
+        {"securityContext": {"runAsUser": "root"}},
+        "securityContext.runAsUser",
+        "'root', expected a whole number",
+    ),
+]
+
+#: Misspelt fields, and what was meant.
+UNKNOWN = [
+    (
+        {"containers": [{**CONTAINER, "volumMounts": []}]},
+        "containers[0].volumMounts",
+        "volumeMounts (misspelt?)",
+    ),
+    ({"contaners": []}, "contaners", "containers (misspelt?)"),
+    ({"gpus": 3}, "gpus", "a field of PodSpec in Kubernetes 1.36"),
+]
+
+
+def pod_spec(change: dict[str, Any]) -> dict[str, Any]:
+    return {"restartPolicy": "Never", "containers": [CONTAINER], **change}
+
+
+def documents(change: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The same pod in each kind that Muster reads, with the path of its spec."""
+    spec = pod_spec(change)
+    named = {"metadata": {"name": "a", "labels": {"muster.dev/queue-name": "q"}}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", **named, "spec": {"template": {"spec": spec}}}
+    tasks = {"tasks": [{"name": "t", "template": {"spec": spec}}]}
+    return [
+        ("spec", {"apiVersion": "v1", "kind": "Pod", **named, "spec": spec}),
+        ("spec.template.spec", job),
+        ("spec.template.spec", {**job, "apiVersion": "apps/v1", "kind": "Deployment"}),
+        (
+            "spec.tasks[0].template.spec",
+            {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", **named, "spec": tasks},
+        ),
+    ]
+
+
+def findings(document: dict[str, Any], severity: str) -> list[str]:
+    found = check_documents([("file.yaml", yaml.safe_dump(document))])
+    return [str(each) for each in found if each.severity == severity]
+
+
+@pytest.mark.parametrize(("change", "path", "found"), WRONG, ids=[path for _, path, _ in WRONG])
+def test_what_the_api_server_refuses_is_an_error_in_every_kind_and_told_once(
+    change: dict[str, Any], path: str, found: str
+) -> None:
+    for where, document in documents(change):
+        if document["kind"] == "Deployment" and not is_of_the_schema(found):
+            continue
+        told = findings(document, "error")
+        assert len([each for each in told if f" {where}.{path}: found {found}" in each]) == 1, told
+
+
+def is_of_the_schema(found: str) -> bool:
+    """Rules beyond types are not checked in owners."""
+    return not any(words in found for words in ("no other container", "an image", "one of Always, OnFailure"))
+
+
+@pytest.mark.parametrize(("change", "path", "expected"), UNKNOWN)
+def test_a_field_that_kubernetes_does_not_know_is_a_warning(
+    change: dict[str, Any], path: str, expected: str
+) -> None:
+    for where, document in documents(change):
+        (told,) = [each for each in findings(document, "warning") if f" {where}.{path}: " in each]
+        assert told.endswith(f"found a field that Kubernetes does not know, expected {expected}")
+
+
+def test_what_the_api_server_accepts_is_no_finding() -> None:
+    change = {
+        "volumes": [
+            {"name": "data", "hostPath": {"path": "/d", "type": ""}},
+            {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+        ],
+        "containers": [
+            {
+                **CONTAINER,
+                "command": ["sh", "-c", "true"],
+                "env": [
+                    {"name": "A"},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                ],
+                "livenessProbe": {"httpGet": {"port": "http", "httpHeaders": [{"name": "a"}]}},
+                "resources": {"requests": {"cpu": 0.5, "memory": "1Gi"}, "limits": {"cpu": 1}},
+                "volumeMounts": [{"name": "data", "mountPath": "/d"}, {"name": "token", "mountPath": "/t"}],
+                "stdin": None,
+            }
+        ],
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+                ]
+            }
+        },
+        "hostNetwork": True,
+        "dnsPolicy": "",
+    }
+    for where, document in documents(change):
+        assert [each for each in findings(document, "error") if where in each] == []
+        assert [each for each in findings(document, "warning") if where in each] == []
+
+
+def test_claims_of_a_stateful_set_are_volumes_of_its_pods() -> None:
+    mounts = [{"name": "data", "mountPath": "/d"}]
+    spec = {"template": {"spec": {"containers": [{**CONTAINER, "volumeMounts": mounts}]}}}
+    document = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"}, "spec": spec}
+    assert len(findings(document, "error")) == 1
+    document["spec"] = {**spec, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+    assert findings(document, "error") == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        (
+            {"labels": {"muster.dev/queue-name": "team"}},
+            "queue 'team': each of its pods waits alone, not as a gang",
+        ),
+        (
+            {"annotations": {"scheduling.volcano.sh/queue-name": "team"}},
+            "queue 'team': each of its pods waits alone",
+        ),
+        ({"annotations": {"scheduling.k8s.io/group-name": "ring"}}, "PodGroup 'ring': the pods wait with it"),
+        ({}, "pods that name no queue"),
+    ],
+)
+def test_what_becomes_of_the_pods_of_a_deployment(metadata: dict[str, Any], told: str) -> None:
+    template = {"metadata": metadata, "spec": {"containers": [CONTAINER]}}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "a"},
+        "spec": {"template": template},
+    }
+    (found,) = findings(document, "note")
+    assert told in found
+
+
+def test_a_deployment_for_volcanos_scheduler_waits() -> None:
+    template = {"spec": {"schedulerName": "volcano", "containers": [CONTAINER]}}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "a"},
+        "spec": {"template": template},
+    }
+    (found,) = findings(document, "note")
+    assert "each pod waits alone" in found
+
+
+def test_jobs_of_a_cron_job_wait_in_the_queue_of_its_template() -> None:
+    labels = {"muster.dev/queue-name": "team"}
+    template = {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod_spec({})}}}
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "a"},
+        "spec": {"jobTemplate": template},
+    }
+    (found,) = findings(document, "note")
+    assert "each of its Jobs waits as a gang" in found
+
+
+def test_an_unknown_queue_in_a_template_is_a_warning_where_queues_are_defined() -> None:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "known"}}
+    template = {
+        "metadata": {"labels": {"muster.dev/queue-name": "team"}},
+        "spec": {"containers": [CONTAINER]},
+    }
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "a"},
+        "spec": {"template": template},
+    }
+    found = check_documents([("file.yaml", yaml.safe_dump_all([queue, document]))])
+    assert [each.found for each in found if each.severity == "warning"] == ["'team'"]
+
+
+def test_a_job_that_names_no_queue_is_noted() -> None:
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "a"},
+        "spec": {"template": {"spec": pod_spec({})}},
+    }
+    (found,) = findings(document, "note")
+    assert "found no queue, expected the label muster.dev/queue-name" in found
+    document["metadata"] = {"name": "a", "annotations": {"scheduling.volcano.sh/queue-name": "q"}}
+    assert findings(document, "note") == []
+
+
+def test_one_wrong_field_of_a_queue_hides_no_other() -> None:
+    spec = {
+        "policy": {"order": "lifo"},
+        "capability": {"cpu": "eight"},
+        "deserverd": {},
+        "dequeueStrategy": "fifo",
+    }
+    document = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+    assert sorted(each.path for each in check_documents([("file.yaml", yaml.safe_dump(document))])) == [
+        "spec.capability.cpu",
+        "spec.dequeueStrategy",
+        "spec.deserverd",
+        "spec.policy.order",
+    ]
+
+
+def objects(*each: tuple[str, str, str, str]) -> str:
+    """Objects by API version, kind, name and further lines."""
+    return "---\n".join(
+        f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: {name}}}\n{more}\n"
+        for version, kind, name, more in each
+    )
+
+
+def test_a_summary_has_a_line_for_each_file() -> None:
+    queue, core = "scheduling.volcano.sh/v1beta1", "v1"
+    files = {
+        "good.yaml": objects((queue, "Queue", "a", "")),
+        "wrong.yaml": objects((queue, "Queue", "b", "spec: {weight: x, type: y}")),
+        "later.yaml": objects(("flow.volcano.sh/v1alpha1", "JobFlow", "a", "")),
+        "kueue.yaml": objects(("kueue.x-k8s.io/v1beta2", "ClusterQueue", "a", "")),
+        "others.yaml": objects((core, "ConfigMap", "a", ""), (core, "Secret", "a", "")),
+        "mixed.yaml": objects((core, "ConfigMap", "b", ""), (core, "Namespace", "a", "")),
+        "empty.yaml": "# nothing\n",
+    }
+    assert summary_lines(files.items(), check_documents(files.items())) == [
+        "good.yaml: supported",
+        "wrong.yaml: refused: spec.weight; different: spec.type",
+        "later.yaml: not supported: JobFlow",
+        "kueue.yaml: not supported: ClusterQueue",
+        "others.yaml: passed over: ConfigMap and Secret",
+        "mixed.yaml: supported; passed over: ConfigMap",
+        "empty.yaml: no object",
+    ]
+
+
+def test_every_type_of_the_table_is_in_it() -> None:
+    known = {
+        "string",
+        "boolean",
+        "quantity",
+        "int-or-string",
+        "time",
+        "integer:int32",
+        "integer:int64",
+        "object",
+    }
+    named = {field.type.strip("[]{}") for fields in pod_types().values() for field in fields.values()}
+    assert {name for name in named if "|" not in name} - known - pod_types().keys() == set()
