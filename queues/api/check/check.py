@@ -24,6 +24,7 @@ from queues.api.model import excerpt
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.pod import Pod
+from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
@@ -251,5 +252,7 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
             return unsupported_in_queue(parsed)
         case ResourceFlavor():
             return unsupported_in_flavor(parsed)
+        case PodGroup():
+            return ("spec.minResources",) if parsed.spec.min_resources else ()
         case _:
             return ()

@@ -1,0 +1,166 @@
+"""Every field of every kind that Muster or Volcano defines is used, or told as one without effect.
+
+A new field of a model fails here until it is listed: with the module that acts on it, or with a value for which
+``muster check`` tells that it has no effect. Fields of batch/v1 Jobs and pods are Kubernetes' to act on.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from queues.api.check.check import check_documents
+from queues.api.types.flavor import ResourceFlavor
+from queues.api.types.hypernode import HyperNode
+from queues.api.types.podgroup import PodGroup
+from queues.api.types.queue import QueueDocument
+from queues.api.types.topology import Topology
+from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.validation import KINDS
+
+ROOT = Path(__file__).parents[4]
+JOBS = "admission/volcano_jobs"
+
+#: Paths below ``spec``, by the module that reads the attribute and acts on it or passes it on.
+USED: dict[type[BaseModel], dict[str, str]] = {
+    VolcanoJob: {
+        f"{JOBS}/job.py": "schedulerName minAvailable volumes tasks tasks.name tasks.replicas tasks.minAvailable "
+        "tasks.template tasks.policies tasks.maxRetry tasks.partitionPolicy tasks.partitionPolicy.minPartitions "
+        "policies plugins runningEstimate queue maxRetry ttlSecondsAfterFinished minSuccess networkTopology "
+        "tasks.partitionPolicy.networkTopology",
+        f"{JOBS}/volumes.py": "volumes.mountPath volumes.volumeClaimName volumes.volumeClaim",
+        f"{JOBS}/policies.py": "tasks.policies.action tasks.policies.event tasks.policies.events "
+        "tasks.policies.exitCode tasks.policies.timeout policies.action policies.event policies.events "
+        "policies.exitCode policies.timeout",
+        f"{JOBS}/group.py": "tasks.partitionPolicy.partitionSize",
+        # Only that it goes with the replicas: these and the size of a part say how many parts there are.
+        "queues/api/validation/job_rules.py": "tasks.partitionPolicy.totalPartitions",
+        "admission/workloads/kinds/volcano_job.py": "priorityClassName",
+        "admission/decode/topology_requests.py": "networkTopology.mode networkTopology.highestTierAllowed "
+        "networkTopology.highestTierName tasks.partitionPolicy.networkTopology.mode "
+        "tasks.partitionPolicy.networkTopology.highestTierAllowed "
+        "tasks.partitionPolicy.networkTopology.highestTierName",
+    },
+    PodGroup: {
+        "admission/workloads/kinds/pod_group.py": "minMember minTaskMember queue priorityClassName networkTopology "
+        "subGroupPolicy",
+        "admission/decode/topology_requests.py": "networkTopology.mode networkTopology.highestTierAllowed "
+        "networkTopology.highestTierName subGroupPolicy.name subGroupPolicy.networkTopology "
+        "subGroupPolicy.networkTopology.mode subGroupPolicy.networkTopology.highestTierAllowed "
+        "subGroupPolicy.networkTopology.highestTierName subGroupPolicy.subGroupSize subGroupPolicy.minSubGroups "
+        "subGroupPolicy.labelSelector subGroupPolicy.matchLabelKeys",
+    },
+    QueueDocument: {
+        "queues/quota/tree.py": "weight capability reclaimable guarantee parent deserved flavors flavors.guarantee "
+        "flavors.deserved flavors.capability policy policy.ageingPerHour policy.placement policy.order "
+        "policy.paused policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority access.maxGang "
+        "access.namespaceSelector",
+        # Parts that only hold others.
+        "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
+        "policy.preemption.borrowWhilePreempting policy.starvation access",
+        "queues/order/line.py": "priority",
+        "queues/order/policies.py": "policy.usageHalfLife access.maxRunTime",
+        "admission/engine/placement/flavors.py": "policy.flavorChoice.beforeBorrowing "
+        "policy.flavorChoice.beforePreempting",
+        "admission/engine/preemption/rules.py": "policy.preemption.withinQueue policy.preemption.reclaim",
+        "admission/engine/pending/waiting_time.py": "policy.starvation.clearAfter",
+        "admission/engine/preemption/protection.py": "policy.minRunTime policy.maxEvictions policy.maxProtection",
+        "admission/workloads/readiness/gang_readiness.py": "policy.readyWithin policy.readyBackoffLimit",
+        "admission/engine/pending/pending.py": "access.maxPending access.maxPendingPerUser",
+    },
+    HyperNode: {
+        "admission/decode/admin_documents.py": "tier tierName members members.type members.selector "
+        "members.selector.exactMatch members.selector.exactMatch.name members.selector.regexMatch "
+        "members.selector.regexMatch.pattern members.selector.labelMatch",
+    },
+    ResourceFlavor: {"admission/decode/admin_documents.py": "nodeLabels deviceClasses"},
+    Topology: {"queues/api/types/topology.py": "levels levels.nodeLabel"},
+}
+
+#: Paths below ``spec`` of fields without effect, the parts of such a field included, with a value that is told.
+TOLD: dict[type[BaseModel], dict[str, Any]] = {
+    VolcanoJob: {
+        "tasks.dependsOn": {"tasks": [{"name": "a"}, {"name": "b", "dependsOn": {"name": ["a"]}}]},
+        "tasks.topologyPolicy": {"tasks": [{"name": "a", "topologyPolicy": "restricted"}]},
+    },
+    PodGroup: {"minResources": {"minResources": {"cpu": 1}}},
+    QueueDocument: {
+        "extendClusters": {"extendClusters": [{"name": "a"}]},
+        "affinity": {"affinity": {"nodeGroupAffinity": {}}},
+        "type": {"type": "a"},
+        "dequeueStrategy": {"dequeueStrategy": "fifo"},
+        "access.admins": {"access": {"admins": [{"user": "a"}]}},
+    },
+    ResourceFlavor: {"tolerations": {"nodeLabels": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}},
+}
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from models_in(argument)
+
+
+def paths(model: type[BaseModel], above: str = "") -> Iterator[str]:
+    """Paths of all fields below ``spec``, those of lists' entries included."""
+    for name, field in model.model_fields.items():
+        path = f"{above}{field.alias or name}"
+        if above or name == "spec":
+            if path != "spec":
+                yield path.removeprefix("spec.")
+            for inner in models_in(field.annotation):
+                yield from paths(inner, f"{path}.")
+
+
+@cache
+def attributes(module: str) -> frozenset[str]:
+    """Attributes that a module reads."""
+    tree = ast.parse((ROOT / module).read_text(encoding="utf-8"))
+    return frozenset(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+
+
+def snake(path: str) -> str:
+    return re.sub(r"([A-Z])", lambda upper: f"_{upper[0].lower()}", path.rpartition(".")[2])
+
+
+def used(model: type[BaseModel]) -> set[str]:
+    return {path for listed in USED[model].values() for path in listed.split()}
+
+
+def test_every_kind_of_muster_and_volcano_is_here() -> None:
+    assert USED.keys() == {model for (version, _), model in KINDS.items() if "." in version}
+
+
+@pytest.mark.parametrize("model", USED, ids=lambda model: model.__name__)
+def test_every_field_is_used_or_told(model: type[BaseModel]) -> None:
+    told = tuple(TOLD.get(model, {}))
+    fields = {path for path in paths(model) if not path.startswith(told) or path in used(model)}
+    assert fields == used(model)
+
+
+@pytest.mark.parametrize(
+    ("module", "path"),
+    sorted(
+        {(module, path) for of in USED.values() for module, listed in of.items() for path in listed.split()}
+    ),
+)
+def test_the_module_that_is_named_reads_the_field(module: str, path: str) -> None:
+    assert snake(path) in attributes(module)
+
+
+@pytest.mark.parametrize(
+    ("model", "path"), [(model, path) for model, each in TOLD.items() for path in each], ids=str
+)
+def test_a_field_without_effect_is_told(model: type[BaseModel], path: str) -> None:
+    (version, kind) = next(key for key, known in KINDS.items() if known is model)
+    document = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": TOLD[model][path]}
+    found = check_documents([("file.yaml", yaml.safe_dump(document))])
+    told = {re.sub(r"\[\d+\]", "", each.path) for each in found if each.found == "a field without effect"}
+    assert f"spec.{path}" in told
