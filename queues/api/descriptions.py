@@ -29,7 +29,7 @@ def descriptions(model: type[Model]) -> dict[str, str]:
             if lines:
                 found[key] = " ".join(lines).replace("``", "")
             lines = []
-        else:
+        elif not line.startswith("    # "):
             lines = []
     return found
 

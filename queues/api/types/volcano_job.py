@@ -113,9 +113,10 @@ class PartitionPolicy(OpenModel):
 class VolcanoTaskSpec(OpenModel):
     """Pods of one shape."""
 
-    #: The pattern is for the CRD only: the rule in job_rules has better messages.
+    #: Its name, a DNS label; absent: ``default`` and its number.
+    # The pattern is for the CRD only: the rule in job_rules has better messages.
     name: Annotated[Text, Field(json_schema_extra={"maxLength": 63, "pattern": LABEL_PATTERN})] = ""
-    #: Absent: none, as in Volcano: its clients leave 0 out when they scale a task to nothing.
+    #: Pods of the task; absent: none, as in Volcano: its clients leave 0 out when they scale a task to nothing.
     replicas: Count = 0
     #: Pods of the task that must start together, and succeed; absent: all.
     min_available: Count | None = None

@@ -75,7 +75,26 @@ def test_schemas_are_structural(crd):
 def test_pod_templates_are_kept_whole():
     schema = crds()[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     template = schema["properties"]["spec"]["properties"]["tasks"]["items"]["properties"]["template"]
-    assert template == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    assert template == {
+        "description": "A PodTemplateSpec.",
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+
+
+@pytest.mark.parametrize("definition", crds(), ids=lambda each: each["metadata"]["name"])
+def test_every_field_says_what_it_means(definition):
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    known = ("apiVersion", "kind", "metadata")
+    fields = {path: field for path, field in fields_of(schema) if path not in known}
+    assert {path for path, field in fields.items() if not field.get("description")} == set()
+
+
+def fields_of(schema, path=""):
+    for name, field in schema.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        yield here, field
+        yield from fields_of(field.get("items", field), here)
 
 
 @pytest.mark.parametrize(("file_name", "text"), crd_files().items())

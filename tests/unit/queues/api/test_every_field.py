@@ -33,7 +33,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         f"{JOBS}/job.py": "schedulerName minAvailable volumes tasks tasks.name tasks.replicas tasks.minAvailable "
         "tasks.template tasks.policies tasks.maxRetry tasks.partitionPolicy tasks.partitionPolicy.minPartitions "
         "policies plugins runningEstimate queue maxRetry ttlSecondsAfterFinished minSuccess networkTopology "
-        "tasks.partitionPolicy.networkTopology",
+        "tasks.partitionPolicy.networkTopology tasks.dependsOn tasks.dependsOn.name tasks.dependsOn.iteration",
         f"{JOBS}/volumes.py": "volumes.mountPath volumes.volumeClaimName volumes.volumeClaim",
         f"{JOBS}/policies.py": "tasks.policies.action tasks.policies.event tasks.policies.events "
         "tasks.policies.exitCode tasks.policies.timeout policies.action policies.event policies.events "
@@ -86,7 +86,6 @@ USED: dict[type[BaseModel], dict[str, str]] = {
 #: Paths below ``spec`` of fields without effect, the parts of such a field included, with a value that is told.
 TOLD: dict[type[BaseModel], dict[str, Any]] = {
     VolcanoJob: {
-        "tasks.dependsOn": {"tasks": [{"name": "a"}, {"name": "b", "dependsOn": {"name": ["a"]}}]},
         "tasks.topologyPolicy": {"tasks": [{"name": "a", "topologyPolicy": "restricted"}]},
     },
     PodGroup: {"minResources": {"minResources": {"cpu": 1}}},

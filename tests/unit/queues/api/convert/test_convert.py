@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues.api.check.check import check_documents
@@ -517,6 +517,7 @@ def kueue_objects(draw: st.DrawFn) -> list[dict[str, Any]]:
     return objects
 
 
+@settings(deadline=None)
 @given(objects=kueue_objects())
 def test_whatever_kueue_accepts_becomes_documents_that_pass_the_check(objects: list[dict[str, Any]]) -> None:
     done = convert(yaml.safe_dump_all(objects))
@@ -526,6 +527,7 @@ def test_whatever_kueue_accepts_becomes_documents_that_pass_the_check(objects: l
     assert [each.value for each in documents_of(done.as_yaml())] == done.documents
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=300))
 def test_no_text_raises(text: str) -> None:
     convert(text)
