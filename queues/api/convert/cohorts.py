@@ -106,6 +106,8 @@ class _CohortTree:
             self.members.setdefault(cohort_of(kueue.cluster_queues[name][1]), []).append(name)
         self.inner_names = self._inner_names()
         self._flavors: dict[str, tuple[str, ...]] = {}
+        #: By the cohort around them.
+        self._weights: dict[str, dict[str, int]] = {}
         #: Levels above a Queue, by its name.
         self.depth: dict[str, int] = {}
 
@@ -218,10 +220,20 @@ class _CohortTree:
             return {}
 
     def _weight(self, key: str, parent: str) -> dict[str, int]:
-        """``weight``, in proportion to the siblings', if one of them states another than 1. ``key``: see below."""
-        written: dict[str, Any] = {}
+        """``weight``, in proportion to the siblings', if one of them states another than 1.
+
+        ``key``: the name of a ClusterQueue, or ``cohort`` and the name of one.
+        """
         if not parent:
             return {}  # without a cohort there is nothing to share
+        if parent not in self._weights:
+            self._weights[parent] = self._weights_below(parent)
+        weights = self._weights[parent]
+        return {"weight": weights[key]} if weights else {}
+
+    def _weights_below(self, parent: str) -> dict[str, int]:
+        """Weights of the children of a cohort. Empty: all are equal, or one cannot be read."""
+        written: dict[str, Any] = {}
         for each in self.children.get(parent, ()):
             cohort = self.kueue.cohorts.get(each)
             sharing = cohort[1].spec.fair_sharing if cohort else None
@@ -232,10 +244,8 @@ class _CohortTree:
         try:
             weights = whole_weights(written)
         except InvalidQuantity:
-            return {}
-        if len(set(weights.values())) < 2:
-            return {}
-        return {"weight": weights[key]}
+            return {}  # told by the queue that states it
+        return weights if len(set(weights.values())) > 1 else {}
 
     def _tell_weight(self, subject: Subject, sharing: FairSharing | None) -> None:
         if sharing is None or str(sharing.weight) == "1":

@@ -86,16 +86,16 @@ def convert_documents(files: Iterable[tuple[str, str]]) -> Conversion:
     others: list[Subject] = []
     for subject in subjects:
         group = str(subject.value.get("apiVersion")).partition("/")[0]
-        kind = subject.value.get("kind")
+        kind = str(subject.value.get("kind"))
         if subject.value.get("apiVersion") == SCHEDULING_VOLCANO and kind == "Queue":
             volcano.append(subject)
         elif group != KUEUE_GROUP:
             others.append(subject)
         elif kind in KUEUE_KINDS:
-            _read(subject, KUEUE_KINDS[str(kind)], read, done)
+            _read(subject, KUEUE_KINDS[kind], read, done)
         elif kind in _NOT_SUPPORTED:
             done.differences.append(
-                difference(subject, "warning", "", str(kind), f"left out: {_NOT_SUPPORTED[str(kind)]}")
+                difference(subject, "warning", "", kind, f"left out: {_NOT_SUPPORTED[kind]}")
             )
         else:
             done.differences.append(
@@ -177,7 +177,7 @@ def _convert(
             as_flavors=converted.as_flavors,
         )
     )
-    of_volcano = convert_volcano_queues(volcano)
+    of_volcano = convert_volcano_queues(volcano, [each["metadata"]["name"] for each in queues.documents])
     topologies: dict[str, tuple[Subject, KueueTopology]] = read[KueueTopology]
     done.documents += converted.documents
     done.documents += [convert_topology(topology) for _, topology in topologies.values()]
@@ -193,7 +193,7 @@ def _tell_same_names(documents: list[dict[str, Any]], volcano: list[Subject], do
     names = {document["metadata"]["name"] for document in documents}
     for subject in volcano:
         name = subject.metadata.get("name")
-        if name in names:
+        if isinstance(name, str) and name in names:
             instead = "rename one: a ClusterQueue or Cohort of the same name becomes a Queue too"
             done.differences.append(difference(subject, "error", "metadata.name", excerpt(name), instead))
 

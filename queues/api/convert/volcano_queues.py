@@ -1,6 +1,6 @@
 """Volcano's Queues: read unmodified, but for the hierarchy annotations of its plugin drf, which become ``parent``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Final
@@ -46,8 +46,11 @@ class VolcanoConversion:
     differences: list[ConversionDifference] = field(default_factory=list)
 
 
-def convert_volcano_queues(subjects: list[Subject]) -> VolcanoConversion:
-    """Volcano's Queues, with an inner queue for each step of a hierarchy annotation."""
+def convert_volcano_queues(subjects: list[Subject], taken: Iterable[str] = ()) -> VolcanoConversion:
+    """Volcano's Queues, with an inner queue for each step of a hierarchy annotation.
+
+    ``taken``: names of other Queues, which no inner queue gets.
+    """
     done = VolcanoConversion()
     read: dict[str, tuple[Subject, QueueHierarchy | None]] = {}
     for subject in subjects:
@@ -68,7 +71,7 @@ def convert_volcano_queues(subjects: list[Subject]) -> VolcanoConversion:
             )
         read[name] = (subject, _hierarchy(queue))
         done.differences += _told(subject, queue)
-    inner = _inner_queues(read, done)
+    inner = _inner_queues(read, {*taken, *read, ROOT_QUEUE, DEFAULT_QUEUE}, done)
     for path in sorted(inner, key=lambda path: (len(path), path)):
         name, weight = inner[path]
         spec: dict[str, Any] = {"weight": weight}
@@ -97,10 +100,9 @@ def _hierarchy(queue: QueueDocument) -> QueueHierarchy | None:
 
 
 def _inner_queues(
-    read: Mapping[str, tuple[Subject, QueueHierarchy | None]], done: VolcanoConversion
+    read: Mapping[str, tuple[Subject, QueueHierarchy | None]], taken: set[str], done: VolcanoConversion
 ) -> dict[tuple[str, ...], tuple[str, int]]:
     """Name and weight of the inner queue for each path above a queue."""
-    taken = {*read, ROOT_QUEUE, DEFAULT_QUEUE}
     weights: dict[tuple[str, ...], float] = {}
     for subject, hierarchy in read.values():
         if hierarchy is None:
@@ -122,7 +124,7 @@ def _inner_queues(
 
 
 def _whole(weight: float) -> int:
-    return min(max(1, ceil(weight)), HIGHEST_WEIGHT)
+    return max(1, ceil(min(weight, HIGHEST_WEIGHT)))
 
 
 def _with_parent(
@@ -155,8 +157,8 @@ def _told(subject: Subject, queue: QueueDocument) -> list[ConversionDifference]:
         where = "/".join((ROOT_QUEUE, *hierarchy.above))
         instead = f"parent and weight say so: below {where}"
         found.append(difference(subject, "note", _HIERARCHY_PATH, annotations[HIERARCHY], instead))
-        if any(weight != int(weight) for weight in hierarchy.weights):
-            instead = "rounded up to whole numbers"
+        if any(not weight.is_integer() or weight > HIGHEST_WEIGHT for weight in hierarchy.weights):
+            instead = f"rounded up to whole numbers, at most {HIGHEST_WEIGHT}"
             found.append(
                 difference(subject, "warning", _WEIGHTS_PATH, annotations[HIERARCHY_WEIGHTS], instead)
             )

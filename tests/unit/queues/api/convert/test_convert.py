@@ -416,6 +416,11 @@ def test_an_inner_queue_does_not_take_the_name_of_another_queue() -> None:
             "spec.type",
         ),
         (HIERARCHY % ("research", "root/a", '"1/2"') + QUEUE % "", "error", "metadata.name"),
+        (
+            HIERARCHY % ("a", "root/a", "1/inf"),
+            "warning",
+            "metadata.annotations[volcano.sh/hierarchy-weights]",
+        ),
     ],
 )
 def test_what_differs_in_volcanos_queues_is_told(text: str, severity: str, path: str) -> None:
@@ -525,6 +530,38 @@ def test_whatever_kueue_accepts_becomes_documents_that_pass_the_check(objects: l
     findings = check_documents([("muster.yaml", done.as_yaml())])
     assert [str(each) for each in findings if each.severity == "error"] == []
     assert [each.value for each in documents_of(done.as_yaml())] == done.documents
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=5)
+    | st.sampled_from(([], {}, [[]], {"a": {}}))
+)
+
+
+def planted(value: Any, data: st.DataObject, wrong: Any) -> Any:
+    """The value with something else in one place of it, or in place of it."""
+    if not isinstance(value, dict | list) or not value or data.draw(st.integers(0, 5)) == 0:
+        return wrong
+    copy = value.copy()
+    key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+    copy[key] = planted(value[key], data, wrong)
+    return copy
+
+
+@settings(deadline=None)
+@given(objects=kueue_objects(), data=st.data())
+def test_any_value_in_any_place_gets_an_answer(objects: list[dict[str, Any]], data: st.DataObject) -> None:
+    queue = yaml.safe_load((HIERARCHY % ("a", "root/b/a", "1/2/3")).rstrip("-\n"))
+    documents = [*objects, queue]
+    place = data.draw(st.integers(0, len(documents) - 1))
+    documents[place] = planted(documents[place], data, data.draw(VALUES))
+    done = convert(yaml.safe_dump_all(documents))
+    assert all(str(each) for each in done.differences)
+    findings = check_documents([("muster.yaml", done.as_yaml())])
+    assert [str(each) for each in findings if each.severity == "error"] == []
 
 
 @settings(deadline=None)
