@@ -11,7 +11,7 @@ from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.policies import action_asked, next_timeout, remembered
 from admission.volcano_jobs.state import Action, JobState, JobTransition
-from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.view import JobView, at_version_of_pods
 from admission.world.world import World
 from queues.errors import InvalidDocument
 from queues.workload import WorkloadKey, WorkloadKind
@@ -75,7 +75,7 @@ class VolcanoJobController:
                 if view is None:
                     continue
                 old = world.jobs.get(key.uid)
-                before = world.job_states.of(key)
+                before = at_version_of_pods(world.job_states.of(key), view)
                 new = _stepped(before, view, now)
             except Exception as error:
                 world.note_defect(key, error)

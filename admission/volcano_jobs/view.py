@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.facts import PodFact, PodPhase
@@ -13,6 +13,9 @@ from queues.command import Command
 from queues.workload import AdmissionId
 
 _ENDED: Final = frozenset({PodPhase.SUCCEEDED.value, PodPhase.FAILED.value})
+#: The Job's status has the version as an int32, which a restart counts up.
+_BEYOND_INT32: Final = 2**31 - 1
+
 #: Counted like a phase: pods that are being deleted.
 TERMINATING: Final = "Terminating"
 
@@ -97,6 +100,18 @@ class JobView:
             if phase != TERMINATING or seat not in phases:
                 phases[seat] = phase
         return {**phases, **{seat: outcome.value for seat, outcome in self.outcomes.items()}}
+
+
+def at_version_of_pods(state: JobState, view: JobView) -> JobState:
+    """The state at the version of its pods, if all that stay have a higher one: the same object else.
+
+    So it is with pods that Volcano made, of a Job that it had restarted, and after the restore of an older ledger.
+    Pods of the present version are proof that it is the right one, whatever another pod's annotation says.
+    """
+    versions = {pod.version for pod in view.pods if not pod.deleting}
+    if not versions or min(versions) <= state.version or max(versions) >= _BEYOND_INT32:
+        return state
+    return replace(state, version=max(versions))
 
 
 def is_stale(pod: PodFact, state: JobState) -> bool:
