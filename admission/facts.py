@@ -74,6 +74,8 @@ class QueueFact:
     uid: str
     changed_by: str = ""
     document: Mapping[str, object] = field(default_factory=dict)
+    #: The state in its status; "": none.
+    shown: str = ""
     #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
     ledger: LedgerRecord | None = None
 

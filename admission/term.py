@@ -268,7 +268,7 @@ class LeaderTerm:
                 await self._ask_about_templates(dry_runs, report)
                 await self._carry_out(job_controller, release, recreate, jobs, unseen, report)
                 statuses.reconcile(report.dirty_workloads, report)
-                self._remove_what_is_done(world, finalizers, commands, statuses)
+                self._remove_what_is_done(world, job_controller, finalizers, commands, statuses)
                 rested = asyncio.get_running_loop().time() + REST
                 left = await self._store_rest(cycle)
                 if not (left or cycle.is_due() or self.informers.changed.is_set()):
@@ -304,14 +304,22 @@ class LeaderTerm:
         return loop
 
     def _remove_what_is_done(
-        self, world: World, finalizers: FinalizerRemover, commands: CommandRemover, statuses: StatusLoop
+        self,
+        world: World,
+        job_controller: VolcanoJobController,
+        finalizers: FinalizerRemover,
+        commands: CommandRemover,
+        statuses: StatusLoop,
     ) -> None:
         """Finalizers of pods whose end is stored, and Commands that were carried out."""
         finalizers.reconcile(world.pod_outcomes.may_disappear())
-        if world.commands:
+        if world.commands.awaits_queues():
             statuses.look_at_queues()
         now = int(self._lease.now())
-        commands.reconcile(world.commands.finished(world.facts, world.jobs, world.queues, now))
+        done = world.commands.finished(
+            world.facts, world.jobs, world.queues, now, unreadable=job_controller.problems
+        )
+        commands.reconcile(done)
 
     def _unseen_pods(self, world: World, tasks: asyncio.TaskGroup) -> UnseenPods:
         unseen = self.unseen_pods = UnseenPods(self._dependencies.client, world, requeue=self._requeue)

@@ -19,10 +19,12 @@ class Command:
     target_uid: str = ""
     #: Seconds since the epoch.
     created: int = 0
+    #: Counts up with every change in the cluster; 0: not known.
+    version: int = 0
     #: For people: who asked, and why.
     message: str = ""
 
     @property
-    def order(self) -> tuple[int, str, str]:
-        """Commands are carried out by age; those of one second by name."""
-        return (self.created, self.namespace, self.name)
+    def order(self) -> tuple[int, int, str]:
+        """Commands are carried out by age."""
+        return (self.created, self.version, self.name)

@@ -33,6 +33,7 @@ from queues.api.reading.user_values import (
     counted_selector,
     is_device_resource,
     is_dns_name,
+    number,
     shortened,
 )
 from queues.api.types.flavor import ResourceFlavor
@@ -57,9 +58,10 @@ def queue_fact(raw: bytes) -> QueueFact:
     meta = bare.metadata
     document: dict[str, Any] = msgspec.json.decode(raw)
     ledger: LedgerRecord | None = None
+    shown = ""
     try:
         read = QueueDocument.read(document)
-        queue = read.to_domain()
+        queue, shown = read.to_domain(), read.status.state or ""
         ledger = read.status.recorded() if meta.name == ROOT else None
         if ledger is not None:  # no news for a turn, however often it changes
             ledger = replace(ledger, nonce="")
@@ -70,6 +72,7 @@ def queue_fact(raw: bytes) -> QueueFact:
         uid=meta.uid,
         changed_by=shortened((meta.annotations or {}).get(names.CHANGED_BY, "")),
         document={"spec": document.get("spec") or {}},
+        shown=str(shown),
         ledger=ledger,
     )
 
@@ -191,6 +194,7 @@ def command_of(command: WireCommand) -> Command:
         target_name=target.name,
         target_uid=target.uid,
         created=seconds(meta.creation_timestamp),
+        version=number(meta.resource_version) or 0,
         message=shortened(command.message or command.reason or "", LONGEST_MESSAGE),
     )
 

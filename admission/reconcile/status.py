@@ -288,6 +288,8 @@ class QueueStatusFacts:
     closed: bool = False
     #: The queue above it that is closed, where it is not closed itself; None: there is none.
     closed_by: QueueName | None = None
+    #: The state that its status has.
+    shown: str | None = None
     #: Something runs or waits in it, or in a queue below it.
     busy: bool = False
     #: Why the queue cannot be used; None: it can.
@@ -353,6 +355,7 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         if queue.is_root
         else (usable, by_parent),
         kept=("ledger",) if queue.is_root else (),
+        seen=queue.shown,
     )
 
 
@@ -365,7 +368,12 @@ def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Docume
     """The status to have, given the present one: conditions and reasons with an unchanged code are kept whole."""
     after: Document = {name: before[name] for name in wanted.kept if name in before} | dict(wanted.fields)
     if "state" in before and isinstance(after.get("state"), Mapping):
-        same = all(before["state"].get(key) == after["state"].get(key) for key in ("phase", "reason"))
+        told = (
+            *(("message",) if after["state"].get("reason") == ReasonCode.WAITS_FOR_TASK else ()),
+            "phase",
+            "reason",
+        )
+        same = all(before["state"].get(key) == after["state"].get(key) for key in told)
         if same:
             after["state"] = before["state"]
     if "conditions" in wanted.fields:

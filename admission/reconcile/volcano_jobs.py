@@ -9,9 +9,10 @@ from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.lifecycle import act, advance
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
-from admission.volcano_jobs.policies import action_asked, next_timeout, remembered
+from admission.volcano_jobs.policies import findings, has_timeouts
 from admission.volcano_jobs.state import Action, JobState, JobTransition
 from admission.volcano_jobs.view import JobView, at_version_of_pods
+from admission.world.volcano_jobs.commands import is_about
 from admission.world.world import World
 from queues.errors import InvalidDocument
 from queues.workload import WorkloadKey, WorkloadKind
@@ -63,7 +64,7 @@ class VolcanoJobController:
             outcomes=world.outcomes.get(key, {}),
             deleting=world.facts[key].deleting,
             outgrown=state.outgrown if state is not None else {},
-            commands=world.commands.of_job(key),
+            commands=tuple(each for each in world.commands.of_job(key) if is_about(each, world.facts[key])),
         )
 
     def transitions(self, world: World, keys: Iterable[WorkloadKey], now: int) -> tuple[JobTransition, ...]:
@@ -114,7 +115,7 @@ class VolcanoJobController:
         if state.is_over():
             at = None if view.spec.ttl is None else state.finished_at + view.spec.ttl
         else:
-            at = next_timeout(state, view, now)
+            at = findings(state, view, now).next_timeout if has_timeouts(view.spec) else None
         if at is not None and at > now and at < self._next_look.get(key, at + 1):
             self._next_look[key] = at
             heappush(self._looks, (at, key))
@@ -147,11 +148,12 @@ def _acted(state: JobState, view: JobView, now: int) -> _Acted:
     steps = (state,) if state.history != before.history and isinstance(state.reason, Action) else ()
     if state.version != before.version:
         view = replace(view, outcomes={})
-    asked = action_asked(state, view, now)
-    state = replace(state, **remembered(state, view, now))
-    if asked is None:
-        return _Acted(state, view, steps)
+    found = findings(state, view, now)
+    state = replace(state, seen_since=found.seen_since, replicas=found.replicas)
+    if (asked := found.asked) is None:
+        return _Acted(state, replace(view, policy_waits=found.next_timeout is not None), steps)
     state = act(state, asked.action, now, asked.message, [pod.uid for pod in asked.pods])
+    state = replace(state, seen_since=asked.seen_since_left(found.seen_since))
     return _Acted(state, replace(view, outcomes=asked.outcomes_left(view.outcomes)), (*steps, state))
 
 

@@ -19,7 +19,7 @@ from admission.reconcile.status import (
     queue_status,
 )
 from admission.reconcile.volcano_jobs import VolcanoJobController
-from admission.volcano_jobs.dependencies import waiting_tasks
+from admission.volcano_jobs.dependencies import not_started
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
@@ -149,7 +149,7 @@ class WorldStatuses:
                 counts=view.counts(job),
                 companions=companions,
                 reason=self.why_waiting(key),
-                waiting=waiting_tasks(job, view) if view.admissions else (),
+                waiting=not_started(job, view) if view.admissions else (),
                 unsupported=fact.unsupported,
                 seen=fact.phase,
             )
@@ -201,6 +201,7 @@ def queue_statuses(
                 closed=states.is_closed(name),
                 closed_by=states.closed_by(name),
                 busy=name in states.busy,
+                shown=fact.shown,
                 broken=problems.get(name),
                 allocated=totals.allocated(name),
                 pending=totals.workloads[name, Standing.PENDING],

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from admission.volcano_jobs.lifecycle import act
-from admission.volcano_jobs.state import MOST_COMMANDS, TARGETED, Action, JobState
+from admission.volcano_jobs.state import MOST_COMMANDS, TARGETED, Action, JobState, Phase
 from admission.volcano_jobs.view import JobView
 from queues.command import Command
 
@@ -16,15 +16,19 @@ def carry_out(state: JobState, view: JobView, now: int) -> JobState:
     new = [command for command in view.commands if command.uid not in state.commands]
     if not new or view.deleting:
         return state
+    done: list[Command] = []
     for command in new:
         action = _ACTIONS.get(command.action)
+        if action is Action.RESUME and state.phase is Phase.ABORTING:
+            break  # with those that come after it, once the last pod is gone
         if action is not None:
             state = act(state, action, now, _message(command))
-    return replace(state, commands=_remembered(state, view, new))
+        done.append(command)
+    return replace(state, commands=_remembered(state, view, done)) if done else state
 
 
-def _remembered(state: JobState, view: JobView, new: list[Command]) -> tuple[str, ...]:
-    known = (*state.commands, *(command.uid for command in new))
+def _remembered(state: JobState, view: JobView, done: list[Command]) -> tuple[str, ...]:
+    known = (*state.commands, *(command.uid for command in done))
     there = {command.uid for command in view.commands} | set(known[-MOST_COMMANDS:])
     return tuple(uid for uid in known if uid in there)
 

@@ -36,6 +36,12 @@ def waiting_tasks(state: JobState, view: JobView) -> tuple[WaitingTask, ...]:
     return tuple(_waiting(view, met))
 
 
+def not_started(state: JobState, view: JobView) -> tuple[WaitingTask, ...]:
+    """Those among them of which no pod was made: what has started once is not told to wait."""
+    started = {pod.task for pod in view.pods} | {task for task, _ in view.outcomes}
+    return tuple(each for each in waiting_tasks(state, view) if each.task not in started)
+
+
 def can_never_start(state: JobState, view: JobView, counts: Counts) -> WaitingTask | None:
     """A task that waits for pods of others of which too many have failed; None: there is none."""
     lost = {

@@ -72,7 +72,7 @@ def all_ended(_state: JobState, view: JobView, counts: Counts) -> JobStep | None
 
 def cannot_go_on(state: JobState, view: JobView, counts: Counts) -> JobStep | None:
     """Pending or Running → Failed: nothing runs, and a task waits for others of which too many pods have failed."""
-    if counts.left or not counts.failed or state.seen_since:
+    if counts.left or not counts.failed or view.policy_waits:
         return None
     stuck = can_never_start(state, view, counts)
     if stuck is None:
@@ -133,7 +133,8 @@ RULES: Final[Mapping[Phase, tuple[Rule, ...]]] = {
     Phase.TERMINATED: (),
 }
 
-#: Phases in which an action has an effect, and the phase to which it leads.
+#: Phases in which an action has an effect, and the phase to which it leads. A Job that is Aborting is not resumed
+#: before it is Aborted, as it is in Volcano: some seats are given back already, and the rest would be half a gang.
 ACTIONS: Final[Mapping[tuple[Phase, Action], Phase]] = {
     **{
         (phase, action): into
@@ -146,7 +147,15 @@ ACTIONS: Final[Mapping[tuple[Phase, Action], Phase]] = {
             *((action, Phase.RESTARTING) for action in TARGETED),
         )
     },
-    (Phase.ABORTING, Action.RESUME): Phase.RESTARTING,
+    # Where Volcano forgets that somebody wants it to end, because it restarts now.
+    **{
+        (Phase.RESTARTING, action): into
+        for action, into in (
+            (Action.ABORT, Phase.ABORTING),
+            (Action.COMPLETE, Phase.COMPLETING),
+            (Action.TERMINATE, Phase.TERMINATING),
+        )
+    },
     (Phase.ABORTED, Action.RESUME): Phase.RESTARTING,
 }
 
@@ -180,7 +189,7 @@ def act(state: JobState, action: Action, now: int, message: str = "", pods: Iter
     # Who resumes a Job, however often, has not tried it in vain: where Volcano counts a retry, none is counted.
     restarts = into is Phase.RESTARTING and action is not Action.RESUME
     # An aborted Job has lost its pods already: they have an older version.
-    whole = state.phase in (Phase.PENDING, Phase.RUNNING) and action not in TARGETED
+    whole = action is not Action.RESUME and action not in TARGETED
     return replace(
         state.entered(into, now, action, message),
         version=state.version + whole,

@@ -10,9 +10,9 @@ no retries; and ``*`` does not stand for ``TaskCompleted``, by which a Job that 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.job import JobSpec, PolicySpec, TaskSpec
@@ -82,35 +82,69 @@ class ActionAsked:
         restarted = {(pod.task, pod.index) for pod in self.pods}
         return {seat: outcome for seat, outcome in outcomes.items() if seat not in restarted}
 
+    def seen_since_left(self, seen_since: Mapping[str, int]) -> dict[str, int]:
+        """What policies wait for, without what was about pods that start again."""
+        if self.action not in TARGETED:
+            return {}
+        restarted = {f"{pod.task}/{pod.index}" for pod in self.pods}
+        return {name: at for name, at in seen_since.items() if name.partition("/")[2] not in restarted}
 
-def action_asked(state: JobState, view: JobView, now: int) -> ActionAsked | None:
-    """The first action that a policy asks for and that has an effect in the Job's phase; None: there is none."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFindings:
+    """What the policies of a Job say now."""
+
+    #: The first action that is asked for and that has an effect in the Job's phase; None: there is none.
+    asked: ActionAsked | None = None
+    #: Since when what policies wait for has been seen; the Job's state remembers it.
+    seen_since: Mapping[str, int] = field(default_factory=dict)
+    #: The number of pods that a policy on JobUpdated has taken note of now; None: there is no such policy.
+    replicas: int | None = None
+    #: The next second (since the epoch) at which a policy may ask for something that it does not ask for now.
+    next_timeout: int | None = None
+
+
+_NOTHING: Final = PolicyFindings()
+
+
+def findings(state: JobState, view: JobView, now: int) -> PolicyFindings:
+    """What the policies of a Job say about what is seen of it."""
+    if not has_policies(view.spec):
+        return _NOTHING
+    asked: ActionAsked | None = None
+    since: dict[str, int] = {}
+    ends: list[int] = []
+    timed = has_timeouts(view.spec)
     for action, seen, policy in _matches(state, view):
-        if policy.timeout and now < seen.since(state, now) + policy.timeout:
-            continue
-        pods = _targets(action, seen, state, view)
-        if pods or action not in TARGETED:
-            return ActionAsked(action=action, message=f"{seen.event}: {seen.message}", pods=pods)
-    return None
-
-
-def next_timeout(state: JobState, view: JobView, now: int) -> int | None:
-    """The next second (since the epoch) at which a policy may ask for something that it does not ask for now."""
-    ends = (
-        seen.since(state, now) + policy.timeout for _, seen, policy in _matches(state, view) if policy.timeout
-    )
-    return min((end for end in ends if end > now), default=None)
-
-
-def remembered(state: JobState, view: JobView, now: int) -> dict[str, Any]:
-    """Fields of the state by which policies remember what they have seen."""
-    since = {
-        seen.name: seen.since(state, now)
-        for _, seen, policy in _matches(state, view)
-        if policy.timeout and seen.event is not JobEvent.POD_PENDING
-    }
+        due = seen.since(state, now) + policy.timeout if policy.timeout else now
+        if policy.timeout and seen.event is not JobEvent.POD_PENDING:
+            since[seen.name] = seen.since(state, now)
+        if due > now:
+            ends.append(due)
+        elif asked is None:
+            asked = _asked(action, seen, state, view)
+            if asked is not None and not timed:
+                break  # nothing else is to be remembered
     updates = any(JobEvent.JOB_UPDATED in policy.events for policy in view.spec.policies)
-    return {"seen_since": since, "replicas": view.spec.replicas if updates else None}
+    return PolicyFindings(
+        asked=asked,
+        seen_since=since,
+        replicas=view.spec.replicas if updates else None,
+        next_timeout=min(ends, default=None),
+    )
+
+
+def _asked(action: Action, seen: Observation, state: JobState, view: JobView) -> ActionAsked | None:
+    pods = _targets(action, seen, state, view)
+    if not pods and action in TARGETED:
+        return None
+    return ActionAsked(action=action, message=f"{seen.event}: {seen.message}", pods=pods)
+
+
+def has_timeouts(spec: JobSpec) -> bool:
+    """Whether any policy waits before it asks."""
+    policies = (*spec.policies, *(policy for task in spec.tasks for policy in task.policies))
+    return any(policy.timeout for policy in policies)
 
 
 def _matches(state: JobState, view: JobView) -> Iterator[tuple[Action, Observation, PolicySpec]]:
@@ -181,15 +215,34 @@ def _job_updated(state: JobState, view: JobView) -> Iterator[Observation]:
 
 
 def _gang_broken(state: JobState, view: JobView) -> Iterator[Observation]:
-    """Some pods run, and the Job holds fewer seats than must run together: Volcano's phase Unknown of a PodGroup."""
-    if state.phase not in (Phase.PENDING, Phase.RUNNING) or not state.started_at:
+    """Some pods run, and so many seats were lost with their pods that fewer can than must run together.
+
+    Volcano's phase Unknown of a PodGroup. What the Job was admitted with counts: one that was scaled up waits for more.
+    A seat that was given back because a pod was restarted by itself is asked for again.
+    """
+    if state.phase not in (Phase.PENDING, Phase.RUNNING) or not state.started_at or state.restarted:
         return
     open_ = [each for each in view.admissions if each.state is AdmissionState.OPEN]
-    held = sum(len(each.seats) - len(each.ended | view.ended.get(each.id, frozenset())) for each in open_)
+    if not any(each.ended or view.ended.get(each.id) for each in open_):
+        return
+    admitted = sum(len(each.seats) for each in open_)
+    held = len(_held_seats(view))
     counts = view.counts(state)
-    if open_ and counts.running and held + counts.ended < view.spec.minimum:
-        message = f"{counts.running} pods run, of {view.spec.minimum} that must run together"
+    needed = min(view.spec.minimum, admitted)
+    if counts.running and held + counts.ended < needed:
+        message = f"{counts.running} pods run, of {needed} that must run together"
         yield Observation(event=JobEvent.UNKNOWN, task=None, message=message)
+
+
+def _held_seats(view: JobView) -> set[tuple[str, int]]:
+    """Seats (task, index) that the Job holds and that it keeps after the next plan."""
+    return {
+        (seat.pod_set, seat.ordinal)
+        for each in view.admissions
+        if each.state is AdmissionState.OPEN
+        for number, seat in enumerate(each.seats)
+        if number not in each.ended and number not in view.ended.get(each.id, ())
+    }
 
 
 def _tasks_completed(state: JobState, view: JobView) -> Iterator[Observation]:
@@ -226,13 +279,17 @@ def _pods_failed(task: TaskSpec, pods: list[PodFact], view: JobView) -> Iterator
 def _pods_evicted(
     task: TaskSpec, pods: list[PodFact], state: JobState, view: JobView
 ) -> Iterator[Observation]:
-    """Pods that were deleted while they were wanted; where a policy waits, until another runs in its place."""
+    """Pods that were deleted while they were wanted; where a policy waits, until another runs in its place, as long as
+    the Job holds the seat."""
     going = {pod.index: pod for pod in pods if pod.deleting and not pod.ended_first}
     there = {pod.index for pod in pods if not pod.deleting and pod.phase is not PodPhase.PENDING}
+    held = _held_seats(view) if state.seen_since else set()
     awaited = [
         index
-        for index in range(task.replicas if state.seen_since else 0)
-        if f"{JobEvent.POD_EVICTED.value}/{task.name}/{index}" in state.seen_since and index not in there
+        for name, index in held
+        if name == task.name
+        and index not in there
+        and f"{JobEvent.POD_EVICTED.value}/{task.name}/{index}" in state.seen_since
     ]
     for index in sorted({*(each for each in going if each is not None), *awaited}):
         message = f"pod {view.spec.pod_name(task.name, index)} was deleted"

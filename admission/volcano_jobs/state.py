@@ -179,5 +179,5 @@ class JobTransition:
         """Whether the Job starts again, with pods for the seats of those that have ended too."""
         if self.old is None:
             return self.new.retry_count > 0 and not self.new.is_stopped()
-        again = self.new.retry_count > self.old.retry_count or self.old.is_stopped()
-        return again and not self.new.is_stopped()
+        counts = self.new.retry_count > self.old.retry_count or self.new.version > self.old.version
+        return (counts or self.old.is_stopped()) and not self.new.is_stopped()

@@ -63,6 +63,8 @@ class JobView:
     outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
     #: The object is being deleted.
     deleting: bool = False
+    #: A policy asks for something later, if what it waits for lasts.
+    policy_waits: bool = False
     #: Commands for the Job, oldest first; those that were carried out among them, until their objects are gone.
     commands: tuple[Command, ...] = ()
     #: Seats that are too small for pods of the Job as it is now, by admission: indices.

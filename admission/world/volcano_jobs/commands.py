@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping
 from typing import Final
 
-from admission.facts import Change, QueueFact
+from admission.facts import Change, QueueFact, WorkloadFact
 from admission.volcano_jobs.state import JobState
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
 from queues.command import Command
@@ -64,27 +64,43 @@ class Commands:
         ]
         return said[-1] if said else None
 
+    def awaits_queues(self) -> bool:
+        """Whether a Command for a Queue waits to be carried out."""
+        return any(
+            uid not in self._done
+            for (kind, _), commands in self._by_target.items()
+            if kind == QUEUES.kind
+            for uid in commands
+        )
+
     def finished(
         self,
-        facts: Container[WorkloadKey],
+        facts: Mapping[WorkloadKey, WorkloadFact],
         jobs: Mapping[str, JobState],
         queues: Mapping[QueueName, QueueFact],
         now: int,
+        *,
+        unreadable: Container[WorkloadKey] = (),
     ) -> list[Command]:
-        """Commands whose objects are to be deleted: carried out, or long about nothing that there is."""
+        """Commands whose objects are to be deleted: carried out, or long about nothing that they can be carried out on.
+
+        ``unreadable``: Jobs with a document that cannot be used. Of the Commands for a Queue the oldest goes first, so
+        that a leader who knows nothing of the others finds the last.
+        """
         found = []
-        for command in self._commands.values():
-            match command.target_kind:
-                case VOLCANO_JOBS.kind:
-                    job = jobs.get(command.target_uid)
-                    done, there = job is not None and command.uid in job.commands, job_of(command) in facts
-                case QUEUES.kind:
-                    queue = queues.get(QueueName(command.target_name))
+        for kind, name in self._by_target:
+            for command in self._of(kind, name):
+                if kind == QUEUES.kind:
+                    queue = queues.get(QueueName(name))
                     done, there = self._is_obeyed(command, queue), queue is not None
-                case _:
-                    done = there = False
-            if done or (not there and now >= command.created + TARGET_SEEN_WITHIN):
-                found.append(command)
+                else:
+                    fact, job = facts.get(job_of(command)), jobs.get(command.target_uid)
+                    done = job is not None and command.uid in job.commands
+                    there = fact is not None and is_about(command, fact) and fact.key not in unreadable
+                if done or (not there and now >= command.created + TARGET_SEEN_WITHIN):
+                    found.append(command)
+                if kind == QUEUES.kind:
+                    break
         return found
 
     def _is_obeyed(self, command: Command, queue: QueueFact | None) -> bool:
@@ -105,6 +121,11 @@ def _target(command: Command) -> tuple[str, str]:
 def job_of(command: Command) -> WorkloadKey:
     """The Job that a Command is about."""
     return WorkloadKey(WorkloadKind.VOLCANO_JOB, command.target_uid)
+
+
+def is_about(command: Command, fact: WorkloadFact) -> bool:
+    """Whether a Command is about this Job: its author was asked for rights by the name, in the Command's namespace."""
+    return (command.namespace, command.target_name) == (fact.namespace, fact.name)
 
 
 def _is_for(command: Command, queue: QueueName, uid: str) -> bool:

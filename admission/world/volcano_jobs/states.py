@@ -1,12 +1,14 @@
 """The states of Volcano Jobs, as the ledger has them. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
+from admission.decode.fields import seconds
 from admission.facts import WorkloadFact
-from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.state import STOPPED, JobState, Phase
 from admission.wire import Int32, WireStruct
 from queues.workload import WorkloadKey
 
@@ -28,21 +30,31 @@ class JobStates:
 
 
 def first_state(key: WorkloadKey, fact: WorkloadFact | None) -> JobState:
-    """Where a Job begins: pods that Volcano made, or Muster with another ledger, carry the version in its status."""
+    """Where a Job begins that the ledger has no state of, as its status says.
+
+    Pods that Volcano made, or Muster with another ledger, carry the version; what has ended, or was stopped, stays so.
+    """
+    new = JobState(uid=key.uid)
     if fact is None or not fact.phase or not fact.document:
-        return JobState(uid=key.uid)
+        return new
     try:
         status = _DOCUMENT.decode(fact.document).status
     except msgspec.DecodeError:
-        return JobState(uid=key.uid)
-    return JobState(
-        uid=key.uid, version=max(0, status.version or 0), retry_count=max(0, status.retry_count or 0)
-    )
+        return new
+    new = replace(new, version=max(0, status.version or 0), retry_count=max(0, status.retry_count or 0))
+    if fact.phase not in STOPPED:
+        return new
+    return new.entered(Phase(fact.phase), seconds(status.state.last_transition_time))
+
+
+class _State(WireStruct):
+    last_transition_time: str | None = None
 
 
 class _Status(WireStruct):
     version: Int32 | None = None
     retry_count: Int32 | None = None
+    state: _State = msgspec.field(default_factory=_State)
 
 
 class _Document(WireStruct):

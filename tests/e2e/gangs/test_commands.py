@@ -76,6 +76,37 @@ def test_a_job_is_suspended_and_resumed_as_often_as_its_owner_likes(sandbox: San
     assert sandbox.phase("Job", "train") == "Completed"
 
 
+def test_a_job_that_is_resumed_while_its_pods_still_go_starts_whole(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    job = volcano_job(sandbox, "train", 2, 8)
+    job["spec"]["tasks"][0]["template"]["metadata"]["annotations"]["kwok.muster.dev/stop-after"] = "2s"
+    sandbox.add(job)
+    before = {pod["metadata"]["uid"] for pod in sandbox.wait_running("train-", 2)}
+    target = sandbox.get("Job", "train")
+    sandbox.add(command("AbortJob", "Job", target))
+    [resume] = sandbox.add(command("ResumeJob", "Job", target))
+    wait_carried_out(sandbox, resume)
+    sandbox.wait_running("train-", 2)
+    assert not before & {pod["metadata"]["uid"] for pod in sandbox.pods("train-")}
+    assert sandbox.get("Job", "train")["status"]["version"] == 1
+
+
+def test_a_command_in_another_namespace_does_nothing(sandbox: Sandbox) -> None:
+    """Its author was asked for rights there, on a Job of that name."""
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(volcano_job(sandbox, "train", 2, 8), volcano_job(sandbox, "other", 1, 1))
+    sandbox.wait_running("train-", 2)
+    target = sandbox.get("Job", "train")
+    elsewhere = {**target, "metadata": {**target["metadata"], "name": "other"}}
+    [made] = sandbox.add(command("TerminateJob", "Job", elsewhere))
+    # One that is carried out shows that the other was looked at.
+    ask(sandbox, "RestartJob", "Job", "other")
+    assert sandbox.phase("Job", "train") == "Running"
+    sandbox.delete("Command", made["metadata"]["name"])
+
+
 def test_a_job_that_waits_is_suspended_and_others_take_its_turn(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()

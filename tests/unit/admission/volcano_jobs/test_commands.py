@@ -8,16 +8,19 @@ import pytest
 
 from admission.decode.admin_documents import command_of
 from admission.facts import Change, FactKind
+from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.commands import carry_out
+from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import MOST_COMMANDS, JobState, Phase
 from admission.volcano_jobs.view import JobView
 from admission.wire import WireCommand
 from admission.world.volcano_jobs.commands import TARGET_SEEN_WITHIN
+from admission.world.volcano_jobs.states import first_state
 from queues.api.types.queue import QueueDocument
 from queues.command import Command
 from queues.workload import QueueName
-from tests.builders.facts import NOW, queue, volcano_job, world
-from tests.builders.volcano_jobs import KEY, UID, job
+from tests.builders.facts import NOW, VOLCANO, queue, volcano_job, world
+from tests.builders.volcano_jobs import KEY, UID, document, job
 
 UID_OF_QUEUE = "q-uid"
 
@@ -57,13 +60,18 @@ def test_a_command_is_carried_out_once_whatever_it_does(before: Phase, action: s
     assert JobState.from_json(new.to_json()) == new
 
 
-def test_commands_are_carried_out_in_their_order_with_what_their_author_says() -> None:
+def test_a_job_that_is_being_aborted_is_resumed_when_its_last_pod_is_gone() -> None:
+    """Before, some of its seats are given back already: what it still holds would be half a gang."""
     abort = command(1, "AbortJob", message="wrong data")
-    new = carry_out(state(Phase.RUNNING), seen(abort, command(2, "ResumeJob")), NOW)
-    assert new.phase is Phase.RESTARTING
-    assert [phase for phase, _ in new.history] == [Phase.RUNNING, Phase.ABORTING, Phase.RESTARTING]
-    assert carry_out(state(Phase.RUNNING), seen(abort), NOW).message == "Command command-1: wrong data"
-    assert (new.retry_count, new.version) == (0, 1)
+    view = seen(abort, command(2, "ResumeJob"), command(3, "AbortJob"), command(4, "ResumeJob"))
+    aborting = carry_out(state(Phase.RUNNING), view, NOW)
+    assert (aborting.phase, aborting.commands) == (Phase.ABORTING, ("c1",))
+    assert aborting.message == "Command command-1: wrong data"
+    assert carry_out(aborting, view, NOW) is aborting
+    again = carry_out(replace(aborting, phase=Phase.ABORTED), view, NOW)
+    assert (again.phase, again.commands) == (Phase.ABORTING, ("c1", "c2", "c3"))
+    last = carry_out(replace(again, phase=Phase.ABORTED), view, NOW)
+    assert (last.phase, last.retry_count) == (Phase.RESTARTING, 0)
 
 
 def test_the_last_commands_are_remembered_and_those_that_are_still_there() -> None:
@@ -140,6 +148,43 @@ def test_the_object_of_a_command_goes_once_its_job_has_stored_it() -> None:
     assert (known.commands.of_job(KEY), len(known.commands)) == ((), 0)
 
 
+@pytest.mark.parametrize("fields", [{"namespace": "evil"}, {"target_name": "mine"}])
+def test_a_command_from_elsewhere_or_by_another_name_is_none_for_the_job(fields: dict[str, str]) -> None:
+    """The API server asked for the rights of its author by namespace and name; the uid says nothing about them."""
+    jobs = VolcanoJobController(PodRules())
+    evil = replace(command(1, "TerminateJob", target_uid=VOLCANO.uid), **{"namespace": "ns", **fields})
+    known = asked(evil, known=world([volcano_job(4, document=msgspec.json.encode(document(plugins={})))]))
+    view = jobs.view(known, VOLCANO)
+    assert view is not None
+    assert view.commands == ()
+    assert finished(known, now=TARGET_SEEN_WITHIN + 1) == ["command-1"]
+
+
+def test_a_command_for_a_job_that_cannot_be_read_goes_after_a_while() -> None:
+    abort = replace(command(1, "AbortJob", target_uid=VOLCANO.uid), namespace="ns")
+    known = asked(abort, known=world([volcano_job(4)]))
+    assert finished(known, now=TARGET_SEEN_WITHIN + 1) == []
+    gone = known.commands.finished(
+        known.facts, known.jobs, known.queues, TARGET_SEEN_WITHIN + 1, unreadable={VOLCANO}
+    )
+    assert [each.name for each in gone] == ["command-1"]
+
+
+@pytest.mark.parametrize("phase", ["Completed", "Failed", "Terminated", "Aborted", "Aborting"])
+def test_what_has_ended_stays_so_though_the_ledger_does_not_know_it(phase: str) -> None:
+    status = {"state": {"phase": phase, "lastTransitionTime": "2026-01-01T00:00:00Z"}, "version": 3}
+    fact = volcano_job(4, phase=phase, document=msgspec.json.encode({**document(), "status": status}))
+    found = first_state(VOLCANO, fact)
+    assert (found.phase, found.version, found.last_transition) == (phase, 3, 1_767_225_600)
+    assert found.is_stopped()
+
+
+def test_a_job_that_ran_begins_with_the_version_of_its_pods() -> None:
+    status = {"state": {"phase": "Running"}, "version": 3, "retryCount": 2}
+    fact = volcano_job(4, phase="Running", document=msgspec.json.encode({**document(), "status": status}))
+    assert first_state(VOLCANO, fact) == JobState(uid=VOLCANO.uid, version=3, retry_count=2)
+
+
 def test_a_command_for_nothing_that_there_is_goes_after_a_while() -> None:
     known = asked(command(1, "AbortJob"), on_queue(2, "CloseQueue", target_name="gone"))
     assert finished(known, now=TARGET_SEEN_WITHIN) == []
@@ -151,8 +196,12 @@ def test_a_queue_obeys_the_last_command_and_then_whoever_changes_it() -> None:
     assert wanted(known) is True
     assert finished(known) == []
     known.observe([Change(FactKind.QUEUE, "team", a_queue(closed=True))])
-    assert finished(known) == ["command-1", "command-2"]
+    # The older one goes first: who knows nothing of what was done finds the last.
+    assert finished(known) == ["command-1"]
+    known.observe([Change(FactKind.COMMAND, "c1", None)])
+    assert finished(known) == ["command-2"]
     assert wanted(known) is None
+    assert not known.commands.awaits_queues()
     known.observe([Change(FactKind.QUEUE, "team", a_queue())])
     assert wanted(known) is None
     asked(on_queue(3, "CloseQueue"), known=known)

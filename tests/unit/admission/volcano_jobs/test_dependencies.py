@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from admission.facts import PodPhase
-from admission.volcano_jobs.dependencies import contradiction, waiting_tasks
+from admission.reconcile.volcano_jobs import _stepped
+from admission.volcano_jobs.dependencies import contradiction, not_started, waiting_tasks
 from admission.volcano_jobs.lifecycle import advance
 from admission.volcano_jobs.pod_changes import work_for
 from admission.volcano_jobs.pods import PodRules
@@ -119,3 +120,21 @@ def test_a_job_fails_when_nothing_runs_and_a_task_can_never_start() -> None:
 )
 def test_tasks_that_can_never_start_are_refused(tasks: Any, found: str | None) -> None:
     assert contradiction(job(tasks=list(tasks))) == found
+
+
+def test_a_job_does_not_wait_for_a_policy_that_can_do_nothing_any_more() -> None:
+    """The failed pod is gone, so that nothing can be restarted, though its time has come."""
+    restart = {"event": "PodFailed", "action": "RestartPod", "timeout": "10s"}
+    tasks = (task("launcher", 1, "worker"), task("worker", 1, policies=[restart]))
+    view = seen(tasks=tasks, outcomes={("worker", 0): BAD})
+    waiting = _stepped(state(Phase.PENDING), view, 100)
+    assert waiting.phase is Phase.PENDING
+    assert _stepped(waiting, view, 110).phase is Phase.FAILED
+
+
+def test_a_task_that_has_started_is_not_told_to_wait() -> None:
+    launched = pod(0, RUN, task="launcher", uid="l0")
+    view = seen(launched, ready(0, "worker"))
+    assert waiting(view) == ["launcher"]
+    assert not_started(state(), view) == ()
+    assert [each.task for each in not_started(state(), seen(ready(0, "worker")))] == ["launcher"]

@@ -9,7 +9,7 @@ from admission.facts import PodFact, PodPhase
 from admission.reconcile.volcano_jobs import _stepped
 from admission.volcano_jobs.pod_changes import work_for
 from admission.volcano_jobs.pods import PodRules
-from admission.volcano_jobs.policies import action_asked, next_timeout
+from admission.volcano_jobs.policies import findings
 from admission.volcano_jobs.state import Action, JobState, JobTransition, Phase
 from admission.volcano_jobs.view import JobView
 from queues.admissions import AdmissionState
@@ -53,7 +53,7 @@ def master(phase: PodPhase = RUN, **facts: Any) -> PodFact:
 
 
 def asked(view: JobView, now: JobState | None = None) -> str | None:
-    found = action_asked(now or state(), view, NOW)
+    found = findings(now or state(), view, NOW).asked
     return None if found is None else f"{found.action.value}, {found.message}"
 
 
@@ -287,9 +287,9 @@ def test_a_job_goes_on_when_the_pods_that_were_restarted_are_gone() -> None:
 def test_the_next_look_is_when_the_first_pod_has_waited_long_enough() -> None:
     pending = policy("AbortJob", "PodPending", timeout="10m")
     view = seen(pod(0, WAIT, created=NOW - 100), pod(1, WAIT, created=NOW - 50), policies=(pending,))
-    assert next_timeout(state(), view, NOW) == NOW + 500
-    assert next_timeout(state(), view, NOW + 600) is None
-    assert next_timeout(state(), seen(pod(0), policies=(pending,)), NOW) is None
+    assert findings(state(), view, NOW).next_timeout == NOW + 500
+    assert findings(state(), view, NOW + 600).next_timeout is None
+    assert findings(state(), seen(pod(0), policies=(pending,)), NOW).next_timeout is None
 
 
 def test_a_job_that_was_restarted_as_often_as_it_may_be_has_failed() -> None:
@@ -322,7 +322,7 @@ def test_what_a_policy_waits_for_must_be_seen_for_all_that_time() -> None:
     waiting = after(failed)
     assert waiting.seen_since == {"PodFailed/worker/1": NOW}
     assert JobState.from_json(waiting.to_json()) == waiting
-    assert next_timeout(waiting, failed, NOW + 1) == NOW + 600
+    assert findings(waiting, failed, NOW + 1).next_timeout == NOW + 600
     assert after(failed, waiting, NOW + 599) == waiting
     assert after(failed, waiting, NOW + 600).phase is Phase.RESTARTING
 
@@ -358,6 +358,40 @@ def test_an_aborted_job_is_resumed_by_a_policy_on_its_update() -> None:
     assert (
         asked(view, state(Phase.ABORTED, replicas=5)) == "ResumeJob, JobUpdated: it has 4 replicas, it had 5"
     )
+
+
+def test_a_timeout_that_has_passed_is_used_up_by_what_it_asked_for() -> None:
+    """A Job that was restarted for a pod that is gone does not restart for it again and again."""
+    gone = seen(pod(0), pod(1, **GOING), policies=(policy("RestartJob", "PodEvicted", timeout="1m"),))
+    waiting = after(gone)
+    alone = replace(gone, pods=())
+    restarted = after(alone, waiting, NOW + 60)
+    assert (restarted.retry_count, restarted.seen_since) == (1, {})
+    assert after(alone, restarted, NOW + 61).retry_count == 1
+
+
+def test_nothing_is_waited_for_in_a_seat_that_the_job_does_not_hold_any_more() -> None:
+    gone = seen(pod(0), pod(1, **GOING), policies=(policy("RestartJob", "PodEvicted", timeout="1m"),))
+    waiting = after(gone)
+    evicted = replace(gone, pods=(), admissions=())
+    assert after(evicted, waiting, NOW + 60).retry_count == 0
+
+
+def test_a_restarted_pod_is_waited_for_anew() -> None:
+    policies = (policy("RestartPod", "PodFailed", timeout="10s"), policy("AbortJob", "Unknown"))
+    failed = seen(pod(0), pod(1, BAD), pod(2), master(), policies=policies)
+    waiting = after(failed)
+    restarted = after(failed, waiting, NOW + 10)
+    assert (restarted.restarted, restarted.seen_since) == ({"pod-1"}, {})
+    # Its seat was given back, and the Job asks for another: no seat was lost.
+    again = replace(failed, pods=(pod(0), pod(2), master()), ended={failed.admissions[0].id: frozenset({1})})
+    assert after(again, replace(restarted, phase=Phase.RUNNING), NOW + 11).phase is not Phase.ABORTING
+
+
+def test_a_job_that_is_scaled_up_has_lost_no_seat() -> None:
+    view = seen(pod(0), pod(1), pod(2), master(), policies=(policy("RestartJob", "*"),))
+    larger = replace(view.spec, minimum=8, tasks=(*view.spec.tasks, replace(view.spec.tasks[1], name="more")))
+    assert asked(replace(view, spec=larger), state(started_at=1)) is None
 
 
 def test_a_gang_of_which_seats_are_lost_while_pods_run_is_unknown() -> None:
