@@ -103,7 +103,8 @@ def test_a_command_in_another_namespace_does_nothing(sandbox: Sandbox) -> None:
     [made] = sandbox.add(command("TerminateJob", "Job", elsewhere))
     # One that is carried out shows that the other was looked at.
     ask(sandbox, "RestartJob", "Job", "other")
-    assert sandbox.phase("Job", "train") == "Running"
+    sandbox.wait_phase("Job", "train", "Running")
+    assert sandbox.get("Job", "train")["status"].get("version", 0) == 0
     sandbox.delete("Command", made["metadata"]["name"])
 
 
