@@ -56,7 +56,7 @@ VOLCANO_KEYS: Final = (
         key=names.QUEUE_ANNOTATION,
         use=KeyUse.READ,
         meaning="the queue; on a Namespace the one of what names none there",
-        places={**places(JOB, VOLCANO_JOB, POD_GROUP, POD, TEMPLATE, of=_EITHER), NAMESPACE: (ANNOTATION,)},
+        places={**places(JOB, POD, TEMPLATE, of=_EITHER), **places(VOLCANO_JOB, POD_GROUP, NAMESPACE)},
     ),
     KnownKey(
         key=names.VOLCANO_QUEUE,
