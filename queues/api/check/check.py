@@ -180,13 +180,18 @@ def _template_problems(document: dict[str, Any]) -> Iterator[TemplateProblem]:
 
 
 def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
-    """A Job or Pod that does not wait, unless its namespace says so."""
+    """A Job or Pod that does not wait, unless its namespace says so, and a Job that would wait for ever."""
     document, metadata = subject.value, subject.metadata
     spec = document.get("spec")
-    is_volcanos = isinstance(spec, dict) and spec.get("schedulerName") == names.VOLCANO_SCHEDULER
-    if kind_of(document) not in (BatchJob, Pod) or names_queue(metadata) or is_volcanos:
+    spec = spec if isinstance(spec, dict) else {}
+    if kind_of(document) not in (BatchJob, Pod) or spec.get("schedulerName") == names.VOLCANO_SCHEDULER:
         return
-    if str(metadata.get("namespace")) not in definitions.namespace_queues:
+    if str(metadata.get("namespace")) in definitions.namespace_queues:
+        return
+    if spec.get("suspend") is True and not names_queue(metadata, kueue=False):
+        expected = f"false, or the label {names.QUEUE_LABEL}: without a queue Muster never resumes this Job"
+        yield subject.finding("warning", "spec.suspend", "true", expected)
+    elif not names_queue(metadata):
         expected = (
             f"the label {names.QUEUE_LABEL}: without it this runs at once, unless its namespace is gated"
         )

@@ -35,7 +35,9 @@ _PLACES: Final = {
 }
 
 
-#: Keys of metadata that put work into a queue, or would in Kueue.
+#: Kueue's label for the LocalQueue of work.
+_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+#: Keys of metadata that put work into a queue.
 _QUEUE_KEYS: Final = frozenset(
     (
         names.QUEUE_LABEL,
@@ -43,7 +45,6 @@ _QUEUE_KEYS: Final = frozenset(
         names.VOLCANO_QUEUE,
         names.GROUP_ANNOTATION,
         names.GROUP_ANNOTATION_VOLCANO,
-        "kueue.x-k8s.io/queue-name",
     )
 )
 
@@ -107,14 +108,11 @@ def _similar(key: str) -> str:
     return f"one of {', '.join(own)} (misspelt?)"
 
 
-def names_queue(metadata: Mapping[str, Any]) -> bool:
-    """Whether metadata has a queue's name, Kueue's too, or that of a PodGroup."""
-    keys: set[Any] = set()
-    for field in (LABEL, ANNOTATION):
-        keys |= (
-            set(_member(metadata, field) or ()) if isinstance(_member(metadata, field), Mapping) else set()
-        )
-    return not keys.isdisjoint(_QUEUE_KEYS)
+def names_queue(metadata: Mapping[str, Any], *, kueue: bool = True) -> bool:
+    """Whether metadata has a queue's name, or that of a PodGroup. ``kueue``: a LocalQueue's counts too."""
+    fields = [_member(metadata, field) for field in (LABEL, ANNOTATION)]
+    keys = {key for field in fields if isinstance(field, Mapping) for key in field}
+    return not keys.isdisjoint(_QUEUE_KEYS) or (kueue and _KUEUE_QUEUE in keys)
 
 
 def _metadata_of(value: Mapping[str, Any]) -> Iterator[MetadataPlace]:

@@ -277,6 +277,25 @@ def test_a_job_that_names_no_queue_is_noted() -> None:
     assert findings(document, "note") == []
 
 
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        ({}, True),
+        ({"kueue.x-k8s.io/queue-name": "q"}, True),
+        ({"muster.dev/queue-name": "q"}, False),
+    ],
+)
+def test_a_suspended_job_that_nobody_would_resume_is_a_warning(labels: dict[str, str], warned: bool) -> None:
+    spec = {"suspend": True, "template": {"spec": pod_spec({})}}
+    metadata = {"name": "a", "namespace": "ns", "labels": labels}
+    document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    assert any("spec.suspend: found true" in each for each in findings(document, "warning")) == warned
+    namespace = {"name": "ns", "annotations": {"muster.dev/queue-name": "q"}}
+    known = {"apiVersion": "v1", "kind": "Namespace", "metadata": namespace}
+    found = check_documents([("file.yaml", yaml.safe_dump_all([document, known]))])
+    assert not [each for each in found if each.path == "spec.suspend"]
+
+
 def test_one_wrong_field_of_a_queue_hides_no_other() -> None:
     spec = {
         "policy": {"order": "lifo"},
