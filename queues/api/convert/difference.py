@@ -34,7 +34,9 @@ class ConversionDifference:
     def comment(self) -> str:
         """The difference on one line, without its place."""
         what = " ".join(part for part in (self.subject, self.path) if part)
-        return " ".join(f"{what}{': ' if what else ''}found {self.found}; {self.instead}".split())
+        line = " ".join(f"{what}{': ' if what else ''}found {self.found}; {self.instead}".split())
+        # Names may have any character; YAML has no place for some of them, not even in comments.
+        return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in line)
 
 
 def difference(

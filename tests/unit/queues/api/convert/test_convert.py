@@ -352,6 +352,17 @@ def test_what_is_wrong_is_an_error_and_nothing_is_converted(text: str, path: str
     assert path in [each.path for each in done.differences if each.severity == "error"]
 
 
+def test_names_with_any_character_leave_the_result_readable() -> None:
+    cohort = (
+        (COHORT % ("all", "")).replace("name: all", 'name: "\\x7f\\u2028\\ud7ff"').replace("{}", "{x: 1}")
+    )
+    done = convert(cohort + (QUEUE % "fairSharing: {weight: 3}") + LOCAL % ("lq", "ns", '"\\x1f# \\x85"'))
+    assert all(each.comment.isprintable() for each in done.differences)
+    assert not [
+        each for each in check_documents([("muster.yaml", done.as_yaml())]) if each.severity == "error"
+    ]
+
+
 def test_kinds_of_others_are_left_out_and_told() -> None:
     done = convert(
         "apiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nmetadata: {name: a}\n---\n"
