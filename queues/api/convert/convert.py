@@ -27,9 +27,9 @@ from queues.api.crd import PlainDumper
 from queues.api.model import excerpt
 from queues.api.names import CORE, GATED_NAMESPACE, QUEUE_LABEL, SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
-from queues.api.validation.validation import unknown_parts, violations_of
+from queues.api.validation.validation import NOTHING_KNOWN, Known, defaulted, unknown_parts, violations_of
 from queues.api.validation.violations import of_model
-from queues.quota.queue import HIGHEST_USER_PRIORITY
+from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
 from queues.text_format import listed
 
 #: Kueue's kinds that Muster has nothing for, and what that means.
@@ -104,7 +104,11 @@ def convert_documents(files: Iterable[tuple[str, str]]) -> Conversion:
     _convert(read, volcano, done)
     _tell_others(others, done)
     for document in done.documents:
-        done.differences += _wrong(document)
+        done.differences += _wrong(document, NOTHING_KNOWN)
+    if not done.has_errors():
+        known = Known(queues=_tree(done.documents))
+        for document in done.documents:
+            done.differences += _wrong(document, known)
     order = {subject.file: index for index, subject in reversed(list(enumerate(subjects)))}
     done.differences.sort(key=lambda each: (order.get(each.file, -1), each.line))
     if done.has_errors():
@@ -136,12 +140,23 @@ def _read(
     read[model][key] = (subject, parsed)
 
 
-def _wrong(document: dict[str, Any]) -> Iterator[ConversionDifference]:
-    """Errors of a converted document: what Kueue takes and Muster does not, such as an amount that is too large."""
+def _tree(documents: list[dict[str, Any]]) -> dict[str, Queue]:
+    """The Queues among documents that have no error of their own, by name."""
+    queues = [
+        QueueDocument.read(defaulted(each)).to_domain() for each in documents if each["kind"] == "Queue"
+    ]
+    return {queue.name: queue for queue in queues}
+
+
+def _wrong(document: dict[str, Any], known: Known) -> Iterator[ConversionDifference]:
+    """Errors of a converted document: what Kueue takes and Muster does not, such as an amount that is too large.
+
+    ``known``: the queues of all documents, to compare parents with children. A parent may be in the cluster.
+    """
     found = [
         (violation.path, violation.found, f"expected {violation.expected}")
-        for violation in violations_of(document)
-        if not violation.tolerable
+        for violation in violations_of(document, known)
+        if not violation.tolerable and not violation.missing
     ]
     if not found and document["kind"] == "Queue":
         broken = QueueDocument.read(document).to_domain().broken

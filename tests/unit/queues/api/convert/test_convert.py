@@ -363,6 +363,13 @@ def test_names_with_any_character_leave_the_result_readable() -> None:
     ]
 
 
+def test_queues_that_do_not_fit_their_parent_are_an_error() -> None:
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: %s}\nspec: {%s}\n---\n"
+    parent, child = queue % ("a", ""), queue % ("b", "parent: a, guarantee: {resource: {cpu: 2}}")
+    assert "spec.guarantee: guarantees of 2 cpu" in told(convert(parent + child), "error")
+    assert told(convert(child), "error") == []  # its parent may be in the cluster
+
+
 def test_kinds_of_others_are_left_out_and_told() -> None:
     done = convert(
         "apiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nmetadata: {name: a}\n---\n"
