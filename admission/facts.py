@@ -5,7 +5,7 @@ that matters is no change.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -244,6 +244,10 @@ class PodShape:
     together: str | None = None
     balanced: bool = False
     share: DeviceShare | None = None
+
+    def with_ports(self, more: tuple[HostPort, ...]) -> "PodShape":
+        """The same pod with these host ports beside its own; itself if there are none."""
+        return replace(self, ports=(*self.ports, *more)) if more else self
 
     def details(self) -> dict[str, object]:
         """The fields beyond resources, nodes and levels, which most pods leave out. Empty: all are left out."""

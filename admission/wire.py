@@ -144,11 +144,22 @@ class WireNodeAffinity(WireStruct):
     preferred_during_scheduling_ignored_during_execution: tuple[WirePreferredTerm, ...] | None = None
 
 
-class WirePodAffinityTerm(WireStruct):
-    """A term about other pods: of which namespaces these are."""
+class WireLabelSelector(WireStruct):
+    """A label selector of Kubernetes."""
 
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[WireSelectorRequirement, ...] | None = None
+
+
+class WirePodAffinityTerm(WireStruct):
+    """A term about other pods: which these are, and of which namespaces."""
+
+    label_selector: WireLabelSelector | None = None
+    topology_key: str = ""
     namespaces: tuple[str, ...] | None = None
     namespace_selector: dict[str, msgspec.Raw] | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    mismatch_label_keys: tuple[str, ...] | None = None
 
 
 class WirePodAntiAffinity(WireStruct):
@@ -299,13 +310,6 @@ class WireNode(WireStruct):
     metadata: WireMetadata
     spec: WireNodeSpec = msgspec.field(default_factory=WireNodeSpec)
     status: WireNodeStatus = msgspec.field(default_factory=WireNodeStatus)
-
-
-class WireLabelSelector(WireStruct):
-    """A label selector of Kubernetes."""
-
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[WireSelectorRequirement, ...] | None = None
 
 
 class WireBudgetSpec(WireStruct):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 import msgspec
 
@@ -132,6 +132,10 @@ class Partition:
     required: bool = True
     #: At least this many whole parts start together (minPartitions); 0: no minimum of their own.
     minimum: int = 0
+
+
+#: ``protocol`` of what is no port: anti-affinity of pods against pods like themselves, which ``ip`` names.
+ANTI_AFFINITY: Final = "AntiAffinity"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from admission.decode.affinity import affinity_of
+from admission.decode.affinity import affinity_of, kept_apart
 from admission.decode.fields import explained, one, other_gates
 from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
@@ -115,7 +115,9 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
     annotations = template.metadata.annotations if template.metadata else None
     pinned = directed_by(raw) is not None
     affinity = affinity_of(spec.affinity, values, f"{where}.spec", namespace=namespace, pinned=pinned)
+    labels = template.metadata.labels if template.metadata else None
     shape = pod_shape_of(spec, annotations, values, f"{where}.", affinity=affinity, pinned=pinned)
+    shape = shape.with_ports(kept_apart(affinity, labels, namespace))
     claims = claims_of(spec, None, values, f"{where}.")
     _note_impossible(shape.takes, values, where)
     priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.affinity import affinity_of
+from admission.decode.affinity import affinity_of, kept_apart
 from admission.decode.fields import condition, defect, explained, one, other_gates, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_readiness import readiness_of
@@ -84,6 +84,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     pinned = admission is not None
     affinity = affinity_of(spec.affinity, values, "spec", namespace=meta.namespace, pinned=pinned)
     shape = pod_shape_of(spec, annotations, values, affinity=affinity, pinned=pinned, status=status)
+    shape = shape.with_ports(kept_apart(affinity, labels, meta.namespace))
     claims = claims_of(spec, status, values)
     phase = _phase(status.phase)
     readiness = readiness_of(status)

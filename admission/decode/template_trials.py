@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.affinity import affinity_of, is_of_possible_size
+from admission.decode.affinity import affinity_of, is_of_possible_size, kept_apart
 from admission.decode.pod_templates import LargeTemplates, affinity_as_written, directed_by, is_small
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodShape
@@ -108,6 +108,7 @@ def shape_answered(answer: bytes) -> PodShape | None:
         return None
     affinity = affinity_of(pod.spec.affinity, values, "spec", namespace=pod.metadata.namespace, pinned=False)
     shape = pod_shape_of(pod.spec, pod.metadata.annotations, values, affinity=affinity, pinned=False)
+    shape = shape.with_ports(kept_apart(affinity, pod.metadata.labels, pod.metadata.namespace))
     return shape if values.obstacle is None else None
 
 

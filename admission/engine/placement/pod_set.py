@@ -28,7 +28,17 @@ from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.accounts import Account, charges, flavor_charges, pod_charges
 from queues.quota.limit_hit import LimitHit
-from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partition, PodSet, QueueName
+from queues.workload import (
+    ANTI_AFFINITY,
+    NO_FLAVOR,
+    DeviceShare,
+    FlavorName,
+    HostPort,
+    NodeName,
+    Partition,
+    PodSet,
+    QueueName,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -362,6 +372,15 @@ def no_place_reason(
     return _no_fit(scope, pods, query)
 
 
+def _taken(ports: Sequence[HostPort]) -> str:
+    """What keeps pods with these host ports off the nodes of others."""
+    if any(port.protocol == ANTI_AFFINITY for port in ports):
+        return "with a pod that anti-affinity keeps apart" + (
+            ", or the host port taken" if len(ports) > 1 else ""
+        )
+    return "with the host port taken"
+
+
 def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
     chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
@@ -373,7 +392,7 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
         "of other flavors": rest & ~scope.mask,
-        "with the host port taken": rest & scope.mask & ~free,
+        _taken(pods.ports): rest & scope.mask & ~free,
         "without room": rest & scope.mask & free & (query.room == 0),
     }
     return reasons.no_fit(

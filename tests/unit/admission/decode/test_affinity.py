@@ -1,4 +1,5 @@
-"""Anti-affinity against pods of other namespaces: an obstacle of every kind of workload, and of no other wish."""
+"""Anti-affinity: against pods of other namespaces an obstacle of every kind of workload, against pods like itself a
+place that one pod of a node can have."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -102,6 +103,37 @@ def test_required_anti_affinity_against_pods_of_other_namespaces_is_an_obstacle_
 @pytest.mark.parametrize("affinity", HARMLESS)
 def test_other_wishes_about_pods_are_none(affinity: dict[str, Any]) -> None:
     assert set(obstacles(affinity).values()) == {None}
+
+
+APP = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+
+
+@pytest.mark.parametrize(
+    ("terms", "number"),
+    [
+        ([APP], 1),
+        ([APP, APP], 1),
+        ([APP, {**APP, "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}], 2),
+        ([{**APP, "namespaces": ["ns"]}], 1),
+        ([{**APP, "labelSelector": {}}], 1),
+        ([{**APP, "labelSelector": None}], 0),
+        ([{**APP, "labelSelector": {"matchLabels": {"app": "y"}}}], 0),
+        ([{**APP, "topologyKey": "topology.kubernetes.io/zone"}], 0),
+        ([{**APP, "matchLabelKeys": ["app"]}], 0),
+        ([{**APP, "mismatchLabelKeys": ["other"]}], 0),
+        ([OF_BOB], 0),
+    ],
+)
+def test_pods_that_keep_their_like_off_their_node_take_what_one_pod_of_a_node_can_have(
+    terms: list[dict[str, Any]], number: int
+) -> None:
+    labels = {"labels": {"app": "x"}}
+    template = {"metadata": labels, "spec": {"containers": [CONTAINER], "affinity": against(terms)}}
+    (pods,) = a_volcano_job({**task("a"), "template": template}).pod_sets
+    assert len(pods.ports) == number
+    assert a_pod(against(terms), labels).shape.ports == pods.ports, "as their template says"
+    elsewhere = a_pod(against(terms), {**labels, "namespace": "bob"}).shape.ports
+    assert not set(elsewhere) & set(pods.ports)
 
 
 def test_of_one_template_in_two_namespaces_each_has_its_own() -> None:

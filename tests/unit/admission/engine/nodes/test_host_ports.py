@@ -10,7 +10,16 @@ from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import Resources
-from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import (
+    ANTI_AFFINITY,
+    HostPort,
+    NodeName,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
 from tests.laws.worlds.plan_effects import apply, drained
 
 QUEUE = QueueName("q")
@@ -128,3 +137,16 @@ def test_two_do_not_get_the_same_port_promised() -> None:
     plan, _ = turn(before, service(8, priority=10), service(9, priority=10))
 
     assert (len(plan.evicts), len(plan.claims)) == (1, 1)
+
+
+def test_pods_that_keep_their_like_off_their_nodes_get_a_node_each_and_are_told_why_when_there_are_too_few() -> (
+    None
+):
+    apart = HostPort(0, ANTI_AFFINITY, "of-these")
+    plan, _ = turn(cluster(3), service(1, pods=3, port=apart))
+    assert len({seat.node for seat in plan.admits[0].seats}) == 3
+    plan, _ = turn(cluster(2), service(1, pods=3, port=apart))
+    assert not plan.admits
+    plan, _ = turn(running(cluster(2), service(1, port=apart)), service(2, pods=2, port=apart))
+    (reason,) = plan.reasons.values()
+    assert "(1 with a pod that anti-affinity keeps apart)" in reason.message
