@@ -111,3 +111,19 @@ def test_an_over_quota_tenant_waits_while_another_goes_and_explain_says_by_how_m
 
     finish_all(sandbox, "first-")
     sandbox.wait_running("more-", 2)
+
+
+@pytest.mark.parametrize("labels", [{"app": "server"}, {"volcano.sh/job-name": "apart"}])
+def test_pods_of_a_gang_that_keep_apart_get_a_node_each(sandbox: Sandbox, labels: dict[str, str]) -> None:
+    """Also where they keep off by a label that the template does not have."""
+    nodes = sandbox.add_nodes(3)
+    sandbox.add_queue()
+    job = volcano_job(sandbox, "apart", 3)
+    pods = job["spec"]["tasks"][0]["template"]
+    pods.setdefault("metadata", {})["labels"] = {"app": "server"}
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    pods["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    sandbox.add(job)
+    sandbox.wait_running("apart-", 3)
+    assert sorted(pod["spec"]["nodeName"] for pod in sandbox.pods()) == sorted(nodes)
+    assert len(sandbox.ledger.admissions(sandbox.name, "apart")) == 1, "at the first attempt"
