@@ -25,6 +25,8 @@ class ClusterOptions:
     toleration_seconds: int = 300
     #: Write the API server's audit log (metadata only), which ``LocalCluster.requests`` counts.
     audit: bool = False
+    #: KWOK starts, ends and stops pods. False: another program does, and KWOK only keeps nodes alive.
+    plays_pods: bool = True
     api_server_flags: tuple[str, ...] = ()
 
 
@@ -179,6 +181,8 @@ def kwok(places: Places, options: ClusterOptions) -> Argv:
     """Simulates the nodes with the label, and their pods, by the stages beside this file."""
     config = places.root / "kwok.yaml"
     stages = Path(__file__).with_name("stages.yaml").read_text()
+    if not options.plays_pods:
+        stages = "\n---\n".join(each for each in stages.split("\n---\n") if "kind: Node}" in each)
     settings = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
