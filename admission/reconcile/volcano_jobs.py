@@ -97,7 +97,8 @@ class VolcanoJobController:
                 if view is None:
                     continue
                 state = world.job_states.of(key)
-                has_group = (view.spec.namespace, view.spec.group_name) in world.pod_index.job_groups
+                group = world.pod_index.job_groups.get((view.spec.namespace, view.spec.group_name))
+                has_group = group is not None and group.minimum == view.spec.minimum
                 work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
                 self._look_again(key, state, view, now)
             except InvalidDocument as error:

@@ -22,7 +22,7 @@ class Companion:
     needs_key_pair: bool = False
     #: The Job's uid is part of the name: an object of that name is the Job's and is never read.
     named_by_uid: bool = False
-    #: The object's ``data`` is updated when the Job is scaled.
+    #: The object's ``data``, or its ``spec`` where it has one, is updated when the Job is scaled.
     follows_scale: bool = False
 
 

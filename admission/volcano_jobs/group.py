@@ -33,7 +33,7 @@ def group_of(job: JobSpec) -> Companion:
     annotations = {key: text for key, text in job.annotations.items() if key != _LAST_APPLIED}
     if annotations:
         manifest["metadata"]["annotations"] = annotations
-    return Companion(resource=POD_GROUPS, name=job.group_name, manifest=manifest)
+    return Companion(resource=POD_GROUPS, name=job.group_name, manifest=manifest, follows_scale=True)
 
 
 def _sub_group(task: TaskSpec) -> dict[str, Any]:

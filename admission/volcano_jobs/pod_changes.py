@@ -71,7 +71,7 @@ class JobWork:
     deletes: tuple[PodUnwanted, ...] = ()
     #: Objects that must exist, and be up to date, before the pods are created and before surplus ones are deleted.
     companions: tuple[Companion, ...] = ()
-    #: The Job's PodGroup does not exist yet, as far as the watch has shown.
+    #: The Job's PodGroup does not exist yet, or not for as many pods, as far as the watch has shown.
     lacks_group: bool = False
     #: The Job ended ``ttlSecondsAfterFinished`` ago: its object is to be deleted.
     remove: bool = False

@@ -21,6 +21,8 @@ class JobGroup(NamedTuple):
     uid: str
     #: ``status.phase`` as last seen; "": none was written yet.
     phase: str
+    #: ``spec.minMember``.
+    minimum: int
 
 
 class PodIndex:
@@ -76,9 +78,10 @@ class PodIndex:
         """Number of pods of a workload."""
         return len(self._of.of(key))
 
-    def put_job_group(self, uid: str, place: Place, phase: str) -> None:
+    def put_job_group(self, uid: str, fact: WorkloadFact) -> None:
         """A PodGroup stands for a Volcano Job: it has no members of its own."""
-        self.job_groups[place] = JobGroup(uid, phase)
+        place = (fact.namespace, fact.name)
+        self.job_groups[place] = JobGroup(uid, fact.phase, fact.minimum)
         self._job_group_places[uid] = place
 
     def drop_job_group(self, uid: str) -> bool:

@@ -224,7 +224,7 @@ class World:
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
         key = fact.key if fact is not None else WorkloadKey(change.workload_kind, change.key)
         if fact is not None and fact.stands_for is not None:
-            self.pod_index.put_job_group(change.key, (fact.namespace, fact.name), fact.phase)
+            self.pod_index.put_job_group(change.key, fact)
             # The status of its Job is written on it. It has no members, or none any more.
             self._dirty.add(fact.stands_for)
             if key not in self.facts and not self.admission_index.of(key):

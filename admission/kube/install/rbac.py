@@ -140,7 +140,11 @@ CONTROLLER: Final = (
         ("update",),
     ),
     PolicyRule(
-        "create-groups", "the PodGroup of a Volcano Job", _VOLCANO_SCHEDULING, ("podgroups",), ("create",)
+        "create-groups",
+        "the PodGroup of a Volcano Job, as the Job is scaled",
+        _VOLCANO_SCHEDULING,
+        ("podgroups",),
+        ("create", "patch"),
     ),
     PolicyRule("tell-groups", "phase and counts", _VOLCANO_SCHEDULING, ("podgroups/status",), ("patch",)),
     PolicyRule(

@@ -131,10 +131,20 @@ class Companions:
         found = msgspec.json.decode(await self._client.get(path), type=_Object)
         if not any(owner.uid == job.uid for owner in found.metadata.owner_references or ()):
             raise NameTaken(kind=str(one.manifest["kind"]), name=one.name)
-        if one.follows_scale and found.data != one.manifest["data"]:
+        if not one.follows_scale:
+            return
+        if (wanted := one.manifest.get("spec")) is not None:
+            # The API server has filled in fields beside these.
+            before = found.spec or {}
+            change = {key: value for key, value in wanted.items() if before.get(key) != value}
+            await self._update(found, path, spec=change)
+        elif found.data != one.manifest["data"]:
             # Keys that are gone (a task was removed) have to be named to go.
-            data = {**dict.fromkeys(found.data or {}), **one.manifest["data"]}
-            body = {"metadata": {"uid": found.metadata.uid}, "data": data}
+            await self._update(found, path, data={**dict.fromkeys(found.data or {}), **one.manifest["data"]})
+
+    async def _update(self, found: "_Object", path: str, **parts: dict[str, Any]) -> None:
+        if any(parts.values()):
+            body = {"metadata": {"uid": found.metadata.uid}, **parts}
             await self._client.patch(path, body, check_lease=self._check_lease)
 
     @contextmanager
@@ -150,9 +160,9 @@ class Companions:
                 self._idle.set()
 
     def make_later(self, job: JobSpec) -> None:
-        """Have the Job's PodGroup exist, some time soon."""
-        known = self._made.get(job.uid, {})
-        if job.uid in self._groups or (POD_GROUPS, job.group_name) in known:
+        """Have the Job's PodGroup exist as it should be, some time soon."""
+        made = self._made.get(job.uid, {}).get((POD_GROUPS, job.group_name))
+        if job.uid in self._groups or (made is not None and made == _digest(group_of(job).manifest)):
             return
         self._groups[job.uid] = job
         if self._grouping is None or self._grouping.done():
@@ -190,6 +200,7 @@ class Companions:
 
 class _Object(Bare):
     data: dict[str, Any] | None = None
+    spec: dict[str, Any] | None = None
 
 
 def _digest(manifest: Any) -> bytes:

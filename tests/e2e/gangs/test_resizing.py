@@ -93,3 +93,23 @@ def test_a_quota_shrunk_below_its_use_evicts_nothing_and_admits_nothing(sandbox:
     assert len(sandbox.running("second-")) == 1
     finish_all(sandbox, "second-")
     sandbox.wait_running("third-", 1)
+
+
+def test_the_podgroup_of_a_volcano_job_follows_its_scale(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(volcano_job(sandbox, "scaled", 2))
+    sandbox.wait_running("scaled-", 2)
+    job = sandbox.get("Job", "scaled")
+    group = f"scaled-{job['metadata']['uid']}"
+
+    def minimums() -> tuple[int, dict[str, int]] | None:
+        found = sandbox.find("PodGroup", group)
+        return None if found is None else (found["spec"]["minMember"], found["spec"]["minTaskMember"])
+
+    sandbox.wait(lambda: minimums() == (2, {"worker": 2}), "the PodGroup")
+    (task,) = job["spec"]["tasks"]
+    more = {"minAvailable": 4, "tasks": [{**task, "replicas": 4, "minAvailable": 4}]}
+    sandbox.api.merge(path("Job", sandbox.name, "scaled"), {"spec": more})
+    sandbox.wait_running("scaled-", 4)
+    sandbox.wait(lambda: minimums() == (4, {"worker": 4}), "the PodGroup to follow")

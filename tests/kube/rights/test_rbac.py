@@ -121,7 +121,10 @@ PURPOSES: dict[str, list[Ask]] = {
     "tell-volcano-jobs": [_patches(_in(api_resources.VOLCANO_JOBS, subresource="status"))],
     "read-a-volcano-job": [_at(_in(api_resources.VOLCANO_JOBS))],
     "own-for-volcano-jobs": [_owns],
-    "create-groups": [_creates(api_resources.POD_GROUPS.path("default"))],
+    "create-groups": [
+        _creates(api_resources.POD_GROUPS.path("default")),
+        _patches(_in(api_resources.POD_GROUPS)),
+    ],
     "tell-groups": [_patches(_in(api_resources.POD_GROUPS, subresource="status"))],
     "read-a-group": [_at(_in(api_resources.POD_GROUPS))],
     "tell-queues": [_patches(_in(api_resources.QUEUES, subresource="status"))],

@@ -263,3 +263,28 @@ async def test_scaling_a_task_tells_the_others_of_the_new_hosts(
     report, hosts = await scaled_to(3)
     assert (report.deleted, hosts) == (2, "3"), "though no pod is made"
     await jobs.stop()
+
+
+async def test_the_podgroup_of_a_job_follows_its_minimum(
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
+) -> None:
+    spec = await submitted(api, namespace, gang_of_four())
+
+    async def minimums() -> tuple[int, dict[str, int]]:
+        found = await named(
+            api, namespace, "podgroups", spec.group_name, "apis/scheduling.volcano.sh/v1beta1"
+        )
+        return found["spec"]["minMember"], found["spec"]["minTaskMember"]
+
+    async def scaled_to(number: int) -> None:
+        task = replace(spec.tasks[0], replicas=number, minimum=number)
+        scaled = replace(spec, tasks=(task,), minimum=number, generation=number)
+        await jobs.reconciled([work(scaled, admitted(scaled, nodes), has_group=False)])
+
+        async def follows() -> bool:
+            return await minimums() == (number, {"worker": number})
+
+        await eventually(follows)
+
+    await scaled_to(4)
+    await scaled_to(2)

@@ -12,7 +12,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.world.world import World
 from queues.workload import WorkloadKind
-from tests.builders.facts import NOW, VOLCANO, admission, node, released, volcano_job, world
+from tests.builders.facts import NOW, VOLCANO, admission, group, node, released, volcano_job, world
 from tests.builders.volcano_jobs import document
 
 
@@ -152,3 +152,18 @@ def test_a_job_that_restarts_gives_no_seat_back_though_a_pod_ends() -> None:
     known.refresh(NOW)
     assert known.snapshot_is_stale
     assert list(known.freeze(NOW).ended.values()) == [given_back]
+
+
+def test_a_job_has_its_podgroup_written_when_there_is_none_and_when_it_names_another_minimum() -> None:
+    job_controller = VolcanoJobController(PodRules())
+    spec = job_controller.spec(world([four()]), VOLCANO)
+    assert spec is not None
+
+    def lacks(*minimums: int) -> bool:
+        own = {"name": spec.group_name, "namespace": spec.namespace, "stands_for": VOLCANO}
+        groups = [replace(group(minimum), **own) for minimum in minimums]
+        known = world([node("n1"), four(), *groups])
+        (found,) = job_controller.work(known, [VOLCANO], NOW)
+        return found.lacks_group
+
+    assert [lacks(), lacks(4), lacks(5)] == [True, False, True]
