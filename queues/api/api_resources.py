@@ -10,6 +10,7 @@ from queues.api.names import (
     BATCH_VOLCANO,
     BUS_VOLCANO,
     CORE,
+    FLOW_VOLCANO,
     MUSTER,
     PART_OF_LABEL,
     SCHEDULING_VOLCANO,
@@ -98,6 +99,12 @@ NODES: Final = ApiResource(CORE, "nodes", "Node", namespaced=False)
 JOBS: Final = ApiResource(BATCH, "jobs", "Job")
 
 VOLCANO_JOBS: Final = ApiResource(BATCH_VOLCANO, "jobs", "Job")
+
+VOLCANO_CRON_JOBS: Final = ApiResource(BATCH_VOLCANO, "cronjobs", "CronJob")
+
+JOB_FLOWS: Final = ApiResource(FLOW_VOLCANO, "jobflows", "JobFlow")
+
+JOB_TEMPLATES: Final = ApiResource(FLOW_VOLCANO, "jobtemplates", "JobTemplate")
 
 POD_GROUPS: Final = ApiResource(SCHEDULING_VOLCANO, "podgroups", "PodGroup")
 

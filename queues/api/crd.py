@@ -15,9 +15,12 @@ from queues.api.api_resources import (
     COMMANDS,
     FLAVORS,
     HYPERNODES,
+    JOB_FLOWS,
+    JOB_TEMPLATES,
     POD_GROUPS,
     QUEUES,
     TOPOLOGIES,
+    VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
     ApiResource,
 )
@@ -25,8 +28,11 @@ from queues.api.descriptions import with_descriptions
 from queues.api.model import Model
 from queues.api.names import MANAGED_BY_LABEL
 from queues.api.types.command import CommandDocument
+from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
+from queues.api.types.job_flow import JobFlow
+from queues.api.types.job_template import JobTemplate
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
@@ -79,6 +85,32 @@ RESOURCES = (
             _AGE,
             _QUEUE,
         ),
+    ),
+    CrdResource(
+        model=VolcanoCronJob,
+        served=VOLCANO_CRON_JOBS,
+        short=("cronvcjob", "cronvj"),
+        status=True,
+        columns=(
+            Column(name="SCHEDULE", path=".spec.schedule"),
+            Column(name="TIMEZONE", path=".spec.timeZone", priority=1),
+            Column(name="SUSPEND", path=".spec.suspend", type="boolean"),
+            Column(name="LAST SCHEDULE", path=".status.lastScheduleTime", type="date"),
+            _AGE,
+        ),
+    ),
+    CrdResource(
+        model=JobFlow,
+        served=JOB_FLOWS,
+        short=("jf",),
+        status=True,
+        columns=(Column(name="STATUS", path=".status.state.phase"), _AGE),
+    ),
+    CrdResource(
+        model=JobTemplate,
+        served=JOB_TEMPLATES,
+        short=("jt",),
+        status=True,
     ),
     CrdResource(
         model=PodGroup,

@@ -10,6 +10,7 @@ BATCH_VOLCANO: Final = "batch.volcano.sh/v1alpha1"
 SCHEDULING_VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 BUS_VOLCANO: Final = "bus.volcano.sh/v1alpha1"
 TOPOLOGY_VOLCANO: Final = "topology.volcano.sh/v1alpha1"
+FLOW_VOLCANO: Final = "flow.volcano.sh/v1alpha1"
 MUSTER: Final = "muster.dev/v1alpha1"
 #: The read API, which the API server passes on to Muster.
 READ_API: Final = "read.muster.dev/v1"
@@ -133,6 +134,13 @@ PARTITION_ID: Final = "volcano.sh/partition-id"
 
 #: Annotation: ``<job>-<task>``.
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
+
+#: Annotation of a Volcano Job that a CronJob started: its scheduled time (RFC 3339).
+SCHEDULED_TIME: Final = "volcano.sh/cronjob-scheduled-timestamp"
+#: Annotations, and labels where the value is short enough, of a Volcano Job that a JobFlow started:
+#: ``<namespace>.<name>`` of the JobTemplate and of the JobFlow.
+CREATED_BY_TEMPLATE: Final = "volcano.sh/created-by-jobtemplate"
+CREATED_BY_FLOW: Final = "volcano.sh/created-by-jobflow"
 
 #: Annotations of a Volcano Job that its pods inherit; Muster gives them no meaning.
 NUMA_TOPOLOGY_POLICY: Final = "volcano.sh/numa-topology-policy"

@@ -50,6 +50,10 @@ ROWS = {
     "volumes, plugins and policies of a Volcano Job, flags of one plugin, events of one policy": Row(
         "{} of each", ("user_values.MOST_ENTRIES",)
     ),
+    "flows of a JobFlow, targets and probes of one flow": Row("{} of each", ("job_flow.MOST_FLOWS",)),
+    "characters of a CronJob's name, of its schedule": Row(
+        "{}, {}", ("cron_job_rules.LONGEST_CRON_NAME", "cron.LONGEST_SCHEDULE")
+    ),
     "containers of one pod, init containers included": Row("{}", ("user_values.MOST_CONTAINERS",)),
     "a pod that is tried by a [dry run](../how-to/troubleshoot.md#pods-that-ask-more-than-their-template),"
     " as JSON": Row(
@@ -119,6 +123,7 @@ ROWS = {
 OTHERS = {
     "check.MOST_ANNOTATION_BYTES",
     "check.MOST_BYTES",
+    "cron.MOST_MISSED",
     "document.MOST_DEPTH",
     "document.MOST_VALUES",
     "dry_runs.LONGEST_PAUSE",

@@ -14,8 +14,11 @@ from urllib.parse import urlsplit
 from admission.kube.policies.mutating import not_by
 from queues.api.api_resources import (
     HYPERNODES,
+    JOB_FLOWS,
+    JOB_TEMPLATES,
     POD_GROUPS,
     QUEUES,
+    VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
     WEBHOOK_CONFIGURATIONS,
     ApiResource,
@@ -85,7 +88,13 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
 
     kinds = (("jobs.batch-volcano", VOLCANO_JOBS), ("podgroups", POD_GROUPS), ("queues", QUEUES))
     # They have no defaults.
-    checked = (*kinds, ("hypernodes", HYPERNODES))
+    checked = (
+        *kinds,
+        ("hypernodes", HYPERNODES),
+        ("cronjobs.batch-volcano", VOLCANO_CRON_JOBS),
+        ("jobflows", JOB_FLOWS),
+        ("jobtemplates", JOB_TEMPLATES),
+    )
     asked: dict[ApiResource, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
     asked[QUEUES] = ["CREATE", "UPDATE", "DELETE"]
     mutating, validating = WEBHOOK_CONFIGURATIONS

@@ -12,7 +12,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from queues.api import names
-from queues.api.check.cross_checks import Definitions, hypernode_cycles, unknown_priority_classes
+from queues.api.check.cross_checks import (
+    Definitions,
+    hypernode_cycles,
+    missing_job_templates,
+    unknown_priority_classes,
+)
 from queues.api.check.document import Document, ReadingProblem, documents_of
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.check.own_names import names_queue, own_names, pod_templates
@@ -22,7 +27,9 @@ from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
 from queues.api.model import excerpt
 from queues.api.types.batch_job import BatchJob
+from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
+from queues.api.types.job_template import JobTemplate
 from queues.api.types.pod import Pod
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
@@ -39,7 +46,7 @@ MOST_ANNOTATION_BYTES = 262_144
 _READ_ELSEWHERE = {(names.CORE, "Namespace"), ("scheduling.k8s.io/v1", "PriorityClass")}
 
 #: Kinds of Volcano that have no effect yet.
-_WITHOUT_EFFECT = ("CronJob", "JobFlow", "JobTemplate", "Command", "Numatopology", "NodeShard")
+_WITHOUT_EFFECT = ("Numatopology", "NodeShard")
 
 
 def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
@@ -52,6 +59,7 @@ def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
     for subject in subjects:
         findings += _of_subject(subject, definitions, seen)
     findings += hypernode_cycles(subjects)
+    findings += missing_job_templates(subjects)
     return sorted(findings, key=lambda finding: (order[finding.file], finding.document, finding.line))
 
 
@@ -251,8 +259,11 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
     except ValidationError:
         return ()
     match parsed:
-        case VolcanoJob():
-            return unsupported(parsed)
+        case VolcanoJob() | JobTemplate():
+            return unsupported(VolcanoJob(spec=parsed.spec))
+        case VolcanoCronJob():
+            of_jobs = unsupported(VolcanoJob(spec=parsed.spec.job_template.spec))
+            return tuple(f"spec.jobTemplate.{path}" for path in of_jobs)
         case QueueDocument():
             return unsupported_in_queue(parsed)
         case ResourceFlavor():

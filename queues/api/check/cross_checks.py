@@ -12,6 +12,8 @@ from queues.api.check.own_names import pod_templates
 from queues.api.metadata import ObjectMeta
 from queues.api.model import excerpt
 from queues.api.types.hypernode import HyperNode
+from queues.api.types.job_flow import JobFlow
+from queues.api.types.job_template import JobTemplate
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.validation.cycles import cycles
@@ -128,3 +130,24 @@ def hypernode_cycles(subjects: Iterable[Subject]) -> Iterator[Finding]:
             path = f"spec.members[{members[cycle[0]][cycle[1]]}].selector.exactMatch.name"
             found = f"a HyperNode inside itself: {' → '.join(cycle)}"
             yield by_name[cycle[0]].finding("error", path, found, "HyperNodes that form a tree")
+
+
+def missing_job_templates(subjects: Iterable[Subject]) -> Iterator[Finding]:
+    """Findings for JobFlows with a JobTemplate that the documents do not define, where they define any."""
+    flows: list[tuple[Subject, JobFlow]] = []
+    templates: set[tuple[str, str]] = set()
+    for subject in subjects:
+        kind = kind_of(subject.value)
+        try:
+            if kind is JobTemplate:
+                metadata = JobTemplate.parse(subject.value).metadata
+                templates.add((metadata.namespace, metadata.name))
+            elif kind is JobFlow:
+                flows.append((subject, JobFlow.parse(subject.value)))
+        except ValidationError:
+            continue  # reported by the check of the document itself
+    for subject, flow in flows if templates else ():
+        for index, one in enumerate(flow.spec.flows):
+            if (flow.metadata.namespace, one.name) not in templates:
+                expected = "the name of a JobTemplate: it is not among these documents"
+                yield subject.finding("warning", f"spec.flows[{index}].name", excerpt(one.name), expected)

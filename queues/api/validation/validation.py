@@ -12,6 +12,7 @@ from queues.api.names import (
     BATCH_VOLCANO,
     CORE,
     DEFAULT_QUEUE,
+    FLOW_VOLCANO,
     GATED_NAMESPACE,
     MUSTER,
     QUEUE_ANNOTATION,
@@ -20,9 +21,14 @@ from queues.api.names import (
     TOPOLOGY_VOLCANO,
 )
 from queues.api.reading.user_values import SUBDOMAIN, is_device_resource, is_dns_name, is_label_key
+from queues.api.schedules.cron_job_rules import cron_job_violations
+from queues.api.schedules.job_flow_rules import job_flow_violations, job_template_violations
 from queues.api.types.batch_job import BatchJob
+from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
+from queues.api.types.job_flow import JobFlow
+from queues.api.types.job_template import JobTemplate
 from queues.api.types.pod import Pod
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
@@ -57,6 +63,9 @@ NOTHING_KNOWN = Known()
 #: (apiVersion, kind) → model.
 KINDS: Mapping[tuple[str, str], type[Model]] = {
     (BATCH_VOLCANO, "Job"): VolcanoJob,
+    (BATCH_VOLCANO, "CronJob"): VolcanoCronJob,
+    (FLOW_VOLCANO, "JobFlow"): JobFlow,
+    (FLOW_VOLCANO, "JobTemplate"): JobTemplate,
     (SCHEDULING_VOLCANO, "PodGroup"): PodGroup,
     (SCHEDULING_VOLCANO, "Queue"): QueueDocument,
     (TOPOLOGY_VOLCANO, "HyperNode"): HyperNode,
@@ -244,6 +253,9 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
 
 _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
     VolcanoJob: lambda job, known: job_violations(job, known.queues, known.levels),
+    VolcanoCronJob: lambda cron, known: cron_job_violations(cron, known.queues, known.levels),
+    JobFlow: lambda flow, _: job_flow_violations(flow),
+    JobTemplate: lambda template, known: job_template_violations(template, known.queues, known.levels),
     PodGroup: lambda group, known: podgroup_violations(group, known.queues),
     QueueDocument: lambda queue, known: queue_violations(queue, known.queues),
     HyperNode: lambda hypernode, _: hypernode_violations(hypernode),

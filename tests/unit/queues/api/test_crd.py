@@ -31,6 +31,13 @@ def test_the_files_hold_the_definitions():
             ["STATUS", "minAvailable", "RUNNINGS", "AGE", "QUEUE"],
         ),
         (
+            "cronjobs.batch.volcano.sh",
+            "Namespaced",
+            ["cronvcjob", "cronvj"],
+            ["SCHEDULE", "TIMEZONE", "SUSPEND", "LAST SCHEDULE", "AGE"],
+        ),
+        ("jobflows.flow.volcano.sh", "Namespaced", ["jf"], ["STATUS", "AGE"]),
+        (
             "podgroups.scheduling.volcano.sh",
             "Namespaced",
             ["pg", "podgroup-v1beta1"],

@@ -1,0 +1,100 @@
+"""Volcano Jobs that Muster makes from what users wrote in a CronJob, a JobTemplate or a JobFlow.
+
+The API server's policies do not look at what Muster itself creates, and the webhook is not asked about it. So the rules
+that they hold are held here, before a Job is made and where its template is written.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from queues.api import names
+from queues.api.model import excerpt
+from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.defaults import defaulted_job
+from queues.api.validation.job_rules import job_violations
+from queues.api.validation.violations import Violation, of_model
+from queues.quota.queue import Queue
+
+Document = dict[str, Any]
+
+#: Where a queue is named that may be created or opened before a Job is made.
+_QUEUE: Final = "spec.queue"
+
+
+def made_job(
+    metadata: Mapping[str, Any], spec: Mapping[str, Any] | None, *, namespace_queue: str | None = None
+) -> Document:
+    """A Volcano Job with Volcano's defaults. ``namespace_queue``: the queue of its namespace; None: it has none."""
+    document = {
+        "apiVersion": names.BATCH_VOLCANO,
+        "kind": "Job",
+        "metadata": dict(metadata),
+        "spec": dict(spec or {}),
+    }
+    return defaulted_job(document, namespace_queue=namespace_queue)
+
+
+def signed(job: Document, user: str) -> Document:
+    """A Job with the name of the user who asked for it; "": not known."""
+    if not user:
+        return job
+    metadata = job["metadata"]
+    annotations = {**metadata.get("annotations", {}), names.USER: user}
+    return {**job, "metadata": {**metadata, "annotations": annotations}}
+
+
+def made_job_violations(
+    job: Document, queues: Mapping[str, Queue] | None = None, levels: Collection[str] | None = None
+) -> list[Violation]:
+    """Violations of a Job that is to be made. A queue that is missing or closed is tolerable: the Job waits for it.
+
+    ``queues``, ``levels``: as for ``job_violations``.
+    """
+    try:
+        parsed = VolcanoJob.parse(job)
+    except ValidationError as error:
+        return of_model(error)
+    found = [
+        replace(each, tolerable=True) if each.path == _QUEUE else each
+        for each in job_violations(parsed, queues, levels)
+    ]
+    return [*found, *guard_violations(job)]
+
+
+def guard_violations(job: Document) -> Iterator[Violation]:
+    """Where a Job says what only Muster may say, or asks for what no work in a queue may ask for."""
+    yield from _own_names(job, "")
+    yield from _system_class(job["spec"], "spec")
+    tasks = job["spec"].get("tasks")
+    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        template = task.get("template") if isinstance(task, Mapping) else None
+        if not isinstance(template, Mapping):
+            continue
+        path = f"spec.tasks[{index}].template"
+        yield from _own_names(template, f"{path}.")
+        spec = template.get("spec")
+        if not isinstance(spec, Mapping):
+            continue
+        yield from _system_class(spec, f"{path}.spec")
+        if node := spec.get("nodeName"):
+            expected = "nothing: Muster chooses the node. Use nodeSelector or affinity, which it obeys"
+            yield Violation(f"{path}.spec.nodeName", excerpt(node), expected)
+
+
+def _own_names(holder: Mapping[str, Any], place: str) -> Iterator[Violation]:
+    metadata = holder.get("metadata")
+    for field in ("labels", "annotations"):
+        pairs = metadata.get(field) if isinstance(metadata, Mapping) else None
+        for key in names.OWN_NAMES:
+            if isinstance(pairs, Mapping) and key in pairs:
+                yield Violation(f"{place}metadata.{field}[{key}]", key, "nothing: only Muster writes it")
+
+
+def _system_class(spec: Mapping[str, Any], place: str) -> Iterator[Violation]:
+    name = spec.get("priorityClassName")
+    if isinstance(name, str) and name.startswith("system-"):
+        expected = "a class for workloads: classes of the system are not for work in queues"
+        yield Violation(f"{place}.priorityClassName", excerpt(name), expected)

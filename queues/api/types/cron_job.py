@@ -1,0 +1,60 @@
+"""Volcano's CronJob, batch.volcano.sh/v1alpha1: field names and defaults are Volcano's, and those of Kubernetes."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from queues.api.metadata import ObjectMeta
+from queues.api.model import Count, Flag, Labels, Model, OpenModel, Text, Time
+from queues.api.names import BATCH_VOLCANO
+from queues.api.types.volcano_job import VolcanoJobSpec, Whole
+
+
+class JobTemplateMetadata(OpenModel):
+    """Labels and annotations of each Job."""
+
+    labels: Labels = Field(default_factory=dict)
+    annotations: Labels = Field(default_factory=dict)
+
+
+class CronJobTemplate(OpenModel):
+    """What each Job is made from."""
+
+    metadata: JobTemplateMetadata = JobTemplateMetadata()
+    spec: VolcanoJobSpec = VolcanoJobSpec()
+
+
+class VolcanoCronJobSpec(OpenModel):
+    """When Jobs are started, and which."""
+
+    #: The rules in cron_job_rules have better messages than a pattern.
+    schedule: Text = ""
+    #: None: UTC.
+    time_zone: Text | None = None
+    #: Seconds after its time in which a start that was missed is made up for; None: without end.
+    starting_deadline_seconds: Count | None = None
+    concurrency_policy: Literal["Allow", "Forbid", "Replace"] = "Allow"
+    suspend: Flag = False
+    job_template: CronJobTemplate = CronJobTemplate()
+    successful_jobs_history_limit: Count = 3
+    failed_jobs_history_limit: Count = 1
+
+
+class VolcanoCronJobStatus(Model):
+    """Jobs that have not ended, and the last times."""
+
+    #: ObjectReferences.
+    active: tuple[Whole, ...] = ()
+    last_schedule_time: Time | None = None
+    last_successful_time: Time | None = None
+    conditions: tuple[Whole, ...] = ()
+
+
+class VolcanoCronJob(Model):
+    """A Volcano CronJob."""
+
+    api_version: Literal["batch.volcano.sh/v1alpha1"] = BATCH_VOLCANO
+    kind: Literal["CronJob"] = "CronJob"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolcanoCronJobSpec = VolcanoCronJobSpec()
+    status: VolcanoCronJobStatus = VolcanoCronJobStatus()

@@ -1,0 +1,151 @@
+"""Rules for CronJobs, JobFlows and JobTemplates, in Volcano's words where it has some."""
+
+from typing import Any
+
+import pytest
+
+from queues.api.check.check import check_documents
+from queues.api.validation.validation import Known, violations_of
+
+Document = dict[str, Any]
+TASK: Document = {
+    "name": "worker",
+    "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train"}]}},
+}
+
+
+def cron_job(name: str = "nightly", **spec: Any) -> Document:
+    template = {"spec": {"tasks": [TASK], **spec.pop("job", {})}, **spec.pop("template", {})}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "CronJob",
+        "metadata": {"name": name},
+        "spec": {"schedule": "0 2 * * *", "jobTemplate": template, **spec},
+    }
+
+
+def flow(*flows: Document, name: str = "ring", **spec: Any) -> Document:
+    return {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobFlow",
+        "metadata": {"name": name},
+        "spec": {"flows": list(flows), **spec},
+    }
+
+
+def after(name: str, *targets: str, probe: Document | None = None) -> Document:
+    return {"name": name, "dependsOn": {"targets": list(targets), **({"probe": probe} if probe else {})}}
+
+
+def messages(document: Document) -> list[str]:
+    return [each.message.strip() for each in violations_of(document) if not each.tolerable]
+
+
+def test_what_volcano_accepts_is_accepted() -> None:
+    assert messages(cron_job(timeZone="Europe/Berlin", startingDeadlineSeconds=60)) == []
+    probe = {"httpGetList": [{"taskName": "worker", "path": "/ready", "port": 80}]}
+    assert messages(flow({"name": "a"}, after("b", "a", probe=probe), jobRetainPolicy="delete")) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (cron_job(schedule=""), "schedule is required, but got empty"),
+        (
+            cron_job(schedule="61 * * * *"),
+            "schedule is not a valid cron expression: Found schedule '61 * * * *'",
+        ),
+        (
+            cron_job(schedule="CRON_TZ=UTC 0 2 * * *"),
+            "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field",
+        ),
+        (cron_job(timeZone=""), "timeZone must be nil or non-empty string, got empty string"),
+        (cron_job(timeZone="LOCAL"), "timeZone can't be Local, and must be defined in"),
+        (cron_job(timeZone="Mars/City"), "unknown timeZone: found 'Mars/City'"),
+        (cron_job(name="n" * 53), "cronJob name must be no more than 52 characters"),
+        (cron_job(name="Night"), 'invalid cronJob name "Night"'),
+        (cron_job(concurrencyPolicy="Never"), "spec.concurrencyPolicy: found 'Never', expected one of"),
+        (cron_job(job={"tasks": []}), "No task specified in job spec"),
+        (cron_job(job={"minAvailable": 2}), "job 'minAvailable' should not be greater than total replicas"),
+        (
+            cron_job(job={"priorityClassName": "system-node-critical"}),
+            "spec.jobTemplate.spec.priorityClassName: found 'system-node-critical', expected a class for workloads",
+        ),
+        (
+            cron_job(template={"metadata": {"annotations": {"muster.dev/user": "bob"}}}),
+            "spec.jobTemplate.metadata.annotations[muster.dev/user]: found muster.dev/user, expected nothing",
+        ),
+        (flow(), "spec.flows: found nothing, expected at least one flow"),
+        (flow(after("a", "b"), after("b", "a")), "jobflow Flow is not DAG: flows that depend on one another"),
+        (flow(after("a", "a")), "jobflow Flow is not DAG"),
+        (flow(after("a", "b")), "jobflow Flow is not DAG: vertex is not defined: b"),
+        (
+            flow({"name": "a"}, {"name": "a"}),
+            "spec.flows[1].name: found 'a', expected a name that no other flow",
+        ),
+        (flow({"name": ""}), "spec.flows[0].name: found nothing"),
+        (flow({"name": "a" * 60}), "spec.flows[0].name: found 65 characters"),
+        (flow({"name": "a"}, jobRetainPolicy="keep"), "spec.jobRetainPolicy: found 'keep'"),
+        (
+            flow(
+                {"name": "a"}, after("b", "a", probe={"taskStatusList": [{"taskName": "w", "phase": "Up"}]})
+            ),
+            "probe.taskStatusList[0].phase: found 'Up', expected one of Pending, Running",
+        ),
+        (
+            flow({"name": "a"}, after("b", "a", probe={"tcpSocketList": [{"taskName": "w", "port": 70000}]})),
+            "probe.tcpSocketList[0].port: found 70000, expected at most 65535",
+        ),
+        (
+            flow({"name": "a"}, after("b", "a", probe={"httpGetList": [{"taskName": "w", "port": 0}]})),
+            "probe.httpGetList[0].port: found 0",
+        ),
+        (
+            flow({"name": "a", "patch": {"jobSpec": {"priorityClassName": "system-x"}}}),
+            "spec.flows[0].patch.jobSpec.priorityClassName: found 'system-x'",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(document: Document, message: str) -> None:
+    found = messages(document)
+    assert any(message in each for each in found), found
+
+
+def test_a_template_is_judged_as_a_job_is() -> None:
+    template = {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobTemplate",
+        "metadata": {"name": "a"},
+        "spec": {"tasks": [{**TASK, "template": {"spec": {"nodeName": "n1", "containers": []}}}]},
+    }
+    found = messages(template)
+    assert any("nodeName: found 'n1', expected nothing: Muster chooses the node" in each for each in found)
+    assert any("at least one container" in each for each in found)
+
+
+def test_a_queue_that_is_missing_is_a_warning_for_a_schedule() -> None:
+    found = violations_of(cron_job(job={"queue": "later"}), Known(queues={}))
+    assert [(each.path, each.tolerable) for each in found] == [("spec.jobTemplate.spec.queue", True)]
+
+
+def test_a_schedule_that_never_comes_up_is_a_warning() -> None:
+    found = violations_of(cron_job(schedule="0 0 31 2 *"))
+    assert ["never starts a Job" in each.message for each in found] == [True]
+    assert found[0].tolerable
+
+
+def test_check_names_templates_that_a_flow_misses_and_fields_that_do_nothing() -> None:
+    text = """
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobTemplate
+metadata: {name: a}
+spec: {tasks: [{name: w, topologyPolicy: restricted, template: {spec: {containers: [{name: c, image: i}]}}}]}
+---
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobFlow
+metadata: {name: ring}
+spec: {flows: [{name: a}, {name: b}]}
+"""
+    told = [f"{each.path}: {each.expected}" for each in check_documents([("f", text)])]
+    assert "spec.tasks[0].topologyPolicy: nothing: it is accepted and kept" in told
+    assert "spec.flows[1].name: the name of a JobTemplate: it is not among these documents" in told
