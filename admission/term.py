@@ -23,6 +23,8 @@ from admission.engine.snapshot import Snapshot
 from admission.history.keeper import HistoryKeeper
 from admission.kube.client.client import Client
 from admission.kube.commands import CommandRemover
+from admission.kube.job_starts.job_starter import JobStarter
+from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of
@@ -112,7 +114,8 @@ class LeaderTerm:
     def __init__(self, dependencies: TermDependencies, lease: LeaderLease) -> None:
         self._dependencies = dependencies
         self._lease = lease
-        self.informers = Informers(dependencies.client)
+        self._started_jobs = StartedJobs()
+        self.informers = Informers(dependencies.client, listeners={"volcano-jobs": self._started_jobs})
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.history_keeper: HistoryKeeper | None = None
@@ -192,7 +195,7 @@ class LeaderTerm:
 
     async def _turns(self, world: World, tasks: asyncio.TaskGroup) -> NoReturn:
         dependencies, check_lease = self._dependencies, self._check_lease
-        self._keep_history(world, tasks)
+        self._run_beside(world, tasks)
         job_controller = VolcanoJobController(dependencies.rules)
         release = ReleaseWriter(
             dependencies.client, world, check_lease, requeue=self._requeue, failpoint=dependencies.failpoint
@@ -242,7 +245,6 @@ class LeaderTerm:
             decider=Decider(dependencies.decision_thread, dependencies.keep_failed_turn),
             failpoint=dependencies.failpoint,
         )
-        tasks.create_task(self._keep_twins(), name="priority class twins")
         try:
             if dependencies.dry_runs:
                 await dry_runs.ask_first()
@@ -320,6 +322,25 @@ class LeaderTerm:
             world.facts, world.jobs, world.queues, now, unreadable=job_controller.problems
         )
         commands.reconcile(done)
+
+    def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> None:
+        """What goes on beside the turns."""
+        self._keep_history(world, tasks)
+        tasks.create_task(self._keep_twins(), name="priority class twins")
+        self._start_jobs(tasks)
+
+    def _start_jobs(self, tasks: asyncio.TaskGroup) -> None:
+        """Of CronJobs and JobFlows."""
+        starter = JobStarter(
+            self._dependencies.client,
+            self._check_lease,
+            self._started_jobs,
+            now=self._lease.now,
+            namespace_queues=lambda: self.informers.context.queues,
+            instance=self._lease.term.holder,
+            busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
+        )
+        tasks.create_task(starter.run(), name="starts of jobs")
 
     def _unseen_pods(self, world: World, tasks: asyncio.TaskGroup) -> UnseenPods:
         unseen = self.unseen_pods = UnseenPods(self._dependencies.client, world, requeue=self._requeue)

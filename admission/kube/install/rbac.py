@@ -32,6 +32,7 @@ _VOLCANO_BATCH: Final = "batch.volcano.sh"
 _VOLCANO_SCHEDULING: Final = "scheduling.volcano.sh"
 _VOLCANO_BUS: Final = "bus.volcano.sh"
 _VOLCANO_TOPOLOGY: Final = "topology.volcano.sh"
+_VOLCANO_FLOW: Final = "flow.volcano.sh"
 _OWN: Final = "muster.dev"
 _SEE: Final = ("list", "watch")
 
@@ -86,6 +87,14 @@ CONTROLLER: Final = (
     ),
     PolicyRule("see-jobs", "Jobs that wait or run", "batch", ("jobs",), _SEE),
     PolicyRule("see-volcano-jobs", "Volcano Jobs that wait or run", _VOLCANO_BATCH, ("jobs",), _SEE),
+    PolicyRule("see-cron-jobs", "when Volcano Jobs start", _VOLCANO_BATCH, ("cronjobs",), _SEE),
+    PolicyRule(
+        "see-flows",
+        "which Volcano Jobs start after which",
+        _VOLCANO_FLOW,
+        ("jobflows", "jobtemplates"),
+        _SEE,
+    ),
     PolicyRule("see-groups", "gangs made of pods", _VOLCANO_SCHEDULING, ("podgroups",), _SEE),
     PolicyRule("see-queues", "tenants and their quota", _VOLCANO_SCHEDULING, ("queues",), _SEE),
     PolicyRule("see-commands", "what people ask of Jobs and queues", _VOLCANO_BUS, ("commands",), _SEE),
@@ -138,6 +147,31 @@ CONTROLLER: Final = (
         _VOLCANO_BATCH,
         ("jobs/finalizers",),
         ("update",),
+    ),
+    PolicyRule(
+        "start-volcano-jobs",
+        "Jobs of CronJobs and JobFlows: they start, are replaced, and are not kept for ever",
+        _VOLCANO_BATCH,
+        ("jobs",),
+        ("create", "delete"),
+    ),
+    PolicyRule(
+        "tell-cron-jobs", "their Jobs and last times", _VOLCANO_BATCH, ("cronjobs/status",), ("patch",)
+    ),
+    PolicyRule("read-a-cron-job", "the status about to be changed", _VOLCANO_BATCH, ("cronjobs",), ("get",)),
+    PolicyRule(
+        "tell-flows",
+        "phase, and Jobs by phase",
+        _VOLCANO_FLOW,
+        ("jobflows/status", "jobtemplates/status"),
+        ("patch",),
+    ),
+    PolicyRule(
+        "read-a-flow",
+        "the status about to be changed",
+        _VOLCANO_FLOW,
+        ("jobflows", "jobtemplates"),
+        ("get",),
     ),
     PolicyRule(
         "create-groups",
@@ -212,6 +246,9 @@ AT_HOME: Final = (
 #: For people, bound by administrators or by way of Kubernetes' own view, edit and admin.
 _QUEUED: Final = (
     (_VOLCANO_BATCH, "jobs"),
+    (_VOLCANO_BATCH, "cronjobs"),
+    (_VOLCANO_FLOW, "jobflows"),
+    (_VOLCANO_FLOW, "jobtemplates"),
     (_VOLCANO_SCHEDULING, "podgroups"),
     # Whoever may update an object may ask for an action on it: a policy sees to that.
     (_VOLCANO_BUS, "commands"),

@@ -19,7 +19,7 @@ from admission.kube.policies.guard_rules import (
     same_class,
     unchanged,
 )
-from admission.kube.policies.mutating import PolicyOptions
+from admission.kube.policies.mutating import JOB_STARTERS, PolicyOptions
 from queues.api.api_resources import COMMANDS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Document
 from queues.api.names import RELEASED, USER
 from queues.api.validation.job_rules import TASKS_UPDATE_REFUSED, UPDATE_REFUSED
@@ -36,7 +36,7 @@ _OF_TASK = ("replicas", "minAvailable")
 
 
 def volcano_guards(options: PolicyOptions) -> list[Document]:
-    """The policies for Volcano Jobs, PodGroups and Commands."""
+    """The policies for Volcano Jobs, PodGroups, Commands, and what starts Volcano Jobs."""
     operations = ["CREATE", "UPDATE"]
     of_group = [
         no_system_priority("object.spec", "spec", kept=same_class("object.spec", "oldObject.spec")),
@@ -46,6 +46,12 @@ def volcano_guards(options: PolicyOptions) -> list[Document]:
         *guard("muster-guard-vcjobs", [VOLCANO_JOBS.rule(operations)], _job_rules(), options),
         *guard("muster-guard-podgroups", [POD_GROUPS.rule(operations)], of_group, options),
         *guard("muster-guard-commands", [COMMANDS.rule(operations)], _command_rules(), options),
+        *guard(
+            "muster-guard-job-starters",
+            [kind.rule(operations) for _, kind in JOB_STARTERS],
+            [unchanged("Annotation", USER, annotation)],
+            options,
+        ),
     ]
 
 

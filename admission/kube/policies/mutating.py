@@ -40,6 +40,7 @@ from admission.kube.policies.cel import (
 )
 from admission.workloads.kinds import KINDS, Holding
 from queues.api.api_resources import (
+    JOB_FLOWS,
     JOBS,
     NAMESPACES,
     PODS,
@@ -47,6 +48,7 @@ from queues.api.api_resources import (
     POLICY_BINDINGS,
     PRIORITY_CLASSES,
     QUEUES,
+    VOLCANO_CRON_JOBS,
     ApiResource,
     Document,
 )
@@ -74,6 +76,9 @@ JOB_CONTROLLER: Final = "system:serviceaccount:kube-system:job-controller"
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 #: Takes the owner from what outlives it: ``kubectl delete --cascade=orphan``.
 GARBAGE_COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
+
+#: Kinds in the name of whose requester Muster creates Volcano Jobs.
+JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS))
 
 _POLICY: Final = POLICIES[0]
 
@@ -138,15 +143,17 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
 
 
 def signed_kinds() -> list[tuple[str, ApiResource]]:
-    """Kinds of workloads that are not changed at creation but for the name of the requester, with a plural of each.
+    """Kinds that are not changed at creation but for the name of the requester, with a plural of each.
 
-    Their pods are gated, or do not exist while they wait.
+    Workloads with pods that are gated, or do not exist while they wait; and what starts Volcano Jobs, which get the
+    name from it.
     """
-    return [
+    of_workloads = [
         (f"{support.kind}s", support.resource)
         for support in KINDS
         if not support.is_pod and support.holding is not Holding.SUSPENDED
     ]
+    return [*of_workloads, *JOB_STARTERS]
 
 
 # -- documents ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -217,10 +217,42 @@ class InformerState:
     problem: str | None
 
 
+class ObjectListener(Protocol):
+    """Hears of objects of one kind beside the world, which keeps less of them."""
+
+    def seen(self, found: Any, raw: msgspec.Raw) -> None:
+        """An object is there or has changed, as decoded and as sent."""
+        ...
+
+    def gone(self, uid: str) -> None:
+        """An object is gone."""
+        ...
+
+
+def _heard(kind: AnyKind, listener: ObjectListener) -> AnyKind:
+    """The kind, with a listener. What that cannot handle must not keep the world from the object."""
+
+    def translate(found: Any, raw: msgspec.Raw) -> Any:
+        try:
+            listener.seen(found, raw)
+        except Exception:
+            _log.exception("a listener failed", extra={"kind": kind.name, "object": found.metadata.name})
+        return kind.translate(found, raw)
+
+    return replace(kind, translate=translate)
+
+
 class Informers:
     """The informers of every kind, and their changes in one list."""
 
-    def __init__(self, client: Client, timing: Timing = _TIMING) -> None:
+    def __init__(
+        self,
+        client: Client,
+        timing: Timing = _TIMING,
+        *,
+        listeners: Mapping[str, ObjectListener] = {},
+    ) -> None:
+        """``listeners``: by the name of the kind's informer."""
         #: Set while there are changes to drain.
         self.changed = asyncio.Event()
         #: Set while a turn should answer one of the changes at once.
@@ -234,8 +266,11 @@ class Informers:
         self._facts: list[tuple[_Facts, Informer[Any, Any]]] = []
         for kind in _CONTEXT:
             self.by_name[kind.name] = Informer(client, kind, lambda _: self._recontext(), timing)
+        self._listeners = listeners
         for facts in _FACTS:
-            informer: Informer[Any, Any] = Informer(client, facts.kind, partial(self._deliver, facts), timing)
+            listener = listeners.get(facts.kind.name)
+            kind = facts.kind if listener is None else _heard(facts.kind, listener)
+            informer: Informer[Any, Any] = Informer(client, kind, partial(self._deliver, facts), timing)
             self.by_name[facts.kind.name] = informer
             self._facts.append((facts, informer))
 
@@ -304,6 +339,10 @@ class Informers:
         }
 
     def _deliver(self, facts: _Facts, shifts: list[ObjectChange[Any]]) -> None:
+        if (listener := self._listeners.get(facts.kind.name)) is not None:
+            for shift in shifts:
+                if shift.after is None:
+                    listener.gone(shift.uid)
         if not self._collecting:
             return
         if facts.fact_kind in _IN_CONTEXT:

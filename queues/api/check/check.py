@@ -258,17 +258,17 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
         parsed = KINDS[document["apiVersion"], document["kind"]].parse(document)
     except ValidationError:
         return ()
+    found: tuple[str, ...] = ()
     match parsed:
         case VolcanoJob() | JobTemplate():
-            return unsupported(VolcanoJob(spec=parsed.spec))
+            found = unsupported(VolcanoJob(spec=parsed.spec))
         case VolcanoCronJob():
             of_jobs = unsupported(VolcanoJob(spec=parsed.spec.job_template.spec))
-            return tuple(f"spec.jobTemplate.{path}" for path in of_jobs)
+            found = tuple(f"spec.jobTemplate.{path}" for path in of_jobs)
         case QueueDocument():
-            return unsupported_in_queue(parsed)
+            found = unsupported_in_queue(parsed)
         case ResourceFlavor():
-            return unsupported_in_flavor(parsed)
-        case PodGroup():
-            return ("spec.minResources",) if parsed.spec.min_resources else ()
-        case _:
-            return ()
+            found = unsupported_in_flavor(parsed)
+        case PodGroup() if parsed.spec.min_resources:
+            found = ("spec.minResources",)
+    return found

@@ -62,7 +62,7 @@ class Sandbox:
 
     def close(self) -> None:
         """Take everything back; the ledger must say that nothing is held."""
-        for kind in ("Job", "batch/v1 Job", "PodGroup", "Pod"):
+        for kind in ("CronJob", "JobFlow", "JobTemplate", "Job", "batch/v1 Job", "PodGroup", "Pod"):
             self._delete_all(kind)
         self.wait(self._are_pods_gone, f"the last pods of {self.name} to go")
         self.wait_free()

@@ -10,12 +10,14 @@ from queues.api.api_resources import (
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    JOB_FLOWS,
     JOBS,
     POD_GROUPS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
+    VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
     ApiResource,
     Document,
@@ -512,6 +514,15 @@ CHANGES = [
     ),
     Change(
         "bob's Volcano Job", VOLCANO_JOBS, volcano_job(), annotated("muster.dev/user", "bob"), ONLY_MUSTER
+    ),
+    *(
+        Change(
+            f"bob's {kind.kind} of Volcano", kind, document, annotated("muster.dev/user", "bob"), ONLY_MUSTER
+        )
+        for kind, document in (
+            (VOLCANO_CRON_JOBS, {"metadata": {}, "spec": {"schedule": "0 0 1 1 *"}}),
+            (JOB_FLOWS, {"metadata": {}, "spec": {"flows": [{"name": "a"}]}}),
+        )
     ),
     Change(
         "a Deployment to released",

@@ -1,0 +1,1 @@
+"""Starts the Jobs of CronJobs and JobFlows, for one term of the leader."""
