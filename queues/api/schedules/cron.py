@@ -141,9 +141,9 @@ class Schedule:
 @lru_cache(maxsize=1024)
 def _times(minutes: tuple[int, ...], day: int, zone: tzinfo) -> tuple[int, ...]:
     """Minutes of a day as times."""
-    bounds = [_at(number, 0, fold, zone) for number in (day, day + 1) for fold in (0, 1)]
-    if len({bound.utcoffset() for bound in bounds}) == 1:
-        midnight = int(bounds[0].timestamp())
+    begin, end = _at(day, 0, 0, zone), _at(day + 1, 0, 1, zone)
+    if begin.utcoffset() == end.utcoffset():
+        midnight = int(begin.timestamp())
         return tuple(midnight + 60 * minute for minute in minutes)
     # Clocks are changed: minutes that come twice, and minutes that do not come.
     both = [_at(day, minute, fold, zone) for minute in minutes for fold in (0, 1)]

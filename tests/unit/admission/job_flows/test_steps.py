@@ -81,7 +81,9 @@ def test_one_target_is_enough_where_the_strategy_says_so() -> None:
     graph = {"a": (), "b": (), "c": ("a", "b")}
     first = jobs(a="Completed", b="Running")
     assert started(step(flow(graph), first, TEMPLATES)) == []
-    assert started(step(flow(graph, depends={"strategy": "any"}), first, TEMPLATES)) == ["c"]
+    fact = flow(graph, depends={"strategy": "any"})
+    assert started(step(fact, first, TEMPLATES)) == ["c"]
+    assert started(step(fact, jobs(a="Running", b="Running"), TEMPLATES)) == []
 
 
 def test_what_is_missing_is_told() -> None:
@@ -177,6 +179,7 @@ HTTP = {"probe": {"httpGetList": [{"taskName": "w", "path": "/ready", "port": 80
         ("Running", {"Running": 2}, True),
         ("Running", {"Running": 1, "Succeeded": 1}, True),
         ("Running", {"Running": 1, "Pending": 1}, False),
+        ("Running", {"Running": 2, "Pending": 1}, False),
         ("Running", {"Running": 1}, False),
         ("Running", {}, False),
         ("Completed", {"Succeeded": 2}, True),

@@ -100,6 +100,15 @@ def test_a_time_that_comes_twice_in_autumn_is_due_twice() -> None:
     assert shown(schedule.next_after(first, BERLIN), BERLIN) == "2026-10-25T02:30+01:00"
 
 
+def test_a_day_that_goes_on_after_the_next_has_begun_is_not_forgotten() -> None:
+    # A minute after midnight, clocks there went back to 23:01 of the day before.
+    zone = ZoneInfo("America/St_Johns")
+    due = schedule_of("30 23 * * *").next_after(at("2010-11-07 00:00", zone), zone)
+    assert shown(due, zone) == "2010-11-06T23:30-03:30"
+    last = schedule_of("0 0 * * *").last_until(due or 0, zone, after=0)
+    assert shown(last, zone) == "2010-11-07T00:00-02:30"
+
+
 def test_hours_go_on_where_clocks_are_changed() -> None:
     schedule, times = schedule_of("@hourly"), []
     time = at("2026-03-29 00:30", BERLIN)
