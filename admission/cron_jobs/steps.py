@@ -89,6 +89,7 @@ class CronStep:
 def cron_job_fact(document: Document) -> CronJobFact:
     """A CronJob's document, as the API server has it. What cannot be read becomes its problem."""
     metadata, status = document.get("metadata") or {}, document.get("status") or {}
+    active = status.get("active")
     fact: dict[str, Any] = {
         "namespace": metadata.get("namespace", ""),
         "name": metadata.get("name", ""),
@@ -100,7 +101,7 @@ def cron_job_fact(document: Document) -> CronJobFact:
         "status": status,
         "active": frozenset(
             uid
-            for each in status.get("active") or ()
+            for each in (active if isinstance(active, list) else ())
             if isinstance(each, dict) and isinstance(uid := each.get("uid"), str)
         ),
         "user": (metadata.get("annotations") or {}).get(USER, ""),

@@ -132,6 +132,7 @@ OTHERS = {
     "job_syncs.MOST_PODS_OF_A_SYNC",
     "name_patterns.LARGEST_SET",
     "name_patterns._MOST_REASON",
+    "owned_jobs._LONGEST_TIME",
     "pod_changes.MOST_CREATES",
     "pod_readiness._LONGEST",
     "pods._LONGEST_POD_SET",

@@ -41,7 +41,9 @@ def job_flow_violations(flow: JobFlow) -> list[Violation]:
 
 def _names(flow: JobFlow) -> Iterator[Violation]:
     if not flow.spec.flows:
-        yield Violation("spec.flows", "nothing", "at least one flow")
+        yield Violation(
+            "spec.flows", "nothing", "at least one flow; without any it does nothing", tolerable=True
+        )
     seen: set[str] = set()
     for index, one in enumerate(flow.spec.flows):
         path = f"spec.flows[{index}].name"

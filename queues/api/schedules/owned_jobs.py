@@ -14,6 +14,8 @@ from queues.api.types.volcano_job import JobPhase
 
 #: Phases in which a Job does nothing any more. An aborted one may be resumed.
 ENDED: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
+#: Characters of a time, with a fraction of a second.
+_LONGEST_TIME: Final = 40
 #: Kinds of their owners.
 OWNER_KINDS: Final = ("CronJob", "JobFlow")
 
@@ -145,11 +147,13 @@ def _scheduled(name: str, annotations: Mapping[str, str]) -> int | None:
     return None if minutes is None else 60 * minutes
 
 
-@lru_cache(maxsize=8192)
 def seconds_of_time(text: Any) -> int | None:
     """Seconds since the epoch of an RFC 3339 time; None: it is none."""
-    if not isinstance(text, str) or len(text) > 40:
-        return None
+    return _seconds(text) if isinstance(text, str) and len(text) <= _LONGEST_TIME else None
+
+
+@lru_cache(maxsize=8192)
+def _seconds(text: str) -> int | None:
     try:
         time = datetime.fromisoformat(text)
         return int(time.timestamp()) if time.tzinfo is not None else None

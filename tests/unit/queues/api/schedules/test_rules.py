@@ -75,7 +75,6 @@ def test_what_volcano_accepts_is_accepted() -> None:
             cron_job(template={"metadata": {"annotations": {"muster.dev/user": "bob"}}}),
             "spec.jobTemplate.metadata.annotations[muster.dev/user]: found muster.dev/user, expected nothing",
         ),
-        (flow(), "spec.flows: found nothing, expected at least one flow"),
         (flow(after("a", "b"), after("b", "a")), "jobflow Flow is not DAG: flows that depend on one another"),
         (flow(after("a", "a")), "jobflow Flow is not DAG"),
         (flow(after("a", "b")), "jobflow Flow is not DAG: vertex is not defined: b"),
@@ -126,6 +125,10 @@ def test_a_template_is_judged_as_a_job_is() -> None:
 def test_a_queue_that_is_missing_is_a_warning_for_a_schedule() -> None:
     found = violations_of(cron_job(job={"queue": "later"}), Known(queues={}))
     assert [(each.path, each.tolerable) for each in found] == [("spec.jobTemplate.spec.queue", True)]
+
+
+def test_a_flow_without_jobs_is_a_warning_as_volcano_accepts_it() -> None:
+    assert [(each.path, each.tolerable) for each in violations_of(flow())] == [("spec.flows", True)]
 
 
 def test_a_schedule_that_never_comes_up_is_a_warning() -> None:
