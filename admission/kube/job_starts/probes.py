@@ -14,6 +14,7 @@ import msgspec
 
 from admission.job_flows.flow import NetworkProbe
 from admission.kube.client.client import Client
+from admission.wire import Bare
 from queues.api.api_resources import PODS
 from queues.api.names import JOB_NAME, TASK_SPEC
 from queues.errors import ApiError
@@ -32,8 +33,14 @@ class _PodStatus(msgspec.Struct, gc=False):
     podIP: str = ""  # noqa: N815 - Kubernetes' key
 
 
-class _Pod(msgspec.Struct, gc=False):
+class _Pod(Bare):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+    def runs_for(self, job: str) -> bool:
+        """Whether it runs, and is of the Job with this uid: labels are written by users as well."""
+        owners = self.metadata.owner_references or ()
+        stays = self.metadata.deletion_timestamp is None and self.status.phase == "Running"
+        return stays and bool(self.status.podIP) and any(owner.uid == job for owner in owners)
 
 
 class _Pods(msgspec.Struct, gc=False):
@@ -79,7 +86,7 @@ async def _passes(
     except (ApiError, msgspec.DecodeError) as error:
         _log.info("pods to be probed cannot be listed", extra={"job": probe.job, "why": str(error)})
         return False
-    addresses = [pod.status.podIP for pod in pods if pod.status.phase == "Running" and pod.status.podIP]
+    addresses = [pod.status.podIP for pod in pods if pod.runs_for(probe.uid)]
     if len(addresses) < probe.needed:
         return False
     answers = await asyncio.gather(*(_answers(session, slots, address, probe) for address in addresses))

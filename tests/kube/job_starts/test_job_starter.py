@@ -239,8 +239,10 @@ async def test_a_flow_starts_when_the_pods_of_its_target_answer(
         await set_phase(api, namespace, "web-back", "Running")
         labels = {"volcano.sh/job-name": "web-back", "volcano.sh/task-spec": "server"}
         container = {"name": "main", "image": "server"}
+        uid = json.loads(await api.get(VOLCANO_JOBS.path(namespace, "web-back")))["metadata"]["uid"]
+        owner = {"apiVersion": VOLCANO_JOBS.api_version, "kind": "Job", "name": "web-back", "uid": uid}
         pod = {
-            "metadata": {"name": "web-back-server-0", "labels": labels},
+            "metadata": {"name": "web-back-server-0", "labels": labels, "ownerReferences": [owner]},
             "spec": {"containers": [container], "schedulerName": "nobody"},
         }
         await api.create(PODS.path(namespace), {"apiVersion": "v1", "kind": "Pod", **pod})
