@@ -24,8 +24,11 @@ TaskName = Annotated[Text, Field(max_length=253)]
 class HttpGetProbe(OpenModel):
     """The pods of a task answer a GET with a status of 200 to 399."""
 
+    #: Name of the task.
     task_name: TaskName = ""
+    #: Path of the GET.
     path: Text = ""
+    #: Port of its pods.
     port: Port = 0
     #: Name and value of one header.
     http_header: Whole | None = None
@@ -34,13 +37,16 @@ class HttpGetProbe(OpenModel):
 class TcpSocketProbe(OpenModel):
     """The pods of a task accept connections at a port."""
 
+    #: Name of the task.
     task_name: TaskName = ""
+    #: Port of its pods.
     port: Port
 
 
 class TaskStatusProbe(OpenModel):
     """All pods of a task are in a phase."""
 
+    #: Name of the task.
     task_name: TaskName = ""
     #: A pod's phase; the probe of Running is met by pods that have succeeded, too.
     phase: Annotated[Text, Field(max_length=63)] = ""
@@ -49,15 +55,20 @@ class TaskStatusProbe(OpenModel):
 class FlowProbe(OpenModel):
     """When a target counts as ready that need not end for it."""
 
+    #: Tasks that answer requests.
     http_get_list: Annotated[tuple[HttpGetProbe, ...], at_most(MOST_FLOWS)] = ()
+    #: Tasks that accept connections.
     tcp_socket_list: Annotated[tuple[TcpSocketProbe, ...], at_most(MOST_FLOWS)] = ()
+    #: Tasks with pods in a phase.
     task_status_list: Annotated[tuple[TaskStatusProbe, ...], at_most(MOST_POD_SETS)] = ()
 
 
 class FlowDependsOn(OpenModel):
     """The flows that come before."""
 
+    #: Names of the flows that come before.
     targets: Annotated[tuple[Text, ...], at_most(MOST_FLOWS)] = ()
+    #: When they count as ready before they have ended.
     probe: FlowProbe | None = None
     #: Whether all targets have to be met, or one of them.
     strategy: Literal["all", "any"] = "all"
@@ -66,7 +77,9 @@ class FlowDependsOn(OpenModel):
 class FlowPatch(OpenModel):
     """Changes of the JobTemplate's spec, for this flow. Without defaults: what is not written stays."""
 
+    #: Changes of the spec.
     job_spec: Whole | None = None
+    #: Changes of the spec, by the name in Volcano's documentation.
     spec: Whole | None = None
 
     def changes(self) -> tuple[dict[str, Any], ...]:
@@ -77,8 +90,11 @@ class FlowPatch(OpenModel):
 class Flow(OpenModel):
     """One Job of a JobFlow: the name of its JobTemplate, and what comes before it."""
 
+    #: Name of the JobTemplate.
     name: Annotated[Text, Field(json_schema_extra={"minLength": 1})]
+    #: What comes before it.
     depends_on: FlowDependsOn | None = None
+    #: Changes of the JobTemplate for this flow.
     patch: FlowPatch | None = None
 
     @property
@@ -90,28 +106,39 @@ class Flow(OpenModel):
 class JobFlowSpec(OpenModel):
     """The Jobs of a JobFlow, and whether they are kept."""
 
+    #: Its Jobs.
     flows: Annotated[tuple[Flow, ...], at_most(MOST_FLOWS)] = ()
+    #: Whether the Jobs are kept when all have succeeded.
     job_retain_policy: Literal["retain", "delete"] = "retain"
 
 
 class JobFlowState(Model):
     """The phase of a JobFlow."""
 
+    #: Where the flow is.
     phase: Literal["", "Succeed", "Terminating", "Failed", "Running", "Pending"] = ""
 
 
 class JobFlowStatus(Model):
     """The Jobs of a JobFlow, by phase."""
 
+    #: Jobs that wait.
     pending_jobs: tuple[Text, ...] = ()
+    #: Jobs that run.
     running_jobs: tuple[Text, ...] = ()
+    #: Jobs that failed.
     failed_jobs: tuple[Text, ...] = ()
+    #: Jobs that succeeded.
     completed_jobs: tuple[Text, ...] = ()
+    #: Jobs that were terminated.
     terminated_jobs: tuple[Text, ...] = ()
+    #: Jobs in another phase.
     un_know_jobs: tuple[Text, ...] = ()
+    #: Its Jobs, one by one.
     job_status_list: tuple[Whole, ...] = ()
     #: By name of the Job.
     conditions: dict[str, Whole] = Field(default_factory=dict)
+    #: Where the flow is.
     state: JobFlowState = JobFlowState()
 
 

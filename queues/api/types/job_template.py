@@ -11,6 +11,7 @@ from queues.api.types.volcano_job import VolcanoJobSpec
 class JobTemplateStatus(Model):
     """The Jobs that were made from a JobTemplate and still exist."""
 
+    #: Jobs that were made from it.
     job_depends_on_list: tuple[Text, ...] = ()
 
 

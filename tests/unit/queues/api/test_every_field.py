@@ -16,8 +16,11 @@ import yaml
 from pydantic import BaseModel
 
 from queues.api.check.check import check_documents
+from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
+from queues.api.types.job_flow import JobFlow
+from queues.api.types.job_template import JobTemplate
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
@@ -83,10 +86,41 @@ USED: dict[type[BaseModel], dict[str, str]] = {
     Topology: {"queues/api/types/topology.py": "levels levels.nodeLabel"},
 }
 
+#: Fields of a Job that something else makes.
+_OF_A_JOB = {
+    module: " ".join(f"jobTemplate.spec.{path}" for path in listed.split())
+    for module, listed in USED[VolcanoJob].items()
+}
+USED[JobTemplate] = USED[VolcanoJob]
+USED[VolcanoCronJob] = {
+    **_OF_A_JOB,
+    "admission/cron_jobs/steps.py": "schedule timeZone startingDeadlineSeconds concurrencyPolicy suspend jobTemplate "
+    "jobTemplate.metadata jobTemplate.metadata.labels jobTemplate.metadata.annotations jobTemplate.spec "
+    "successfulJobsHistoryLimit failedJobsHistoryLimit",
+}
+USED[JobFlow] = {
+    "admission/job_flows/steps.py": "flows flows.name flows.patch jobRetainPolicy",
+    "admission/job_flows/flow.py": "flows.dependsOn flows.dependsOn.targets flows.dependsOn.probe "
+    "flows.dependsOn.probe.httpGetList flows.dependsOn.probe.httpGetList.taskName "
+    "flows.dependsOn.probe.httpGetList.path flows.dependsOn.probe.httpGetList.port "
+    "flows.dependsOn.probe.httpGetList.httpHeader flows.dependsOn.probe.tcpSocketList "
+    "flows.dependsOn.probe.tcpSocketList.taskName flows.dependsOn.probe.tcpSocketList.port "
+    "flows.dependsOn.probe.taskStatusList flows.dependsOn.probe.taskStatusList.taskName "
+    "flows.dependsOn.probe.taskStatusList.phase flows.dependsOn.strategy",
+    "queues/api/types/job_flow.py": "flows.patch.jobSpec flows.patch.spec",
+}
+
 #: Paths below ``spec`` of fields without effect, the parts of such a field included, with a value that is told.
 TOLD: dict[type[BaseModel], dict[str, Any]] = {
     VolcanoJob: {
         "tasks.topologyPolicy": {"tasks": [{"name": "a", "topologyPolicy": "restricted"}]},
+    },
+    JobTemplate: {"tasks.topologyPolicy": {"tasks": [{"name": "a", "topologyPolicy": "restricted"}]}},
+    VolcanoCronJob: {
+        "jobTemplate.spec.tasks.topologyPolicy": {
+            "schedule": "@daily",
+            "jobTemplate": {"spec": {"tasks": [{"name": "a", "topologyPolicy": "restricted"}]}},
+        }
     },
     PodGroup: {"minResources": {"minResources": {"cpu": 1}}},
     QueueDocument: {

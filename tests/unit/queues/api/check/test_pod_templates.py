@@ -330,7 +330,7 @@ def test_a_summary_has_a_line_for_each_file() -> None:
     files = {
         "good.yaml": objects((queue, "Queue", "a", "")),
         "wrong.yaml": objects((queue, "Queue", "b", "spec: {weight: x, type: y}")),
-        "later.yaml": objects(("flow.volcano.sh/v1alpha1", "JobFlow", "a", "")),
+        "later.yaml": objects(("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "a", "")),
         "kueue.yaml": objects(("kueue.x-k8s.io/v1beta2", "ClusterQueue", "a", "")),
         "others.yaml": objects((core, "ConfigMap", "a", ""), (core, "Secret", "a", "")),
         "mixed.yaml": objects((core, "ConfigMap", "b", ""), (core, "Namespace", "a", "")),
@@ -339,7 +339,7 @@ def test_a_summary_has_a_line_for_each_file() -> None:
     assert summary_lines(files.items(), check_documents(files.items())) == [
         "good.yaml: supported",
         "wrong.yaml: refused: spec.weight; different: spec.type",
-        "later.yaml: not supported: JobFlow",
+        "later.yaml: not supported: Numatopology",
         "kueue.yaml: not supported: ClusterQueue",
         "others.yaml: passed over: ConfigMap and Secret",
         "mixed.yaml: supported; passed over: ConfigMap",

@@ -150,5 +150,7 @@ metadata: {name: ring}
 spec: {flows: [{name: a}, {name: b}]}
 """
     told = [f"{each.path}: {each.expected}" for each in check_documents([("f", text)])]
-    assert "spec.tasks[0].topologyPolicy: nothing: it is accepted and kept" in told
+    assert (
+        "spec.tasks[0].topologyPolicy: nothing: Muster accepts and keeps it, and does not act on it" in told
+    )
     assert "spec.flows[1].name: the name of a JobTemplate: it is not among these documents" in told
