@@ -127,10 +127,10 @@ def test_queues_and_pending_tell_use_and_places(sandbox: Sandbox, whole_stack: S
 def test_fields_that_do_nothing_yet_are_named_on_the_object(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()
-    policies = [{"event": "JobUpdated", "action": "RestartJob"}]
+    policies = [{"event": "JobUpdated", "action": "RestartJob", "timeout": "1m"}]
     sandbox.add(volcano_job(sandbox, "train", 1, 1, policies=policies, plugins={"pytorch": ["--hosts=x"]}))
     sandbox.wait_running("train-", 1)
-    named = "spec.policies[0].event JobUpdated"
+    named = "spec.policies[0].timeout"
     sandbox.wait(lambda: named in sandbox.told("Job", "train"), "the Job to name its policy")
     assert "spec.plugins.pytorch --hosts" in sandbox.told("Job", "train")
 
