@@ -21,6 +21,9 @@ from queues.sql.read.past_use import Mark, marks, newest_posting, slot_sums
 from queues.sql.statements import UnnestRows, insert_rows
 from queues.sql.tables import past_use_marks, past_use_sums
 
+#: Key of the advisory lock under which a mark is made ("marks", as a number).
+LOCK: Final = 0x6D61726B73
+
 _SUMMED: Final = UnnestRows(*past_use_sums.c)
 _new_sums = insert_rows(past_use_sums, _SUMMED)
 _ADD: Final = _new_sums.on_conflict_do_update(
@@ -35,6 +38,10 @@ async def sum_up(tx: AsyncConnection, term: Term, half_life: int, now: int, *, r
     ``now``: seconds since the epoch. Raises Fenced.
     """
     mark = await _locked_mark(tx, half_life)
+    if mark is None:
+        # One at a time: sums that another adds meanwhile would be taken for those of an earlier use.
+        await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
+        mark = await _locked_mark(tx, half_life)
     if mark is None:
         # Of an earlier use of this half-life; they count no more, and would count twice.
         if await _forget_sums(tx, half_life, None, rows):
@@ -70,11 +77,10 @@ async def _locked_mark(tx: AsyncConnection, half_life: int) -> Mark | None:
 
 
 async def _first_mark(tx: AsyncConnection, half_life: int, now: int) -> Mark:
-    """Of two leaders one waits for the other here, and goes on from where that one has come."""
     (first,) = await marks(tx, [half_life], now)
     row = {"half_life": half_life, "posting": first.posting, "carried": first.carried}
-    await tx.execute(insert(past_use_marks).values(row).on_conflict_do_nothing())
-    return await _locked_mark(tx, half_life) or first
+    await tx.execute(insert(past_use_marks).values(row))
+    return first
 
 
 async def forget(

@@ -230,8 +230,9 @@ def test_a_task_starts_when_the_one_before_it_is_ready_though_all_are_one_gang(s
 def test_a_job_whose_first_task_failed_does_not_wait_for_ever(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()
-    failing = template(sandbox.name, 4, {"kwok.muster.dev/fail-after": "0s"})
-    worker = {"name": "worker", "replicas": 1, "template": failing}
+    # Without a moment in which it is ready: the launcher would rightly start.
+    never_ready = template(sandbox.name, 4, {"kwok.muster.dev/start-after": "1h"})
+    worker = {"name": "worker", "replicas": 1, "template": never_ready}
     launcher = {
         "name": "launcher",
         "replicas": 1,
@@ -239,6 +240,10 @@ def test_a_job_whose_first_task_failed_does_not_wait_for_ever(sandbox: Sandbox) 
         "dependsOn": {"name": ["worker"]},
     }
     sandbox.add(volcano_job(sandbox, "mpi", 2, tasks=[launcher, worker], minAvailable=2))
+    sandbox.wait(lambda: bool(sandbox.nodes_of("mpi-worker-0")), "the first task to have its node")
+    worker_status = path("Pod", sandbox.name, "mpi-worker-0") + "/status"
+    sandbox.api.merge(worker_status, {"status": {"phase": "Failed"}})
+
     sandbox.wait_phase("Job", "mpi", "Failed")
     assert "task launcher cannot start" in sandbox.told("Job", "mpi")
     sandbox.wait_free()
