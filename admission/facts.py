@@ -343,6 +343,8 @@ class PodFact:
     controlled: bool = False
     #: Name of the PodGroup in the same namespace, if the pod names one.
     group: str | None = None
+    #: Members that start together in the PodGroup that Muster makes for the pod's owner; 0: others make its PodGroup.
+    group_minimum: int = 0
     #: Task or template of a Volcano Job, else "".
     task: str = ""
     #: Task index of a Volcano Job's pod or completion index of an Indexed Job's.
@@ -494,8 +496,7 @@ class WorkloadFact:
     #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
     pod_sets: tuple[PodSet, ...] = ()
     group: GroupRequest = NO_GROUP_REQUEST
-    #: Digests of the templates of ``pod_sets``, in the same order; "": that one cannot be read. Empty: a PodGroup, or
-    #: it has ended.
+    #: Digests of the templates of ``pod_sets``, in their order; "": one cannot be read. Empty: a PodGroup, or ended.
     templates: tuple[str, ...] = ()
     #: What pods of a pod set claim of devices, not counted yet; empty: nothing, or ``pod_sets`` have it.
     claims: Mapping[str, tuple[PodResourceClaim, ...]] = field(default_factory=lambda: NOTHING_BY_NAME)
@@ -530,8 +531,7 @@ class WorkloadFact:
     #: batch/v1: which version of the spec this is, and how it can be patched on condition that it still is.
     revision: "JobRevision | None" = None
     conduct: Conduct = NOTHING_SAID
-    #: batch/v1: status and reason of Muster's condition on the object, when this fact was first seen; NO_CONDITION: it
-    #: had none, None: not known. Not compared: only Muster writes it, and knows what it wrote since.
+    #: Status and reason of Muster's condition on the object when it was first seen; None: not known. Not compared.
     told: tuple[str, str] | None = field(default=None, compare=False)
     #: Volcano Job: the object as JSON, from which pods are made.
     document: bytes = field(default=b"", compare=False, repr=False)

@@ -23,6 +23,7 @@ from admission.engine.snapshot import Snapshot
 from admission.history.keeper import HistoryKeeper
 from admission.kube.client.client import Client
 from admission.kube.commands import CommandRemover
+from admission.kube.groups.automatic_groups import AutomaticGroups
 from admission.kube.job_starts.job_starter import JobStarter
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.watch.api_server_contact import ApiServerContact
@@ -216,6 +217,7 @@ class LeaderTerm:
             report=lambda report: self._requeue(report.workload),
             failpoint=dependencies.failpoint,
         )
+        groups = AutomaticGroups(dependencies.client, world, check_lease, requeue=self._requeue)
         dry_runs = DryRunWriter(
             dependencies.client,
             world,
@@ -226,7 +228,7 @@ class LeaderTerm:
         )
         unseen = self._unseen_pods(world, tasks)
         inherited = InheritedSeats(world, lease_clock(), INHERITED_FOR)
-        world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems)
+        world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems, groups.problems)
         finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
         commands = CommandRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
         statuses = self._status_loop(world, job_controller, unseen, tasks)
@@ -267,7 +269,7 @@ class LeaderTerm:
                     tasks.create_task(self._prove(statuses), name="prove the term")
                 self.ready = True
                 dependencies.observe(report)
-                await self._ask_about_templates(dry_runs, report)
+                await self._prepare(dry_runs, groups, report)
                 await self._carry_out(job_controller, release, recreate, jobs, unseen, report)
                 statuses.reconcile(report.dirty_workloads, report)
                 self._remove_what_is_done(world, job_controller, finalizers, commands, statuses)
@@ -278,7 +280,7 @@ class LeaderTerm:
                 if not cycle.has_stopped():
                     await self._rest(rested)
         finally:
-            for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers, commands):
+            for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers, commands, groups.queue):
                 await each.stop()
 
     def _status_loop(
@@ -421,12 +423,14 @@ class LeaderTerm:
             self.world.mark_dirty(key)
             self.informers.changed.set()
 
-    async def _ask_about_templates(self, dry_runs: DryRunWriter, report: TurnReport) -> None:
-        if not self._dependencies.dry_runs:
-            return
+    async def _prepare(self, dry_runs: DryRunWriter, groups: AutomaticGroups, report: TurnReport) -> None:
+        """What workloads lack to be decided on: what their templates become, and the PodGroups of their owners."""
         async for dirty in slices(report.dirty_workloads):
-            dry_runs.reconcile(dirty)
-        dry_runs.ask_anew()
+            groups.reconcile(dirty)
+            if self._dependencies.dry_runs:
+                dry_runs.reconcile(dirty)
+        if self._dependencies.dry_runs:
+            dry_runs.ask_anew()
 
     async def _carry_out(
         self,

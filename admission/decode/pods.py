@@ -29,6 +29,7 @@ from queues.api import names
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
+    MOST_PODS,
     UserValues,
     counted_labels,
     index,
@@ -78,6 +79,9 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         names.GROUP_ANNOTATION,
         annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO),
     )
+    group_minimum = _own_minimum(group, annotations)
+    if group is None and (queue or gated):
+        group, group_minimum = _leader_with_workers(annotations, labels, values)
     owner = controller.key if controller is not None else None
     if owner is None and group is None and (queue or gated):
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
@@ -118,6 +122,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         marked=controller is None or controller.marked,
         controlled=any(reference.controller for reference in meta.owner_references or ()),
         group=group,
+        group_minimum=group_minimum,
         task=task,
         index=index(
             _of_job(names.COMPLETION_INDEX, annotations, labels)
@@ -149,6 +154,24 @@ def _queue_named(annotations: Mapping[str, str], labels: Mapping[str, str]) -> s
         or annotations.get(names.VOLCANO_QUEUE)
         or labels.get(names.VOLCANO_QUEUE)
     )
+
+
+def _own_minimum(group: str | None, annotations: Mapping[str, str]) -> int:
+    """The size of the gang of a pod whose owner has a PodGroup of Muster's; 0: it names none, or one of others."""
+    if group is None or not group.startswith(names.AUTOMATIC_GROUP):
+        return 0
+    return min(number(annotations.get(names.GROUP_MIN_MEMBER)) or 0, MOST_PODS)
+
+
+def _leader_with_workers(
+    annotations: Mapping[str, str], labels: Mapping[str, str], values: UserValues
+) -> tuple[str | None, int]:
+    """The PodGroup of a LeaderWorkerSet's pod, and its size: each leader is one gang with its workers."""
+    owner, position = labels.get(names.LWS_NAME), labels.get(names.LWS_GROUP_INDEX)
+    size = number(annotations.get(names.LWS_SIZE)) or 0
+    if not owner or number(position) is None or size < 2:
+        return None, 0
+    return values.name(names.LWS_NAME, f"{names.AUTOMATIC_GROUP}{owner}-{position}"), min(size, MOST_PODS)
 
 
 class _Parts(msgspec.Struct, gc=False):

@@ -201,10 +201,7 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
     elif pod is not None and pod.obstacle is not None:
         obstacle = pod.obstacle
     elif pod is not None and pod.group is not None:
-        obstacle = Obstacle(
-            ReasonCode.POD_GROUP_MISSING,
-            f"PodGroup {pod.group} does not exist in namespace {pod.namespace}",
-        )
+        obstacle = _group_missing(pod, inputs.refusal)
     elif pod is not None and pod.other_gates:
         obstacle = _held_by_gates([pod])
     elif pod is not None and not pod.gated and last is None:
@@ -233,6 +230,14 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
         not_before=inputs.setbacks.not_before,
         **_interruption(inputs, pod.conduct if pod else Conduct()),
     )
+
+
+def _group_missing(pod: PodFact, refusal: Reason | None) -> Obstacle:
+    message = f"PodGroup {pod.group} does not exist in namespace {pod.namespace}"
+    if pod.group_minimum:
+        message += "; Muster makes it for the pod's owner"
+        message += f", but the API server refuses it: {refusal.message}" if refusal is not None else ""
+    return Obstacle(ReasonCode.POD_GROUP_MISSING, message)
 
 
 def only_has_an_obstacle(workload: Workload, held: int) -> bool:

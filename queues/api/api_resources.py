@@ -168,6 +168,8 @@ REPLICATION_CONTROLLERS: Final = ApiResource(CORE, "replicationcontrollers", "Re
 
 CRON_JOBS: Final = ApiResource(BATCH, "cronjobs", "CronJob")
 
+LEADER_WORKER_SETS: Final = ApiResource("leaderworkerset.x-k8s.io/v1", "leaderworkersets", "LeaderWorkerSet")
+
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

@@ -37,7 +37,9 @@ ADOPT_UNTIL: Final = "muster.dev/adopt-until"
 #: The PodGroup of a pod, in its namespace: the name that most schedulers read, then Volcano's newer one.
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 GROUP_ANNOTATION_VOLCANO: Final = "scheduling.volcano.sh/group-name"
-#: Annotation of a batch/v1 Job: so many of its pods start together.
+#: Names of the PodGroups that Muster makes for owners of pods, followed by its kind and name.
+AUTOMATIC_GROUP: Final = "podgroup-"
+#: Annotation of a batch/v1 Job or another owner of pods: so many of its pods start together.
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 
 #: Annotations of a pod template: a node label key that is a level of a Topology.
@@ -150,6 +152,11 @@ REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
 JDB_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
 
 JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
+
+#: A LeaderWorkerSet's pods: its name and the number of their group as labels, the group's pods as an annotation.
+LWS_NAME: Final = "leaderworkerset.sh/name"
+LWS_GROUP_INDEX: Final = "leaderworkerset.sh/group-index"
+LWS_SIZE: Final = "leaderworkerset.sh/size"
 
 #: The completion index of an Indexed batch/v1 Job's pod (annotation, and label since 1.28).
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"

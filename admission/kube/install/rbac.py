@@ -175,10 +175,24 @@ CONTROLLER: Final = (
     ),
     PolicyRule(
         "create-groups",
-        "the PodGroup of a Volcano Job, as the Job is scaled",
+        "the PodGroup of a Volcano Job, or of another owner of pods",
         _VOLCANO_SCHEDULING,
         ("podgroups",),
-        ("create", "patch"),
+        ("create",),
+    ),
+    PolicyRule(
+        "resize-groups",
+        "the PodGroup of a Volcano Job or another owner that says another number of pods now",
+        _VOLCANO_SCHEDULING,
+        ("podgroups",),
+        ("patch",),
+    ),
+    PolicyRule(
+        "read-owners",
+        "whose pods are one gang",
+        "apps",
+        ("replicasets", "statefulsets"),
+        ("get",),
     ),
     PolicyRule("tell-groups", "phase and counts", _VOLCANO_SCHEDULING, ("podgroups/status",), ("patch",)),
     PolicyRule(

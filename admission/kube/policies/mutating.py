@@ -38,6 +38,7 @@ from admission.kube.policies.cel import (
     text,
     texts,
 )
+from admission.kube.policies.owners import owner_policies
 from admission.workloads.kinds import KINDS, Holding
 from queues.api.api_resources import (
     JOB_FLOWS,
@@ -139,7 +140,7 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         _policy("muster-changed-by", QUEUES, ["CREATE", "UPDATE"], _changed_by_patch()),
         _binding("muster-changed-by", "muster-changed-by", {}),
     ]
-    return documents
+    return [*documents, *owner_policies()]
 
 
 def signed_kinds() -> list[tuple[str, ApiResource]]:

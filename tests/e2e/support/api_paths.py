@@ -12,6 +12,10 @@ _PATHS = {
     "Secret": "/api/v1/namespaces/{}/secrets",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
     "Event": "/apis/events.k8s.io/v1/namespaces/{}/events",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
+    "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
+    "batch/v1 CronJob": "/apis/batch/v1/namespaces/{}/cronjobs",
     "batch/v1 Job": "/apis/batch/v1/namespaces/{}/jobs",
     "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
     "CronJob": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/cronjobs",
@@ -24,13 +28,14 @@ _PATHS = {
 
 
 def path(kind: str, namespace: str, name: str = "") -> str:
-    """Where the API server has objects of a kind; a plain Job is ``batch/v1 Job``, Volcano's is ``Job``."""
+    """Where the API server has objects of a kind; Kubernetes' Job is ``batch/v1 Job``, Volcano's is ``Job``."""
     return _PATHS[kind].format(namespace) + (f"/{name}" if name else "")
 
 
 def kind_of(document: Document) -> str:
     """The key of ``path`` for a document."""
-    return "batch/v1 Job" if document["apiVersion"] == "batch/v1" else str(document["kind"])
+    version, kind = document["apiVersion"], str(document["kind"])
+    return f"{version} {kind}" if version == "batch/v1" else kind
 
 
 def condition(document: Document, type_: str) -> Document:

@@ -134,10 +134,9 @@ PURPOSES: dict[str, list[Ask]] = {
     "tell-volcano-jobs": [_patches(_in(api_resources.VOLCANO_JOBS, subresource="status"))],
     "read-a-volcano-job": [_at(_in(api_resources.VOLCANO_JOBS))],
     "own-for-volcano-jobs": [_owns],
-    "create-groups": [
-        _creates(api_resources.POD_GROUPS.path("default")),
-        _patches(_in(api_resources.POD_GROUPS)),
-    ],
+    "create-groups": [_creates(api_resources.POD_GROUPS.path("default"))],
+    "resize-groups": [_patches(_in(api_resources.POD_GROUPS))],
+    "read-owners": [_at(_in(api_resources.REPLICA_SETS)), _at(_in(api_resources.STATEFUL_SETS))],
     "tell-groups": [_patches(_in(api_resources.POD_GROUPS, subresource="status"))],
     "read-a-group": [_at(_in(api_resources.POD_GROUPS))],
     "tell-queues": [_patches(_in(api_resources.QUEUES, subresource="status"))],

@@ -449,3 +449,44 @@ def test_ephemeral_containers_take_nothing_and_overhead_is_taken_as_it_was_writt
     """The API server refuses requests of ephemeral containers; it writes the overhead of a RuntimeClass."""
     spec = {"ephemeralContainers": [{"name": "debug", "image": "x"}], "overhead": {"cpu": "250m"}}
     assert a_pod(spec={**spec, "runtimeClassName": "kata"}).shape.takes == Resources({"cpu": 1250, "pods": 1})
+
+
+GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+
+
+@pytest.mark.parametrize(
+    ("group", "said", "expected"),
+    [
+        ("podgroup-deployment-web", "3", 3),
+        ("podgroup-deployment-web", "many", 0),
+        ("podgroup-deployment-web", None, 0),
+        ("podgroup-deployment-web", "99999999999", 10_000),
+        ("ring", "3", 0),
+    ],
+)
+def test_a_pod_tells_the_size_of_the_group_that_muster_makes_for_its_owner(
+    group: str, said: str | None, expected: int
+) -> None:
+    annotations = {"scheduling.k8s.io/group-name": group, **({GROUP_MIN_MEMBER: said} if said else {})}
+    pod = a_pod({"annotations": annotations})
+    assert (pod.group, pod.group_minimum) == (group, expected)
+
+
+@pytest.mark.parametrize(
+    ("labels", "size", "expected"),
+    [
+        ({}, "3", ("podgroup-llm-1", 3)),
+        ({}, "1", (None, 0)),
+        ({}, "x", (None, 0)),
+        ({"leaderworkerset.sh/group-index": "first"}, "3", (None, 0)),
+        ({names.QUEUE_LABEL: ""}, "3", (None, 0)),
+    ],
+    ids=["a leader with its workers", "a leader alone", "no size", "no group", "no queue"],
+)
+def test_a_leader_with_its_workers_is_one_group(
+    labels: dict[str, str], size: str, expected: tuple[str | None, int]
+) -> None:
+    own = {"leaderworkerset.sh/name": "llm", "leaderworkerset.sh/group-index": "1", names.QUEUE_LABEL: "a"}
+    meta = {"labels": own | labels, "annotations": {"leaderworkerset.sh/size": size}}
+    pod = a_pod(meta)
+    assert (pod.group, pod.group_minimum) == expected

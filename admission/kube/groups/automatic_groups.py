@@ -1,0 +1,134 @@
+"""Cluster ← pods: makes the PodGroups of owners whose pods start together, and keeps their sizes.
+
+Level-triggered: a group that is missing is asked for by each of its pods whenever they are reconciled. A group goes
+with its owner, by Kubernetes' garbage collector.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from admission.kube.client.client import Client
+from admission.kube.writers.work_queue import WorkQueue
+from admission.reconcile.automatic_groups import GroupWanted, groups_wanted
+from admission.world.world import World
+from queues.api.api_resources import POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
+from queues.errors import ApiError, ApiRefused, Conflict, NotFound
+from queues.plan import Reason
+from queues.reason_codes import ReasonCode
+from queues.workload import WorkloadKey
+
+_log = logging.getLogger(__name__)
+
+Place = tuple[str, str]
+
+#: Owners that may have an owner themselves: of a Deployment's pods, and of a LeaderWorkerSet's.
+_FOLLOWED: Final = {(each.api_version, each.kind): each for each in (REPLICA_SETS, STATEFUL_SETS, PODS)}
+#: From a worker of a LeaderWorkerSet by its StatefulSet, its leader and the leader's StatefulSet.
+_MOST_OWNERS: Final = 6
+
+
+class AutomaticGroups:
+    """Writes of one term. ``check_lease`` raises Fenced once the leader's lease is no longer certain."""
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        check_lease: Callable[[], None],
+        *,
+        requeue: Callable[[WorkloadKey], None],
+    ) -> None:
+        """``requeue`` is called when the state of a workload has to be worked out again."""
+        self._client = client
+        self._world = world
+        self._check_lease = check_lease
+        self._requeue = requeue
+        self.queue: WorkQueue[Place] = WorkQueue(self._requeue_all, lambda place: None)
+        #: Workloads that asked for a group.
+        self._asking: dict[Place, set[WorkloadKey]] = {}
+        #: What the API server refuses, for the status of the pods that wait for it.
+        self.problems: dict[WorkloadKey, Reason] = {}
+
+    def reconcile(self, keys: Iterable[WorkloadKey]) -> None:
+        """Start what these workloads need; returns at once."""
+        keys = list(keys)
+        for key in keys:
+            if key not in self._world.states:
+                self.problems.pop(key, None)
+        for key, wanted in groups_wanted(self._world, keys):
+            place = (wanted.namespace, wanted.name)
+            self._asking.setdefault(place, set()).add(key)
+            if (
+                self.queue.is_under_way(place)
+                or self.queue.is_backing_off(place)
+                or self.queue.is_expected(place, place, wanted.minimum)
+            ):
+                continue
+            self.queue.start(place, place, partial(self._write, place, wanted), f"group {wanted.name}")
+
+    def _requeue_all(self, place: Place) -> None:
+        for key in self._asking.pop(place, ()):
+            self._requeue(key)
+
+    async def _write(self, place: Place, wanted: GroupWanted) -> None:
+        try:
+            if wanted.uid:
+                await self._resize(wanted)
+            else:
+                await self._make(wanted)
+        except (NotFound, Conflict):
+            pass  # it is there, or its pod is gone: the informer is about to show it
+        except ApiError as error:
+            self._failed(place, wanted, error)
+            return
+        self.queue.expect(place, wanted.minimum)
+        self.queue.reset(place)
+        for key in self._asking.pop(place, ()):
+            if self.problems.pop(key, None) is not None:
+                self._requeue(key)
+
+    async def _make(self, wanted: GroupWanted) -> None:
+        document = wanted.document(await self._owner(wanted))
+        await self._client.create(POD_GROUPS.path(wanted.namespace), document, check_lease=self._check_lease)
+
+    async def _resize(self, wanted: GroupWanted) -> None:
+        body = {"metadata": {"uid": wanted.uid}, "spec": {"minMember": wanted.minimum}}
+        path = POD_GROUPS.path(wanted.namespace, wanted.name)
+        await self._client.patch(path, body, brief=True, check_lease=self._check_lease)
+
+    async def _owner(self, wanted: GroupWanted) -> Mapping[str, Any] | None:
+        """A reference to the owner of a pod, past the owners in between. None: it has none. Raises ApiError."""
+        reference: Mapping[str, Any] = {"apiVersion": "v1", "kind": "Pod", "name": wanted.pod}
+        found: Mapping[str, Any] | None = None
+        for _ in range(_MOST_OWNERS):
+            resource = _FOLLOWED.get((reference.get("apiVersion", ""), reference.get("kind", "")))
+            if resource is None:
+                break
+            try:
+                content = await self._client.get(resource.path(wanted.namespace, reference["name"]))
+            except NotFound:
+                if found is None:
+                    raise
+                break  # only what is above it is not known
+            metadata = json.loads(content)["metadata"]
+            if found is not None and metadata["uid"] != found["uid"]:
+                break
+            above = [each for each in metadata.get("ownerReferences") or () if each.get("controller")]
+            if not above:
+                break
+            found = reference = above[0]
+        return found
+
+    def _failed(self, place: Place, wanted: GroupWanted, error: ApiError) -> None:
+        _log.warning("group not written", extra={"group": "/".join(place), "why": str(error)})
+        if isinstance(error, ApiRefused):
+            why = str(error.facts.get("reason", error))
+            reason = Reason(code=ReasonCode.POD_GROUP_MISSING, message=why)
+            for key in self._asking.get(place, ()):
+                if self.problems.get(key) != reason and not wanted.uid:
+                    self.problems[key] = reason
+                    self._requeue(key)
+        self.queue.back_off(place)

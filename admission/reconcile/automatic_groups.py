@@ -1,0 +1,103 @@
+"""PodGroups that Muster makes for owners whose pods start together. Pure.
+
+Their pods name the group, and say how many of them start together: a policy has written both into the owner's template
+(``admission.kube.policies.owners``); pods of a LeaderWorkerSet say it by their own labels.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from admission.facts import PodFact, WorkloadFact
+from admission.workloads.kinds import support_of
+from admission.workloads.seats import is_live
+from admission.workloads.state import WorkloadState
+from admission.world.world import World
+from queues.api.api_resources import POD_GROUPS, Document
+from queues.api.names import AUTOMATIC_GROUP, DEFAULT_QUEUE
+from queues.workload import UNUSABLE_QUEUE, WorkloadKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWanted:
+    """A PodGroup as it should be, because of a pod."""
+
+    namespace: str
+    name: str
+    minimum: int
+    queue: str
+    #: The pod whose owner it is for.
+    pod: str
+    #: Uid of the group; "": it is to be made.
+    uid: str = ""
+
+    def document(self, owner: Mapping[str, Any] | None) -> Document:
+        """The object. ``owner``: a reference to what it goes with; None: nothing is known of it."""
+        metadata: Document = {"name": self.name, "namespace": self.namespace}
+        if owner is not None:
+            kept = ("apiVersion", "kind", "name", "uid")
+            metadata["ownerReferences"] = [{field: owner[field] for field in kept}]
+        return {
+            "apiVersion": POD_GROUPS.api_version,
+            "kind": POD_GROUPS.kind,
+            "metadata": metadata,
+            "spec": {"minMember": self.minimum, "queue": self.queue},
+        }
+
+
+def groups_wanted(world: World, keys: Sequence[WorkloadKey]) -> Iterator[tuple[WorkloadKey, GroupWanted]]:
+    """Groups that are to be made, or to get another size, because of these workloads."""
+    for key in keys:
+        state = world.states.get(key)
+        if state is None or state.is_over:
+            continue
+        if support_of(key).is_pod:
+            found = _missing(state, world)
+        elif (fact := world.facts.get(key)) is not None and support_of(key).is_group:
+            found = resized(fact, state.pods)
+        else:
+            found = None
+        if found is not None:
+            yield key, found
+
+
+def _missing(state: WorkloadState, world: World) -> GroupWanted | None:
+    pod = next(iter(state.pods), None)
+    if pod is None or not (pod.group and pod.group_minimum and pod.gated):
+        return None
+    return None if world.pod_index.has_group(pod.namespace, pod.group) else wanted_by(pod)
+
+
+def wanted_by(pod: PodFact) -> GroupWanted:
+    """The group that a pod names."""
+    queue = pod.queue if pod.queue not in (None, UNUSABLE_QUEUE) else None
+    return GroupWanted(
+        namespace=pod.namespace,
+        name=pod.group or "",
+        minimum=pod.group_minimum,
+        queue=queue or DEFAULT_QUEUE,
+        pod=pod.name,
+    )
+
+
+def resized(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
+    """The group with the size that its newest pod tells; None: it has that size, or others made it.
+
+    Pods of an older revision of their owner tell what it said before.
+    """
+    if fact.deleting or not fact.name.startswith(AUTOMATIC_GROUP):
+        return None
+    telling = [pod for pod in pods if pod.group_minimum and is_live(pod) and not pod.deleting]
+    if not telling:
+        return None
+    newest = max(telling, key=lambda pod: (pod.created, pod.gated, pod.name))
+    if newest.group_minimum == fact.minimum:
+        return None
+    return GroupWanted(
+        namespace=fact.namespace,
+        name=fact.name,
+        minimum=newest.group_minimum,
+        queue=fact.queue or DEFAULT_QUEUE,
+        pod=newest.name,
+        uid=fact.key.uid,
+    )

@@ -1,0 +1,80 @@
+"""PodGroups for owners whose pods start together: when they are made, and what size they have."""
+
+from dataclasses import replace
+
+import pytest
+
+from admission.facts import PodFact
+from admission.reconcile.automatic_groups import groups_wanted, resized, wanted_by
+from tests.builders.facts import gated, gone, group, world
+from tests.builders.facts import pod as running
+
+NAME = "podgroup-deployment-web"
+
+
+def member(name: str = "web-1", minimum: int = 3, **facts: object) -> PodFact:
+    return gated(name, group=NAME, group_minimum=minimum, **facts)  # type: ignore[arg-type]
+
+
+def test_a_pod_without_its_group_asks_for_one_and_is_told_so() -> None:
+    pod = member(queue="team")
+    found = world([pod])
+    [(key, wanted)] = groups_wanted(found, list(found.states))
+    assert (wanted.namespace, wanted.name, wanted.minimum, wanted.queue, wanted.pod, wanted.uid) == (
+        "ns",
+        NAME,
+        3,
+        "team",
+        "web-1",
+        "",
+    )
+    obstacle = found.states[key].workload.obstacle
+    assert obstacle is not None
+    assert "Muster makes it" in obstacle.message
+
+
+def test_nothing_is_asked_for_once_the_group_is_there_or_by_pods_of_groups_of_others() -> None:
+    there = world([member(), group(3, name=NAME)])
+    assert list(groups_wanted(there, list(there.states))) == []
+    others = world([gated("a", group=NAME)])
+    assert list(groups_wanted(others, list(others.states))) == []
+
+
+def test_a_group_that_was_deleted_is_asked_for_again() -> None:
+    ring = group(3, name=NAME)
+    found = world([member(), ring])
+    found.observe([gone(ring)])
+    found.refresh(1)
+    assert [wanted.name for _, wanted in groups_wanted(found, list(found.states))] == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ((member("a", 3), member("b", 3)), None),
+        ((member("a", 3, created=1), member("b", 2, created=2)), 2),
+        ((member("a", 2, created=1), member("b", 3, created=2)), None),
+        ((replace(member("a", 2), deleting=True),), None),
+        ((running("a", group=NAME),), None),
+        ((), None),
+    ],
+    ids=["as it is", "newer pods say less", "older pods say less", "about to go", "says nothing", "no pods"],
+)
+def test_a_group_has_the_size_that_its_newest_pod_tells(
+    pods: tuple[PodFact, ...], expected: int | None
+) -> None:
+    wanted = resized(group(3, name=NAME), pods)
+    assert (wanted and wanted.minimum) == expected
+
+
+def test_a_group_that_others_made_keeps_its_size() -> None:
+    assert resized(group(3, name="ring"), (member("a", 2),)) is None
+
+
+def test_a_group_goes_with_its_owner() -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}
+    document = wanted_by(member()).document(reference)
+    assert document["metadata"]["ownerReferences"] == [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u"}
+    ]
+    assert "ownerReferences" not in wanted_by(member()).document(None)["metadata"]
