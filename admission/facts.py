@@ -292,6 +292,8 @@ class PodController:
     name: str
     #: The pod carries what the controller of such workloads writes on each of its pods.
     marked: bool
+    #: The pod set that it says it is in; "": it does not say.
+    pod_set: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +304,7 @@ class PodFact:
     namespace: str
     name: str
     phase: PodPhase
-    #: Since when (seconds) all its containers are ready, or have completed; None: they are not.
+    #: Since when (seconds) its containers are ready, or have completed; None: they are not.
     ready_since: int | None = None
     #: What a container that is not ready waits for, in a few words; "": it only starts, or all are ready.
     waits_for: str = ""
@@ -332,8 +334,7 @@ class PodFact:
     #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
     #: ``UNUSABLE_QUEUE``: it names one that cannot exist.
     queue: QueueName | None = None
-    #: The workload the pod belongs to as far as itself tells: its controlling Job, or itself; None: foreign.
-    #: Anybody can write an owner reference: ``admission.world.pods`` compares it with the Job.
+    #: The workload it belongs to, as it says itself (``admission.world.pods`` compares that); None: foreign.
     owner: WorkloadKey | None = None
     #: Name of the controlling Job in that reference.
     owner_name: str = ""
@@ -349,13 +350,11 @@ class PodFact:
     task: str = ""
     #: Task index of a Volcano Job's pod or completion index of an Indexed Job's.
     index: int | None = None
-    #: Annotations written by Muster.
     admission: AdmissionId | None = None
     seat: tuple[str, int] | None = None
     #: Its namespace lets Muster adopt pods that run until then (seconds); 0: it does not.
     adopt_until: int = 0
-    #: For a pod without a controller that kube-scheduler preempts, and that Muster released: its successor, gated, as
-    #: JSON (``admission.reconcile.pod_manifest``). "": it is not preempted.
+    #: Of a released pod without a controller that kube-scheduler preempts: its successor as JSON; "": of no such pod.
     successor: str = ""
     #: Which of ``/spec/affinity`` and ``/spec/affinity/nodeAffinity`` its document has: a JSON patch has to know.
     affinity: frozenset[str] = frozenset()
@@ -413,7 +412,6 @@ class PodDefaultsFact:
 
     #: "": of all namespaces.
     namespace: str = ""
-    #: Of its content.
     digest: str
 
 
@@ -468,15 +466,17 @@ NO_GROUP_REQUEST: Final = GroupRequest()
 
 @dataclass(frozen=True, slots=True)
 class JobRevision:
-    """One version of the spec of a batch/v1 Job."""
+    """One version of the spec of an object that is suspended while it waits."""
 
     #: ``metadata.generation``: the API server raises it with every change of the spec, and of nothing else.
     generation: int
     #: JSON pointers of what Muster may write into the template and what contains that, as far as they exist.
     existing: frozenset[str] = frozenset()
+    #: Fields from the object to each template of its ``pod_sets``, of a kind with several.
+    templates: tuple[tuple[str, ...], ...] = ()
 
 
-#: Type of Muster's condition on batch/v1 Jobs and bare pods: whether they are admitted, or why not.
+#: Type of Muster's condition on objects with a status of others: whether they are admitted, or why not.
 ADMITTED: Final = "muster.dev/Admitted"
 #: Status and reason of a condition that an object does not have.
 NO_CONDITION: Final = ("", "")

@@ -32,6 +32,18 @@ class WorkloadKind(StrEnum):
     POD_GROUP = "podgroup"
     #: A pod without a group: gated while it waits.
     POD = "pod"
+    #: jobset.x-k8s.io/v1alpha2 JobSet: suspended while it waits, as are the following.
+    JOB_SET = "jobset"
+    #: kubeflow.org/v2beta1
+    MPI_JOB = "mpijob"
+    #: kubeflow.org/v1
+    PYTORCH_JOB = "pytorchjob"
+    #: kubeflow.org/v1
+    TF_JOB = "tfjob"
+    #: ray.io/v1
+    RAY_CLUSTER = "raycluster"
+    #: ray.io/v1
+    RAY_JOB = "rayjob"
 
 
 class WorkloadKey(msgspec.Struct, frozen=True, order=True, gc=False):

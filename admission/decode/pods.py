@@ -93,7 +93,8 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     phase = _phase(status.phase)
     readiness = readiness_of(status)
     of_template = counted_labels({key: value for key, value in labels.items() if key not in _OF_ONE_POD})
-    task = values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels))
+    task = controller.pod_set if controller is not None else ""
+    task = task or values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels))
     return PodFact(
         uid=meta.uid,
         namespace=one(meta.namespace),

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from admission.facts import JobRevision, PodFact, WorkloadFact
+from admission.reconcile.operator_jobs import resumed, suspended
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.kinds.batch_job import UNSTARTED
@@ -24,6 +25,7 @@ from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState
 from queues.api import names
+from queues.api.api_resources import PODS, ApiResource
 from queues.api.json_patch import Step, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY
@@ -84,6 +86,8 @@ class Order:
     grace: int | None = None
     #: A node of which the API server must say that it does not exist before this is sent.
     missing_node: NodeName | None = None
+    #: Of ``PATCH_JOB``: the kind of the object. Others are pods.
+    resource: ApiResource = PODS
     #: The seat that the pod is assigned.
     seat: Promised | None = None
     #: JSON pointers of what its document is known to have (see ``json_patch``).
@@ -117,7 +121,7 @@ def orders_for(
     orders = [order for order in removals if order.uid not in to_recreate]
     if holding is Holding.NO_PODS:
         return orders
-    if holding is Holding.SUSPENDED and fact is not None and not state.is_over:
+    if holding.is_suspended and fact is not None and not state.is_over:
         orders += _job_orders(state, fact, inventory)
     if not state.is_over:
         orders += _releases(state, fact, promised)
@@ -174,7 +178,10 @@ def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInvento
     evicting = len(open_) < len(state.seat_maps)
     if any(admission.id in state.evictable for admission in open_):
         return []  # it goes back first: what it asks now may not be what was admitted
+    by_operator = support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED
     if fact.suspended and open_ and not evicting:
+        if by_operator:
+            return [_resumption(fact, "resume gated", resumed(fact, state.workload.queue)["spec"])]
         return [_resume(state, fact, open_, inventory)]
     if fact.suspended and fact.phase == UNSTARTED and not (state.seat_maps or state.needs_seats):
         # It was suspended before its controller could write that it had started; once resumed it gets that time.
@@ -182,7 +189,7 @@ def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInvento
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
     goes_back = evicting or (not open_ and state.needs_seats and not state.foreign)
     if not fact.suspended and goes_back and state.unbooked is None:
-        return [_patch_job(fact, "suspend", {"suspend": True})]
+        return [_patch_job(fact, "suspend", suspended(fact)["spec"])]
     return []
 
 
@@ -239,7 +246,7 @@ def _resumption(fact: WorkloadFact, intent: str, spec: Mapping[str, Any], **more
     revision = fact.revision
     if revision is None:
         return _patch_job(fact, intent, spec, **more)
-    existing = _existing_in_job(revision.existing)
+    existing = revision.existing if revision.templates else _existing_in_job(revision.existing)
     return _patch_job(fact, intent, spec, revision=revision, existing=existing, **more)
 
 
@@ -284,6 +291,7 @@ def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any], **more:
         namespace=fact.namespace,
         name=fact.name,
         uid=fact.key.uid,
+        resource=support_of(fact.key).resource,
         intent=intent,
         body={"metadata": {"uid": fact.key.uid}, "spec": spec},
         **more,

@@ -5,7 +5,7 @@ status that the object has, and give what must be written.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -72,6 +72,8 @@ class StatusWanted:
     conditions: tuple[StatusCondition, ...] = ()
     #: Others write this status too: only our conditions are touched.
     shared: bool = False
+    #: Of a shared one: conditions are written as a whole list, with those of others as they are now.
+    custom: bool = False
     #: Fields that are written elsewhere: they stay as they are.
     kept: tuple[str, ...] = ()
     #: Phase that the informer last showed; "": nothing of ours in the status yet, None: not known.
@@ -194,8 +196,11 @@ def _reason(workload: WorkloadStatus) -> Reason | None:
     return not_enough_pods(exist=present, minimum=workload.minimum)
 
 
-def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
-    """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod; other controllers write the rest."""
+def admitted_condition(workload: WorkloadStatus, *, custom: bool = False) -> StatusWanted:
+    """Condition ``muster.dev/Admitted`` of an object of which other controllers write the rest.
+
+    ``custom``: of a custom resource.
+    """
     told: tuple[StatusCondition, ...] = ()
     if workload.admitted and workload.problem is not None:
         told = (_because(ADMITTED, "True", workload.problem),)
@@ -206,7 +211,17 @@ def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
     shown = workload.told is not None and all(_says(workload.told, each) for each in told)
     # Where the object had no condition of ours, there is nothing to ask it for before the first one is written.
     seen = "" if workload.told == NO_CONDITION else None
-    return StatusWanted(ref=workload.ref, conditions=told, shared=True, seen=seen, shown=shown)
+    if custom:
+        # Schemas of conditions mostly ask for a message.
+        told = tuple(replace(each, message=each.message or each.reason) for each in told)
+        seen = None
+    return StatusWanted(ref=workload.ref, conditions=told, shared=True, custom=custom, seen=seen, shown=shown)
+
+
+def with_others(conditions: Sequence[Mapping[str, Any]], ours: Sequence[Mapping[str, Any]]) -> list[Document]:
+    """The list of conditions of an object with ours in it."""
+    types = {each.get("type") for each in ours}
+    return [dict(each) for each in (*(one for one in conditions if one.get("type") not in types), *ours)]
 
 
 def _says(told: tuple[str, str], wanted: StatusCondition) -> bool:

@@ -59,8 +59,9 @@ class WorldStatuses:
                 yield from self._of_volcano_job(state, ref)
             case StatusForm.POD_GROUP if fact is not None:
                 yield pod_group_status(self._workload_status(state, ref, fact.phase))
-            case StatusForm.CONDITION if not state.is_over:
-                yield admitted_condition(self._workload_status(state, ref))
+            case StatusForm.CONDITION | StatusForm.CUSTOM_CONDITION as form if not state.is_over:
+                custom = form is StatusForm.CUSTOM_CONDITION
+                yield admitted_condition(self._workload_status(state, ref), custom=custom)
             case _:
                 return
 

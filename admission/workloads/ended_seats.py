@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from admission.facts import PodFact, WorkloadFact
-from admission.workloads.kinds import Holding, KindSupport
+from admission.workloads.kinds import KindSupport
 from admission.workloads.seats import SeatMap, awaits_seat, taken_places
 from queues.admissions import AdmissionState
 from queues.workload import NodeName, PodSet
@@ -80,10 +80,12 @@ def successors_of(
     if support.is_by_ordinal(fact):
         wanted = {(pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted()}
         return frozenset(wanted - taken_places(seat_maps))
-    if support.holding is Holding.SUSPENDED:
-        sitting = sum(len(place.seated) for place in seat_maps)
+    if support.holding.is_suspended:
+        sitting = Counter(
+            place.admission.seats[index].pod_set for place in seat_maps for index in place.seated
+        )
         asked = fact.pod_sets if fact is not None else ()
-        return {pods_.name: pods_.count - sitting for pods_ in asked}
+        return {pods_.name: pods_.count - sitting[pods_.name] for pods_ in asked}
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
     return Counter(
         support.pod_set_name(pod, fact) for pod in pods if awaits_seat(pod) and pod.uid not in seated

@@ -62,13 +62,13 @@ def outgrown_seats(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> Mapping
     """
     fact = inputs.fact
     holding = support_of(inputs.key).holding
-    if fact is None or holding is Holding.GATED or (holding is Holding.SUSPENDED and not fact.suspended):
+    if fact is None or holding is Holding.GATED or (holding.is_suspended and not fact.suspended):
         return {}
     pod_sets = {pods.name: pods for pods in fact.pod_sets}
     found: dict[AdmissionId, frozenset[int]] = {}
     for place in places:
         admission = place.admission
-        whole = holding is Holding.SUSPENDED
+        whole = holding.is_suspended
         seats = range(len(admission.seats)) if whole else place.vacant()
         outgrown = frozenset(
             index

@@ -179,7 +179,15 @@ class PodIndex:
         tells of that.
         """
         fact = self.facts.get(key)
-        if fact is None or not fact.finished or support_of(key).status is not StatusForm.CONDITION:
+        if (
+            fact is None
+            or not fact.finished
+            or support_of(key).status
+            not in (
+                StatusForm.CONDITION,
+                StatusForm.CUSTOM_CONDITION,
+            )
+        ):
             return None
         runs = any(is_live(self.pods[uid]) for uid in self._of.of(key))
         return None if runs or self._admission_index.holds(key) else fact.queue

@@ -170,6 +170,18 @@ CRON_JOBS: Final = ApiResource(BATCH, "cronjobs", "CronJob")
 
 LEADER_WORKER_SETS: Final = ApiResource("leaderworkerset.x-k8s.io/v1", "leaderworkersets", "LeaderWorkerSet")
 
+JOB_SETS: Final = ApiResource("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet")
+
+MPI_JOBS: Final = ApiResource("kubeflow.org/v2beta1", "mpijobs", "MPIJob")
+
+PYTORCH_JOBS: Final = ApiResource("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
+
+TF_JOBS: Final = ApiResource("kubeflow.org/v1", "tfjobs", "TFJob")
+
+RAY_CLUSTERS: Final = ApiResource("ray.io/v1", "rayclusters", "RayCluster")
+
+RAY_JOBS: Final = ApiResource("ray.io/v1", "rayjobs", "RayJob")
+
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

@@ -100,6 +100,9 @@ RECREATED_FROM: Final = "muster.dev/recreated-from"
 USER: Final = "muster.dev/user"
 #: Annotation of Queues: the user who changed them last.
 CHANGED_BY: Final = "muster.dev/changed-by"
+#: Annotation of pods, and of templates that operators make them from: the workload and its pod set, as
+#: ``<kind>/<name>/<uid>/<pod set>``.
+MEMBER_OF: Final = "muster.dev/member-of"
 #: Finalizer of pods until their outcome is stored.
 FINALIZER: Final = "muster.dev/outcome"
 

@@ -142,6 +142,7 @@ OTHERS = {
     "resource_slices._LONGEST_VALUE",
     "resource_slices._MOST_ATTRIBUTES",
     "resource_slices._MOST_DEVICES",
+    "support._LONGEST_MEMBER",
     "user_values.LONGEST_MESSAGE",
     "user_values._LONGEST_NUMBER",
     "user_values._LONGEST_UID",

@@ -13,12 +13,15 @@ from admission.cli.rendering.explanation import WorkloadBody, workload_text
 from admission.kube.client.kubeconfig import current_namespace
 from queues.errors import MusterError
 
+#: Kinds that operators make pods of, by the names of their resources without the s.
+_OF_OPERATORS: Final = ("jobset", "mpijob", "pytorchjob", "tfjob", "raycluster", "rayjob")
 #: Kinds of workloads, by the names that kubectl knows.
 _KINDS: Final = {
     **dict.fromkeys(("vcjob", "jobs.batch.volcano.sh"), "vcjob"),
     **dict.fromkeys(("job", "jobs", "job.batch", "jobs.batch"), "job"),
     **dict.fromkeys(("podgroup", "podgroups", "pg"), "podgroup"),
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
+    **{name: kind for kind in _OF_OPERATORS for name in (kind, f"{kind}s")},
 }
 
 
@@ -31,11 +34,13 @@ def explain(job: str, namespace: str | None, output: str, no_headers: bool, rout
     """Show everything about one workload.
 
     Its state and position, what it waits behind, which limit stops it and by how much, its seats by node, and
-    what was decided about it. KIND is vcjob, job, podgroup or pod; without it, all workloads of that name.
+    what was decided about it. KIND is vcjob, job, podgroup, pod, jobset or another kind of an operator; without it,
+    all workloads of that name.
     """
     kind, _, name = job.rpartition("/")
     if kind and kind not in _KINDS:
-        raise click.UsageError(f"{kind!r} is no kind of workload. Expected vcjob, job, podgroup or pod.")
+        known = ", ".join(dict.fromkeys(_KINDS.values()))
+        raise click.UsageError(f"{kind!r} is no kind of workload. Expected one of {known}.")
     here = namespace or current_namespace(route.kubeconfig, route.context)
     if not name or "/" in kind:
         raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")

@@ -7,7 +7,8 @@ What waits when Muster is removed: freed or left, as the administrator chose.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import Tell, found_at, items_of
+from admission.workloads.kinds import OPERATOR_KINDS
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import ADMISSION_ID, FINALIZER, GATE, QUEUE_LABEL, RELEASED
 from queues.errors import ApiRefused, Conflict, MusterError, NotFound
@@ -73,6 +75,7 @@ _PATIENCE: Final = 60.0
 #: Nothing may start to wait for so long before all is free: a policy works a moment longer than it exists.
 _QUIET: Final = 1.0
 _PARALLEL: Final = 32
+_BUILT_IN: Final = ("pods", "jobs")
 
 
 class DrainMode(StrEnum):
@@ -88,7 +91,7 @@ class StillWaiting(MusterError):
 
 async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
     """With ``DrainMode.FREE`` pods lose the gate and Jobs go on. Finalizers go in any case, or pods would stay."""
-    freed: dict[str, set[str]] = {"pods": set(), "jobs": set()}
+    freed: dict[str, set[str]] = defaultdict(set)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE
     quiet_since: float | None = None
@@ -102,12 +105,33 @@ async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
             async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
                 if job["spec"].get("suspend"):
                     left.append((_path(JOBS, job), _freed_job(job)))
+            left += [each async for each in _suspended_objects(client)]
         refused = await _patch_each(client, left, freed)
         quiet_since = None if left else quiet_since or loop.time()
         if refused and loop.time() > deadline:
             raise StillWaiting(count=len(left), seconds=_PATIENCE, reason=refused)
         await asyncio.sleep(0.2)
     await _tell_of_waiting(client, waiting, freed, tell)
+
+
+async def _suspended_objects(client: Client) -> AsyncIterator[tuple[str, Any]]:
+    """Objects of other projects' kinds that wait, with the patches that resume them."""
+    for description in OPERATOR_KINDS:
+        at = "/" + "/".join(description.suspend)
+        try:
+            async for item in items_of(client, description.resource.path(), QUEUE_LABEL):
+                if is_suspended(item, description.suspend):
+                    yield _path(description.resource, item), [{"op": "replace", "path": at, "value": False}]
+        except NotFound:
+            continue
+
+
+def is_suspended(document: Document, path: Sequence[str]) -> bool:
+    """Whether the field that suspends an object is set."""
+    found: Any = document
+    for field in path:
+        found = found.get(field) if isinstance(found, Mapping) else None
+    return found is True
 
 
 async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed: dict[str, set[str]]) -> str:
@@ -160,6 +184,9 @@ async def _tell_of_waiting(
 ) -> None:
     if waiting is DrainMode.FREE:
         tell(f"freed {len(freed['pods'])} pods and {len(freed['jobs'])} Jobs that waited")
+        others = {plural: len(paths) for plural, paths in sorted(freed.items()) if plural not in _BUILT_IN}
+        if others:
+            tell("freed " + ", ".join(f"{count} {plural}" for plural, count in others.items()))
     else:
         tell(
             "What waits goes on waiting. To free a pod, remove its scheduling gate "

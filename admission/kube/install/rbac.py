@@ -5,11 +5,12 @@ and expects what the purpose names to fail. Kubernetes lets nobody grant rights 
 administrator who installs Muster needs all of these as well (cluster-admin has).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET
+from admission.workloads.kinds import OPERATOR_KINDS
 from queues.api.api_resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -60,8 +61,7 @@ def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Seq
     return rule | ({"resourceNames": list(names)} if names else {})
 
 
-#: Cluster-wide rights of Muster.
-CONTROLLER: Final = (
+_OWN_RULES: Final = (
     PolicyRule("see-nodes", "places and their size", "", ("nodes",), _SEE),
     PolicyRule(
         "see-namespaces",
@@ -251,6 +251,26 @@ CONTROLLER: Final = (
         ("create",),
     ),
 )
+
+
+def _operator_rules() -> Iterator[PolicyRule]:
+    """Rights for kinds of other projects, by their API groups."""
+    groups: dict[str, list[str]] = {}
+    for description in OPERATOR_KINDS:
+        groups.setdefault(description.resource.group, []).append(description.resource.plural)
+    for group, found in groups.items():
+        plurals = tuple(found)
+        yield PolicyRule(f"see-{group}", "what waits or runs", group, plurals, _SEE)
+        yield PolicyRule(
+            f"patch-{group}", "resume what is admitted, suspend what is evicted", group, plurals, ("patch",)
+        )
+        yield PolicyRule(f"read-{group}", "the status that is about to be changed", group, plurals, ("get",))
+        statuses = tuple(f"{plural}/status" for plural in plurals)
+        yield PolicyRule(f"tell-{group}", "why it waits", group, statuses, ("patch",))
+
+
+#: Cluster-wide rights of Muster, those for kinds of other projects included.
+CONTROLLER: Final = (*_OWN_RULES, *_operator_rules())
 #: Rights in Muster's own namespace.
 AT_HOME: Final = (
     PolicyRule("make-certificates", "the first keyring", "", ("secrets",), ("create",)),

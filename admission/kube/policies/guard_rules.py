@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from admission.kube.policies.cel import annotation, has_any
-from admission.kube.policies.mutating import PolicyOptions, not_by
+from admission.kube.policies.mutating import PolicyOptions
+from admission.kube.policies.policy_forms import not_by
 from queues.api.api_resources import POLICIES, POLICY_BINDINGS, ApiResource, Document
 from queues.api.names import ADMISSION_ID, DEVICES, RECREATED_FROM, RELEASED, SEAT, USER
 

@@ -38,15 +38,23 @@ from admission.kube.policies.cel import (
     text,
     texts,
 )
+from admission.kube.policies.operators import made_by, operator_policies
 from admission.kube.policies.owners import owner_policies
-from admission.workloads.kinds import KINDS, Holding
+from admission.kube.policies.policy_forms import (
+    binding,
+    bindings,
+    names_queue,
+    names_volcano_queue,
+    not_by,
+    policy,
+    queue_of,
+)
+from admission.workloads.kinds import KINDS, OPERATOR_KINDS
 from queues.api.api_resources import (
     JOB_FLOWS,
     JOBS,
     NAMESPACES,
     PODS,
-    POLICIES,
-    POLICY_BINDINGS,
     PRIORITY_CLASSES,
     QUEUES,
     VOLCANO_CRON_JOBS,
@@ -56,7 +64,6 @@ from queues.api.api_resources import (
 from queues.api.json_patch import escaped
 from queues.api.names import (
     CHANGED_BY,
-    DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,
     GATE,
     GATED_NAMESPACE,
@@ -78,12 +85,8 @@ CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 #: Takes the owner from what outlives it: ``kubectl delete --cascade=orphan``.
 GARBAGE_COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
 
-#: Kinds in the name of whose requester Muster creates Volcano Jobs.
+#: Kinds whose objects have Muster create Volcano Jobs, in the name of their requester.
 JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS))
-
-_POLICY: Final = POLICIES[0]
-
-_POLICY_BINDING: Final = POLICY_BINDINGS[0]
 
 _IN_A_GROUP: Final = f"({annotation(GROUP_ANNOTATION)} != '' || {annotation(GROUP_ANNOTATION_VOLCANO)} != '')"
 
@@ -119,7 +122,7 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         *_waiting(
             JOBS,
             _job_patches(options),
-            f"{_of_volcano('object.spec.template', options)} || {_names_volcano_queue('object')}",
+            f"{_of_volcano('object.spec.template', options)} || {names_volcano_queue('object')}",
             options,
         ),
         *_late_jobs(options),
@@ -134,13 +137,13 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         conditions = [not_by(options.identity), unsigned]
         documents += [
             _policy(name, kind, ["CREATE"], _note_requester(options), conditions=conditions),
-            _binding(name, name, {}),
+            binding(name, name, {}),
         ]
     documents += [
         _policy("muster-changed-by", QUEUES, ["CREATE", "UPDATE"], _changed_by_patch()),
-        _binding("muster-changed-by", "muster-changed-by", {}),
+        binding("muster-changed-by", "muster-changed-by", {}),
     ]
-    return [*documents, *owner_policies()]
+    return [*documents, *owner_policies(), *operator_policies(options.identity)]
 
 
 def signed_kinds() -> list[tuple[str, ApiResource]]:
@@ -152,7 +155,7 @@ def signed_kinds() -> list[tuple[str, ApiResource]]:
     of_workloads = [
         (f"{support.kind}s", support.resource)
         for support in KINDS
-        if not support.is_pod and support.holding is not Holding.SUSPENDED
+        if not support.is_pod and not support.holding.is_suspended
     ]
     return [*of_workloads, *JOB_STARTERS]
 
@@ -171,54 +174,36 @@ def _waiting(kind: ApiResource, patches: str, of_volcano: str, options: PolicyOp
     # object has, when the API server asks the policies once more because one of them changed something.
     complete = _complete_pod(options) if kind is PODS else _complete_job(options)
     incomplete = {"name": "not-complete-yet", "expression": f"!({complete})"}
-    conditions = [static, incomplete] if kind is PODS else [incomplete]
+    conditions = [static, incomplete] if kind is PODS else [_no_part(), incomplete]
     volcano = {"name": "meant-for-volcano", "expression": of_volcano}
+    others = [volcano, incomplete] if kind is PODS else [volcano, _no_part(), incomplete]
     by_selector, by_condition = f"muster-{noun}", f"muster-{noun}-volcano"
     return [
         _policy(by_selector, kind, ["CREATE"], patches, conditions=conditions),
-        _policy(by_condition, kind, ["CREATE"], patches, conditions=[volcano, incomplete]),
-        *_bindings(noun, unreleased),
+        _policy(by_condition, kind, ["CREATE"], patches, conditions=others),
+        *bindings(noun, unreleased),
     ]
 
 
-def _bindings(noun: str, also: Sequence[Document]) -> list[Document]:
-    """The three bindings that never match the same object, of the policies *noun* and *noun*-volcano. ``also``: what
-    objects must match beside."""
-    named = {"key": QUEUE_LABEL, "operator": "Exists"}
-    unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
-    gated = {"key": GATED_NAMESPACE, "operator": "In", "values": ["true"]}
-    ungated = {"key": GATED_NAMESPACE, "operator": "NotIn", "values": ["true"]}
-    ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
-    policy, of_volcano = f"muster-{noun}", f"muster-{noun}-volcano"
-    without = {"matchExpressions": [unnamed, *also]}
-    return [
-        _binding(f"{policy}-named", policy, {"objectSelector": {"matchExpressions": [named, *also]}}),
-        _binding(
-            f"{policy}-namespace",
-            policy,
-            {"objectSelector": without, "namespaceSelector": {"matchExpressions": [gated]}},
-        ),
-        _binding(
-            of_volcano,
-            of_volcano,
-            {"objectSelector": without, "namespaceSelector": {"matchExpressions": [ungated, ordinary]}},
-        ),
-    ]
+def _no_part() -> Document:
+    """A match condition: a Job is not made for an object that waits itself, unless it names a queue of its own."""
+    parents = made_by(description.resource for description in OPERATOR_KINDS)
+    return {"name": "no-part-of-another", "expression": f"{label(QUEUE_LABEL)} != '' || !({parents})"}
 
 
 def _late_jobs(options: PolicyOptions) -> list[Document]:
     """A Job that names a queue later is signed by the user who names it. It must be suspended: a guard sees to that."""
-    late = f"{_names_queue('object')} && !{_names_queue('oldObject')}"
+    late = f"{names_queue('object')} && !{names_queue('oldObject')}"
     conditions = [not_by(options.identity), {"name": "enters-a-queue", "expression": late}]
     name = "muster-requester-jobs"
-    queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {_queue_of('object')})"
+    queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {queue_of('object')})"
     patches = join(
         map_exists("object", "", "labels"),
         add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", queue),
         map_exists("object", "", "annotations"),
         add(f"/metadata/annotations/{escaped(USER)}", "request.userInfo.username"),
     )
-    return [_policy(name, JOBS, ["UPDATE"], patches, conditions=conditions), _binding(name, name, {})]
+    return [_policy(name, JOBS, ["UPDATE"], patches, conditions=conditions), binding(name, name, {})]
 
 
 def _replaced_pods() -> list[Document]:
@@ -230,7 +215,7 @@ def _replaced_pods() -> list[Document]:
     named = {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]}
     return [
         _policy(name, JOBS, ["UPDATE"], join(_replace_late()), conditions=[condition]),
-        _binding(name, name, {"objectSelector": named}),
+        binding(name, name, {"objectSelector": named}),
     ]
 
 
@@ -249,7 +234,7 @@ def _ending_on_their_nodes() -> list[Document]:
     ]
     return [
         _policy(name, PODS, ["CREATE"], _least_grace(), conditions=[condition]),
-        _binding(name, name, {"objectSelector": {"matchExpressions": copied}}),
+        binding(name, name, {"objectSelector": {"matchExpressions": copied}}),
     ]
 
 
@@ -274,16 +259,16 @@ def _never_preempting(options: PolicyOptions) -> list[Document]:
         _policy("muster-never-preempt", PODS, ["CREATE"], patches, conditions=[twin]),
         _policy("muster-never-preempt-volcano", PODS, ["CREATE"], patches, conditions=[volcano, twin]),
     ]
-    bindings = _bindings("never-preempt", [])
-    for policy in policies:
-        policy["spec"]["paramKind"] = {
+    bound = bindings("never-preempt", [])
+    for each in policies:
+        each["spec"]["paramKind"] = {
             "apiVersion": PRIORITY_CLASSES.api_version,
             "kind": PRIORITY_CLASSES.kind,
         }
-    for binding in bindings:
+    for each in bound:
         twins = {"matchExpressions": [{"key": TWIN_OF, "operator": "Exists"}]}
-        binding["spec"]["paramRef"] = {"selector": twins, "parameterNotFoundAction": "Allow"}
-    return [*policies, *bindings]
+        each["spec"]["paramRef"] = {"selector": twins, "parameterNotFoundAction": "Allow"}
+    return [*policies, *bound]
 
 
 def _gated_namespaces() -> list[Document]:
@@ -297,7 +282,7 @@ def _gated_namespaces() -> list[Document]:
     name = "muster-gate-namespaces"
     return [
         _policy(name, NAMESPACES, ["CREATE", "UPDATE"], patches, conditions=[condition]),
-        _binding(name, name, {}),
+        binding(name, name, {}),
     ]
 
 
@@ -309,24 +294,7 @@ def _policy(
     *,
     conditions: Sequence[Document] = (),
 ) -> Document:
-    spec = {
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "IfNeeded",
-        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": [kind.rule(operations)]},
-        **({"matchConditions": list(conditions)} if conditions else {}),
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patches}}],
-    }
-    return _POLICY.document(name, spec=spec)
-
-
-def _binding(name: str, policy: str, selector: Document) -> Document:
-    spec = {"policyName": policy, **({"matchResources": selector} if selector else {})}
-    return _POLICY_BINDING.document(name, spec=spec)
-
-
-def not_by(identity: str) -> Document:
-    """A match condition: the request is not Muster's own."""
-    return {"name": "not-by-muster", "expression": f"request.userInfo.username != {text(identity)}"}
+    return policy(name, [kind.rule(operations)], patches, conditions=conditions)
 
 
 # -- expressions --------------------------------------------------------------------------------------------
@@ -350,26 +318,6 @@ def has_gate(of: str) -> str:
     return f"{of}.spec.?schedulingGates.orValue([]).exists(g, g.name == {text(GATE)})"
 
 
-def _names_volcano_queue(of: str) -> str:
-    return f"({annotation(QUEUE_ANNOTATION, of)} != '' || {label(QUEUE_ANNOTATION, of)} != '')"
-
-
-def _names_queue(of: str) -> str:
-    return f"({label(QUEUE_LABEL, of)} != '' || {_names_volcano_queue(of)})"
-
-
-def _queue_of(of: str) -> str:
-    """The queue of an object without Muster's label: Volcano's, the namespace's default, ``default``."""
-    candidates = [
-        f"{of}.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
-        f"{of}.metadata.?labels[?{text(QUEUE_ANNOTATION)}]",
-        f"namespaceObject.metadata.?annotations[?{text(QUEUE_LABEL)}]",
-        f"namespaceObject.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
-    ]
-    chain = candidates[0] + "".join(f".or({candidate})" for candidate in candidates[1:])
-    return f"{chain}.orValue({text(DEFAULT_QUEUE)})"
-
-
 def _pod_patches(options: PolicyOptions) -> str:
     """Gate, mark, name the queue (unless in a group, which has one), rename the scheduler, have it end in its own
     time, note who asked."""
@@ -385,7 +333,7 @@ def _pod_patches(options: PolicyOptions) -> str:
         add(f"/metadata/labels/{escaped(RELEASED)}", "'false'"),
         only_if(
             f"{label(QUEUE_LABEL)} == '' && !{_IN_A_GROUP}",
-            add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", _queue_of("object")),
+            add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", queue_of("object")),
         ),
         _scheduler("object.spec", "/spec", options),
         only_if(_VANISHES, _least_grace()),
@@ -396,7 +344,7 @@ def _pod_patches(options: PolicyOptions) -> str:
 def _job_patches(options: PolicyOptions) -> str:
     """Suspend, name the queue on the Job and on its pods, which makes those wait too, note who asked."""
     template, at = "object.spec.template", "/spec/template"
-    queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {_queue_of('object')})"
+    queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {queue_of('object')})"
     return join(
         add("/spec/suspend", "true"),
         _replace_late(),

@@ -116,7 +116,8 @@ def _patches(owners: _Owners, template: Sequence[str]) -> Iterator[str]:
     of, at = _path("object", template), "/" + "/".join(template)
     there = " && ".join(f"has({_path('object', template[:depth])})" for depth in range(1, len(template) + 1))
     queue, before = _queue("object"), f"(oldObject == null ? '' : {_queue('oldObject')})"
-    own = label(QUEUE_LABEL, of)
+    # Templates in custom resources may have no metadata.
+    own = f"{of}.?metadata.?labels[?{text(QUEUE_LABEL)}].orValue('')"
     # A template with a queue of its own keeps it, unless that is what was copied from the owner before.
     copies = f"({there}) && {queue} != '' && {own} != {queue} && ({own} == '' || {own} == {before})"
     yield only_if(

@@ -8,6 +8,7 @@ pods released.
 
 from admission.kube.policies.cel import annotation
 from admission.kube.policies.guard_jobs import job_guards
+from admission.kube.policies.guard_operators import operator_guards
 from admission.kube.policies.guard_pods import pod_guards
 from admission.kube.policies.guard_rules import guard, rule, shown
 from admission.kube.policies.guard_volcano import volcano_guards
@@ -25,6 +26,7 @@ def validating_policies(options: PolicyOptions) -> list[Document]:
         *pod_guards(options),
         *job_guards(options),
         *volcano_guards(options),
+        *operator_guards(options),
         *_namespace_guard(options),
     ]
 

@@ -45,7 +45,7 @@ class Timing:
     first_pause: float = 0.2
     longest_pause: float = 15.0
     #: A kind that the cluster does not serve is asked for again after this.
-    absent: float = 300.0
+    absent: float = 30.0
 
 
 #: Failures in a row after which resuming the watch is given up and everything is listed anew.

@@ -134,7 +134,11 @@ def _workloads(support: KindSupport, reader: ObjectReader) -> _Facts:
     def unreadable(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
         return unreadable_fact(support.kind, bare, error)
 
-    kind = replace(_kind(support.resource, reader.wire, reader.fact, unreadable), name=reader.informer)
+    kind = replace(
+        _kind(support.resource, reader.wire, reader.fact, unreadable),
+        name=reader.informer,
+        may_be_absent=reader.may_be_absent,
+    )
     return _Facts(FactKind.WORKLOAD, kind, support.kind)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from admission.kube.policies.mutating import not_by
+from admission.kube.policies.policy_forms import not_by
 from queues.api.api_resources import (
     HYPERNODES,
     JOB_FLOWS,

@@ -21,7 +21,7 @@ from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.api import names
-from queues.api.api_resources import JOBS, NODES, PODS
+from queues.api.api_resources import NODES
 from queues.api.json_patch import Step
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
@@ -280,8 +280,7 @@ class ReleaseWriter:
 
 
 def _path(order: Order) -> str:
-    resource = JOBS if order.verb is Verb.PATCH_JOB else PODS
-    return resource.path(order.namespace, order.name)
+    return order.resource.path(order.namespace, order.name)
 
 
 def _is_of_pod(key: WorkloadKey, uid: str) -> bool:

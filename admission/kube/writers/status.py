@@ -18,7 +18,7 @@ from admission.kube.client.client import Client
 from admission.kube.client.errors import is_of_another_uid
 from admission.kube.writers.awaited_seats import may_have_happened
 from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
-from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled
+from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled, with_others
 from admission.wire import Bare
 from queues.api.api_resources import ObjectRef
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
@@ -176,18 +176,23 @@ class StatusWriter:
             patch = merge_patch(_ours(wanted, known.status), after)
             if patch:
                 body = {"metadata": {"uid": wanted.ref.uid}, "status": patch}
+                if wanted.custom:
+                    body = await self._with_others(wanted, patch)
                 await self._client.patch(
                     f"{wanted.ref.path}/status",
                     body,
                     # Merges conditions by type; only the built-in kinds know it.
-                    kind="strategic" if wanted.shared else "merge",
+                    kind="strategic" if wanted.shared and not wanted.custom else "merge",
                     brief=True,
                     check_lease=self._check_lease,
                 )
                 known.written_at = loop.time()
                 self.counts.written += 1
             known.status = _merged(known.status, after, shared=wanted.shared)
-        except (NotFound, Conflict):
+        except (NotFound, Conflict) as error:
+            if wanted.custom and isinstance(error, Conflict) and self._known.get(wanted.ref.uid) is known:
+                self._wait_until(known, loop.time() + _AFTER_FAILURE)  # others wrote to it at the same time
+                return
             self._known.pop(wanted.ref.uid, None)  # gone; a Conflict is another object of that name
             return
         except ApiRefused as error:
@@ -210,11 +215,24 @@ class StatusWriter:
         if known.wanted != wanted:
             self._plan(known, loop.time())
 
+    async def _with_others(self, wanted: StatusWanted, patch: Document) -> Document:
+        """The write of a custom resource's conditions: all of them, if the object is still as it is read now."""
+        found = await self._object(wanted.ref)
+        conditions = with_others((found.status or {}).get("conditions") or (), patch["conditions"])
+        version = found.metadata.resource_version
+        return {
+            "metadata": {"uid": wanted.ref.uid, "resourceVersion": version},
+            "status": {"conditions": conditions},
+        }
+
     async def _read(self, ref: ObjectRef) -> Document:
+        return (await self._object(ref)).status or {}
+
+    async def _object(self, ref: ObjectRef) -> "_Object":
         found = msgspec.json.decode(await self._client.get(ref.path), type=_Object)
         if found.metadata.uid != ref.uid:
             raise NotFound(method="GET", path=ref.path, status=404, reason="another object has its name")
-        return found.status or {}
+        return found
 
 
 class _Object(Bare):

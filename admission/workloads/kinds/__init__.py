@@ -10,6 +10,8 @@ from admission.decode.pods import pod_fact
 from admission.facts import PodController, PodFact
 from admission.wire import WireMetadata, WirePod
 from admission.workloads.kinds.batch_job import BATCH_JOB
+from admission.workloads.kinds.operators import OPERATOR_KINDS
+from admission.workloads.kinds.operators.support import member_of
 from admission.workloads.kinds.pod import BARE_POD
 from admission.workloads.kinds.pod_group import POD_GROUP
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
@@ -21,6 +23,7 @@ __all__ = [
     "BARE_POD",
     "BATCH_JOB",
     "KINDS",
+    "OPERATOR_KINDS",
     "POD_GROUP",
     "VOLCANO_JOB",
     "Holding",
@@ -33,9 +36,16 @@ __all__ = [
     "support_of",
 ]
 
-KINDS: Final = (BARE_POD, BATCH_JOB, VOLCANO_JOB, POD_GROUP)
+KINDS: Final = (
+    BARE_POD,
+    BATCH_JOB,
+    VOLCANO_JOB,
+    POD_GROUP,
+    *(description.support() for description in OPERATOR_KINDS),
+)
 
 _BY_KIND: Final[Mapping[WorkloadKind, KindSupport]] = {support.kind: support for support in KINDS}
+_OF_OPERATORS: Final = frozenset(description.kind for description in OPERATOR_KINDS)
 
 
 def support_of(key: WorkloadKey) -> KindSupport:
@@ -47,6 +57,8 @@ def controller_of(metadata: WireMetadata) -> PodController | None:
     """The workload that a pod names as its controller; None: none."""
     if not metadata.owner_references:
         return None
+    if (member := member_of(metadata, _OF_OPERATORS)) is not None:
+        return member
     found = (support.controller_of(metadata) for support in KINDS)
     return next((controller for controller in found if controller is not None), None)
 

@@ -33,16 +33,20 @@ from admission.workloads.kinds.support import (
     StatusForm,
     controlled_by,
     first_pod_set,
+    is_made_by,
 )
 from admission.workloads.pod_sets import numbered
 from admission.workloads.seats import SeatMap
 from queues.admissions import AdmissionState
 from queues.api import names
-from queues.api.api_resources import JOBS
+from queues.api.api_resources import JOB_SETS, JOBS, MPI_JOBS, RAY_JOBS
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
+
+#: Kinds whose operators make Jobs.
+_PARENTS: Final = (JOB_SETS, MPI_JOBS, RAY_JOBS)
 
 #: Phase of a Job whose completions are reached and whose status has no start time: the API server refuses that
 #: such a Job is complete, and its controller gives no start time to a Job that is suspended.
@@ -246,12 +250,13 @@ def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet
     found = tuple(
         numbered(pods, held, max(pods.count, len(held)))
         for pods in fact.pod_sets
-        for held in [_held_ordinals(pods.name, places)]
+        for held in [held_ordinals(pods.name, places)]
     )
     return fact.pod_sets if found == fact.pod_sets else found
 
 
-def _held_ordinals(name: str, places: Sequence[SeatMap]) -> set[int]:
+def held_ordinals(name: str, places: Sequence[SeatMap]) -> set[int]:
+    """Ordinals of the seats of a pod set that are held."""
     return {
         seat.ordinal
         for place in places
@@ -266,10 +271,18 @@ def _marked(metadata: WireMetadata, reference: WireOwnerReference) -> bool:
     return (metadata.labels or {}).get(names.CONTROLLER_UID) == reference.uid
 
 
+def _own_fact(job: WireJob) -> WorkloadFact | None:
+    """As ``job_fact``. None: the Job is made for an object that waits itself, and names no queue of its own."""
+    if is_made_by(job.metadata, _PARENTS):
+        fact = job_fact(job)
+        return None if fact.queue is None else fact
+    return job_fact(job)
+
+
 BATCH_JOB = KindSupport(
     kind=WorkloadKind.JOB,
     resource=JOBS,
-    reader=ObjectReader(informer="jobs", wire=WireJob, fact=lambda job, raw: job_fact(job)),
+    reader=ObjectReader(informer="jobs", wire=WireJob, fact=lambda job, raw: _own_fact(job)),
     holding=Holding.SUSPENDED,
     status=StatusForm.CONDITION,
     needs_queue=True,

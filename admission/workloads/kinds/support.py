@@ -1,6 +1,6 @@
 """What Muster has to know of a kind of object that can wait: the interface that each kind's module fills in. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -28,6 +28,14 @@ class Holding(Enum):
     #: Pods carry the scheduling gate. Muster takes it off, deletes the pods after the eviction, and makes pods
     #: without a controller again.
     GATED = "gated"
+    #: The object is suspended, and the pods that an operator makes of it carry the scheduling gate: Muster resumes it,
+    #: and gives each pod its seat. For an eviction it is suspended again, and the operator deletes its pods.
+    SUSPENDED_AND_GATED = "suspended, then gated"
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the object is suspended while it waits."""
+        return self in (Holding.SUSPENDED, Holding.SUSPENDED_AND_GATED)
 
 
 class StatusForm(Enum):
@@ -39,6 +47,8 @@ class StatusForm(Enum):
     POD_GROUP = "pod group"
     #: One condition beside those that other controllers write.
     CONDITION = "condition"
+    #: The same, of a custom resource: the API server does not merge conditions by their types there.
+    CUSTOM_CONDITION = "custom condition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +59,10 @@ class ObjectReader:
     informer: str
     #: What msgspec decodes the object's JSON into.
     wire: type
-    #: From the decoded object and its JSON.
-    fact: Callable[[Any, msgspec.Raw], WorkloadFact]
+    #: From the decoded object and its JSON; None: another object stands for it.
+    fact: Callable[[Any, msgspec.Raw], WorkloadFact | None]
+    #: The cluster may not serve the kind: it is another project's.
+    may_be_absent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +96,16 @@ class KindSupport:
     def is_pod(self) -> bool:
         """True if the object is a pod without a group."""
         return self.reader is None
+
+
+def is_made_by(metadata: WireMetadata, kinds: Iterable[ApiResource]) -> bool:
+    """Whether an object of one of these kinds, in any version, controls this one."""
+    owners = [reference for reference in metadata.owner_references or () if reference.controller]
+    return bool(owners) and any(
+        reference.kind == kind.kind and reference.api_version.partition("/")[0] == kind.group
+        for kind in kinds
+        for reference in owners
+    )
 
 
 #: Whether a pod carries what a controller writes on each of its pods: from the pod's metadata and the reference.

@@ -16,7 +16,7 @@ from admission.decode.workload_facts import digest
 from admission.engine.snapshot import Rollback
 from admission.facts import PodFact, PodPhase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
-from admission.workloads.kinds import Holding, support_of
+from admission.workloads.kinds import support_of
 from admission.workloads.rollback import with_joined
 from admission.workloads.seats import SeatMap, awaits_seat
 from queues.api import names
@@ -86,7 +86,7 @@ def gang_readiness(
 ) -> GangReadiness:
     """The readiness of the open admissions of a workload, the oldest first, without the seats that end now."""
     # A Job is suspended whole, so members that join it later cannot go back alone.
-    judged = places[:1] if support_of(inputs.key).holding is Holding.SUSPENDED else places
+    judged = places[:1] if support_of(inputs.key).holding.is_suspended else places
     gangs = [_awaited_gang(place, inputs) for place in judged if _is_awaited(place)]
     # Where no pod is left, all have succeeded.
     gangs = [gang for gang in gangs if gang.place.seated or gang.vacant]

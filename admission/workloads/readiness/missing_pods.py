@@ -19,7 +19,7 @@ from typing import Any, Final
 from admission.engine.snapshot import Rollback
 from admission.facts import PodPhase
 from admission.workloads.inputs import NOT_MISSING, MissingSince, Timeouts, WorkloadInputs
-from admission.workloads.kinds import Holding, support_of
+from admission.workloads.kinds import support_of
 from admission.workloads.readiness.gang_readiness import revision_of
 from admission.workloads.rollback import with_joined
 from admission.workloads.seats import SeatMap, awaits_seat
@@ -91,7 +91,7 @@ class _LackingGang:
             return f"{named} (scheduling gates of others: {listed(sorted(gates))})"
         if inputs.refusal is not None:
             return f"{named} ({inputs.refusal.message})"
-        if support_of(inputs.key).holding is Holding.SUSPENDED:
+        if support_of(inputs.key).holding.is_suspended:
             return f"{named} (events of the Job say why its controller makes none)"
         return named
 
@@ -149,7 +149,7 @@ def _goes_on(place: SeatMap, inputs: WorkloadInputs, places: Sequence[SeatMap]) 
     """Whether no more pods are missing than a gang, or what joined it, can do without."""
     if place is not places[0]:
         # A Job is suspended whole, so what joined it cannot go back alone.
-        return bool(place.seated) or support_of(inputs.key).holding is Holding.SUSPENDED
+        return bool(place.seated) or support_of(inputs.key).holding.is_suspended
     live = _live(places)
     return live > 0 and (inputs.fact is None or live + _done(inputs) >= inputs.fact.minimum)
 
@@ -169,18 +169,14 @@ def _done(inputs: WorkloadInputs) -> int:
 def _unnoticed(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> str:
     """Why a Job stays whose controller counts pods that are gone: they may have succeeded. "": it counts none."""
     fact = inputs.fact
-    if (
-        fact is None
-        or support_of(inputs.key).holding is not Holding.SUSPENDED
-        or fact.active <= _live(places)
-    ):
+    if fact is None or not support_of(inputs.key).holding.is_suspended or fact.active <= _live(places):
         return ""
     return f"the Job keeps its seats: its status still says {counted(fact.active, 'active pod')}"
 
 
 def _failure_backoff(inputs: WorkloadInputs) -> int:
     """Seconds that a controller may wait on purpose before it makes a pod again."""
-    if support_of(inputs.key).holding is not Holding.SUSPENDED:
+    if not support_of(inputs.key).holding.is_suspended:
         return 0
     failed = any(pod.phase is PodPhase.FAILED for pod in inputs.pods)
     return JOB_FAILURE_BACKOFF if failed else 0

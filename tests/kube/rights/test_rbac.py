@@ -11,6 +11,7 @@ from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, install
 from admission.kube.install.rbac import AT_HOME, CONTROLLER, PolicyRule, rbac
 from admission.kube.webhook.keyring import READ_API_SERVICE
+from admission.workloads.kinds import OPERATOR_KINDS
 from deploy.local.cluster import LocalCluster
 from queues.api import api_resources
 from queues.api.api_resources import ApiResource, path_of
@@ -157,6 +158,15 @@ PURPOSES: dict[str, list[Ask]] = {
         lambda client: client.replace(f"{SECRETS}/muster-webhook", {"metadata": {"name": "muster-webhook"}}),
     ],
 }
+for description in OPERATOR_KINDS:
+    served = description.resource
+    for purpose, asks in {
+        "see": _sees(served),
+        "patch": [_patches(_in(served))],
+        "read": [_at(_in(served))],
+        "tell": [_patches(_in(served, subresource="status"))],
+    }.items():
+        PURPOSES.setdefault(f"{purpose}-{served.group}", []).extend(asks)
 #: The same right from the other role as well: creating secrets anywhere includes home.
 INCLUDED = {"make-certificates"}
 

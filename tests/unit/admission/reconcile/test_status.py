@@ -21,12 +21,13 @@ from admission.reconcile.status import (
     pod_group_status,
     queue_status,
     settled,
+    with_others,
 )
 from admission.volcano_jobs.lifecycle import advance
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
-from queues.api.api_resources import JOBS, POD_GROUPS, QUEUES, ObjectRef
+from queues.api.api_resources import JOB_SETS, JOBS, POD_GROUPS, QUEUES, ObjectRef
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -139,6 +140,20 @@ def test_what_a_job_said_already_when_it_was_seen_first_is_known(
     ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
     workload = WorkloadStatus(ref=ref, minimum=1, admitted=reason is None, reason=reason, told=told)
     assert admitted_condition(workload).shown is shown
+
+
+def test_a_custom_resource_is_told_with_a_message_beside_the_conditions_of_its_operator() -> None:
+    ref = ObjectRef(resource=JOB_SETS, namespace="n", name="j", uid="u")
+    waits = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT), custom=True)
+    admitted = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=True), custom=True)
+    assert (waits.custom, waits.seen) == (True, None)
+    told = settled(waits, {}, 0)
+    [after] = settled(admitted, told, 5)["conditions"]
+    assert (after["status"], after["message"]) == ("True", "Admitted")
+
+    theirs = {"type": "Suspended", "status": "True"}
+    assert with_others([theirs], [after]) == [theirs, after]
+    assert with_others([*told["conditions"], theirs], [after]) == [theirs, after]
 
 
 async def test_what_an_object_said_already_is_neither_read_nor_written_until_it_says_something_else() -> None:

@@ -128,7 +128,11 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
         (
             "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3?kind=deployment",
             400,
-            {"error": "kind is 'deployment'.", "expected": "one of vcjob, job, podgroup, pod", "hint": ""},
+            {
+                "error": "kind is 'deployment'.",
+                "expected": "one of vcjob, job, podgroup, pod, jobset, mpijob, pytorchjob, tfjob, raycluster, rayjob",
+                "hint": "",
+            },
         ),
     ],
 )

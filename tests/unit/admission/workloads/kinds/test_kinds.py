@@ -40,7 +40,9 @@ def test_its_objects_are_watched(support: KindSupport) -> None:
     informers = Informers(None)  # type: ignore[arg-type]
     watched = [informer.kind.resource for informer in informers.by_name.values()]
     assert support.resource in watched
-    assert support.kind in {each.workload_kind for each in WATCHED_BY_THE_LAWS.values()} or support.is_pod
+    # Pods that operators make come up gated, as those of groups do: the laws need no operators.
+    by_laws = not (support.is_pod or support.holding is Holding.SUSPENDED_AND_GATED)
+    assert support.kind in {each.workload_kind for each in WATCHED_BY_THE_LAWS.values()} or not by_laws
 
 
 @each_kind
@@ -51,6 +53,11 @@ def test_muster_may_do_with_it_what_it_has_to(support: KindSupport) -> None:
         Holding.NO_PODS: {("", "pods", "create"), ("", "pods", "delete")},
         Holding.SUSPENDED: {(group, plural, "patch")},
         Holding.GATED: {("", "pods", "patch"), ("", "pods", "delete")},
+        Holding.SUSPENDED_AND_GATED: {
+            (group, plural, "patch"),
+            (group, plural, "get"),
+            ("", "pods", "patch"),
+        },
     }[support.holding]
     assert {each for each in needed if not has_right(*each)} == set()
 
@@ -76,7 +83,9 @@ def test_its_pods_are_known_by_their_controller_or_name_it(support: KindSupport)
     reference = WireOwnerReference(
         kind=support.resource.kind, api_version=support.resource.api_version, uid="u", controller=True
     )
-    found = controller_of(WireMetadata(owner_references=(reference,)))
+    by_operator = support.holding is Holding.SUSPENDED_AND_GATED
+    said = {"muster.dev/member-of": f"{support.kind}/train/u/workers"} if by_operator else {}
+    found = controller_of(WireMetadata(annotations=said, owner_references=(reference,)))
     controls = not (support.is_group or support.is_pod)
     assert (found and found.key) == (WorkloadKey(support.kind, "u") if controls else None)
 
@@ -103,5 +112,6 @@ def test_it_is_documented(support: KindSupport) -> None:
             Holding.NO_PODS: "no pods",
             Holding.SUSPENDED: "suspended",
             Holding.GATED: "gated",
+            Holding.SUSPENDED_AND_GATED: "suspended",
         }[support.holding]
     )

@@ -1,0 +1,105 @@
+"""Policies for kinds of other projects that wait by a field that suspends them. Pure.
+
+At creation, and when one enters a queue later, a policy suspends it and writes its queue and its user on it; a guard
+lets only Muster resume it. Its pods are gated by their own label, which Muster writes into its templates when it
+resumes it. A policy may name kinds that the cluster does not serve: it is in force once they are.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if, text
+from admission.kube.policies.policy_forms import (
+    bindings,
+    names_queue,
+    names_volcano_queue,
+    not_by,
+    policy,
+    queue_of,
+)
+from admission.workloads.kinds.operators import OPERATOR_KINDS, OperatorKind
+from admission.workloads.kinds.operators.json_parts import Path
+from queues.api.api_resources import ApiResource, Document
+from queues.api.json_patch import escaped
+from queues.api.names import QUEUE_LABEL, USER
+
+_WHO: Final = "request.userInfo.username"
+_CREATED: Final = "request.operation == 'CREATE'"
+#: Kinds whose objects are suspended by the same field, by the end of the names of their policies.
+GROUPS: Final[dict[str, Path]] = {
+    "operators": ("spec", "suspend"),
+    "training-operators": ("spec", "runPolicy", "suspend"),
+}
+
+
+def operator_policies(identity: str) -> list[Document]:
+    """The mutating policies with their bindings. ``identity``: Muster's user name."""
+    return [document for noun, path in GROUPS.items() for document in _waiting(noun, path, identity)]
+
+
+def kinds_by(path: Path) -> list[OperatorKind]:
+    """Kinds that are suspended by this field."""
+    return [description for description in OPERATOR_KINDS if description.suspend == path]
+
+
+def made_by(kinds: Iterable[ApiResource]) -> str:
+    """Whether an object of one of these kinds, in any version, controls this one."""
+    ours = " || ".join(
+        f"(o.kind == {text(kind.kind)} && o.apiVersion.startsWith({text(kind.group + '/')}))"
+        for kind in kinds
+    )
+    owners = "object.metadata.?ownerReferences.orValue([])"
+    return f"{owners}.exists(o, o.?controller.orValue(false) && ({ours}))"
+
+
+def is_part() -> str:
+    """Whether an object is made by the controller of another one, and waits and runs with that."""
+    parts = [
+        f"(object.kind == {text(each.resource.kind)} && {made_by(each.made_by)})"
+        for each in OPERATOR_KINDS
+        if each.made_by
+    ]
+    return " || ".join(parts)
+
+
+def suspended(of: str, path: Path) -> str:
+    """Whether an object is suspended by this field."""
+    inner = "".join(f".?{field}" for field in path)
+    return f"{of}{inner}.orValue(false)"
+
+
+def _waiting(noun: str, path: Path, identity: str) -> Iterator[Document]:
+    rules = [each.resource.rule(["CREATE", "UPDATE"]) for each in kinds_by(path)]
+    queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {queue_of('object')})"
+    patches = join(
+        *_parents(path),
+        add("/" + "/".join(path), "true"),
+        map_exists("object", "", "labels"),
+        add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", queue),
+        map_exists("object", "", "annotations"),
+        add(f"/metadata/annotations/{escaped(USER)}", _WHO),
+    )
+    enters = f"{_CREATED} || !{names_queue('oldObject')}"
+    waits = f"{suspended('object', path)} && {label(QUEUE_LABEL)} != '' && {annotation(USER)} == {_WHO}"
+    conditions = [
+        not_by(identity),
+        {"name": "no-part-of-another", "expression": f"!({is_part()})"},
+        {"name": "enters-a-queue", "expression": enters},
+        {"name": "not-complete-yet", "expression": f"!({waits})"},
+    ]
+    volcano = {"name": "names-a-queue-of-volcano", "expression": names_volcano_queue("object")}
+    yield policy(f"muster-suspend-{noun}", rules, patches, conditions=_in_namespaces(conditions))
+    yield policy(f"muster-suspend-{noun}-volcano", rules, patches, conditions=[volcano, *conditions])
+    yield from bindings(f"suspend-{noun}", [])
+
+
+def _in_namespaces(conditions: Sequence[Document]) -> list[Document]:
+    """What is in a gated namespace from before it was gated stays as it is when it is changed."""
+    named = {"name": "named-or-new", "expression": f"{_CREATED} || {names_queue('object')}"}
+    return [named, *conditions]
+
+
+def _parents(path: Path) -> Iterator[str]:
+    for depth in range(2, len(path)):
+        of = ".".join(("object", *path[:depth]))
+        yield only_if(f"!has({of})", add("/" + "/".join(path[:depth]), "{}"))

@@ -1,0 +1,43 @@
+"""What is written to objects that operators make pods of: their resumption, with the queue in their templates. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from admission.facts import WorkloadFact
+from admission.workloads.kinds.operators import OPERATOR_KINDS
+from admission.workloads.kinds.operators.json_parts import Path
+from admission.workloads.kinds.operators.support import member_text
+from queues.api import names
+from queues.workload import QueueName
+
+_SUSPEND = {description.kind: description.suspend for description in OPERATOR_KINDS}
+
+
+def suspend_of(fact: WorkloadFact) -> Path:
+    """Fields from an object to the one that suspends it."""
+    return _SUSPEND.get(fact.key.kind, ("spec", "suspend"))
+
+
+def resumed(fact: WorkloadFact, queue: QueueName) -> Mapping[str, Any]:
+    """The changes that resume an object: its pods come up gated, and say which pod set they are of."""
+    changes: dict[str, Any] = {}
+    _put(changes, suspend_of(fact), False)
+    templates = () if fact.revision is None else fact.revision.templates
+    for pods, path in zip(fact.pod_sets, templates, strict=False):
+        member = member_text(fact.key, fact.name, pods.name)
+        written = {"labels": {names.QUEUE_LABEL: queue}, "annotations": {names.MEMBER_OF: member}}
+        _put(changes, (*path, "metadata"), written)
+    return changes
+
+
+def suspended(fact: WorkloadFact) -> Mapping[str, Any]:
+    """The changes that suspend an object."""
+    changes: dict[str, Any] = {}
+    _put(changes, suspend_of(fact), True)
+    return changes
+
+
+def _put(changes: dict[str, Any], path: Path, value: Any) -> None:
+    for field in path[:-1]:
+        changes = changes.setdefault(field, {})
+    changes[path[-1]] = value

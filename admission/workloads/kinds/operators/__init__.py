@@ -1,0 +1,19 @@
+"""The kinds of other projects that wait by a field that suspends them: one description each, one registry. Pure."""
+
+from typing import Final
+
+from admission.workloads.kinds.operators.job_set import JOB_SET
+from admission.workloads.kinds.operators.kubeflow import MPI_JOB, PYTORCH_JOB, TF_JOB
+from admission.workloads.kinds.operators.ray import RAY_CLUSTER, RAY_JOB
+from admission.workloads.kinds.operators.support import OperatorKind
+
+OPERATOR_KINDS: Final[tuple[OperatorKind, ...]] = (
+    JOB_SET,
+    MPI_JOB,
+    PYTORCH_JOB,
+    TF_JOB,
+    RAY_CLUSTER,
+    RAY_JOB,
+)
+
+__all__ = ["OPERATOR_KINDS", "OperatorKind"]

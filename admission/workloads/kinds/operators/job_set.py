@@ -1,0 +1,25 @@
+"""JobSets (jobset.x-k8s.io/v1alpha2): Jobs of several templates that run together. Pure."""
+
+from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Succeeded, Templates
+from queues.api.api_resources import JOB_SETS
+from queues.workload import WorkloadKind
+
+_JOB = ("template", "spec")
+
+JOB_SET = OperatorKind(
+    kind=WorkloadKind.JOB_SET,
+    resource=JOB_SETS,
+    templates=(
+        Templates(
+            at=("spec", "replicatedJobs"),
+            each=Each.ELEMENT,
+            template=(*_JOB, "template"),
+            counts=(
+                Count(at=("replicas",)),
+                Count(at=(*_JOB, "parallelism"), most=(*_JOB, "completions")),
+            ),
+        ),
+    ),
+    ended_by=("Completed", "Failed"),
+    succeeded=Succeeded(at=("status", "replicatedJobsStatus"), each=Each.ELEMENT),
+)

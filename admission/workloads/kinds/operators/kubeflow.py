@@ -1,0 +1,30 @@
+"""Kinds of Kubeflow with replicas by role: MPIJob, PyTorchJob, TFJob. Pure."""
+
+from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Succeeded, Templates
+from queues.api.api_resources import MPI_JOBS, PYTORCH_JOBS, TF_JOBS, ApiResource
+from queues.workload import WorkloadKind
+
+
+def _kind(kind: WorkloadKind, resource: ApiResource, replicas: str) -> OperatorKind:
+    """A kind with its replicas in this field of its spec."""
+    return OperatorKind(
+        kind=kind,
+        resource=resource,
+        suspend=("spec", "runPolicy", "suspend"),
+        templates=(
+            Templates(
+                at=("spec", replicas),
+                each=Each.ENTRY,
+                template=("template",),
+                counts=(Count(at=("replicas",)),),
+            ),
+        ),
+        ended_by=("Succeeded", "Failed"),
+        succeeded=Succeeded(at=("status", "replicaStatuses"), each=Each.ENTRY),
+        priority_class=("spec", "runPolicy", "schedulingPolicy", "priorityClass"),
+    )
+
+
+MPI_JOB = _kind(WorkloadKind.MPI_JOB, MPI_JOBS, "mpiReplicaSpecs")
+PYTORCH_JOB = _kind(WorkloadKind.PYTORCH_JOB, PYTORCH_JOBS, "pytorchReplicaSpecs")
+TF_JOB = _kind(WorkloadKind.TF_JOB, TF_JOBS, "tfReplicaSpecs")

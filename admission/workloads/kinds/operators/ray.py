@@ -1,0 +1,43 @@
+"""RayClusters and RayJobs (ray.io/v1): a head and groups of workers, and what is submitted to them. Pure."""
+
+from admission.workloads.kinds.operators.json_parts import Path
+from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Templates
+from queues.api.api_resources import RAY_CLUSTERS, RAY_JOBS
+from queues.workload import WorkloadKind
+
+
+def _cluster(at: Path) -> tuple[Templates, ...]:
+    """The pods of a cluster whose spec is at a place."""
+    return (
+        Templates(at=(*at, "headGroupSpec"), template=("template",), name="head"),
+        Templates(
+            at=(*at, "workerGroupSpecs"),
+            each=Each.ELEMENT,
+            template=("template",),
+            named_by="groupName",
+            counts=(Count(at=("replicas",)), Count(at=("numOfHosts",))),
+        ),
+    )
+
+
+#: A RayCluster of a RayJob waits and runs with it.
+RAY_CLUSTER = OperatorKind(
+    kind=WorkloadKind.RAY_CLUSTER,
+    resource=RAY_CLUSTERS,
+    templates=_cluster(("spec",)),
+    made_by=(RAY_JOBS,),
+)
+
+RAY_JOB = OperatorKind(
+    kind=WorkloadKind.RAY_JOB,
+    resource=RAY_JOBS,
+    templates=(
+        *_cluster(("spec", "rayClusterSpec")),
+        # The pod that submits the job asks for little; a template of the user's own waits with the others.
+        Templates(at=("spec", "submitterPodTemplate"), template=(), name="submitter", needed=False),
+    ),
+    ended_at=(
+        (("status", "jobDeploymentStatus"), frozenset({"Complete", "Failed"})),
+        (("status", "jobStatus"), frozenset({"SUCCEEDED", "FAILED", "STOPPED"})),
+    ),
+)

@@ -1,0 +1,398 @@
+"""Kinds of other projects whose objects have a field that suspends them: what has to be said of each. Pure.
+
+Such an object is created suspended. When it is admitted, Muster writes its queue, and which pod set it is of, into each
+of its pod templates, and resumes it; the operator's pods come up behind the scheduling gate, and each gets a seat of
+its pod set. So no template needs to name nodes, which few operators let anybody change, and a pod that comes late or
+twice waits. For an eviction the object is suspended again; its operator deletes the pods.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from math import prod
+from typing import Final, NamedTuple
+
+import msgspec
+
+from admission.decode.fields import condition, is_true, one, seconds
+from admission.decode.interruption import conduct_of
+from admission.decode.pod_templates import existing_paths, pod_set_of
+from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
+from admission.facts import (
+    ADMITTED,
+    NO_CONDITION,
+    NOTHING_BY_NAME,
+    JobRevision,
+    PodController,
+    PodResourceClaim,
+    WorkloadFact,
+)
+from admission.wire import WireCondition, WireMetadata, WireStruct
+from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.kinds.batch_job import held_ordinals
+from admission.workloads.kinds.operators.json_parts import (
+    Path,
+    UnexpectedPart,
+    elements,
+    flag,
+    members,
+    number,
+    part,
+    text,
+)
+from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, is_made_by
+from admission.workloads.pod_sets import numbered
+from admission.workloads.seats import SeatMap
+from queues.api import names
+from queues.api.api_resources import ApiResource
+from queues.api.json_patch import escaped
+from queues.api.reading.user_values import (
+    LONGEST_NAME,
+    MOST_POD_SETS,
+    MOST_PODS,
+    UserValues,
+    is_uid,
+    shortened,
+)
+from queues.workload import PodSet, WorkloadKey, WorkloadKind
+
+
+class Each(Enum):
+    """What is at a place that has pod templates."""
+
+    #: One template.
+    ONE = auto()
+    #: A list, each element of which has one.
+    ELEMENT = auto()
+    #: A map, each entry of which has one.
+    ENTRY = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """A factor of the number of a template's pods. Paths begin where the template's do."""
+
+    at: Path
+    #: A number that it does not exceed; (): none.
+    most: Path = ()
+    #: What it is where it is absent.
+    default: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Templates:
+    """Pod templates at one place of an object: each is a pod set."""
+
+    #: Fields from the object to what has the template, or to the list or map of these.
+    at: Path
+    each: Each = Each.ONE
+    #: Fields from there to the template.
+    template: Path
+    #: Name of the pod set, of one template.
+    name: str = ""
+    #: The field of an element that has its name. The name of a map's entry is its key.
+    named_by: str = "name"
+    #: The number of pods is their product.
+    counts: tuple[Count, ...] = ()
+    #: Without it the object cannot be used.
+    needed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succeeded:
+    """Where a status counts what has succeeded, by pod set: pods, or as many as the counts after the first say."""
+
+    at: Path
+    each: Each
+    named_by: str = "name"
+    field: str = "succeeded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorKind:
+    """One kind."""
+
+    kind: WorkloadKind
+    resource: ApiResource
+    #: Fields from the object to the one that suspends it.
+    suspend: Path = ("spec", "suspend")
+    templates: tuple[Templates, ...]
+    #: Conditions that say that it has ended.
+    ended_by: tuple[str, ...] = ()
+    #: Fields of the status that say so, with the values by which they do.
+    ended_at: tuple[tuple[Path, frozenset[str]], ...] = ()
+    succeeded: Succeeded | None = None
+    #: Field with the name of its priority class; (): the class of its first template that names one.
+    priority_class: Path = ()
+    #: Kinds whose controllers make objects of this one, which are no workloads of their own then.
+    made_by: tuple[ApiResource, ...] = ()
+
+    def support(self) -> KindSupport:
+        """The same as every other part of Muster asks for it."""
+        return KindSupport(
+            kind=self.kind,
+            resource=self.resource,
+            reader=ObjectReader(
+                informer=self.resource.plural,
+                wire=WireOperatorJob,
+                fact=lambda job, raw: fact_of(self, job),
+                may_be_absent=True,
+            ),
+            holding=Holding.SUSPENDED_AND_GATED,
+            status=StatusForm.CUSTOM_CONDITION,
+            needs_queue=True,
+            pod_sets=_pod_sets,
+            pod_set_name=lambda pod, fact: pod.task,
+        )
+
+
+class WireConditions(WireStruct):
+    """The conditions in a status."""
+
+    conditions: tuple[WireCondition, ...] | None = None
+
+
+class WireOperatorJob(WireStruct):
+    """An object of such a kind; its parts are read by their places."""
+
+    metadata: WireMetadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def part(self, path: Path) -> msgspec.Raw | None:
+        """The part at a place in the spec or the status. Raises UnexpectedPart."""
+        own = self.spec if path[0] == "spec" else self.status
+        return part(None if bytes(own) == b"null" else own, path[1:], path[:1])
+
+
+class _Found(NamedTuple):
+    """One template of an object."""
+
+    pods: PodSet
+    path: Path
+    priority_class: str
+    claims: tuple[PodResourceClaim, ...]
+    #: JSON pointers of what the template has, from itself.
+    existing: frozenset[str]
+
+
+def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | None:
+    """The object as a workload; None: it is part of another one."""
+    meta, values = job.metadata, UserValues()
+    if is_made_by(meta, description.made_by):
+        return None
+    conditions = _conditions(job)
+    finished = any(is_true(conditions, kind) for kind in description.ended_by) or any(
+        _text_of(job, path) in ended for path, ended in description.ended_at
+    )
+    fact = WorkloadFact(
+        key=WorkloadKey(description.kind, meta.uid),
+        namespace=one(meta.namespace),
+        name=meta.name,
+        queue=one(queue_said(None, meta, values)),
+        created=seconds(meta.creation_timestamp),
+        minimum=0,
+        generation=str(meta.generation),
+        finished=finished,
+        told=_told(conditions),
+        deleting=meta.deletion_timestamp is not None,
+        conduct=conduct_of(meta.annotations, meta.labels),
+    )
+    try:
+        fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
+        found = list(_found(description, job, values))
+        priority_class = values.name("priorityClass", _text_of(job, description.priority_class))
+        done = _succeeded(description, job)
+    except UnexpectedPart as error:
+        values.note(str(error))
+        return replace(fact, obstacle=values.obstacle)
+    left = tuple(
+        replace(each.pods, count=max(0, each.pods.count - done.get(each.pods.name, 0))) for each in found
+    )
+    total = sum(pods.count for pods in left)
+    asked = [each.pods for each in found]
+    claims = {each.pods.name: each.claims for each in found if each.claims}
+    fact = replace(
+        fact,
+        minimum=total,
+        pod_sets=left,
+        claims=claims or NOTHING_BY_NAME,
+        priority_class=priority_class
+        or next((each.priority_class for each in found if each.priority_class), ""),
+        generation=counted_generation(
+            digest(*(replace(pods, count=0) for pods in asked), sorted(claims.items())),
+            digest([pods.count for pods in asked]),
+        ),
+        parallelism=total,
+        revision=_revision(description, job, found),
+        obstacle=values.obstacle,
+    )
+    return of_possible_size(fact, "spec")
+
+
+def _conditions(job: WireOperatorJob) -> tuple[WireCondition, ...] | None:
+    try:
+        return msgspec.json.decode(job.status, type=WireConditions).conditions
+    except msgspec.DecodeError:
+        return None  # their operator writes them otherwise
+
+
+def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
+    found = condition(conditions, ADMITTED)
+    return NO_CONDITION if found is None else one((shortened(found.status), shortened(found.reason or "")))
+
+
+def _text_of(job: WireOperatorJob, path: Path) -> str:
+    """The text at a place; "": none is there."""
+    if not path:
+        return ""
+    try:
+        return text(job.part(path), path)
+    except UnexpectedPart:
+        if path[0] == "spec":
+            raise
+        return ""
+
+
+def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[_Found]:
+    """All templates of an object, in the order of the description. Raises UnexpectedPart."""
+    seen: set[str] = set()
+    for templates in description.templates:
+        for name, raw, path in _holders(templates, job):
+            template = part(raw, templates.template, path)
+            where = ".".join((*path, *templates.template))
+            if template is None:
+                if templates.needed:
+                    values.refuse(where, "none", "a pod template")
+                continue
+            if len(seen) >= MOST_POD_SETS:
+                values.refuse(".".join(templates.at), "more", f"at most {MOST_POD_SETS} pod templates")
+                return
+            values.task(f"{'.'.join(path)} as a name of pods", name)
+            if name in seen:
+                values.refuse(".".join(path), f"{name} a second time", "different names")
+            seen.add(name)
+            count = min(_count(templates, raw, path, values), MOST_PODS + 1)
+            content = bytes(template)
+            pods = pod_set_of(name, count, content, where, job.metadata.namespace)
+            if pods.obstacle is not None:
+                values.note(pods.obstacle.message, pods.obstacle.code)
+            yield _Found(
+                pods.pods,
+                (*path, *templates.template),
+                pods.priority_class,
+                pods.claims,
+                existing_paths(content),
+            )
+    if not seen and values.obstacle is None:
+        values.refuse(".".join(description.templates[0].at), "no pod template", "at least one")
+
+
+def _holders(templates: Templates, job: WireOperatorJob) -> Iterator[tuple[str, msgspec.Raw | None, Path]]:
+    """What has a template at a place: its name, its JSON, and the fields to it. Raises UnexpectedPart."""
+    found = job.part(templates.at)
+    match templates.each:
+        case Each.ONE:
+            if found is not None or templates.needed:
+                yield templates.name, found, templates.at
+        case Each.ELEMENT:
+            for index, element in enumerate(elements(found, templates.at)):
+                path = (*templates.at, str(index))
+                yield text(part(element, (templates.named_by,), path), path), element, path
+        case Each.ENTRY:
+            for key, entry in members(found, templates.at).items():
+                yield key.lower(), entry, (*templates.at, key)
+
+
+def _count(templates: Templates, raw: msgspec.Raw | None, path: Path, values: UserValues) -> int:
+    """Pods of a template. Raises UnexpectedPart."""
+    return prod(_factors(templates.counts, raw, path, values))
+
+
+def _factors(
+    counts: Sequence[Count], raw: msgspec.Raw | None, path: Path, values: UserValues
+) -> Iterator[int]:
+    for each in counts:
+        at = (*path, *each.at)
+        found = number(part(raw, each.at, path), at)
+        count = each.default if found is None else found
+        if not 0 <= count <= MOST_PODS:
+            values.refuse(".".join(at), str(count), f"0 to {MOST_PODS}")
+            count = 0
+        if each.most and (most := number(part(raw, each.most, path), (*path, *each.most))) is not None:
+            count = max(0, min(count, most))
+        yield count
+
+
+def _succeeded(description: OperatorKind, job: WireOperatorJob) -> Mapping[str, int]:
+    """Pods that have succeeded, by pod set. Raises UnexpectedPart for the spec; a status cannot keep work waiting."""
+    told = description.succeeded
+    if told is None:
+        return {}
+    units = {
+        name: prod(_factors(templates.counts[1:], raw, path, UserValues()))
+        for templates in description.templates
+        for name, raw, path in _holders(templates, job)
+    }
+    try:
+        places = Templates(at=told.at, each=told.each, template=(), named_by=told.named_by)
+        done = {
+            name: number(part(raw, (told.field,), path), path) or 0
+            for name, raw, path in _holders(places, job)
+        }
+    except UnexpectedPart:
+        return {}
+    return {name: count * units.get(name, 1) for name, count in done.items() if count > 0}
+
+
+def _revision(description: OperatorKind, job: WireOperatorJob, found: Sequence[_Found]) -> JobRevision:
+    suspend = description.suspend
+    parents = (suspend[:depth] for depth in range(1, len(suspend)))
+    existing = {pointer(parent) for parent in parents if job.part(parent) is not None}
+    for each in found:
+        existing.update(pointer(each.path[:depth]) for depth in range(1, len(each.path) + 1))
+        existing.update(pointer(each.path) + path for path in each.existing)
+    generation = job.metadata.generation
+    return one(JobRevision(generation, frozenset(existing), tuple(each.path for each in found)))
+
+
+def pointer(path: Path) -> str:
+    """A place as a JSON pointer (RFC 6901)."""
+    return "".join(f"/{escaped(field)}" for field in path)
+
+
+def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
+    """Pods of one template are interchangeable: of each set the ordinals that are held, and the lowest free ones."""
+    fact = inputs.fact
+    if fact is None or not places:
+        return () if fact is None else fact.pod_sets
+    found = tuple(
+        numbered(pods, held, max(pods.count, len(held)))
+        for pods in fact.pod_sets
+        for held in [held_ordinals(pods.name, places)]
+    )
+    return fact.pod_sets if found == fact.pod_sets else found
+
+
+# ── pods ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_LONGEST_MEMBER: Final = 3 * LONGEST_NAME
+
+
+def member_text(key: WorkloadKey, name: str, pod_set: str) -> str:
+    """The annotation of the pods of one pod set."""
+    return f"{key.kind}/{name}/{key.uid}/{pod_set}"
+
+
+def member_of(metadata: WireMetadata, kinds: frozenset[WorkloadKind]) -> PodController | None:
+    """The workload of one of these kinds that a pod is part of, as its template says; None: of none."""
+    said = (metadata.annotations or {}).get(names.MEMBER_OF)
+    if said is None or len(said) > _LONGEST_MEMBER:
+        return None
+    parts = said.split("/")
+    if len(parts) != 4 or parts[0] not in kinds or not is_uid(parts[2]):
+        return None
+    if not any(reference.controller for reference in metadata.owner_references or ()):
+        return None
+    key = WorkloadKey(WorkloadKind(parts[0]), parts[2])
+    return one(PodController(key, parts[1], True, parts[3]))

@@ -1,0 +1,363 @@
+"""Kinds of other projects: suspended while they wait, resumed whole, each pod in a seat of its pod set."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from admission.workloads.kinds import OPERATOR_KINDS
+from deploy.local.stack import Stack
+from queues.api.api_resources import CRDS, LEADER_WORKER_SETS, ApiResource
+from queues.errors import ApiError
+from tests.cluster_faults import kubectl_muster
+from tests.e2e.support.api_paths import Document, condition, path
+from tests.e2e.support.gang_kinds import finish, finish_all
+from tests.e2e.support.manifests import bare_pod, batch_job, template
+from tests.e2e.support.operators import Operator, Template, definition, value_at
+from tests.e2e.support.sandbox import Sandbox
+from tests.node_affinity import pinned_nodes
+from tests.waiting import until
+
+
+@pytest.fixture(scope="session")
+def operators(whole_stack: Stack) -> None:
+    """The definitions of all kinds come after Muster has started. The API server's policies learn of a new kind after
+    a moment, up to which it accepts no object of it."""
+    resources = [*(each.resource for each in OPERATOR_KINDS), LEADER_WORKER_SETS]
+    with whole_stack.cluster.client() as api:
+        for resource in resources:
+            api.create(CRDS.path(), definition(resource))
+
+        def accepts(resource: ApiResource) -> bool:
+            probe = {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": {"name": "probe", "labels": {"muster.dev/queue-name": "none"}},
+                "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}},
+            }
+            try:
+                api.create(resource.path("default") + "?dryRun=All", probe)
+            except ApiError as error:
+                if error.facts["status"] not in (404, 503):
+                    raise
+                return False
+            return True
+
+        until(lambda: all(map(accepts, resources)), "the new kinds to be accepted", seconds=120)
+
+
+def job_set(sandbox: Sandbox, name: str, *, gpus: int = 4, **metadata: object) -> Document:
+    """A driver, and two Jobs of two workers each."""
+
+    def replicated(of: str, jobs: int, pods: int, each: int) -> Document:
+        job = {"spec": {"parallelism": pods, "completions": pods, "template": template(sandbox.name, each)}}
+        return {"name": of, "replicas": jobs, "template": job}
+
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name, "labels": {"muster.dev/queue-name": sandbox.queues[0]}, **metadata},
+        "spec": {"replicatedJobs": [replicated("driver", 1, 1, 0), replicated("workers", 2, 2, gpus)]},
+    }
+
+
+def pods_of_job_set(document: Document) -> list[Template]:
+    return [
+        Template(
+            each["name"],
+            each["replicas"] * each["template"]["spec"]["parallelism"],
+            each["template"]["spec"]["template"],
+        )
+        for each in document["spec"]["replicatedJobs"]
+    ]
+
+
+def roles(sandbox: Sandbox, **counts: int) -> Document:
+    return {
+        role: {"replicas": count, "template": template(sandbox.name, 4)} for role, count in counts.items()
+    }
+
+
+def ray(sandbox: Sandbox) -> Document:
+    workers = {"groupName": "gpu", "replicas": 3, "template": template(sandbox.name, 4)}
+    head = {"template": template(sandbox.name, 4)}
+    return {"headGroupSpec": head, "workerGroupSpecs": [workers]}
+
+
+def pods_of_ray(spec: Document) -> list[Template]:
+    return [
+        Template("head", 1, spec["headGroupSpec"]["template"]),
+        *(
+            Template(each["groupName"], each["replicas"], each["template"])
+            for each in spec["workerGroupSpecs"]
+        ),
+    ]
+
+
+def pods_of_roles(field: str) -> Callable[[Document], list[Template]]:
+    return lambda document: [
+        Template(role.lower(), each["replicas"], each["template"])
+        for role, each in document["spec"][field].items()
+    ]
+
+
+class Played(NamedTuple):
+    """A kind with four pods of 4 GPUs, and what its operator does."""
+
+    kind: str
+    version: str
+    spec: Callable[[Sandbox], Document]
+    pods: Callable[[Document], list[Template]]
+    suspend: tuple[str, ...]
+    #: The status by which it has ended; None: it ends when it is deleted.
+    ended: Document | None
+
+
+SUCCEEDED = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+RUN_POLICY = ("spec", "runPolicy", "suspend")
+PLAYED = (
+    Played(
+        "MPIJob",
+        "kubeflow.org/v2beta1",
+        lambda sandbox: {"mpiReplicaSpecs": roles(sandbox, Launcher=1, Worker=3), "runPolicy": {"ttl": 1}},
+        pods_of_roles("mpiReplicaSpecs"),
+        RUN_POLICY,
+        SUCCEEDED,
+    ),
+    Played(
+        "PyTorchJob",
+        "kubeflow.org/v1",
+        lambda sandbox: {"pytorchReplicaSpecs": roles(sandbox, Master=1, Worker=3)},
+        pods_of_roles("pytorchReplicaSpecs"),
+        RUN_POLICY,
+        SUCCEEDED,
+    ),
+    Played(
+        "TFJob",
+        "kubeflow.org/v1",
+        lambda sandbox: {"tfReplicaSpecs": roles(sandbox, PS=2, Worker=2)},
+        pods_of_roles("tfReplicaSpecs"),
+        RUN_POLICY,
+        SUCCEEDED,
+    ),
+    Played(
+        "RayCluster",
+        "ray.io/v1",
+        ray,
+        lambda document: pods_of_ray(document["spec"]),
+        ("spec", "suspend"),
+        None,
+    ),
+    Played(
+        "RayJob",
+        "ray.io/v1",
+        lambda sandbox: {"entrypoint": "x", "rayClusterSpec": ray(sandbox)},
+        lambda document: pods_of_ray(document["spec"]["rayClusterSpec"]),
+        ("spec", "suspend"),
+        {"jobDeploymentStatus": "Complete"},
+    ),
+)
+
+
+@pytest.mark.parametrize("played", PLAYED, ids=lambda played: played.kind)
+def test_each_kind_waits_runs_whole_and_gives_everything_back(
+    sandbox: Sandbox, operators: None, played: Played
+) -> None:
+    sandbox.add_nodes(2)
+    queue = sandbox.add_queue()
+    sandbox.add(bare_pod(sandbox, "first", 4))
+    sandbox.wait_running("first", 1)
+    with Operator(sandbox, played.kind, played.pods, suspend=played.suspend).playing():
+        metadata = {"name": "train", "labels": {"muster.dev/queue-name": queue}}
+        spec = played.spec(sandbox)
+        sandbox.add({"apiVersion": played.version, "kind": played.kind, "metadata": metadata, "spec": spec})
+        assert value_at(sandbox.get(played.kind, "train"), played.suspend) is True
+        wait_served(sandbox, played.kind, "train")
+        sandbox.wait_reason("train", "NoFit")
+        assert not sandbox.pods("train-")
+
+        finish_all(sandbox, "first")
+        pods = sandbox.wait_running("train-", 4)
+        assert all(pinned_nodes(pod["spec"]) == {pod["spec"]["nodeName"]} for pod in pods)
+        resumed = sandbox.get(played.kind, "train")["spec"]
+        assert resumed.get("runPolicy", {}).get("ttl") == spec.get("runPolicy", {}).get("ttl")
+        assert f"{played.kind.lower()}/" in sandbox.explain("train")
+        if played.ended is None:
+            sandbox.delete(played.kind, "train")
+            sandbox.wait(lambda: not sandbox.pods("train-"), "its pods to go")
+        else:
+            finish_all(sandbox, "train-")
+            sandbox.api.merge(path(played.kind, sandbox.name, "train") + "/status", {"status": played.ended})
+        sandbox.wait_free()
+
+
+def wait_served(sandbox: Sandbox, kind: str, name: str) -> None:
+    """Muster looks for kinds that were not served every half minute."""
+    sandbox.wait(
+        lambda: sandbox.reason(name)[0] != "" or bool(sandbox.pods(name)),
+        f"{kind} {name} to be seen",
+        seconds=60,
+    )
+
+
+def test_a_job_set_waits_whole_and_each_pod_gets_a_seat_of_its_job(sandbox: Sandbox, operators: None) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(bare_pod(sandbox, "first", 4))
+    sandbox.wait_running("first", 1)
+    with Operator(sandbox, "JobSet", pods_of_job_set).playing():
+        [made] = sandbox.add(job_set(sandbox, "train"))
+        assert made["spec"]["suspend"] is True
+        wait_served(sandbox, "JobSet", "train")
+        sandbox.wait_reason("train", "NoFit")
+        assert not sandbox.pods("train-")
+        sandbox.wait(
+            lambda: condition(sandbox.get("JobSet", "train"), "muster.dev/Admitted").get("reason") == "NoFit",
+            "the JobSet to say why it waits",
+        )
+        with pytest.raises(ApiError, match="expected true until Muster admits"):
+            sandbox.merge("JobSet", "train", {"spec": {"suspend": False}})
+
+        finish_all(sandbox, "first")
+        pods = sandbox.wait_running("train-", 5)
+        seats = {
+            pod["metadata"]["name"]: pod["metadata"]["annotations"]["muster.dev/seat"].rpartition("/")[0]
+            for pod in pods
+        }
+        assert seats == {
+            "train-driver-0": "driver",
+            **{f"train-workers-{index}": "workers" for index in range(4)},
+        }
+        sandbox.wait(
+            lambda: condition(sandbox.get("JobSet", "train"), "muster.dev/Admitted")["status"] == "True",
+            "the JobSet to say that it is admitted",
+        )
+
+        # A pod that is replaced gets a seat of the same admission.
+        before = {pod["metadata"]["uid"] for pod in pods}
+        sandbox.delete("Pod", "train-workers-1")
+        sandbox.wait(
+            lambda: len({pod["metadata"]["uid"] for pod in sandbox.running("train-")} - before) == 1,
+            "another worker in place of the one that is gone",
+        )
+        sandbox.api.merge(
+            path("JobSet", sandbox.name, "train") + "/status",
+            {"status": {"replicatedJobsStatus": [{"name": "workers", "succeeded": 1}]}},
+        )
+        finish(sandbox, ["train-workers-0", "train-workers-2"])
+        sandbox.wait(
+            lambda: sandbox.held().get(f"queue {sandbox.queues[0]} nvidia.com/gpu") == 8000,
+            "the seats of the Job that succeeded to be given back",
+        )
+        finish_all(sandbox, "train-")
+        sandbox.api.merge(
+            path("JobSet", sandbox.name, "train") + "/status",
+            {"status": {"conditions": [{"type": "Completed", "status": "True"}]}},
+        )
+        sandbox.wait_free()
+
+
+def test_a_job_set_that_is_evicted_is_suspended_and_comes_back(sandbox: Sandbox, operators: None) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    with Operator(sandbox, "JobSet", pods_of_job_set).playing():
+        sandbox.add(job_set(sandbox, "train"))
+        wait_served(sandbox, "JobSet", "train")
+        sandbox.wait_running("train-", 5)
+        sandbox.add(bare_pod(sandbox, "urgent", 8, priorityClassName=high_class(sandbox)))
+
+        sandbox.wait_running("urgent", 1)
+        assert sandbox.get("JobSet", "train")["spec"]["suspend"] is True
+        sandbox.wait(lambda: not sandbox.pods("train-"), "the pods of the JobSet to be gone")
+        sandbox.wait_reason("train", "NoFit")
+        assert "jobset/train" in kubectl_muster(sandbox.stack, "pending", "--all-namespaces")
+        finish_all(sandbox, "urgent")
+        sandbox.wait_running("train-", 5)
+
+
+def high_class(sandbox: Sandbox) -> str:
+    name = f"high-{sandbox.name}"
+    sandbox.api.create(
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": 1000,
+        },
+    )
+    return name
+
+
+def test_a_job_set_that_cannot_be_read_says_what_is_wrong(sandbox: Sandbox, operators: None) -> None:
+    sandbox.add_queue()
+    broken = job_set(sandbox, "broken")
+    broken["spec"]["replicatedJobs"][1]["replicas"] = "two"
+    with Operator(sandbox, "JobSet", lambda document: []).playing():
+        sandbox.add(broken)
+        wait_served(sandbox, "JobSet", "broken")
+        message = sandbox.wait_reason("broken", "InvalidSpec")
+        assert message.startswith("spec.replicatedJobs.1.replicas: found ")
+
+
+def controlled(kind: str, version: str) -> Document:
+    """Metadata of an object that a controller made for another one."""
+    owner = {"apiVersion": version, "kind": kind, "name": "parent", "uid": "1", "controller": True}
+    return {"ownerReferences": [owner]}
+
+
+def test_what_enters_a_queue_is_suspended_whichever_way_it_names_it(
+    sandbox: Sandbox, operators: None
+) -> None:
+    queue = sandbox.add_queue()
+    named = {"metadata": {"labels": {"muster.dev/queue-name": queue}}}
+    volcano = job_set(sandbox, "volcano", annotations={"scheduling.volcano.sh/queue-name": queue}, labels={})
+    late = job_set(sandbox, "late", labels={})
+    with Operator(sandbox, "JobSet", lambda document: []).playing():
+        [by_annotation, free] = sandbox.add(volcano, late)
+        assert by_annotation["spec"]["suspend"] is True
+        assert by_annotation["metadata"]["labels"] == {"muster.dev/queue-name": queue}
+        assert "suspend" not in free["spec"]
+        assert sandbox.merge("JobSet", "late", named)["spec"]["suspend"] is True
+        with pytest.raises(ApiError, match="may move to another queue only while it is suspended, and leave"):
+            sandbox.merge("JobSet", "late", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
+
+
+def test_what_is_part_of_another_object_waits_with_that(sandbox: Sandbox, operators: None) -> None:
+    queue = sandbox.add_queue()
+    gated = {"metadata": {"labels": {"muster.dev/gated": "true"}}}
+    sandbox.api.merge(path("Namespace", "", sandbox.name), gated)
+    labels = {"labels": {"muster.dev/queue-name": queue}}
+    part = {"name": "part", **labels, **controlled("RayJob", "ray.io/v1")}
+    cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": part, "spec": ray(sandbox)}
+    with Operator(sandbox, "RayCluster", lambda document: []).playing():
+        [made] = sandbox.add(cluster)
+        assert "suspend" not in made["spec"]
+        job = batch_job(sandbox, "part", 1)
+        job["metadata"] = {"name": "part", **controlled("JobSet", "jobset.x-k8s.io/v1alpha2")}
+        [child] = sandbox.add(job)
+        assert child["spec"]["suspend"] is False
+        own = batch_job(sandbox, "own", 1)
+        own["metadata"] = {"name": "own"}
+        assert sandbox.add(own)[0]["spec"]["suspend"] is True
+        with Operator(sandbox, "JobSet", lambda document: []).playing():
+            [unnamed] = sandbox.add(job_set(sandbox, "unnamed", labels={}))
+            assert unnamed["spec"]["suspend"] is True, "everything waits in a gated namespace"
+
+
+def test_a_leader_worker_set_hands_its_queue_to_leaders_and_workers(
+    sandbox: Sandbox, operators: None
+) -> None:
+    queue = sandbox.add_queue()
+    labels = {"muster.dev/queue-name": queue}
+    template_of = {"leaderTemplate": {"metadata": {"labels": {"app": "a"}}}, "workerTemplate": {}, "size": 2}
+    document = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "llm", "labels": labels},
+        "spec": {"leaderWorkerTemplate": template_of},
+    }
+    with Operator(sandbox, "LeaderWorkerSet", lambda document: []).playing():
+        made = sandbox.add(document)[0]["spec"]["leaderWorkerTemplate"]
+        assert made["leaderTemplate"]["metadata"]["labels"] == {"app": "a", **labels}
+        assert made["workerTemplate"]["metadata"]["labels"] == labels

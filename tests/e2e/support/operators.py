@@ -1,0 +1,139 @@
+"""Operators of other projects, played: their definitions without schemas, and what each would make of its objects."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from deploy.local.client import LocalClient
+from queues.api.api_resources import ApiResource
+from queues.errors import ApiError
+from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.sandbox import Sandbox
+
+#: Seconds between two looks of an operator.
+_PERIOD = 0.1
+
+
+def definition(resource: ApiResource) -> Document:
+    """A definition that accepts everything."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": resource.kind,
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "listKind": f"{resource.kind}List",
+            },
+            "versions": [
+                {
+                    "name": resource.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}},
+                }
+            ],
+        },
+    }
+
+
+class Template(NamedTuple):
+    """So many pods of a template."""
+
+    name: str
+    count: int
+    template: Mapping[str, Any]
+
+
+def value_at(document: Mapping[str, Any], fields: Sequence[str], default: Any = None) -> Any:
+    """The value at a place of a document."""
+    found: Any = document
+    for field in fields:
+        found = found.get(field) if isinstance(found, Mapping) else None
+    return default if found is None else found
+
+
+class Operator:
+    """Makes the pods of objects that are not suspended, and deletes those of objects that are."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        kind: str,
+        templates: Callable[[Document], list[Template]],
+        *,
+        suspend: Sequence[str] = ("spec", "suspend"),
+    ) -> None:
+        self._sandbox, self._kind = sandbox, kind
+        self._templates, self._suspend = templates, suspend
+        self._stopped = threading.Event()
+        self.failures: list[str] = []
+
+    @contextmanager
+    def playing(self) -> Iterator[None]:
+        """While the test goes on; its objects are deleted afterwards."""
+        thread = threading.Thread(target=self._play, name=f"operator of {self._kind}")
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+            thread.join()
+            for each in self._sandbox.api.get(path(self._kind, self._sandbox.name))["items"]:
+                self._sandbox.delete(self._kind, each["metadata"]["name"])
+        assert not self.failures
+
+    def _play(self) -> None:
+        with self._sandbox.stack.cluster.client() as api:
+            while not self._stopped.wait(_PERIOD):
+                for document in api.get(path(self._kind, self._sandbox.name))["items"]:
+                    self._reconcile(api, document)
+
+    def _reconcile(self, api: LocalClient, document: Document) -> None:
+        name = document["metadata"]["name"]
+        wanted = {
+            f"{name}-{each.name}-{index}": each.template
+            for each in self._templates(document)
+            for index in range(each.count)
+        }
+        if value_at(document, self._suspend, False) or "deletionTimestamp" in document["metadata"]:
+            wanted = {}
+        own = [
+            pod
+            for pod in api.get(path("Pod", self._sandbox.name))["items"]
+            if any(
+                owner["uid"] == document["metadata"]["uid"]
+                for owner in pod["metadata"].get("ownerReferences", ())
+            )
+        ]
+        for pod in own:
+            if pod["metadata"]["name"] not in wanted and "deletionTimestamp" not in pod["metadata"]:
+                api.delete(path("Pod", self._sandbox.name, pod["metadata"]["name"]))
+        there = {pod["metadata"]["name"] for pod in own}
+        for pod_name, template in wanted.items():
+            if pod_name not in there:
+                self._create(api, document, pod_name, template)
+
+    def _create(self, api: LocalClient, document: Document, name: str, template: Mapping[str, Any]) -> None:
+        owner = {
+            "apiVersion": document["apiVersion"],
+            "kind": document["kind"],
+            "name": document["metadata"]["name"],
+            "uid": document["metadata"]["uid"],
+            "controller": True,
+        }
+        metadata = {**template.get("metadata", {}), "name": name, "ownerReferences": [owner]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        try:
+            api.create(path("Pod", self._sandbox.name), pod)
+        except ApiError as error:
+            if error.facts["status"] not in (409, 404):
+                self.failures.append(str(error))

@@ -1,0 +1,344 @@
+"""Kinds of other projects: what their objects ask for, when they have ended, and what resumes them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.facts import WorkloadFact
+from admission.reconcile.release import Verb, json_patch, orders_for
+from admission.wire import WirePod
+from admission.workloads.inputs import Timeouts
+from admission.workloads.kinds import KINDS, OPERATOR_KINDS, read_pod, support_of
+from admission.world.nodes import NodeInventory
+from queues.workload import WorkloadKey, WorkloadKind
+from tests.builders.facts import admission, evicting, gpus, state_of
+
+Document = dict[str, Any]
+
+
+def template() -> Document:
+    return {"spec": {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}}
+
+
+def replicated(name: str, jobs: int = 1, **job: Any) -> Document:
+    return {"name": name, "replicas": jobs, "template": {"spec": {"template": template(), **job}}}
+
+
+def roles(**counts: int) -> Document:
+    return {role: {"replicas": count, "template": template()} for role, count in counts.items()}
+
+
+RAY = {
+    "headGroupSpec": {"template": template()},
+    "workerGroupSpecs": [
+        {"groupName": "small", "replicas": 3, "template": template()},
+        {"groupName": "tpu", "replicas": 2, "numOfHosts": 4, "template": template()},
+    ],
+}
+#: A spec of each kind with its pods by pod set, and the place of its first template.
+SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
+    WorkloadKind.JOB_SET: (
+        {"replicatedJobs": [replicated("driver"), replicated("workers", 2, parallelism=4, completions=3)]},
+        {"driver": 1, "workers": 6},
+        "/spec/replicatedJobs/0/template/spec/template",
+    ),
+    WorkloadKind.MPI_JOB: (
+        {"mpiReplicaSpecs": roles(Launcher=1, Worker=4)},
+        {"launcher": 1, "worker": 4},
+        "/spec/mpiReplicaSpecs/Launcher/template",
+    ),
+    WorkloadKind.PYTORCH_JOB: (
+        {"pytorchReplicaSpecs": roles(Master=1, Worker=3)},
+        {"master": 1, "worker": 3},
+        "/spec/pytorchReplicaSpecs/Master/template",
+    ),
+    WorkloadKind.TF_JOB: (
+        {"tfReplicaSpecs": {**roles(PS=2), "Chief": {"template": template()}}},
+        {"ps": 2, "chief": 1},
+        "/spec/tfReplicaSpecs/PS/template",
+    ),
+    WorkloadKind.RAY_CLUSTER: (RAY, {"head": 1, "small": 3, "tpu": 8}, "/spec/headGroupSpec/template"),
+    WorkloadKind.RAY_JOB: (
+        {"rayClusterSpec": RAY, "submitterPodTemplate": template()},
+        {"head": 1, "small": 3, "tpu": 8, "submitter": 1},
+        "/spec/rayClusterSpec/headGroupSpec/template",
+    ),
+}
+each_kind = pytest.mark.parametrize("kind", SPECS)
+
+
+def fact(
+    kind: WorkloadKind,
+    spec: Document | None = None,
+    status: Any = None,
+    *,
+    suspended: bool | None = None,
+    **metadata: Any,
+) -> WorkloadFact:
+    """An object in queue ``team``; ``spec`` None: the one of ``SPECS``."""
+    [description] = [each for each in OPERATOR_KINDS if each.kind is kind]
+    written = msgspec.json.decode(msgspec.json.encode(SPECS[kind][0] if spec is None else spec))
+    if suspended is not None:
+        holder = written
+        for field in description.suspend[1:-1]:
+            holder = holder.setdefault(field, {})
+        holder[description.suspend[-1]] = suspended
+    given = {
+        "name": "train",
+        "namespace": "ns",
+        "uid": "u",
+        "generation": 7,
+        "labels": {"muster.dev/queue-name": "team"},
+        **metadata,
+    }
+    reader = support_of(WorkloadKey(kind, "u")).reader
+    assert reader is not None
+    raw = msgspec.json.encode({"metadata": given, "spec": written, "status": status or {}})
+    found = reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))
+    assert found is not None
+    return found
+
+
+@each_kind
+def test_every_template_is_a_pod_set_and_all_pods_are_one_gang(kind: WorkloadKind) -> None:
+    found = fact(kind)
+    assert found.obstacle is None
+    assert {pods.name: pods.count for pods in found.pod_sets} == SPECS[kind][1]
+    assert found.minimum == sum(SPECS[kind][1].values())
+    assert found.queue == "team"
+    assert {pods.takes for pods in found.pod_sets} == {gpus()}
+
+
+@each_kind
+def test_without_a_queue_it_is_nobodys_business(kind: WorkloadKind) -> None:
+    assert fact(kind, labels={}).queue is None
+
+
+@each_kind
+def test_it_is_suspended_by_its_own_field(kind: WorkloadKind) -> None:
+    assert [fact(kind, suspended=said).suspended for said in (True, False, None)] == [True, False, False]
+
+
+@each_kind
+def test_another_number_of_pods_is_another_generation_of_the_same_pods(kind: WorkloadKind) -> None:
+    written = msgspec.json.encode(SPECS[kind][0])
+    for count in (b"1", b"2", b"3", b"4"):
+        written = written.replace(b'"replicas":' + count, b'"replicas":5')
+    grown, before = fact(kind, msgspec.json.decode(written)), fact(kind)
+    assert grown.generation != before.generation
+    assert grown.generation.partition(".")[0] == before.generation.partition(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (WorkloadKind.JOB_SET, {"conditions": [{"type": "Completed", "status": "True"}]}),
+        (WorkloadKind.JOB_SET, {"conditions": [{"type": "Failed", "status": "True"}]}),
+        (WorkloadKind.MPI_JOB, {"conditions": [{"type": "Succeeded", "status": "True"}]}),
+        (WorkloadKind.PYTORCH_JOB, {"conditions": [{"type": "Failed", "status": "True"}]}),
+        (WorkloadKind.TF_JOB, {"conditions": [{"type": "Succeeded", "status": "True"}]}),
+        (WorkloadKind.RAY_JOB, {"jobDeploymentStatus": "Complete"}),
+        (WorkloadKind.RAY_JOB, {"jobStatus": "FAILED"}),
+    ],
+)
+def test_it_has_ended_when_its_status_says_so(kind: WorkloadKind, status: Document) -> None:
+    assert fact(kind, status=status).finished
+    other = {"conditions": [{"type": "Running", "status": "True"}], "jobDeploymentStatus": "Running"}
+    assert not fact(kind, status=other).finished
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "left"),
+    [
+        (
+            WorkloadKind.JOB_SET,
+            {"replicatedJobsStatus": [{"name": "workers", "succeeded": 1}]},
+            {"driver": 1, "workers": 3},
+        ),
+        (
+            WorkloadKind.PYTORCH_JOB,
+            {"replicaStatuses": {"Master": {"active": 1}, "Worker": {"succeeded": 2}}},
+            {"master": 1, "worker": 1},
+        ),
+        (
+            WorkloadKind.PYTORCH_JOB,
+            {"replicaStatuses": {"Worker": {"succeeded": 9}}},
+            {"master": 1, "worker": 0},
+        ),
+        (WorkloadKind.PYTORCH_JOB, {"replicaStatuses": ["?"]}, {"master": 1, "worker": 3}),
+        (
+            WorkloadKind.PYTORCH_JOB,
+            {"replicaStatuses": {"Other": {"succeeded": 1}}},
+            {"master": 1, "worker": 3},
+        ),
+    ],
+)
+def test_pods_that_succeeded_need_no_seat(kind: WorkloadKind, status: Document, left: dict[str, int]) -> None:
+    found = fact(kind, status=status)
+    assert {pods.name: pods.count for pods in found.pod_sets} == left
+    assert found.minimum == sum(left.values())
+    assert found.generation == fact(kind).generation, "it asks for nothing else"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "message"),
+    [
+        (WorkloadKind.JOB_SET, {"replicatedJobs": "many"}, "spec.replicatedJobs: found str, expected array."),
+        (WorkloadKind.JOB_SET, {}, "spec.replicatedJobs: found no pod template, expected at least one"),
+        (
+            WorkloadKind.JOB_SET,
+            {"replicatedJobs": [{"name": "a", "template": {"spec": {}}}]},
+            "spec.replicatedJobs.0.template.spec.template: found none, expected a pod template",
+        ),
+        (
+            WorkloadKind.JOB_SET,
+            {"replicatedJobs": [replicated("a"), replicated("a")]},
+            "spec.replicatedJobs.1: found a a second time, expected different names",
+        ),
+        (
+            WorkloadKind.JOB_SET,
+            {"replicatedJobs": [replicated("Not a name")]},
+            "spec.replicatedJobs.0 as a name of pods: found 'Not a name', expected a DNS label: lower case letters, "
+            "digits and -, at most 63 characters",
+        ),
+        (
+            WorkloadKind.PYTORCH_JOB,
+            {"pytorchReplicaSpecs": roles(Worker=-1)},
+            "spec.pytorchReplicaSpecs.Worker.replicas: found -1, expected 0 to 10000",
+        ),
+        (
+            WorkloadKind.RAY_CLUSTER,
+            {"headGroupSpec": None},
+            "spec.headGroupSpec.template: found none, expected a pod template",
+        ),
+        (
+            WorkloadKind.RAY_CLUSTER,
+            {"headGroupSpec": {"template": {"spec": {"containers": []}}}},
+            "spec.headGroupSpec.template.spec.containers: found none, expected at least one",
+        ),
+    ],
+)
+def test_what_cannot_be_used_says_field_found_and_expected(
+    kind: WorkloadKind, spec: Document, message: str
+) -> None:
+    obstacle = fact(kind, spec).obstacle
+    assert obstacle is not None
+    assert obstacle.message == message
+
+
+def test_more_pods_than_can_be_considered_are_an_obstacle() -> None:
+    found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("a", 10_000, parallelism=10_000)]})
+    assert found.obstacle is not None
+    assert sum(pods.count for pods in found.pod_sets) == 0
+
+
+def test_a_ray_cluster_of_a_ray_job_waits_with_it() -> None:
+    reader = support_of(WorkloadKey(WorkloadKind.RAY_CLUSTER, "u")).reader
+    assert reader is not None
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": "j", "controller": True}
+    raw = msgspec.json.encode({"metadata": {"name": "c", "ownerReferences": [owner]}, "spec": RAY})
+    assert reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw)) is None
+
+
+@pytest.mark.parametrize(("labels", "known"), [({}, False), ({"muster.dev/queue-name": "team"}, True)])
+def test_a_job_of_a_job_set_waits_with_it_unless_it_names_a_queue(labels: Document, known: bool) -> None:
+    reader = support_of(WorkloadKey(WorkloadKind.JOB, "u")).reader
+    assert reader is not None
+    owner = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "name": "a",
+        "uid": "s",
+        "controller": True,
+    }
+    raw = msgspec.json.encode(
+        {"metadata": {"name": "a-0", "uid": "u", "labels": labels, "ownerReferences": [owner]}, "spec": {}}
+    )
+    assert (reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw)) is not None) is known
+
+
+# ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@each_kind
+def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(kind: WorkloadKind) -> None:
+    found = fact(kind, suspended=True)
+    [(first, count), *_] = SPECS[kind][1].items()
+    taken = admission(found.key, "n1 " * count, pod_set=first)
+    [order] = orders_for(state_of(found, (), [taken]), found, NodeInventory(), Timeouts())
+    steps = json_patch(order)
+    assert order.verb is Verb.PATCH_JOB
+    assert order.resource is support_of(found.key).resource
+    assert steps is not None
+    assert steps[:2] == [
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "test", "path": "/metadata/generation", "value": 7},
+    ]
+    assert {
+        "op": "add",
+        "path": SPECS[kind][2] + "/metadata",
+        "value": {
+            "labels": {"muster.dev/queue-name": "team"},
+            "annotations": {"muster.dev/member-of": f"{kind}/train/u/{first}"},
+        },
+    } in steps
+    assert sum("member-of" in str(step) for step in steps) == len(SPECS[kind][1])
+    [resumes] = [step for step in steps if step["path"].endswith("/suspend")]
+    assert resumes["value"] is False
+
+
+def test_labels_and_annotations_of_a_template_stay_beside_those_of_muster() -> None:
+    own = {"labels": {"app": "a"}, "annotations": {"note": "b"}}
+    spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {**template(), "metadata": own}}}}
+    found = fact(WorkloadKind.PYTORCH_JOB, spec, suspended=True)
+    taken = admission(found.key, "n1", pod_set="worker")
+    [order] = orders_for(state_of(found, (), [taken]), found, NodeInventory(), Timeouts())
+    written = {step["path"].rpartition("/metadata/")[2] for step in json_patch(order) or ()}
+    assert {"labels/muster.dev~1queue-name", "annotations/muster.dev~1member-of"} <= written
+
+
+@each_kind
+def test_it_is_suspended_again_when_it_is_evicted_and_runs_without_an_admission(kind: WorkloadKind) -> None:
+    found = fact(kind, suspended=False)
+    first = next(iter(SPECS[kind][1]))
+    taken = admission(found.key, "n1", pod_set=first)
+    for admissions in ([evicting(taken)], []):
+        [order] = orders_for(state_of(found, (), admissions), found, NodeInventory(), Timeouts())
+        assert order.intent == "suspend"
+        assert "'suspend': True" in str(order.body)
+        assert ("runPolicy" in str(order.body)) == (kind.value in ("mpijob", "pytorchjob", "tfjob"))
+
+
+def test_seats_of_each_pod_set_are_kept_for_its_own_pods() -> None:
+    found = fact(WorkloadKind.PYTORCH_JOB, suspended=False)
+    master = admission(found.key, "n1", pod_set="master", number=1, started=True)
+    workers = admission(found.key, "n1 n2 n2 n2", pod_set="worker", number=2, started=True)
+    state = state_of(found, (), [master, workers])
+    assert {id_: sorted(seats) for id_, seats in state.ended.items() if seats} == {workers.id: [3]}
+
+
+def test_a_pod_says_which_pod_set_it_is_of() -> None:
+    def read(said: str, **metadata: Any) -> tuple[WorkloadKey | None, str, str]:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "j", "controller": True}
+        meta = {
+            "name": "p",
+            "uid": "p",
+            "annotations": {"muster.dev/member-of": said},
+            "ownerReferences": [owner],
+        }
+        raw = msgspec.json.encode({"metadata": {**meta, **metadata}, "spec": template()["spec"]})
+        found = read_pod(msgspec.json.decode(raw, type=WirePod))
+        return found.owner, found.owner_name, found.task
+
+    job = WorkloadKey(WorkloadKind.JOB, "j")
+    assert read("jobset/train/u/workers") == (WorkloadKey(WorkloadKind.JOB_SET, "u"), "train", "workers")
+    assert read("job/train/u/workers")[0] == job
+    assert read("jobset/train/u")[0] == job
+    assert read("nothing")[0] == job
+    assert read("jobset/train/u/workers", ownerReferences=[])[0] is None
+
+
+def test_every_kind_has_a_spec_here() -> None:
+    assert SPECS.keys() == {each.kind for each in OPERATOR_KINDS}
+    assert {each.kind for each in OPERATOR_KINDS} < {each.kind for each in KINDS}
