@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     help="Form of the findings.",
 )
 def check(files: tuple[str, ...], output: str) -> int:
-    """Validate documents of Volcano (Jobs, PodGroups, Queues, HyperNodes), of Muster, Jobs and Pods without a cluster.
+    """Validate documents of Volcano (Jobs, PodGroups, Queues, HyperNodes), of Muster, Jobs, Pods and other owners of
+    pods without a cluster.
 
     FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard input. All
     are checked as if they were applied together. Exit code 1 if there are errors; warnings do not count.
     """
+    from admission.workloads.kinds.document_checks import check_other_kind
     from queues.api.check.check import check_documents
     from queues.api.check.summary import summary_lines
 
     texts, findings = document_files(files)
-    findings += check_documents(texts)
+    findings += check_documents(texts, check_other_kind)
     if output == "json":
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
     else:

@@ -5,7 +5,7 @@ to one of them is a warning, not an error.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -49,7 +49,13 @@ _READ_ELSEWHERE = {(names.CORE, "Namespace"), ("scheduling.k8s.io/v1", "Priority
 _WITHOUT_EFFECT = ("Numatopology", "NodeShard")
 
 
-def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
+#: Findings about an object of another project's kind; None: Muster does not act on the kind.
+OtherKinds = Callable[[Subject], Sequence[Finding] | None]
+
+
+def check_documents(
+    files: Iterable[tuple[str, str]], other_kinds: OtherKinds = lambda subject: None
+) -> list[Finding]:
     """Findings in files (name, text) that are applied together, by file and line. Never raises, whatever the texts."""
     files = list(files)
     findings, subjects = read_subjects(files)
@@ -57,7 +63,7 @@ def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
     definitions = Definitions.of(subjects)
     seen: set[tuple[str, ...]] = set()
     for subject in subjects:
-        findings += _of_subject(subject, definitions, seen)
+        findings += _of_subject(subject, definitions, seen, other_kinds)
     findings += hypernode_cycles(subjects)
     findings += missing_job_templates(subjects)
     return sorted(findings, key=lambda finding: (order[finding.file], finding.document, finding.line))
@@ -107,7 +113,9 @@ def _type_name(value: Any) -> str:
     )
 
 
-def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str, ...]]) -> Iterator[Finding]:
+def _of_subject(
+    subject: Subject, definitions: Definitions, seen: set[tuple[str, ...]], other_kinds: OtherKinds
+) -> Iterator[Finding]:
     document = subject.value
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
@@ -117,7 +125,11 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
     yield from _size(subject)
     yield from own_names(subject)
     if kind_of(document) is None:
-        yield from owner_findings(subject, definitions) if is_owner(document) else _other_kind(subject)
+        if is_owner(document):
+            yield from owner_findings(subject, definitions)
+            return
+        findings = other_kinds(subject)
+        yield from _other_kind(subject) if findings is None else findings
         return
     identity = _identity(subject)
     if identity in seen:

@@ -6,13 +6,25 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from queues.api import names
+from queues.api.api_resources import (
+    CRON_JOBS,
+    DEPLOYMENTS,
+    JOB_SETS,
+    LEADER_WORKER_SETS,
+    PYTORCH_JOBS,
+    RAY_JOBS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
 from queues.api.check.finding import Finding, Subject
 from queues.api.metadata_keys.known_key import (
     ANNOTATION,
     JOB,
     LABEL,
+    OPERATOR_JOB,
     POD,
     POD_GROUP,
+    POD_OWNER,
     QUEUE,
     TEMPLATE,
     VOLCANO_JOB,
@@ -32,8 +44,13 @@ _PLACES: Final = {
     (names.CORE, "Pod"): POD,
     (names.SCHEDULING_VOLCANO, "PodGroup"): POD_GROUP,
     (names.SCHEDULING_VOLCANO, "Queue"): QUEUE,
+    **{
+        (each.api_version, each.kind): POD_OWNER
+        for each in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
+    },
 }
-
+#: API groups whose jobs wait.
+_GROUPS_OF_OPERATORS: Final = frozenset(each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS))
 
 #: Kueue's label for the LocalQueue of work.
 _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
@@ -117,10 +134,7 @@ def names_queue(metadata: Mapping[str, Any], *, kueue: bool = True) -> bool:
 
 def _metadata_of(value: Mapping[str, Any]) -> Iterator[MetadataPlace]:
     """The metadata of an object and of all templates below its spec, however deep."""
-    kind = str(value.get("kind"))
-    version = value.get("apiVersion")
-    place = _PLACES.get((version, kind), kind) if isinstance(version, str) else kind
-    yield MetadataPlace("", place, value.get("metadata"))
+    yield MetadataPlace("", _place_of_object(value), value.get("metadata"))
     parts: list[tuple[str, Any]] = [("spec", value.get("spec"))]
     while parts:
         path, part = parts.pop()
@@ -132,6 +146,15 @@ def _metadata_of(value: Mapping[str, Any]) -> Iterator[MetadataPlace]:
                 yield MetadataPlace(f"{path}.", _place_of_template(spec), part["metadata"])
             if not (isinstance(spec, Mapping) and "containers" in spec):
                 parts += [(f"{path}.{name}", entry) for name, entry in part.items()]
+
+
+def _place_of_object(value: Mapping[str, Any]) -> str:
+    kind, version = str(value.get("kind")), value.get("apiVersion")
+    if not isinstance(version, str):
+        return kind
+    if version.partition("/")[0] in _GROUPS_OF_OPERATORS:
+        return OPERATOR_JOB
+    return _PLACES.get((version, kind), kind)
 
 
 def _place_of_template(spec: Any) -> str:

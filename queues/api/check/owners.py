@@ -1,26 +1,38 @@
-"""Kinds of Kubernetes that Muster does not read, but whose pods wait if their template names a queue."""
+"""Kinds that Muster does not read, but whose pods wait if they, or the template of their pods, name a queue."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from queues.api import names
+from queues.api.api_resources import CRON_JOBS, DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
 from queues.api.check.cross_checks import Definitions
 from queues.api.check.finding import Finding, Subject
 from queues.api.check.pod_templates import TemplateProblem, template_problems
 from queues.api.model import excerpt
+from queues.api.reading.user_values import number
 from queues.api.validation.job_rules import queue_reference_violations
 
-#: Where the pod template of each kind is.
-_TEMPLATES: Final = {
-    ("apps/v1", "Deployment"): "spec.template",
-    ("apps/v1", "ReplicaSet"): "spec.template",
-    ("apps/v1", "StatefulSet"): "spec.template",
-    ("apps/v1", "DaemonSet"): "spec.template",
-    ("v1", "ReplicationController"): "spec.template",
-    ("batch/v1", "CronJob"): "spec.jobTemplate.spec.template",
-}
-_CRON_JOB: Final = ("batch/v1", "CronJob")
+_CRON_JOB: Final = (CRON_JOBS.api_version, CRON_JOBS.kind)
+_LEADER_WORKER_SET: Final = (LEADER_WORKER_SETS.api_version, LEADER_WORKER_SETS.kind)
 _JOB_TEMPLATE: Final = "spec.jobTemplate"
+#: Where the pod templates of each kind are.
+_TEMPLATES: Final = {
+    (DEPLOYMENTS.api_version, DEPLOYMENTS.kind): ("spec.template",),
+    (REPLICA_SETS.api_version, REPLICA_SETS.kind): ("spec.template",),
+    (STATEFUL_SETS.api_version, STATEFUL_SETS.kind): ("spec.template",),
+    ("apps/v1", "DaemonSet"): ("spec.template",),
+    ("v1", "ReplicationController"): ("spec.template",),
+    _CRON_JOB: ("spec.jobTemplate.spec.template",),
+    _LEADER_WORKER_SET: (
+        "spec.leaderWorkerTemplate.workerTemplate",
+        "spec.leaderWorkerTemplate.leaderTemplate",
+    ),
+}
+#: Whose own queue a policy writes into the template.
+_WITH_OWN_QUEUE: Final = frozenset(
+    (each.api_version, each.kind)
+    for each in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
+)
 
 
 def is_owner(document: Mapping[str, Any]) -> bool:
@@ -29,34 +41,44 @@ def is_owner(document: Mapping[str, Any]) -> bool:
 
 
 def owner_findings(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
-    """Findings in the pod template, and which of its pods wait."""
+    """Findings in the pod templates, and which of the pods wait."""
     document = subject.value
     kind = (document["apiVersion"], document["kind"])
-    path = _TEMPLATES[kind]
-    template = _at(document, path)
     claims = _at(document, "spec.volumeClaimTemplates")
     volumes = (
         [_at(claim, "metadata.name") for claim in claims if isinstance(claim, Mapping)]
         if isinstance(claims, list)
         else []
     )
-    for problem in template_problems(template, path, [name for name in volumes if isinstance(name, str)]):
-        yield template_finding(subject, problem)
-    if kind == _CRON_JOB:
+    paths = [path for path in _TEMPLATES[kind] if isinstance(_at(document, path), Mapping)]
+    for path in paths:
+        known = [name for name in volumes if isinstance(name, str)]
+        for problem in template_problems(_at(document, path), path, known):
+            yield template_finding(subject, problem)
+    yield from _waiting(subject, definitions, kind, (paths or _TEMPLATES[kind])[0])
+
+
+def _waiting(
+    subject: Subject, definitions: Definitions, kind: tuple[str, str], path: str
+) -> Iterator[Finding]:
+    """Which pods wait, and in which queue. ``path``: of the template that says it."""
+    document = subject.value
+    template = _at(document, path)
+    place, queue = _queue_of(template, path)
+    if kind == _CRON_JOB and not queue:
         place, queue = _queue_of(_at(document, _JOB_TEMPLATE), _JOB_TEMPLATE)
-        if queue:
-            yield from _waits(subject, definitions, place, queue, "each of its Jobs waits as a gang")
-            return
+    if kind in _WITH_OWN_QUEUE and not queue:
+        place, queue = _queue_of(document, "")
     annotations = _at(template, "metadata.annotations")
     group = None
     if isinstance(annotations, Mapping):
         group = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
-    place, queue = _queue_of(template, path)
     if group:
         found = f"PodGroup {excerpt(group)}: the pods wait with it"
         yield subject.finding("note", f"{path}.metadata.annotations", found, "")
     elif queue:
-        yield from _waits(subject, definitions, place, queue, "each of its pods waits alone, not as a gang")
+        yield from _in_queue(subject, definitions, place, queue, _start(document, kind, place))
+        yield from _unreadable_size(subject)
     elif _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
         found = "'volcano' and no queue: each pod waits alone, in the namespace's queue or in default"
         yield subject.finding("note", f"{path}.spec.schedulerName", found, "")
@@ -65,13 +87,43 @@ def owner_findings(subject: Subject, definitions: Definitions) -> Iterator[Findi
         yield subject.finding("note", f"{path}.metadata", "pods that name no queue", expected)
 
 
+def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> str:
+    """What starts together."""
+    if kind == _LEADER_WORKER_SET:
+        return "each leader waits together with its workers"
+    if kind == _CRON_JOB and not place.startswith("spec.jobTemplate.spec"):
+        return "each of its Jobs waits as a gang"
+    size = _min_member(document)
+    if size is not None and size > 1:
+        return f"{size} of its pods wait as a gang"
+    return "each of its pods waits alone, not as a gang"
+
+
+def _unreadable_size(subject: Subject) -> Iterator[Finding]:
+    wanted = _at(subject.value, "metadata.annotations") or {}
+    least = wanted.get(names.GROUP_MIN_MEMBER) if isinstance(wanted, Mapping) else None
+    if least is not None and _min_member(subject.value) is None:
+        place = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
+        yield subject.finding("warning", place, excerpt(least), 'a number, such as "4"')
+
+
+def _min_member(document: Mapping[str, Any]) -> int | None:
+    """How many pods are a gang, by annotation; None: nothing is said, or no number."""
+    wanted = _at(document, "metadata.annotations")
+    least = wanted.get(names.GROUP_MIN_MEMBER) if isinstance(wanted, Mapping) else None
+    size = number(least) if isinstance(least, str) else None
+    return size if size is not None and size >= 1 else None
+
+
 def template_finding(subject: Subject, problem: TemplateProblem) -> Finding:
     """An unknown field is dropped by the API server; all else makes it refuse the pods."""
     severity: Any = "warning" if problem.is_unknown else "error"
     return subject.finding(severity, problem.path, problem.found, problem.expected)
 
 
-def _waits(subject: Subject, definitions: Definitions, place: str, queue: str, how: str) -> Iterator[Finding]:
+def _in_queue(
+    subject: Subject, definitions: Definitions, place: str, queue: str, how: str
+) -> Iterator[Finding]:
     yield subject.finding("note", place, f"queue {excerpt(queue)}: {how}", "")
     if not definitions.has_queues:
         return
@@ -92,7 +144,7 @@ def _queue_of(template: Any, path: str) -> tuple[str, str]:
         keys = _at(template, f"metadata.{field}")
         queue = keys.get(key) if isinstance(keys, Mapping) else None
         if isinstance(queue, str) and queue:
-            return f"{path}.metadata.{field}[{key}]", queue
+            return f"{path}.metadata.{field}[{key}]".removeprefix("."), queue
     return "", ""
 
 

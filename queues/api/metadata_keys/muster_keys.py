@@ -9,8 +9,10 @@ from queues.api.metadata_keys.known_key import (
     LABEL,
     NAMESPACE,
     NODE,
+    OPERATOR_JOB,
     POD,
     POD_GROUP,
+    POD_OWNER,
     QUEUE,
     TEMPLATE,
     VOLCANO_JOB,
@@ -20,7 +22,7 @@ from queues.api.metadata_keys.known_key import (
 )
 
 #: Objects and templates on which users say how their work may be interrupted. Labels count as well.
-_WORKLOADS: Final = places(JOB, VOLCANO_JOB, POD_GROUP, TEMPLATE, POD, of=(ANNOTATION, LABEL))
+_WORKLOADS: Final = places(JOB, VOLCANO_JOB, OPERATOR_JOB, POD_GROUP, TEMPLATE, POD, of=(ANNOTATION, LABEL))
 _TEMPLATES: Final = places(TEMPLATE, POD)
 
 MUSTER_KEYS: Final = (
@@ -29,7 +31,7 @@ MUSTER_KEYS: Final = (
         use=KeyUse.READ,
         meaning="the queue; on a Namespace the one of what names none there",
         places={
-            **places(JOB, VOLCANO_JOB, POD_GROUP, POD, TEMPLATE, of=(LABEL,)),
+            **places(JOB, VOLCANO_JOB, OPERATOR_JOB, POD_OWNER, POD_GROUP, POD, TEMPLATE, of=(LABEL,)),
             NAMESPACE: (ANNOTATION,),
         },
     ),
@@ -135,13 +137,27 @@ MUSTER_KEYS: Final = (
         key=names.USER,
         use=KeyUse.OWN,
         meaning="the user that created the object",
-        places=places(JOB, VOLCANO_JOB, POD_GROUP, POD, TEMPLATE),
+        places=places(JOB, VOLCANO_JOB, OPERATOR_JOB, POD_GROUP, POD, TEMPLATE),
+    ),
+    KnownKey(
+        key=names.MEMBER_OF,
+        use=KeyUse.WRITTEN,
+        meaning="the workload that the pod is part of, and its pod set",
+        places=places("templates of an operator's job", POD),
     ),
     KnownKey(
         key=names.CHANGED_BY,
         use=KeyUse.OWN,
         meaning="the user that changed the Queue last",
         places=places(QUEUE),
+    ),
+    *(
+        KnownKey(key=key, use=KeyUse.READ, meaning=meaning, places=places(POD, of=fields))
+        for key, meaning, fields in (
+            (names.LWS_NAME, "the LeaderWorkerSet of the pod", (LABEL,)),
+            (names.LWS_GROUP_INDEX, "which of its groups the pod is in", (LABEL,)),
+            (names.LWS_SIZE, "how many pods a group has", (ANNOTATION,)),
+        )
     ),
     KnownKey(
         key=names.TWIN_OF,

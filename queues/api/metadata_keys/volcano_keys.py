@@ -8,8 +8,10 @@ from queues.api.metadata_keys.known_key import (
     JOB,
     LABEL,
     NAMESPACE,
+    OPERATOR_JOB,
     POD,
     POD_GROUP,
+    POD_OWNER,
     TEMPLATE,
     VOLCANO_JOB,
     KeyUse,
@@ -17,7 +19,7 @@ from queues.api.metadata_keys.known_key import (
     places,
 )
 
-_WORKLOADS: Final = places(JOB, VOLCANO_JOB, POD_GROUP, TEMPLATE, POD, of=(ANNOTATION, LABEL))
+_WORKLOADS: Final = places(JOB, VOLCANO_JOB, OPERATOR_JOB, POD_GROUP, TEMPLATE, POD, of=(ANNOTATION, LABEL))
 _EITHER: Final = (ANNOTATION, LABEL)
 
 
@@ -48,15 +50,18 @@ VOLCANO_KEYS: Final = (
     KnownKey(
         key=names.GROUP_MIN_MEMBER,
         use=KeyUse.READ,
-        meaning="how many pods of the Job start together",
-        places=places(JOB),
+        meaning="how many pods of the Job, Deployment, ReplicaSet or StatefulSet start together",
+        places=places(JOB, POD_OWNER, TEMPLATE),
         instead="a PodGroup with minMember, which the pods name",
     ),
     KnownKey(
         key=names.QUEUE_ANNOTATION,
         use=KeyUse.READ,
         meaning="the queue; on a Namespace the one of what names none there",
-        places={**places(JOB, POD, TEMPLATE, of=_EITHER), **places(VOLCANO_JOB, POD_GROUP, NAMESPACE)},
+        places={
+            **places(JOB, OPERATOR_JOB, POD_OWNER, POD, TEMPLATE, of=_EITHER),
+            **places(VOLCANO_JOB, POD_GROUP, NAMESPACE),
+        },
     ),
     KnownKey(
         key=names.VOLCANO_QUEUE,

@@ -120,10 +120,10 @@ def test_a_name_without_effect_is_told_wherever_it_is(key: str, field: str) -> N
             [f"warning: metadata.annotations[{names.QUEUE_LABEL}]: it in labels"],
         ),
         (
-            {**job(labels={names.QUEUE_LABEL: "a"}), "apiVersion": "apps/v1", "kind": "Deployment"},
+            {**job(labels={names.QUEUE_LABEL: "a"}), "apiVersion": "apps/v1", "kind": "DaemonSet"},
             [
-                f"warning: metadata.labels[{names.QUEUE_LABEL}]: "
-                "it on one of Job, Volcano Job, PodGroup, Pod, pod template, Namespace"
+                f"warning: metadata.labels[{names.QUEUE_LABEL}]: it on one of Job, Volcano Job, operator's job, "
+                "owner of pods, PodGroup, Pod, pod template, Namespace"
             ],
         ),
         (
@@ -131,7 +131,7 @@ def test_a_name_without_effect_is_told_wherever_it_is(key: str, field: str) -> N
             [f"warning: metadata.annotations[{names.REQUIRED_TOPOLOGY}]: it on one of pod template, Pod"],
         ),
         (
-            {**job(annotations={names.GROUP_MIN_MEMBER: "2"}), "apiVersion": "apps/v1", "kind": "Deployment"},
+            {**job(annotations={names.GROUP_MIN_MEMBER: "2"}), "apiVersion": "apps/v1", "kind": "DaemonSet"},
             [
                 f"warning: metadata.annotations[{names.GROUP_MIN_MEMBER}]: "
                 "a PodGroup with minMember, which the pods name"

@@ -1,0 +1,134 @@
+"""``muster check`` for kinds of other projects, read as the objects of the cluster are: what starts together. Pure."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from admission.facts import WorkloadFact
+from admission.workloads.kinds.operators import OPERATOR_KINDS
+from admission.workloads.kinds.operators.support import OperatorKind, WireOperatorJob, fact_of
+from queues.api import names
+from queues.api.check.finding import Finding, Severity, Subject
+from queues.api.model import excerpt
+from queues.api.validation.pod_rules import template_violations
+from queues.resources import PODS, show
+from queues.text_format import counted
+
+_BY_KIND: Final = {(each.resource.api_version, each.resource.kind): each for each in OPERATOR_KINDS}
+#: Kinds of other projects that wait, in any version.
+_NAMES: Final = {(each.resource.group, each.resource.kind): each.resource for each in OPERATOR_KINDS}
+
+_SENTENCE: Final = re.compile(r"(?P<path>[^:]+): found (?P<found>.*), expected (?P<expected>.*)", re.DOTALL)
+
+
+def check_other_kind(subject: Subject) -> list[Finding] | None:
+    """Findings about an object of another project; None: Muster does not act on the kind."""
+    version, kind = subject.value["apiVersion"], subject.value["kind"]
+    description = _BY_KIND.get((version, kind))
+    if description is not None:
+        return list(_of_operator(subject, description))
+    known = _NAMES.get((version.partition("/")[0], kind))
+    if known is not None:
+        return [subject.finding("warning", "apiVersion", excerpt(version), known.api_version)]
+    if queue := _queue(subject):
+        supported = ", ".join(sorted(name for _, name in _BY_KIND))
+        expected = (
+            f"one of {supported}: objects of this kind do not wait; pods wait that name the queue themselves"
+        )
+        return [subject.finding("warning", "kind", f"{version} {kind} with queue {queue}", expected)]
+    return None
+
+
+def _of_operator(subject: Subject, description: OperatorKind) -> Iterator[Finding]:
+    try:
+        fact = _read(subject, description)
+    except (msgspec.DecodeError, TypeError, ValueError) as error:
+        yield subject.finding("error", "", str(error), f"a {description.resource.kind}")
+        return
+    if fact is None:
+        yield subject.finding(
+            "note", "metadata.ownerReferences", "an object that waits", "it to wait for both"
+        )
+        return
+    if fact.obstacle is not None:
+        yield _told(subject, "error", fact.obstacle.message)
+    templates = () if fact.revision is None else fact.revision.templates
+    for path in templates:
+        yield from _of_template(subject, path)
+    if not (fact.obstacle or fact.queue):
+        yield _without_queue(subject)
+    elif fact.obstacle is None:
+        yield subject.finding(
+            "note", "", f"{_pods(fact)}; in queue {fact.queue}", "nothing else: all start together"
+        )
+
+
+def _read(subject: Subject, description: OperatorKind) -> WorkloadFact | None:
+    raw = json.dumps(subject.value).encode()
+    return fact_of(description, msgspec.json.decode(raw, type=WireOperatorJob))
+
+
+def _pods(fact: WorkloadFact) -> str:
+    told = []
+    for pods in fact.pod_sets:
+        takes = ", ".join(
+            f"{show(name, units)} {name}" for name, units in sorted(pods.takes.items()) if name != PODS
+        )
+        told.append(f"{counted(pods.count, 'pod')} {pods.name}" + (f" of {takes}" if takes else ""))
+    return "; ".join(told)
+
+
+def _of_template(subject: Subject, path: Sequence[str]) -> Iterator[Finding]:
+    template = _member(subject.value, path)
+    if not isinstance(template, Mapping):
+        return
+    namespace = subject.metadata.get("namespace")
+    where = _shown(path)
+    for found in template_violations(template, where, namespace if isinstance(namespace, str) else "", None):
+        severity: Severity = "warning" if found.tolerable else "error"
+        yield subject.finding(severity, found.path, found.found, found.expected)
+
+
+def _shown(path: Sequence[str]) -> str:
+    """A place as findings tell it: ``spec.replicatedJobs[0].template``."""
+    return "".join(f"[{field}]" if field.isdecimal() else f".{field}" for field in path).removeprefix(".")
+
+
+def _told(subject: Subject, severity: Severity, message: str) -> Finding:
+    """An obstacle as a finding."""
+    found = _SENTENCE.fullmatch(message)
+    if found is None:
+        return subject.finding(severity, "spec", message, "what the cluster can run")
+    path = _shown(found["path"].split("."))
+    return subject.finding(severity, path, found["found"], found["expected"].removesuffix("."))
+
+
+def _without_queue(subject: Subject) -> Finding:
+    expected = (
+        f"label {names.QUEUE_LABEL}, for it to wait; without it, it starts at once, but in a gated namespace"
+    )
+    return subject.finding("note", "metadata.labels", "no queue", expected)
+
+
+def _queue(subject: Subject) -> str:
+    """The queue that the object names itself; "": none."""
+    places = (
+        ("labels", names.QUEUE_LABEL),
+        ("annotations", names.QUEUE_ANNOTATION),
+        ("labels", names.QUEUE_ANNOTATION),
+    )
+    found = (_member(subject.metadata, place) for place in places)
+    return next((each for each in found if isinstance(each, str) and each), "")
+
+
+def _member(value: Any, path: Sequence[str]) -> Any:
+    """The part at a place; None: there is none."""
+    for field in path:
+        if isinstance(value, list) and field.isdecimal() and int(field) < len(value):
+            value = value[int(field)]
+        else:
+            value = value.get(field) if isinstance(value, Mapping) else None
+    return value

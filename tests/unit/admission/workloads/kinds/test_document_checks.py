@@ -1,0 +1,81 @@
+"""``muster check`` for kinds of other projects."""
+
+import pytest
+
+from admission.workloads.kinds.document_checks import check_other_kind
+from queues.api.check.check import check_documents
+
+POD = "{containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: %s}}}]}"
+JOB_SET = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train, namespace: team, labels: {muster.dev/queue-name: language}}
+spec:
+  replicatedJobs:
+    - {name: driver, replicas: 1, template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}}
+    - {name: workers, replicas: 2, template: {spec: {parallelism: 4, template: {spec: %s}}}}
+"""
+QUEUED = "muster.dev/queue-name: language"
+
+
+def told(text: str) -> list[str]:
+    found = check_documents([("f.yaml", text)], check_other_kind)
+    return [str(each).partition(": document 1: ")[2] for each in found]
+
+
+def test_a_job_set_is_read_as_in_the_cluster() -> None:
+    assert told(JOB_SET % (POD % 4)) == [
+        "note: JobSet team/train: found 1 pod driver; 8 pods workers of 4 nvidia.com/gpu; in queue "
+        "language, expected nothing else: all start together"
+    ]
+
+
+def test_what_the_cluster_would_say_of_it_is_an_error_at_its_place() -> None:
+    [twice] = told(JOB_SET.replace("name: workers", "name: driver") % (POD % 4))
+    assert twice == (
+        "error: JobSet team/train spec.replicatedJobs[1]: found driver a second time, expected different names"
+    )
+    messages = told(JOB_SET % (POD % -1))
+    assert any(
+        each.startswith("error: JobSet team/train spec.replicatedJobs[1].template.spec.template")
+        for each in messages
+    )
+
+
+def test_without_a_queue_it_starts_at_once() -> None:
+    [note] = told((JOB_SET % (POD % 4)).replace(QUEUED, "app: a"))
+    assert note.startswith(
+        "note: JobSet team/train metadata.labels: found no queue, expected label muster.dev"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "beginning"),
+    [
+        (
+            "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, "
+            "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
+            "warning: TrainJob a kind: found trainer.kubeflow.org/v1alpha1 TrainJob with queue language, expected "
+            "one of JobSet,",
+        ),
+        (
+            "{apiVersion: jobset.x-k8s.io/v1, kind: JobSet, metadata: {name: a}}",
+            "warning: JobSet a apiVersion: found 'jobset.x-k8s.io/v1', expected jobset.x-k8s.io/v1alpha2",
+        ),
+        (
+            "{apiVersion: v1, kind: Service, metadata: {name: a}}",
+            "note: Service a kind: found v1 Service, which is passed over",
+        ),
+    ],
+)
+def test_other_kinds_are_named(text: str, beginning: str) -> None:
+    *_, found = told(text)
+    assert found.startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    "spec", ["3", "[]", "{replicatedJobs: 1}", "{replicatedJobs: [1]}", "{replicatedJobs: [{name: {}}]}"]
+)
+def test_nothing_that_users_write_fails(spec: str) -> None:
+    text = f"{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: a}}, spec: {spec}}}"
+    assert any("error" in each for each in told(text))

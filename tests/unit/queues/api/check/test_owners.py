@@ -1,0 +1,56 @@
+"""``muster check`` for owners of pods: which of them wait, together or alone."""
+
+import pytest
+
+from queues.api.check.check import check_documents
+
+OWNER = """
+apiVersion: apps/v1
+kind: %s
+metadata: {name: web, labels: {muster.dev/queue-name: language}, annotations: {%s}}
+spec: {template: {spec: {containers: [{name: c, image: i}]}}}
+"""
+LEADER_WORKER_SET = """
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: web, labels: {muster.dev/queue-name: language}}
+spec: {leaderWorkerTemplate: {size: 4, workerTemplate: {spec: {containers: [{name: c, image: i, %s}]}}}}
+"""
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+
+
+def told(text: str) -> list[str]:
+    return [str(each).partition(": document 1: ")[2] for each in check_documents([("f.yaml", text)])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotations", "expected"),
+    [
+        ("Deployment", "", "each of its pods waits alone, not as a gang"),
+        ("StatefulSet", f'{MIN_MEMBER}: "4"', "4 of its pods wait as a gang"),
+        ("ReplicaSet", f'{MIN_MEMBER}: "1"', "each of its pods waits alone, not as a gang"),
+    ],
+)
+def test_pods_of_an_owner_wait_alone_or_together(kind: str, annotations: str, expected: str) -> None:
+    assert told(OWNER % (kind, annotations)) == [
+        f"note: {kind} web metadata.labels[muster.dev/queue-name]: found queue 'language': {expected}"
+    ]
+
+
+def test_a_size_of_a_gang_that_is_no_number_is_told() -> None:
+    _, warning = told(OWNER % ("Deployment", f'{MIN_MEMBER}: "many"'))
+    assert warning == (
+        f"warning: Deployment web metadata.annotations[{MIN_MEMBER}]: found 'many', "
+        'expected a number, such as "4"'
+    )
+
+
+def test_leaders_wait_with_their_workers() -> None:
+    [note] = told(LEADER_WORKER_SET % "env: []")
+    assert note.endswith("found queue 'language': each leader waits together with its workers")
+
+
+def test_a_misspelt_field_of_a_worker_is_told_at_its_place() -> None:
+    _, warning = told(LEADER_WORKER_SET % "imagePullPolcy: Always")
+    place = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[0].imagePullPolcy"
+    assert warning.startswith(f"warning: LeaderWorkerSet web {place}: found")
