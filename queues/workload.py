@@ -40,6 +40,12 @@ class WorkloadKind(StrEnum):
     PYTORCH_JOB = "pytorchjob"
     #: kubeflow.org/v1
     TF_JOB = "tfjob"
+    #: kubeflow.org/v1
+    XGBOOST_JOB = "xgboostjob"
+    #: kubeflow.org/v1
+    PADDLE_JOB = "paddlejob"
+    #: kubeflow.org/v1
+    JAX_JOB = "jaxjob"
     #: ray.io/v1
     RAY_CLUSTER = "raycluster"
     #: ray.io/v1

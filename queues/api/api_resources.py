@@ -178,6 +178,12 @@ PYTORCH_JOBS: Final = ApiResource("kubeflow.org/v1", "pytorchjobs", "PyTorchJob"
 
 TF_JOBS: Final = ApiResource("kubeflow.org/v1", "tfjobs", "TFJob")
 
+XGBOOST_JOBS: Final = ApiResource("kubeflow.org/v1", "xgboostjobs", "XGBoostJob")
+
+PADDLE_JOBS: Final = ApiResource("kubeflow.org/v1", "paddlejobs", "PaddleJob")
+
+JAX_JOBS: Final = ApiResource("kubeflow.org/v1", "jaxjobs", "JAXJob")
+
 RAY_CLUSTERS: Final = ApiResource("ray.io/v1", "rayclusters", "RayCluster")
 
 RAY_JOBS: Final = ApiResource("ray.io/v1", "rayjobs", "RayJob")

@@ -14,7 +14,10 @@ from admission.kube.client.kubeconfig import current_namespace
 from queues.errors import MusterError
 
 #: Kinds that operators make pods of, by the names of their resources without the s.
-_OF_OPERATORS: Final = ("jobset", "mpijob", "pytorchjob", "tfjob", "raycluster", "rayjob")
+_OF_OPERATORS: Final = (
+    *("jobset", "mpijob", "pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob"),
+    *("raycluster", "rayjob"),
+)
 #: Kinds of workloads, by the names that kubectl knows.
 _KINDS: Final = {
     **dict.fromkeys(("vcjob", "jobs.batch.volcano.sh"), "vcjob"),

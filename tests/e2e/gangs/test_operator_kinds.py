@@ -140,6 +140,21 @@ PLAYED = (
         RUN_POLICY,
         SUCCEEDED,
     ),
+    *(
+        Played(
+            kind,
+            "kubeflow.org/v1",
+            lambda sandbox, field=field: {field: roles(sandbox, Worker=4)},
+            pods_of_roles(field),
+            RUN_POLICY,
+            SUCCEEDED,
+        )
+        for kind, field in (
+            ("XGBoostJob", "xgbReplicaSpecs"),
+            ("PaddleJob", "paddleReplicaSpecs"),
+            ("JAXJob", "jaxReplicaSpecs"),
+        )
+    ),
     Played(
         "RayCluster",
         "ray.io/v1",

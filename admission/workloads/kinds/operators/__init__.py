@@ -3,15 +3,13 @@
 from typing import Final
 
 from admission.workloads.kinds.operators.job_set import JOB_SET
-from admission.workloads.kinds.operators.kubeflow import MPI_JOB, PYTORCH_JOB, TF_JOB
+from admission.workloads.kinds.operators.kubeflow import KUBEFLOW
 from admission.workloads.kinds.operators.ray import RAY_CLUSTER, RAY_JOB
 from admission.workloads.kinds.operators.support import OperatorKind
 
 OPERATOR_KINDS: Final[tuple[OperatorKind, ...]] = (
     JOB_SET,
-    MPI_JOB,
-    PYTORCH_JOB,
-    TF_JOB,
+    *KUBEFLOW,
     RAY_CLUSTER,
     RAY_JOB,
 )

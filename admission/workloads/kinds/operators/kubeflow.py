@@ -1,7 +1,15 @@
-"""Kinds of Kubeflow with replicas by role: MPIJob, PyTorchJob, TFJob. Pure."""
+"""Kinds of Kubeflow with replicas by role: MPIJob, PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob. Pure."""
 
 from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Succeeded, Templates
-from queues.api.api_resources import MPI_JOBS, PYTORCH_JOBS, TF_JOBS, ApiResource
+from queues.api.api_resources import (
+    JAX_JOBS,
+    MPI_JOBS,
+    PADDLE_JOBS,
+    PYTORCH_JOBS,
+    TF_JOBS,
+    XGBOOST_JOBS,
+    ApiResource,
+)
 from queues.workload import WorkloadKind
 
 
@@ -28,3 +36,8 @@ def _kind(kind: WorkloadKind, resource: ApiResource, replicas: str) -> OperatorK
 MPI_JOB = _kind(WorkloadKind.MPI_JOB, MPI_JOBS, "mpiReplicaSpecs")
 PYTORCH_JOB = _kind(WorkloadKind.PYTORCH_JOB, PYTORCH_JOBS, "pytorchReplicaSpecs")
 TF_JOB = _kind(WorkloadKind.TF_JOB, TF_JOBS, "tfReplicaSpecs")
+XGBOOST_JOB = _kind(WorkloadKind.XGBOOST_JOB, XGBOOST_JOBS, "xgbReplicaSpecs")
+PADDLE_JOB = _kind(WorkloadKind.PADDLE_JOB, PADDLE_JOBS, "paddleReplicaSpecs")
+JAX_JOB = _kind(WorkloadKind.JAX_JOB, JAX_JOBS, "jaxReplicaSpecs")
+
+KUBEFLOW = (MPI_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB, PADDLE_JOB, JAX_JOB)

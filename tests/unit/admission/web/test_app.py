@@ -130,7 +130,8 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
             400,
             {
                 "error": "kind is 'deployment'.",
-                "expected": "one of vcjob, job, podgroup, pod, jobset, mpijob, pytorchjob, tfjob, raycluster, rayjob",
+                "expected": "one of vcjob, job, podgroup, pod, jobset, mpijob, pytorchjob, tfjob, xgboostjob, "
+                "paddlejob, jaxjob, raycluster, rayjob",
                 "hint": "",
             },
         ),

@@ -58,6 +58,21 @@ SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
         {"ps": 2, "chief": 1},
         "/spec/tfReplicaSpecs/PS/template",
     ),
+    WorkloadKind.XGBOOST_JOB: (
+        {"xgbReplicaSpecs": roles(Master=1, Worker=2)},
+        {"master": 1, "worker": 2},
+        "/spec/xgbReplicaSpecs/Master/template",
+    ),
+    WorkloadKind.PADDLE_JOB: (
+        {"paddleReplicaSpecs": roles(Worker=2)},
+        {"worker": 2},
+        "/spec/paddleReplicaSpecs/Worker/template",
+    ),
+    WorkloadKind.JAX_JOB: (
+        {"jaxReplicaSpecs": roles(Worker=4)},
+        {"worker": 4},
+        "/spec/jaxReplicaSpecs/Worker/template",
+    ),
     WorkloadKind.RAY_CLUSTER: (RAY, {"head": 1, "small": 3, "tpu": 8}, "/spec/headGroupSpec/template"),
     WorkloadKind.RAY_JOB: (
         {"rayClusterSpec": RAY, "submitterPodTemplate": template()},
@@ -307,7 +322,7 @@ def test_it_is_suspended_again_when_it_is_evicted_and_runs_without_an_admission(
         [order] = orders_for(state_of(found, (), admissions), found, NodeInventory(), Timeouts())
         assert order.intent == "suspend"
         assert "'suspend': True" in str(order.body)
-        assert ("runPolicy" in str(order.body)) == (kind.value in ("mpijob", "pytorchjob", "tfjob"))
+        assert ("runPolicy" in str(order.body)) == (SPECS[kind][2].count("ReplicaSpecs") == 1)
 
 
 def test_seats_of_each_pod_set_are_kept_for_its_own_pods() -> None:
