@@ -376,3 +376,37 @@ def test_a_leader_worker_set_hands_its_queue_to_leaders_and_workers(
         made = sandbox.add(document)[0]["spec"]["leaderWorkerTemplate"]
         assert made["leaderTemplate"]["metadata"]["labels"] == {"app": "a", **labels}
         assert made["workerTemplate"]["metadata"]["labels"] == labels
+
+
+def test_a_ray_cluster_grows_and_shrinks_while_it_runs(sandbox: Sandbox, operators: None) -> None:
+    sandbox.add_nodes(3)
+    queue = sandbox.add_queue()
+
+    def gpus() -> int:
+        return sandbox.held().get(f"queue {queue} nvidia.com/gpu", 0) // 1000
+
+    def scale(workers: int) -> None:
+        group = {"groupName": "gpu", "replicas": workers, "template": template(sandbox.name, 4)}
+        written = sandbox.get("RayCluster", "train")["spec"]["workerGroupSpecs"][0]
+        change = {"spec": {"workerGroupSpecs": [{**group, "template": written["template"]}]}}
+        sandbox.merge("RayCluster", "train", change)
+
+    with Operator(sandbox, "RayCluster", lambda document: pods_of_ray(document["spec"])).playing():
+        metadata = {"name": "train", "labels": {"muster.dev/queue-name": queue}}
+        cluster = {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "metadata": metadata,
+            "spec": ray(sandbox),
+        }
+        sandbox.add(cluster)
+        wait_served(sandbox, "RayCluster", "train")
+        before = {pod["metadata"]["uid"] for pod in sandbox.wait_running("train-", 4)}
+        scale(5)
+        grown = {pod["metadata"]["uid"] for pod in sandbox.wait_running("train-", 6)}
+        assert before < grown
+        assert gpus() == 24
+        scale(2)
+        sandbox.wait(lambda: gpus() == 12, "the seats of workers that are gone to be given back")
+        assert len(sandbox.running("train-")) == 3
+        assert sandbox.get("RayCluster", "train")["spec"]["suspend"] is False
