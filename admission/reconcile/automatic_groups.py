@@ -52,7 +52,7 @@ def groups_wanted(world: World, keys: Sequence[WorkloadKey]) -> Iterator[tuple[W
         if state is None or state.is_over:
             continue
         if support_of(key).is_pod:
-            found = _missing(state, world)
+            found = _missing(state)
         elif (fact := world.facts.get(key)) is not None and support_of(key).is_group:
             found = resized(fact, state.pods)
         else:
@@ -61,11 +61,12 @@ def groups_wanted(world: World, keys: Sequence[WorkloadKey]) -> Iterator[tuple[W
             yield key, found
 
 
-def _missing(state: WorkloadState, world: World) -> GroupWanted | None:
+def _missing(state: WorkloadState) -> GroupWanted | None:
+    """The group of a pod that waits alone although it names one: there is none yet."""
     pod = next(iter(state.pods), None)
     if pod is None or not (pod.group and pod.group_minimum and pod.gated):
         return None
-    return None if world.pod_index.has_group(pod.namespace, pod.group) else wanted_by(pod)
+    return wanted_by(pod)
 
 
 def wanted_by(pod: PodFact) -> GroupWanted:

@@ -12,7 +12,7 @@ from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS, read_pod, support_of
 from admission.world.nodes import NodeInventory
 from queues.workload import WorkloadKey, WorkloadKind
-from tests.builders.facts import admission, evicting, gpus, state_of
+from tests.builders.facts import admission, evicting, gpus, released, state_of
 
 Document = dict[str, Any]
 
@@ -329,7 +329,7 @@ def test_seats_of_each_pod_set_are_kept_for_its_own_pods() -> None:
     found = fact(WorkloadKind.PYTORCH_JOB, suspended=False)
     master = admission(found.key, "n1", pod_set="master", number=1, started=True)
     workers = admission(found.key, "n1 n2 n2 n2", pod_set="worker", number=2, started=True)
-    state = state_of(found, (), [master, workers])
+    state = state_of(found, [released("m", "master/0", "n1")], [master, workers])
     assert {id_: sorted(seats) for id_, seats in state.ended.items() if seats} == {workers.id: [3]}
 
 
@@ -351,7 +351,8 @@ def test_a_pod_says_which_pod_set_it_is_of() -> None:
     assert read("job/train/u/workers")[0] == job
     assert read("jobset/train/u")[0] == job
     assert read("nothing")[0] == job
-    assert read("jobset/train/u/workers", ownerReferences=[])[0] is None
+    by_hand = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "j"}
+    assert read("jobset/train/u/workers", ownerReferences=[by_hand])[0] is None
 
 
 def test_every_kind_has_a_spec_here() -> None:
