@@ -472,7 +472,7 @@ class JobRevision:
     generation: int
     #: JSON pointers of what Muster may write into the template and what contains that, as far as they exist.
     existing: frozenset[str] = frozenset()
-    #: Fields from the object to each template of its ``pod_sets``, of a kind with several.
+    #: Fields from the object to what has the labels of each of its ``pod_sets``, of a kind with several.
     templates: tuple[tuple[str, ...], ...] = ()
 
 

@@ -50,6 +50,8 @@ class WorkloadKind(StrEnum):
     RAY_CLUSTER = "raycluster"
     #: ray.io/v1
     RAY_JOB = "rayjob"
+    #: sparkoperator.k8s.io/v1beta2
+    SPARK_APPLICATION = "sparkapplication"
 
 
 class WorkloadKey(msgspec.Struct, frozen=True, order=True, gc=False):

@@ -26,7 +26,7 @@ def resumed(fact: WorkloadFact, queue: QueueName) -> Mapping[str, Any]:
     for pods, path in zip(fact.pod_sets, templates, strict=False):
         member = member_text(fact.key, fact.name, pods.name)
         written = {"labels": {names.QUEUE_LABEL: queue}, "annotations": {names.MEMBER_OF: member}}
-        _put(changes, (*path, "metadata"), written)
+        _put(changes, path, written)
     return changes
 
 

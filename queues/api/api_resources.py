@@ -188,6 +188,10 @@ RAY_CLUSTERS: Final = ApiResource("ray.io/v1", "rayclusters", "RayCluster")
 
 RAY_JOBS: Final = ApiResource("ray.io/v1", "rayjobs", "RayJob")
 
+SPARK_APPLICATIONS: Final = ApiResource(
+    "sparkoperator.k8s.io/v1beta2", "sparkapplications", "SparkApplication"
+)
+
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

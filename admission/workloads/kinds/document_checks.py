@@ -57,7 +57,8 @@ def _of_operator(subject: Subject, description: OperatorKind) -> Iterator[Findin
         yield _told(subject, "error", fact.obstacle.message)
     templates = () if fact.revision is None else fact.revision.templates
     for path in templates:
-        yield from _of_template(subject, path)
+        if path[-1] == "metadata":
+            yield from _of_template(subject, path[:-1])
     if not (fact.obstacle or fact.queue):
         yield _without_queue(subject)
     elif fact.obstacle is None:

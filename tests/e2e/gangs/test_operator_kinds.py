@@ -14,7 +14,7 @@ from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.gang_kinds import finish, finish_all
 from tests.e2e.support.manifests import bare_pod, batch_job, template
 from tests.e2e.support.operators import Operator, Template, definition, value_at
-from tests.e2e.support.sandbox import Sandbox
+from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
 from tests.node_affinity import pinned_nodes
 from tests.waiting import until
 
@@ -101,6 +101,20 @@ def pods_of_roles(field: str) -> Callable[[Document], list[Template]]:
     ]
 
 
+def pods_of_spark(spec: Document) -> list[Template]:
+    def made(role: Document) -> Document:
+        requests = {"cpu": "1", "memory": "1408Mi", role["gpu"]["name"]: str(role["gpu"]["quantity"])}
+        container = {"name": "spark", "image": "s", "resources": {"requests": requests, "limits": requests}}
+        metadata = {field: role.get(field, {}) for field in ("labels", "annotations")}
+        pod = {"containers": [container], "nodeSelector": spec["nodeSelector"], "restartPolicy": "Never"}
+        return {"metadata": metadata, "spec": pod}
+
+    return [
+        Template("driver", 1, made(spec["driver"])),
+        Template("exec", spec["executor"]["instances"], made(spec["executor"])),
+    ]
+
+
 class Played(NamedTuple):
     """A kind with four pods of 4 GPUs, and what its operator does."""
 
@@ -154,6 +168,19 @@ PLAYED = (
             ("PaddleJob", "paddleReplicaSpecs"),
             ("JAXJob", "jaxReplicaSpecs"),
         )
+    ),
+    Played(
+        "SparkApplication",
+        "sparkoperator.k8s.io/v1beta2",
+        lambda sandbox: {
+            "type": "Scala",
+            "nodeSelector": {SANDBOX: sandbox.name},
+            "driver": {"gpu": {"name": GPU, "quantity": 4}, "memory": "1g"},
+            "executor": {"gpu": {"name": GPU, "quantity": 4}, "memory": "1g", "instances": 3},
+        },
+        lambda document: pods_of_spark(document["spec"]),
+        ("spec", "suspend"),
+        {"applicationState": {"state": "COMPLETED"}},
     ),
     Played(
         "RayCluster",

@@ -28,6 +28,7 @@ _PATHS = {
     "XGBoostJob": "/apis/kubeflow.org/v1/namespaces/{}/xgboostjobs",
     "PaddleJob": "/apis/kubeflow.org/v1/namespaces/{}/paddlejobs",
     "JAXJob": "/apis/kubeflow.org/v1/namespaces/{}/jaxjobs",
+    "SparkApplication": "/apis/sparkoperator.k8s.io/v1beta2/namespaces/{}/sparkapplications",
     "RayCluster": "/apis/ray.io/v1/namespaces/{}/rayclusters",
     "RayJob": "/apis/ray.io/v1/namespaces/{}/rayjobs",
     "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",

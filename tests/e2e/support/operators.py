@@ -22,7 +22,11 @@ def definition(resource: ApiResource) -> Document:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "metadata": {
+            "name": f"{resource.plural}.{resource.group}",
+            # Groups that end in k8s.io are asked for it.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, of another project"},
+        },
         "spec": {
             "group": resource.group,
             "scope": "Namespaced",

@@ -6,7 +6,7 @@ its pod set. So no template needs to name nodes, which few operators let anybody
 twice waits. For an eviction the object is suspended again; its operator deletes the pods.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from math import prod
@@ -16,7 +16,7 @@ import msgspec
 
 from admission.decode.fields import condition, is_true, one, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import existing_paths, pod_set_of
+from admission.decode.pod_templates import pod_set_of
 from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
 from admission.facts import (
     ADMITTED,
@@ -96,6 +96,14 @@ class Templates:
     counts: tuple[Count, ...] = ()
     #: Without it the object cannot be used.
     needed: bool = True
+    #: Fields to what has the labels and annotations of the pods; None: the metadata of the template.
+    written: Path | None = None
+    #: Makes the template of what is at the place; None: the template is there. Raises UnexpectedPart.
+    made: "Callable[[WireOperatorJob, msgspec.Raw | None], bytes] | None" = None
+
+    def written_at(self) -> Path:
+        """Fields from the place to what has the labels and annotations of the pods."""
+        return (*self.template, "metadata") if self.written is None else self.written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +177,12 @@ class _Found(NamedTuple):
     """One template of an object."""
 
     pods: PodSet
-    path: Path
+    #: Fields from the object to what has the labels and annotations of the pods.
+    written: Path
     priority_class: str
     claims: tuple[PodResourceClaim, ...]
-    #: JSON pointers of what the template has, from itself.
-    existing: frozenset[str]
+    #: Fields from the object to those of them, and of what contains them, that are there.
+    existing: tuple[Path, ...]
 
 
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | None:
@@ -273,19 +282,28 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
                 values.refuse(".".join(path), f"{name} a second time", "different names")
             seen.add(name)
             count = min(_count(templates, raw, path, values), MOST_PODS + 1)
-            content = bytes(template)
+            content = bytes(template) if templates.made is None else templates.made(job, raw)
             pods = pod_set_of(name, count, content, where, job.metadata.namespace)
             if pods.obstacle is not None:
                 values.note(pods.obstacle.message, pods.obstacle.code)
-            yield _Found(
-                pods.pods,
-                (*path, *templates.template),
-                pods.priority_class,
-                pods.claims,
-                existing_paths(content),
-            )
+            inner = templates.written_at()
+            existing = tuple(_existing(raw, path, inner))
+            yield _Found(pods.pods, (*path, *inner), pods.priority_class, pods.claims, existing)
     if not seen and values.obstacle is None:
         values.refuse(".".join(description.templates[0].at), "no pod template", "at least one")
+
+
+def _existing(raw: msgspec.Raw | None, path: Path, inner: Path) -> Iterator[Path]:
+    """Places on the way to labels and annotations that are there. ``raw``: what is at the path."""
+    yield from (path[:depth] for depth in range(1, len(path) + 1))
+    for depth in range(1, len(inner) + 1):
+        raw = part(raw, inner[depth - 1 : depth], (*path, *inner[: depth - 1]))
+        if raw is None:
+            return
+        yield (*path, *inner[:depth])
+    for field in ("labels", "annotations"):
+        if part(raw, (field,), (*path, *inner)) is not None:
+            yield (*path, *inner, field)
 
 
 def _holders(templates: Templates, job: WireOperatorJob) -> Iterator[tuple[str, msgspec.Raw | None, Path]]:
@@ -350,10 +368,9 @@ def _revision(description: OperatorKind, job: WireOperatorJob, found: Sequence[_
     parents = (suspend[:depth] for depth in range(1, len(suspend)))
     existing = {pointer(parent) for parent in parents if job.part(parent) is not None}
     for each in found:
-        existing.update(pointer(each.path[:depth]) for depth in range(1, len(each.path) + 1))
-        existing.update(pointer(each.path) + path for path in each.existing)
+        existing.update(map(pointer, each.existing))
     generation = job.metadata.generation
-    return one(JobRevision(generation, frozenset(existing), tuple(each.path for each in found)))
+    return one(JobRevision(generation, frozenset(existing), tuple(each.written for each in found)))
 
 
 def pointer(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Kinds of other projects: what their objects ask for, when they have ended, and what resumes them."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS, read_pod, support_of
 from admission.world.nodes import NodeInventory
 from queues.workload import WorkloadKey, WorkloadKind
-from tests.builders.facts import admission, evicting, gpus, released, state_of
+from tests.builders.facts import admission, evicting, released, state_of
 
 Document = dict[str, Any]
 
@@ -36,6 +37,7 @@ RAY = {
         {"groupName": "tpu", "replicas": 2, "numOfHosts": 4, "template": template()},
     ],
 }
+SPARK = {"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}
 #: A spec of each kind with its pods by pod set, and the place of its first template.
 SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
     WorkloadKind.JOB_SET: (
@@ -78,6 +80,11 @@ SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
         {"rayClusterSpec": RAY, "submitterPodTemplate": template()},
         {"head": 1, "small": 3, "tpu": 8, "submitter": 1},
         "/spec/rayClusterSpec/headGroupSpec/template",
+    ),
+    WorkloadKind.SPARK_APPLICATION: (
+        {"driver": SPARK, "executor": {**SPARK, "instances": 3}, "type": "Scala"},
+        {"driver": 1, "executor": 3},
+        "/spec/driver",
     ),
 }
 each_kind = pytest.mark.parametrize("kind", SPECS)
@@ -122,7 +129,7 @@ def test_every_template_is_a_pod_set_and_all_pods_are_one_gang(kind: WorkloadKin
     assert {pods.name: pods.count for pods in found.pod_sets} == SPECS[kind][1]
     assert found.minimum == sum(SPECS[kind][1].values())
     assert found.queue == "team"
-    assert {pods.takes for pods in found.pod_sets} == {gpus()}
+    assert {pods.takes["nvidia.com/gpu"] for pods in found.pod_sets} == {1000}
 
 
 @each_kind
@@ -139,7 +146,8 @@ def test_it_is_suspended_by_its_own_field(kind: WorkloadKind) -> None:
 def test_another_number_of_pods_is_another_generation_of_the_same_pods(kind: WorkloadKind) -> None:
     written = msgspec.json.encode(SPECS[kind][0])
     for count in (b"1", b"2", b"3", b"4"):
-        written = written.replace(b'"replicas":' + count, b'"replicas":5')
+        for field in (b'"replicas":', b'"instances":'):
+            written = written.replace(field + count, field + b"5")
     grown, before = fact(kind, msgspec.json.decode(written)), fact(kind)
     assert grown.generation != before.generation
     assert grown.generation.partition(".")[0] == before.generation.partition(".")[0]
@@ -155,6 +163,7 @@ def test_another_number_of_pods_is_another_generation_of_the_same_pods(kind: Wor
         (WorkloadKind.TF_JOB, {"conditions": [{"type": "Succeeded", "status": "True"}]}),
         (WorkloadKind.RAY_JOB, {"jobDeploymentStatus": "Complete"}),
         (WorkloadKind.RAY_JOB, {"jobStatus": "FAILED"}),
+        (WorkloadKind.SPARK_APPLICATION, {"applicationState": {"state": "COMPLETED"}}),
     ],
 )
 def test_it_has_ended_when_its_status_says_so(kind: WorkloadKind, status: Document) -> None:
@@ -242,6 +251,58 @@ def test_what_cannot_be_used_says_field_found_and_expected(
     assert obstacle.message == message
 
 
+SPARK_ROLE: Document = {"coreRequest": "500m", "memory": "2g"}
+
+
+@pytest.mark.parametrize(
+    ("role", "more", "cpu", "mebibytes"),
+    [
+        ({}, {}, 1000, 1024 + 384),
+        ({"cores": 2, "memory": "512m"}, {}, 2000, 512 + 384),
+        (SPARK_ROLE, {}, 500, 2048 + 384),
+        ({"memory": "10G"}, {}, 1000, 10240 + 1024),
+        ({"memory": "10gb"}, {"type": "Python"}, 1000, 10240 + 4096),
+        ({"memory": "2g"}, {"memoryOverheadFactor": "0.5"}, 1000, 2048 + 1024),
+        ({"memory": "2g"}, {"memoryOverheadFactor": "0"}, 1000, 2048),
+        ({"memory": "2g", "memoryOverhead": "1g"}, {}, 1000, 3072),
+    ],
+)
+def test_pods_of_spark_ask_for_their_memory_with_the_overhead(
+    role: Document, more: Document, cpu: int, mebibytes: int
+) -> None:
+    found = fact(WorkloadKind.SPARK_APPLICATION, {"driver": role, "executor": role, **more})
+    assert found.obstacle is None
+    assert [(pods.takes["cpu"], pods.takes["memory"]) for pods in found.pod_sets] == [
+        (cpu, mebibytes * 2**20),
+        (cpu, mebibytes * 2**20),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"driver": {"memory": "much"}},
+            "spec.driver.memory: found an unknown form, expected one such as 512m or 2g.",
+        ),
+        ({"driver": None}, "spec.driver: found none, expected a pod template"),
+        (
+            {"memoryOverheadFactor": "some"},
+            'spec.memoryOverheadFactor: found no number, expected one such as "0.1".',
+        ),
+        (
+            {"dynamicAllocation": {"enabled": True}},
+            "spec.dynamicAllocation.enabled: found true, expected false: as many executors get seats as "
+            "spec.executor.instances says.",
+        ),
+    ],
+)
+def test_what_spark_cannot_be_seated_with_is_told(more: Document, message: str) -> None:
+    found = fact(WorkloadKind.SPARK_APPLICATION, {"driver": {}, "executor": {}, **more})
+    assert found.obstacle is not None
+    assert found.obstacle.message == message
+
+
 def test_more_pods_than_can_be_considered_are_an_obstacle() -> None:
     found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("a", 10_000, parallelism=10_000)]})
     assert found.obstacle is not None
@@ -281,7 +342,9 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
     found = fact(kind, suspended=True)
     [(first, count), *_] = SPECS[kind][1].items()
     taken = admission(found.key, "n1 " * count, pod_set=first)
-    [order] = orders_for(state_of(found, (), [taken]), found, NodeInventory(), Timeouts())
+    seats = tuple(replace(seat, takes=found.pod_sets[0].takes) for seat in taken.seats)
+    state = state_of(found, (), [replace(taken, seats=seats)])
+    [order] = orders_for(state, found, NodeInventory(), Timeouts())
     steps = json_patch(order)
     assert order.verb is Verb.PATCH_JOB
     assert order.resource is support_of(found.key).resource
@@ -290,14 +353,14 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
         {"op": "test", "path": "/metadata/uid", "value": "u"},
         {"op": "test", "path": "/metadata/generation", "value": 7},
     ]
-    assert {
-        "op": "add",
-        "path": SPECS[kind][2] + "/metadata",
-        "value": {
-            "labels": {"muster.dev/queue-name": "team"},
-            "annotations": {"muster.dev/member-of": f"{kind}/train/u/{first}"},
-        },
-    } in steps
+    member = f"{kind}/train/u/{first}"
+    written = {"labels": {"muster.dev/queue-name": "team"}, "annotations": {"muster.dev/member-of": member}}
+    place = SPECS[kind][2]
+    at_first = {step["path"]: step["value"] for step in steps if step["path"].startswith(place + "/")}
+    if kind is WorkloadKind.SPARK_APPLICATION:
+        assert at_first == {f"{place}/{field}": value for field, value in written.items()}
+    else:
+        assert at_first == {f"{place}/metadata": written}
     assert sum("member-of" in str(step) for step in steps) == len(SPECS[kind][1])
     [resumes] = [step for step in steps if step["path"].endswith("/suspend")]
     assert resumes["value"] is False

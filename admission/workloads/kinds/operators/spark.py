@@ -1,0 +1,107 @@
+"""SparkApplications (sparkoperator.k8s.io/v1beta2): a driver and its executors, without pod templates. Pure.
+
+What the pods ask is worked out as Spark does: cores, and memory with the overhead beside the JVM's heap.
+"""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from admission.workloads.kinds.operators.json_parts import UnexpectedPart, part, text
+from admission.workloads.kinds.operators.support import Count, OperatorKind, Templates, WireOperatorJob
+from queues.api.api_resources import SPARK_APPLICATIONS
+from queues.workload import WorkloadKind
+
+_JAVA_SIZE: Final = re.compile(r"([0-9]{1,12})([kmgtp]?)b?", re.IGNORECASE)
+#: MiB; a number without a unit is one of MiB.
+_UNITS: Final = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2, "p": 1024**3}
+#: MiB: the least overhead; and its part of the memory, for programs of the JVM and for others.
+_LEAST_OVERHEAD: Final = 384
+_OF_JVM, _OF_OTHERS = 0.1, 0.4
+_DEFAULT_MEMORY: Final = "1g"
+#: Fields of a role that its pods have as they are.
+_KEPT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
+
+
+def _template(job: WireOperatorJob, raw: msgspec.Raw | None, role: str) -> bytes:
+    """The template of the pods of a role. Raises UnexpectedPart."""
+    where = ("spec", role)
+    dynamic = job.part(("spec", "dynamicAllocation", "enabled"))
+    if dynamic is not None and bytes(dynamic) == b"true":
+        found = "found true, expected false: as many executors get seats as spec.executor.instances says"
+        raise UnexpectedPart(where="spec.dynamicAllocation.enabled", found=found)
+    fields: dict[str, Any] = {}
+    for name in _KEPT:
+        if (value := part(raw, (name,), where)) is not None:
+            fields[name] = value
+    if "nodeSelector" not in fields and (selector := job.part(("spec", "nodeSelector"))) is not None:
+        fields["nodeSelector"] = selector
+    memory = _mebibytes(raw, "memory", where) or _size(_DEFAULT_MEMORY, (*where, "memory"))
+    overhead = _mebibytes(raw, "memoryOverhead", where)
+    if overhead is None:
+        overhead = _overhead(job, memory)
+    requests: dict[str, Any] = {"cpu": _cores(raw, where), "memory": f"{memory + overhead}Mi"}
+    gpu = part(raw, ("gpu", "name"), where)
+    if gpu is not None:
+        requests[text(gpu, (*where, "gpu", "name"))] = part(raw, ("gpu", "quantity"), where) or 0
+    containers = [{"name": "spark", "resources": {"requests": requests, "limits": requests}}]
+    annotations = part(raw, ("annotations",), where)
+    metadata = {} if annotations is None else {"annotations": annotations}
+    return msgspec.json.encode({"metadata": metadata, "spec": {**fields, "containers": containers}})
+
+
+def _cores(raw: msgspec.Raw | None, where: tuple[str, ...]) -> Any:
+    for name in ("coreRequest", "cores"):
+        if (found := part(raw, (name,), where)) is not None:
+            return found
+    return 1
+
+
+def _mebibytes(raw: msgspec.Raw | None, name: str, where: tuple[str, ...]) -> int | None:
+    """An amount of memory of a role; None: it says none. Raises UnexpectedPart."""
+    said = text(part(raw, (name,), where), (*where, name))
+    return _size(said, (*where, name)) if said else None
+
+
+def _size(said: str, where: tuple[str, ...]) -> int:
+    found = _JAVA_SIZE.fullmatch(said)
+    if found is None:
+        expected = "found an unknown form, expected one such as 512m or 2g"
+        raise UnexpectedPart(where=".".join(where), found=expected)
+    return -int(-int(found[1]) * _UNITS[found[2].lower()] // 1)
+
+
+def _overhead(job: WireOperatorJob, memory: int) -> int:
+    said = text(job.part(("spec", "memoryOverheadFactor")), ("spec", "memoryOverheadFactor"))
+    kind = text(job.part(("spec", "type")), ("spec", "type"))
+    factor = _OF_JVM if kind in ("Java", "Scala", "") else _OF_OTHERS
+    if said:
+        try:
+            factor = float(said)
+        except ValueError as error:
+            raise UnexpectedPart(
+                where="spec.memoryOverheadFactor", found='found no number, expected one such as "0.1"'
+            ) from error
+    if said and factor == 0:
+        return 0
+    return max(_LEAST_OVERHEAD, int(memory * min(max(factor, 0.0), 100.0)))
+
+
+def _role(role: str, *counts: Count) -> Templates:
+    return Templates(
+        at=("spec", role),
+        template=(),
+        name=role,
+        counts=counts,
+        written=(),
+        made=lambda job, raw: _template(job, raw, role),
+    )
+
+
+SPARK_APPLICATION = OperatorKind(
+    kind=WorkloadKind.SPARK_APPLICATION,
+    resource=SPARK_APPLICATIONS,
+    templates=(_role("driver"), _role("executor", Count(at=("instances",)))),
+    ended_at=((("status", "applicationState", "state"), frozenset({"COMPLETED", "FAILED"})),),
+)
