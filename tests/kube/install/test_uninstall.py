@@ -10,7 +10,7 @@ from admission.kube.install.drain import DrainMode
 from admission.kube.install.install import Installation
 from admission.kube.install.uninstall import Removal, uninstall
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import QUEUES
+from queues.api.api_resources import CRDS, JOB_SETS, QUEUES
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.guarded_namespace import MUSTER
 from tests.kube.support.installation import (
@@ -61,6 +61,43 @@ async def test_uninstalling_frees_what_waits(admin: Client) -> None:
     assert "schedulingGates" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["spec"]
     assert msgspec.json.decode(await admin.get(f"{PODS}/b"))["spec"]["schedulingGates"] == other
     assert msgspec.json.decode(await admin.get(f"{JOBS}/c"))["spec"]["suspend"] is False
+
+
+async def test_uninstalling_resumes_objects_of_other_projects_kinds(admin: Client) -> None:
+    await removed(admin)
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition = {
+        "group": JOB_SETS.group,
+        "scope": "Namespaced",
+        "names": {"kind": JOB_SETS.kind, "plural": JOB_SETS.plural},
+        "versions": [
+            {
+                "name": JOB_SETS.version,
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": anything},
+            }
+        ],
+    }
+    name = f"{JOB_SETS.plural}.{JOB_SETS.group}"
+    await admin.create(CRDS.path(), CRDS.document(name, spec=definition) | {"metadata": {"name": name}})
+    path = JOB_SETS.path("default")
+    waits, own = ({"name": "waits", "labels": QUEUED}, {"name": "own"})
+
+    async def served() -> bool:
+        return await exists(admin, path)
+
+    await becomes(served, within=60)
+    for metadata in (waits, own):
+        document = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": metadata}
+        await admin.create(path, {**document, "spec": {"suspend": True}})
+    lines = await removed(admin)
+    assert "freed 1 jobsets" in lines
+    kept = [
+        msgspec.json.decode(await admin.get(f"{path}/{name}"))["spec"]["suspend"] for name in ("waits", "own")
+    ]
+    assert kept == [False, True], "what a user suspended outside of a queue stays so"
+    await admin.delete(CRDS.path(name=name))
 
 
 async def test_what_is_made_to_wait_again_and_again_is_freed_once(admin: Client) -> None:
