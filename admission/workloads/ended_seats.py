@@ -85,6 +85,9 @@ def successors_of(
             place.admission.seats[index].pod_set for place in seat_maps for index in place.seated
         )
         asked = fact.pod_sets if fact is not None else ()
+        if len(asked) == 1:
+            # Pods that were adopted while the object was not known sit in seats without a name.
+            sitting = Counter({asked[0].name: sitting.total()})
         return {pods_.name: pods_.count - sitting[pods_.name] for pods_ in asked}
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
     return Counter(
