@@ -14,6 +14,7 @@ from queues.api.api_resources import (
     PYTORCH_JOBS,
     RAY_JOBS,
     REPLICA_SETS,
+    SPARK_APPLICATIONS,
     STATEFUL_SETS,
 )
 from queues.api.check.finding import Finding, Subject
@@ -50,7 +51,9 @@ _PLACES: Final = {
     },
 }
 #: API groups whose jobs wait.
-_GROUPS_OF_OPERATORS: Final = frozenset(each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS))
+_GROUPS_OF_OPERATORS: Final = frozenset(
+    each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS)
+)
 
 #: Kueue's label for the LocalQueue of work.
 _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"

@@ -59,8 +59,8 @@ VOLCANO_KEYS: Final = (
         use=KeyUse.READ,
         meaning="the queue; on a Namespace the one of what names none there",
         places={
-            **places(JOB, OPERATOR_JOB, POD_OWNER, POD, TEMPLATE, of=_EITHER),
-            **places(VOLCANO_JOB, POD_GROUP, NAMESPACE),
+            **places(JOB, POD_OWNER, POD, TEMPLATE, of=_EITHER),
+            **places(VOLCANO_JOB, OPERATOR_JOB, POD_GROUP, NAMESPACE),
         },
     ),
     KnownKey(

@@ -7,8 +7,19 @@ import msgspec
 import pytest
 
 from admission.decode.pods import WirePod, pod_fact
+from admission.workloads.kinds.operators.job_set import JOB_SET
+from admission.workloads.kinds.operators.support import WireOperatorJob, fact_of
 from queues.api import names
-from queues.api.metadata_keys.known_key import ANNOTATION, JOB, LABEL, POD, POD_GROUP, VOLCANO_JOB, KeyUse
+from queues.api.metadata_keys.known_key import (
+    ANNOTATION,
+    JOB,
+    LABEL,
+    OPERATOR_JOB,
+    POD,
+    POD_GROUP,
+    VOLCANO_JOB,
+    KeyUse,
+)
 from queues.api.metadata_keys.tables import KNOWN_KEYS
 from tests.builders.decoded_workloads import a_group, a_job, a_volcano_job, task
 
@@ -47,8 +58,16 @@ def a_pod(metadata: dict[str, Any]) -> Any:
     return replace(fact, labels=())  # selectors of other pods see any label
 
 
+def a_job_set(metadata: dict[str, Any]) -> Any:
+    document = {"metadata": {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "1", **metadata}}
+    return fact_of(
+        JOB_SET, msgspec.json.decode(msgspec.json.encode({**document, "spec": {}}), type=WireOperatorJob)
+    )
+
+
 DECODED: Final = {
     JOB: a_job,
+    OPERATOR_JOB: a_job_set,
     VOLCANO_JOB: lambda metadata: a_volcano_job(task(), meta=metadata),
     POD_GROUP: a_group,
     POD: a_pod,
@@ -73,4 +92,7 @@ def test_each_name_that_users_write_on_workloads_is_tried() -> None:
         if row.use is KeyUse.READ and not workloads.isdisjoint(row.places)
     }
     # With another name, or written by controllers.
-    assert read - VALUES.keys() == {names.GPU_FRACTION_DEVICES, names.COMPLETION_INDEX, names.CONTROLLER_UID}
+    assert read - VALUES.keys() == {
+        *(names.GPU_FRACTION_DEVICES, names.COMPLETION_INDEX, names.CONTROLLER_UID),
+        *(names.LWS_NAME, names.LWS_GROUP_INDEX, names.LWS_SIZE),
+    }

@@ -79,11 +79,3 @@ def test_other_kinds_are_named(text: str, beginning: str) -> None:
 def test_nothing_that_users_write_fails(spec: str) -> None:
     text = f"{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: a}}, spec: {spec}}}"
     assert any("error" in each for each in told(text))
-
-
-def test_jobs_of_a_cron_job_wait_by_the_label_of_their_template() -> None:
-    template = "{metadata: {labels: {muster.dev/queue-name: language}}, spec: {template: {spec: %s}}}"
-    text = "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {jobTemplate: JOB}}"
-    assert told(text.replace("JOB", template % (POD % 1))) == [
-        "note: CronJob a: found queue language, expected nothing else: each of its Jobs waits"
-    ]

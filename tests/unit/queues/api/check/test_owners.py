@@ -16,6 +16,15 @@ kind: LeaderWorkerSet
 metadata: {name: web, labels: {muster.dev/queue-name: language}}
 spec: {leaderWorkerTemplate: {size: 4, workerTemplate: {spec: {containers: [{name: c, image: i, %s}]}}}}
 """
+CRON_JOB = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: a}
+spec:
+  jobTemplate:
+    metadata: {labels: {muster.dev/queue-name: language}}
+    spec: {template: {spec: {containers: [{name: c, image: i}]}}}
+"""
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 
 
@@ -54,3 +63,11 @@ def test_a_misspelt_field_of_a_worker_is_told_at_its_place() -> None:
     _, warning = told(LEADER_WORKER_SET % "imagePullPolcy: Always")
     place = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[0].imagePullPolcy"
     assert warning.startswith(f"warning: LeaderWorkerSet web {place}: found")
+
+
+def test_jobs_of_a_cron_job_wait_by_the_label_of_their_template() -> None:
+    [note] = told(CRON_JOB)
+    assert note == (
+        "note: CronJob a spec.jobTemplate.metadata.labels[muster.dev/queue-name]: "
+        "found queue 'language': each of its Jobs waits as a gang"
+    )
