@@ -306,7 +306,7 @@ def test_a_job_set_that_is_evicted_is_suspended_and_comes_back(sandbox: Sandbox,
         sandbox.add(job_set(sandbox, "train"))
         wait_served(sandbox, "JobSet", "train")
         sandbox.wait_running("train-", 5)
-        sandbox.add(bare_pod(sandbox, "urgent", 8, priorityClassName=high_class(sandbox)))
+        sandbox.add(bare_pod(sandbox, "urgent", 8, priorityClassName=sandbox.add_priority_class(1000)))
 
         sandbox.wait_running("urgent", 1)
         assert sandbox.get("JobSet", "train")["spec"]["suspend"] is True
@@ -315,20 +315,6 @@ def test_a_job_set_that_is_evicted_is_suspended_and_comes_back(sandbox: Sandbox,
         assert "jobset/train" in kubectl_muster(sandbox.stack, "pending", "--all-namespaces")
         finish_all(sandbox, "urgent")
         sandbox.wait_running("train-", 5)
-
-
-def high_class(sandbox: Sandbox) -> str:
-    name = f"high-{sandbox.name}"
-    sandbox.api.create(
-        "/apis/scheduling.k8s.io/v1/priorityclasses",
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": 1000,
-        },
-    )
-    return name
 
 
 def test_a_job_set_that_cannot_be_read_says_what_is_wrong(sandbox: Sandbox, operators: None) -> None:

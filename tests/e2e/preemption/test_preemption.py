@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,24 +11,11 @@ from tests.e2e.support.gang_kinds import as_batch_job, as_volcano_job, finish_al
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
-_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
 
 @pytest.fixture
-def urgent(sandbox: Sandbox) -> Iterator[str]:
+def urgent(sandbox: Sandbox) -> str:
     """A priority class above the default."""
-    name = f"{sandbox.name}-urgent"
-    sandbox.api.create(
-        _CLASSES,
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": 1000,
-        },
-    )
-    yield name
-    sandbox.api.delete(f"{_CLASSES}/{name}")
+    return sandbox.add_priority_class(1000)
 
 
 def evicted(sandbox: Sandbox, name: str) -> list[tuple[str, str]]:

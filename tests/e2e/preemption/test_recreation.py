@@ -18,7 +18,6 @@ from tests.node_affinity import pinned_nodes
 
 #: What the API server fills in, or merges into what it was given.
 RICH: Document = {
-    "priorityClassName": "calm",
     "topologySpreadConstraints": [
         {
             "maxSkew": 8,
@@ -89,11 +88,9 @@ def test_a_group_that_cannot_start_goes_back_whole_and_starts_elsewhere(sandbox:
     sandbox.add_nodes(2)
     sandbox.add_queue()
     arrival = "SELECT arrival FROM workloads WHERE namespace = $1"
-    calm = {"metadata": {"name": "calm"}, "value": 7, "preemptionPolicy": "Never"}
-    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    sandbox.api.create(classes, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **calm})
+    calm = sandbox.add_priority_class(7, preemptionPolicy="Never")
     with no_scheduler(sandbox.stack):
-        created = arrive(sandbox, **RICH)
+        created = arrive(sandbox, priorityClassName=calm, **RICH)
         before = uids(sandbox, "train-")
         lose_a_seat(sandbox, "train-", 2)
         number = sandbox.ledger.ask(arrival, sandbox.name)
@@ -112,7 +109,6 @@ def test_a_group_that_cannot_start_goes_back_whole_and_starts_elsewhere(sandbox:
             assert again["spec"].get(field) == made["spec"].get(field), field
     assert sandbox.ledger.ask(arrival, sandbox.name) == number
     assert sandbox.ledger.ask("SELECT * FROM recreations WHERE namespace = $1", sandbox.name) == []
-    sandbox.api.delete(f"{classes}/calm")
     finish_all(sandbox, "train-")
     finish(sandbox, ["foreign"])
     sandbox.wait_free()

@@ -34,6 +34,7 @@ _PATHS = {
     "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
     "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
 }
 

@@ -41,6 +41,7 @@ class Sandbox:
     nodes: list[str] = field(default_factory=list)
     gone_nodes: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)
+    priority_classes: list[str] = field(default_factory=list)
     #: The API server was restarted: nobody can tell everything that happened.
     without_history: bool = False
 
@@ -70,6 +71,8 @@ class Sandbox:
             self.api.delete(path("Queue", "", name))
         for name in set(self.nodes) - set(self.gone_nodes):
             self.api.delete(path("Node", "", name))
+        for name in self.priority_classes:
+            self.api.delete(path("PriorityClass", "", name))
         self.api.delete(path("Namespace", "", self.name))
         broken = [] if self.without_history else breaches(self.history.of(self.name))
         assert not broken, broken
@@ -115,6 +118,26 @@ class Sandbox:
         )
         self.queues.append(name)
         return name
+
+    def add_priority_class(self, value: int, **fields: Any) -> str:
+        """A PriorityClass that the API server lets pods name; its name."""
+        name = f"{self.name}-{value}"
+        meta = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        self.api.create(path("PriorityClass", ""), {**meta, "value": value, **fields})
+        self.priority_classes.append(name)
+        self.wait(lambda: self._is_known_class(name), f"the API server to know the class {name}")
+        return name
+
+    def _is_known_class(self, name: str) -> bool:
+        spec = {"priorityClassName": name, "containers": [{"name": "c", "image": "i"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first"}, "spec": spec}
+        try:
+            self.api.create(path("Pod", self.name) + "?dryRun=All", pod)
+        except ApiError as error:
+            if error.facts["status"] == 403:
+                return False
+            raise
+        return True
 
     def add(self, *documents: Document) -> list[Document]:
         """Create objects in the sandbox."""

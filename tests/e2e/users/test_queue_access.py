@@ -9,8 +9,6 @@ from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
-_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
 
 @pytest.fixture
 def bobs(sandbox: Sandbox) -> Iterator[str]:
@@ -26,13 +24,9 @@ def bobs(sandbox: Sandbox) -> Iterator[str]:
 
 
 @pytest.fixture
-def highest(sandbox: Sandbox) -> Iterator[str]:
+def highest(sandbox: Sandbox) -> str:
     """A priority class with the highest value that users may have."""
-    name = f"{sandbox.name}-highest"
-    document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-    sandbox.api.create(_CLASSES, {**document, "value": 1_000_000_000})
-    yield name
-    sandbox.api.delete(f"{_CLASSES}/{name}")
+    return sandbox.add_priority_class(1_000_000_000)
 
 
 def job(sandbox: Sandbox, name: str, queue: str, priority_class: str) -> Document:
