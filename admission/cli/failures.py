@@ -6,6 +6,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -13,6 +14,11 @@ from queues.errors import MusterError
 
 #: Environment variable: set, an unexpected error shows its traceback.
 TRACEBACK = "MUSTER_TRACEBACK"
+
+#: Advice where no API server answers.
+UNREACHABLE: Final = (
+    "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
+)
 
 
 class CommandFailed(MusterError):

@@ -109,7 +109,7 @@ class Dependencies:
     met: bool
     #: For people; "": nothing.
     waits_for: str = ""
-    #: Probes whose outcome would tell.
+    #: Probes that decide whether it may start.
     probes: tuple[NetworkProbe, ...] = ()
 
 

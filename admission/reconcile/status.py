@@ -299,9 +299,7 @@ class QueueStatusFacts:
     """What is known of a queue. Counts are of workloads."""
 
     ref: ObjectRef
-    #: It, or one above it, takes nothing.
-    closed: bool = False
-    #: The queue above it that is closed, where it is not closed itself; None: there is none.
+    #: The nearest closed queue, itself or one above it; None: it takes work.
     closed_by: QueueName | None = None
     #: The state that its status has.
     shown: str | None = None
@@ -340,10 +338,10 @@ def freeing_condition(keeping: Reason | None) -> StatusCondition:
 def queue_status(queue: QueueStatusFacts) -> StatusWanted:
     """State, use and counts. A closed queue in which something is left is Closing."""
     state = QueueState.OPEN
-    if queue.closed:
+    if queue.closed_by is not None:
         state = QueueState.CLOSING if queue.busy else QueueState.CLOSED
     by_parent = StatusCondition(type=CLOSED_BY_PARENT, status="False", reason="Usable", quiet=True)
-    if queue.closed_by is not None:
+    if queue.closed_by not in (None, queue.ref.name):
         message = f"queue {queue.closed_by} is closed, and with it all queues below it"
         by_parent = StatusCondition(
             type=CLOSED_BY_PARENT, status="True", reason=ReasonCode.QUEUE_CLOSED, message=message

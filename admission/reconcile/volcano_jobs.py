@@ -77,12 +77,11 @@ class VolcanoJobController:
                     continue
                 old = world.jobs.get(key.uid)
                 before = at_version_of_pods(world.job_states.of(key), view)
-                new = _stepped(before, view, now)
+                new, acted = next_state(before, view, now)
             except Exception as error:
                 world.note_defect(key, error)
                 continue
             if new != old:
-                acted = _acted(before, view, now).steps
                 found.append(JobTransition(key=key, old=old, new=new, acted=acted))
         return tuple(found)
 
@@ -158,7 +157,10 @@ def _acted(state: JobState, view: JobView, now: int) -> _Acted:
     return _Acted(state, replace(view, outcomes=asked.outcomes_left(view.outcomes)), (*steps, state))
 
 
-def _stepped(state: JobState, view: JobView, now: int) -> JobState:
-    """The state after what was asked for, and after what is observed then."""
+def next_state(state: JobState, view: JobView, now: int) -> tuple[JobState, tuple[JobState, ...]]:
+    """The state after what was asked for and what is observed then, and the states to which actions led on the way.
+
+    ``now``: seconds since the epoch.
+    """
     acted = _acted(state, view, now)
-    return advance(acted.state, acted.view, now)
+    return advance(acted.state, acted.view, now), acted.steps

@@ -199,8 +199,7 @@ def queue_statuses(
         yield queue_status(
             QueueStatusFacts(
                 ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
-                closed=states.is_closed(name),
-                closed_by=states.closed_by(name),
+                closed_by=states.closed_by.get(name),
                 busy=name in states.busy,
                 shown=fact.shown,
                 broken=problems.get(name),

@@ -147,7 +147,7 @@ ACTIONS: Final[Mapping[tuple[Phase, Action], Phase]] = {
             *((action, Phase.RESTARTING) for action in TARGETED),
         )
     },
-    # Where Volcano forgets that somebody wants it to end, because it restarts now.
+    # A Job that restarts can be asked to end as well; Volcano ignores that.
     **{
         (Phase.RESTARTING, action): into
         for action, into in (

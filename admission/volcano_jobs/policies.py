@@ -149,7 +149,7 @@ def has_timeouts(spec: JobSpec) -> bool:
 
 def _matches(state: JobState, view: JobView) -> Iterator[tuple[Action, Observation, PolicySpec]]:
     """What is seen with the policy that decides on it, where its action has an effect in the Job's phase."""
-    if view.deleting or not has_policies(view.spec):
+    if view.deleting:
         return
     for seen in observations(state, view):
         policy = _policy_for(seen, view.spec)

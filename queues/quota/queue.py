@@ -3,7 +3,7 @@
 What follows from a queue's place (inherited policies, effective limits, shares) is told by ``queues.quota.tree``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -129,6 +129,16 @@ class Queue:
     namespace_selector: tuple[Requirement, ...] | None = None
     #: Generation of the Kubernetes object.
     generation: int = 0
+
+
+def path_upwards(name: QueueName, known: Callable[[QueueName], Queue | None]) -> Iterator[Queue]:
+    """A queue and those above it, nearest first: as far as they are known, and each once, also on a cycle."""
+    seen: set[QueueName] = set()
+    above: QueueName | None = name
+    while above is not None and above not in seen and (queue := known(above)) is not None:
+        yield queue
+        seen.add(above)
+        above = queue.parent
 
 
 def with_removed(

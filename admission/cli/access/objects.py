@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from admission.cli.failures import CommandFailed
+from admission.cli.failures import UNREACHABLE, CommandFailed
 from admission.kube.client.kubeconfig import current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
-
-_ADVICE = "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
 
 
 class Refused(CommandFailed):
@@ -47,7 +45,7 @@ def send(route: ClusterRoute, method: str, path: str, body: Any = None, *, tried
         target,
         timeout=route.timeout,
         tried=f"{tried} at {access.server}",
-        unreachable=_ADVICE,
+        unreachable=UNREACHABLE,
         method=method,
         body=sent,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from admission.cli.failures import CommandFailed
+from admission.cli.failures import UNREACHABLE, CommandFailed
 from admission.kube.client.kubeconfig import Access, load
 
 #: Where the API server passes requests on to Muster.
@@ -65,9 +65,7 @@ def fetch(route: Route, path: str, query: Mapping[str, str | None] | None = None
         advice = "Is that the address of `muster run` (setting readListen)?"
     else:
         access = load(route.kubeconfig, route.context)
-        advice = (
-            "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
-        )
+        advice = UNREACHABLE
     from admission.cli.access.transport import request
 
     tried = f"Asking Muster at {access.server}"

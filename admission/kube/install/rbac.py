@@ -284,7 +284,7 @@ _QUEUED: Final = (
     (_VOLCANO_FLOW, "jobflows"),
     (_VOLCANO_FLOW, "jobtemplates"),
     (_VOLCANO_SCHEDULING, "podgroups"),
-    # Whoever may update an object may ask for an action on it: a policy sees to that.
+    # A policy asks whether the author of a Command may update its target.
     (_VOLCANO_BUS, "commands"),
 )
 _SHOWN: Final = (

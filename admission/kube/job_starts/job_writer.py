@@ -33,7 +33,7 @@ class JobWriter:
 
     @staticmethod
     def require_valid(job: Document) -> None:
-        """Raises JobRefused for a Job that nobody could create: the webhook is not asked about what Muster makes."""
+        """Raises JobRefused for a Job that the webhook would refuse: it is not asked about what Muster creates."""
         wrong = next((each for each in made_job_violations(job) if not each.tolerable), None)
         if wrong is not None:
             raise JobRefused(name=job["metadata"]["name"], why=wrong.message.strip().rstrip(";."))

@@ -56,7 +56,7 @@ def volcano_guards(options: PolicyOptions) -> list[Document]:
 
 
 def _command_rules() -> list[Document]:
-    """What a Command asks its author may do: a Command of Volcano asks nobody whether it may."""
+    """The author of a Command may do what it asks for. In Volcano the right to create Commands is enough."""
     target = "object.?target"
     kind = f"{target}.?kind.orValue('')"
     name = f"{target}.?name.orValue('')"

@@ -192,7 +192,7 @@ def _no_part() -> Document:
 
 
 def _late_jobs(options: PolicyOptions) -> list[Document]:
-    """A Job that names a queue later is signed by the user who names it. It must be suspended: a guard sees to that."""
+    """A Job that names a queue later is signed by the user who names it. It must be suspended, by the guard of Jobs."""
     late = f"{names_queue('object')} && !{names_queue('oldObject')}"
     conditions = [not_by(options.identity), {"name": "enters-a-queue", "expression": late}]
     name = "muster-requester-jobs"

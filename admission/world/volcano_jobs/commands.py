@@ -27,9 +27,6 @@ class Commands:
         #: Uids of those for Queues that were carried out.
         self._done: set[str] = set()
 
-    def __len__(self) -> int:
-        return len(self._commands)
-
     def observe(self, change: Change) -> set[WorkloadKey]:
         """A Command appeared, changed or is gone. Returns the Job that is to be looked at."""
         uid, command = change.key, change.fact

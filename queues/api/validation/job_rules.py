@@ -10,7 +10,7 @@ from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTas
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
 from queues.api.validation.violations import NOT_A_LABEL, Violation
-from queues.quota.queue import Queue
+from queues.quota.queue import Queue, path_upwards
 
 #: Job plugins that Volcano knows.
 PLUGINS = ("env", "svc", "ssh", "mpi", "pytorch", "tensorflow", "ray", "hcclrank")
@@ -89,7 +89,7 @@ def queue_reference_violations(
         wording = f'{lead}queues.scheduling.volcano.sh "{name}" not found;'
         yield Violation(path, excerpt(name), "the name of a Queue that exists", wording, missing=name)
         return
-    if _is_closed(queue, queues):
+    if any(each.closed for each in path_upwards(queue.name, queues.get)):
         wording = f" can only submit {what} to queue with state `Open`, queue `{name}` status is `Closed`;"
         yield Violation(path, excerpt(name), "a queue that is open", wording)
     if name == ROOT_QUEUE:
@@ -99,18 +99,6 @@ def queue_reference_violations(
     if children:
         wording = f" can only submit {what} to leaf queue, queue `{name}` has {children} child queues;"
         yield Violation(path, excerpt(name), "a queue without children", wording)
-
-
-def _is_closed(queue: Queue, queues: Mapping[str, Queue]) -> bool:
-    """Whether a queue is closed, or one above it."""
-    seen: set[str] = set()
-    above: Queue | None = queue
-    while above is not None and above.name not in seen:
-        if above.closed:
-            return True
-        seen.add(above.name)
-        above = queues.get(above.parent or "")
-    return False
 
 
 def network_topology_violations(

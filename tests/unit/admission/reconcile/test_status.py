@@ -237,7 +237,7 @@ QUEUE = ObjectRef(resource=QUEUES, name="team-a", uid="q1")
 
 @pytest.mark.parametrize(
     ("facts", "state"),
-    [({}, "Open"), ({"closed": True}, "Closed"), ({"closed": True, "busy": True}, "Closing")],
+    [({}, "Open"), ({"closed_by": "team-a"}, "Closed"), ({"closed_by": "team-a", "busy": True}, "Closing")],
 )
 def test_a_closed_queue_is_closing_until_it_is_empty(facts: Any, state: str) -> None:
     assert state == queue_status(QueueStatusFacts(ref=QUEUE, **facts)).fields["state"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.facts import PodPhase
-from admission.reconcile.volcano_jobs import _stepped
+from admission.reconcile.volcano_jobs import next_state
 from admission.volcano_jobs.dependencies import contradiction, not_started, waiting_tasks
 from admission.volcano_jobs.lifecycle import advance
 from admission.volcano_jobs.pod_changes import work_for
@@ -39,6 +39,10 @@ def seen(*pods: Any, tasks: Any = (), **view: Any) -> JobView:
         for index in range(each.replicas)
     )
     return JobView(spec=spec, pods=pods, admissions=(replace(admission(), seats=seats),), **view)
+
+
+def stepped(before: JobState, view: JobView, now: int) -> JobState:
+    return next_state(before, view, now)[0]
 
 
 def state(phase: Phase = Phase.RUNNING) -> JobState:
@@ -127,9 +131,9 @@ def test_a_job_does_not_wait_for_a_policy_that_can_do_nothing_any_more() -> None
     restart = {"event": "PodFailed", "action": "RestartPod", "timeout": "10s"}
     tasks = (task("launcher", 1, "worker"), task("worker", 1, policies=[restart]))
     view = seen(tasks=tasks, outcomes={("worker", 0): BAD})
-    waiting = _stepped(state(Phase.PENDING), view, 100)
+    waiting = stepped(state(Phase.PENDING), view, 100)
     assert waiting.phase is Phase.PENDING
-    assert _stepped(waiting, view, 110).phase is Phase.FAILED
+    assert stepped(waiting, view, 110).phase is Phase.FAILED
 
 
 def test_a_task_that_has_started_is_not_told_to_wait() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.facts import PodFact, PodPhase
-from admission.reconcile.volcano_jobs import _stepped
+from admission.reconcile.volcano_jobs import next_state
 from admission.volcano_jobs.pod_changes import work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.policies import findings
@@ -24,6 +24,10 @@ Document = dict[str, Any]
 
 def policy(action: str, *events: str, **fields: Any) -> Document:
     return {"action": action, **({"events": list(events)} if events else {}), **fields}
+
+
+def stepped(before: JobState, view: JobView, now: int) -> JobState:
+    return next_state(before, view, now)[0]
 
 
 def state(phase: Phase = Phase.RUNNING, **fields: Any) -> JobState:
@@ -213,8 +217,8 @@ def test_nothing_is_asked_of_a_job_that_is_being_stopped_or_was(phase: Phase) ->
 
 def test_a_failed_pod_restarts_the_job_once_however_often_it_is_seen() -> None:
     view = seen(master(), pod(0), pod(1, BAD), pod(2), policies=(ON_FAILURE,))
-    first = _stepped(state(), view, NOW)
-    again = _stepped(first, view, NOW + 1)
+    first = stepped(state(), view, NOW)
+    again = stepped(first, view, NOW + 1)
     assert (first.phase, first.version, first.retry_count) == (Phase.RESTARTING, 1, 1)
     assert again == first
     assert first.message == "PodFailed: pod train-worker-1 failed"
@@ -222,7 +226,7 @@ def test_a_failed_pod_restarts_the_job_once_however_often_it_is_seen() -> None:
 
 def test_a_pod_that_failed_at_once_restarts_a_job_that_was_never_seen_running() -> None:
     view = seen(master(), pod(0, BAD), policies=(ON_FAILURE,))
-    found = _stepped(JobState(uid=UID), view, NOW)
+    found = stepped(JobState(uid=UID), view, NOW)
     assert [phase for phase, _ in found.history] == [Phase.PENDING, Phase.RESTARTING]
 
 
@@ -230,7 +234,7 @@ def test_the_last_pod_that_fails_restarts_the_job_before_it_counts_as_failed() -
     outcomes = {("master", 0): DONE, ("worker", 0): DONE, ("worker", 1): DONE, ("worker", 2): BAD}
     pods = (master(DONE), pod(0, DONE), pod(1, DONE), pod(2, BAD))
     view = seen(*pods, policies=(ON_FAILURE,), outcomes=outcomes)
-    assert _stepped(state(), view, NOW).phase is Phase.RESTARTING
+    assert stepped(state(), view, NOW).phase is Phase.RESTARTING
 
 
 def restarted(action: str, **fields: Any) -> JobView:
@@ -257,7 +261,7 @@ def test_a_targeted_action_restarts_some_pods_and_the_others_run_on(
     action: str, fields: Document, targets: tuple[str, ...]
 ) -> None:
     view = restarted(action, **fields)
-    found = _stepped(state(), view, NOW)
+    found = stepped(state(), view, NOW)
     assert (found.phase, found.version, found.retry_count) == (Phase.RESTARTING, 0, 1)
     assert found.restarted == set(targets)
     counts = replace(view, outcomes={}).counts(found)
@@ -269,18 +273,18 @@ def test_what_was_restarted_is_deleted_and_nothing_else(
     action: str, fields: Document, targets: tuple[str, ...]
 ) -> None:
     view = restarted(action, **fields)
-    work = work_for(KEY, _stepped(state(), view, NOW), replace(view, outcomes={}), NOW, rules=PodRules())
+    work = work_for(KEY, stepped(state(), view, NOW), replace(view, outcomes={}), NOW, rules=PodRules())
     assert {unwanted.uid for unwanted in work.deletes} == set(targets)
     assert not work.creates
 
 
 def test_a_job_goes_on_when_the_pods_that_were_restarted_are_gone() -> None:
     view = restarted("RestartPod")
-    first = _stepped(state(), view, NOW)
+    first = stepped(state(), view, NOW)
     there = tuple(each for each in view.pods if each.uid not in first.restarted)
-    after = _stepped(first, replace(view, pods=there, outcomes={}), NOW + 1)
+    after = stepped(first, replace(view, pods=there, outcomes={}), NOW + 1)
     assert after.phase is Phase.PENDING
-    running = _stepped(after, replace(view, pods=(*there, pod(1, uid="again")), outcomes={}), NOW + 2)
+    running = stepped(after, replace(view, pods=(*there, pod(1, uid="again")), outcomes={}), NOW + 2)
     assert (running.phase, running.retry_count) == (Phase.RUNNING, 1)
 
 
@@ -294,27 +298,27 @@ def test_the_next_look_is_when_the_first_pod_has_waited_long_enough() -> None:
 
 def test_a_job_that_was_restarted_as_often_as_it_may_be_has_failed() -> None:
     view = seen(pod(1, BAD, version=2), policies=(ON_FAILURE,))
-    found = _stepped(state(version=2, retry_count=2), view, NOW)
+    found = stepped(state(version=2, retry_count=2), view, NOW)
     assert (found.phase, found.retry_count) == (Phase.FAILED, 3)
     assert not JobTransition(key=KEY, old=state(version=2, retry_count=2), new=found).restarts
 
 
 def test_a_job_that_restarts_keeps_the_seats_of_pods_that_ended() -> None:
     before = state()
-    after = _stepped(before, seen(pod(1, BAD), policies=(ON_FAILURE,)), NOW)
+    after = stepped(before, seen(pod(1, BAD), policies=(ON_FAILURE,)), NOW)
     assert JobTransition(key=KEY, old=before, new=after).restarts
     assert not JobTransition(key=KEY, old=after, new=after.entered(Phase.PENDING, NOW)).restarts
 
 
 def test_the_action_is_the_reason_of_the_phase() -> None:
     view = seen(master(DONE), pod(0), master=(policy("CompleteJob", "TaskCompleted"),))
-    found = _stepped(state(), view, NOW)
+    found = stepped(state(), view, NOW)
     assert (found.phase, found.reason) == (Phase.COMPLETING, Action.COMPLETE)
 
 
 def after(view: JobView, now: JobState | None = None, at: int = NOW) -> JobState:
     """The state a turn later."""
-    return _stepped(now or state(started_at=1), view, at)
+    return stepped(now or state(started_at=1), view, at)
 
 
 def test_what_a_policy_waits_for_must_be_seen_for_all_that_time() -> None:
