@@ -62,9 +62,8 @@ def _of_operator(subject: Subject, description: OperatorKind) -> Iterator[Findin
     if not (fact.obstacle or fact.queue):
         yield _without_queue(subject)
     elif fact.obstacle is None:
-        yield subject.finding(
-            "note", "", f"{_pods(fact)}; in queue {fact.queue}", "nothing else: all start together"
-        )
+        found = f"{_pods(fact)}, all to start together; queue {excerpt(fact.queue)}"
+        yield subject.finding("note", "", found, "")
 
 
 def _read(subject: Subject, description: OperatorKind) -> WorkloadFact | None:

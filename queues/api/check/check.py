@@ -136,7 +136,8 @@ def _of_subject(
         yield subject.finding(
             "warning", "metadata.name", "the same object twice", "one document for each object"
         )
-    seen.add(identity)
+    if identity is not None:
+        seen.add(identity)
     yield from _of_known_kind(subject, definitions)
 
 
@@ -218,10 +219,13 @@ def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Findi
         yield subject.finding("note", "metadata", "no queue", expected)
 
 
-def _identity(subject: Subject) -> tuple[str, ...]:
+def _identity(subject: Subject) -> tuple[str, ...] | None:
+    """None: the API server gives it a name."""
     metadata = subject.metadata
-    namespace, name = metadata.get("namespace") or "default", metadata.get("name") or object()
-    return tuple(map(str, (subject.value["apiVersion"], subject.value["kind"], namespace, name)))
+    if not metadata.get("name"):
+        return None
+    place = metadata.get("namespace") or "default", metadata["name"]
+    return tuple(map(str, (subject.value["apiVersion"], subject.value["kind"], *place)))
 
 
 def _size(subject: Subject) -> Iterator[Finding]:

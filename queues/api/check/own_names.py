@@ -103,8 +103,12 @@ def _of_key(subject: Subject, place: MetadataPlace, field: str, key: str) -> Ite
         expected = row.instead or "nothing: Muster has nothing that does the same"
         yield subject.finding("warning", where, found, expected)
     elif row.use is KeyUse.READ and place.name and field not in row.places.get(place.name, ()):
-        found = f"a name that Muster does not read in {field} of a {place.name}"
+        found = f"a name that Muster does not read in {field} of {_with_article(place.name)}"
         yield subject.finding("warning", where, found, _right_place(row, place.name))
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def _right_place(row: KnownKey, place: str) -> str:

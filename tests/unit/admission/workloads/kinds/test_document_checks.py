@@ -25,8 +25,8 @@ def told(text: str) -> list[str]:
 
 def test_a_job_set_is_read_as_in_the_cluster() -> None:
     assert told(JOB_SET % (POD % 4)) == [
-        "note: JobSet team/train: found 1 pod driver; 8 pods workers of 4 nvidia.com/gpu; in queue "
-        "language, expected nothing else: all start together"
+        "note: JobSet team/train: found 1 pod driver; 8 pods workers of 4 nvidia.com/gpu, "
+        "all to start together; queue 'language'"
     ]
 
 

@@ -191,6 +191,11 @@ def test_the_same_object_twice_is_a_warning():
     assert len(told(QUEUE + "---\n" + QUEUE, "warning")) == 1
 
 
+def test_objects_that_the_api_server_names_are_all_different():
+    nameless = JOB.replace("name: train", "generateName: train-")
+    assert check_text("---\n".join([QUEUE, *[nameless] * 20]), "f.yaml") == []
+
+
 def test_an_object_that_the_api_server_cannot_store_is_told():
     large = json.loads(json.dumps(yaml.safe_load(JOB)))
     large["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["args"] = ["x" * 300_000]
