@@ -84,20 +84,21 @@ def main() -> int:
     parser.add_argument("--mpi", type=Path, metavar="DIR")
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE")
     given = parser.parse_args()
-    checkouts = [(JOB_SET, given.jobset, _start_jobset), (MPI, given.mpi, _start_mpi)]
+    known = ((JOB_SET, given.jobset, _start_jobset), (MPI, given.mpi, _start_mpi))
+    checkouts = [(operator, path, start) for operator, path, start in known if path is not None]
     failed = 0
     with (
         Stack(durable=False, environment=_ENVIRONMENT) as stack,
         stack.cluster.client() as api,
         ExitStack() as ends,
     ):
+        for operator, checkout, _ in checkouts:
+            # Before Muster, whose policies would be told of them a minute later.
+            stack.kubectl("apply", "--server-side", *_files(checkout, operator.definitions))
         stack.install()
         _furnish(api)
         stack.start_muster()
         for operator, checkout, start in checkouts:
-            if checkout is None:
-                continue
-            stack.kubectl("apply", "--server-side", *_files(checkout, operator.definitions))
             ends.enter_context(start(stack, checkout.resolve()))
             for file in given.files or sorted(checkout.glob(operator.examples)):
                 for document in _documents(file, operator):
