@@ -29,6 +29,7 @@ from queues.workload import (
     Obstacle,
     Partition,
     PodSet,
+    PodSetProgress,
     Preference,
     QueueName,
     Requirement,
@@ -474,6 +475,8 @@ class JobRevision:
     existing: frozenset[str] = frozenset()
     #: Fields from the object to what has the labels of each of its ``pod_sets``, of a kind with several.
     templates: tuple[tuple[str, ...], ...] = ()
+    #: False: of a kind with several, no template says that Muster resumed it.
+    resumed: bool = True
 
 
 #: Type of Muster's condition on objects with a status of others: whether they are admitted, or why not.
@@ -495,6 +498,8 @@ class WorkloadFact:
     minimum: int
     #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
     pod_sets: tuple[PodSet, ...] = ()
+    #: By pod set; of a kind with several whose status says it.
+    progress: Mapping[str, PodSetProgress] = field(default_factory=lambda: NOTHING_BY_NAME)
     group: GroupRequest = NO_GROUP_REQUEST
     #: Digests of the templates of ``pod_sets``, in their order; "": one cannot be read. Empty: a PodGroup, or ended.
     templates: tuple[str, ...] = ()
@@ -535,9 +540,6 @@ class WorkloadFact:
     told: tuple[str, str] | None = field(default=None, compare=False)
     #: Volcano Job: the object as JSON, from which pods are made.
     document: bytes = field(default=b"", compare=False, repr=False)
-
-
-# ── changes of what the world is told ───────────────────────────────────────────────────────────────────────────
 
 
 class FactKind(StrEnum):

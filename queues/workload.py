@@ -181,6 +181,17 @@ class DeviceShare:
     resource: str = "nvidia.com/gpu"
 
 
+@dataclass(frozen=True, slots=True)
+class PodSetProgress:
+    """What the status of an object says of one of its pod sets."""
+
+    #: Pods that shall succeed in all, and those that have.
+    wanted: int
+    succeeded: int = 0
+    #: False: its pods are made once pods of other sets are ready or have ended.
+    is_due: bool = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
     """Pods of one shape inside a workload: a Volcano task, a Job's template, the equal pods of a PodGroup."""

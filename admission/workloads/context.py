@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from admission.decode.topology_requests import Tiers, in_tiers
 from admission.facts import Fact, PodFact, WorkloadFact
-from admission.workloads.kinds import support_of
+from admission.workloads.kinds import Holding, support_of
 from queues.api import names
 from queues.api.reading.user_values import QUEUE_EXPECTED
 from queues.reason_codes import ReasonCode
@@ -45,7 +45,7 @@ def in_context(fact: Fact, context: Context) -> Fact:
     if not isinstance(fact, WorkloadFact):
         return fact
     queue = fact.queue
-    if queue is None and (not support_of(fact.key).needs_queue or fact.namespace in context.adopt_until):
+    if queue is None and _may_be_in_default_queue(fact, context):
         queue = context.queues.get(fact.namespace)
     if queue is None and not support_of(fact.key).needs_queue:
         queue = QueueName(names.DEFAULT_QUEUE)
@@ -61,6 +61,17 @@ def in_context(fact: Fact, context: Context) -> Fact:
     if (queue, priority, preempts, obstacle) == (fact.queue, fact.priority, fact.preempts, fact.obstacle):
         return fact
     return replace(fact, queue=queue, priority=priority, preempts=preempts, obstacle=obstacle)
+
+
+def _may_be_in_default_queue(fact: WorkloadFact, context: Context) -> bool:
+    """Whether an object that names no queue is in that of its namespace.
+
+    Of an operator's object that runs in migration mode, each pod is adopted by itself: it does not name the object.
+    """
+    support = support_of(fact.key)
+    if not support.needs_queue:
+        return True
+    return fact.namespace in context.adopt_until and support.holding is not Holding.SUSPENDED_AND_GATED
 
 
 def _pod_in_context(pod: PodFact, context: Context) -> PodFact:

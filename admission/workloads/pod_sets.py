@@ -7,7 +7,15 @@ from typing import Final
 from admission.decode.fields import one
 from admission.facts import NOTHING_BY_NAME, PodShape
 from queues.resources import Resources
-from queues.workload import NodeFilter, NodeName, Obstacle, PodSet, Requirement, Toleration
+from queues.workload import (
+    NodeFilter,
+    NodeName,
+    Obstacle,
+    PodSet,
+    PodSetProgress,
+    Requirement,
+    Toleration,
+)
 
 #: What Kubernetes lets every pod tolerate for a while that does not say otherwise: no node is chosen for it.
 _TOLERATED: Final = frozenset(
@@ -58,6 +66,23 @@ def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
     ordinals = () if in_a_row else tuple(wanted)
     same = (pods.count, pods.ordinals) == (len(wanted), ordinals)
     return pods if same else replace(pods, count=len(wanted), ordinals=ordinals)
+
+
+def without_succeeded(
+    pod_sets: tuple[PodSet, ...], progress: Mapping[str, PodSetProgress], succeeded: Mapping[str, int]
+) -> tuple[PodSet, ...]:
+    """The same pod sets without pods that have succeeded and that no others follow.
+
+    ``succeeded``: pods that are seen to have succeeded, by pod set; the status may count them later.
+    """
+    return tuple(_left(pods, progress.get(pods.name), succeeded.get(pods.name, 0)) for pods in pod_sets)
+
+
+def _left(pods: PodSet, progress: PodSetProgress | None, seen: int) -> PodSet:
+    if progress is None or not seen:
+        return pods
+    left = max(0, progress.wanted - max(seen, progress.succeeded))
+    return pods if left >= pods.count else one(replace(pods, count=left))
 
 
 def elsewhere(pod_sets: Sequence[PodSet], nodes: frozenset[NodeName]) -> tuple[PodSet, ...]:

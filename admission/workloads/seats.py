@@ -6,7 +6,7 @@ Pure functions over facts and admissions. The world calls them for workloads tha
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from admission.facts import PodFact, PodPhase
+from admission.facts import PodFact, PodPhase, WorkloadFact
 from queues.admissions import Admission, Seat
 from queues.api.reading.device_shares import with_share
 from queues.resources import NOTHING, PODS, Resources, is_device, show
@@ -34,6 +34,15 @@ class SeatMap:
         """Seats that are held without a live pod, in order."""
         seats = range(len(self.admission.seats))
         return [index for index in seats if index not in self.seated and index not in self.admission.ended]
+
+
+def vacant_and_due(place: SeatMap, fact: WorkloadFact | None) -> list[int]:
+    """Vacant seats of an admission that should have their pods by now: not those of pod sets that wait for others."""
+    vacant = place.vacant()
+    later = {name for name, each in fact.progress.items() if not each.is_due} if fact is not None else set()
+    return (
+        [index for index in vacant if place.admission.seats[index].pod_set not in later] if later else vacant
+    )
 
 
 def seat_maps_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[SeatMap, ...]:

@@ -3,6 +3,7 @@
 Pure: everything that is known about the workload comes in as a ``WorkloadInputs``.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -13,14 +14,14 @@ from typing import Any, Final
 import msgspec
 
 from admission.engine.snapshot import Rollback, Unbooked
-from admission.facts import PodFact
+from admission.facts import PodFact, PodPhase
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
 from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.job_syncs import NO_SYNCS, syncs_of
 from admission.workloads.lost_pods import lost_pods
-from admission.workloads.pod_sets import as_made, elsewhere, enlarged
+from admission.workloads.pod_sets import as_made, elsewhere, enlarged, without_succeeded
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
 from admission.workloads.request_changes import request_changes
@@ -131,7 +132,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     over = _over(inputs, support)
     if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
         return _ended_state(inputs)
-    inputs = _with_pods_as_made(inputs)
+    inputs = _without_succeeded(_with_pods_as_made(inputs))
     if not (inputs.pods or inputs.admissions):
         return _waiting_state(inputs, support)
     return _held_state(inputs, support, now, timeouts, over=over)
@@ -251,6 +252,20 @@ def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:
     if same:
         return inputs
     return msgspec.structs.replace(inputs, fact=replace(fact, pod_sets=pod_sets))
+
+
+def _without_succeeded(inputs: WorkloadInputs) -> WorkloadInputs:
+    """The inputs without pods of a Job of several pod sets that are done, though its status does not say so yet."""
+    fact = inputs.fact
+    if fact is None or not fact.progress:
+        return inputs
+    succeeded = Counter(pod.task for pod in inputs.pods if pod.phase is PodPhase.SUCCEEDED)
+    if not succeeded:
+        return inputs
+    left = without_succeeded(fact.pod_sets, fact.progress, succeeded)
+    asked = sum(pods.count for pods in left)
+    fact = replace(fact, pod_sets=left, minimum=asked, parallelism=asked)
+    return msgspec.structs.replace(inputs, fact=fact)
 
 
 def _ended_state(inputs: WorkloadInputs) -> WorkloadState:

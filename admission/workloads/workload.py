@@ -44,7 +44,7 @@ def workload_of(
     obstacle = obstacle or held_back(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.
-        obstacle = inputs.templates.refusal or _lacks_room_or_name(inputs, fact)
+        obstacle = _runs_already(fact) or inputs.templates.refusal or _lacks_room_or_name(inputs, fact)
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _too_few_pods(inputs, fact, pod_sets)
     return Workload(
@@ -63,6 +63,17 @@ def workload_of(
         not_before=inputs.setbacks.not_before,
         **_interruption(inputs, fact.conduct),
     )
+
+
+def _runs_already(fact: WorkloadFact) -> Obstacle | None:
+    """The obstacle of an object of several pod sets that was resumed by another: before it was in a queue."""
+    if fact.suspended or fact.revision is None or fact.revision.resumed:
+        return None
+    message = (
+        "it runs without an admission; its pods count on their nodes and are not charged to the queue. To have it "
+        "wait, suspend it, or delete it and create it again"
+    )
+    return Obstacle(ReasonCode.NOT_GATED, message)
 
 
 def _lacks_room_or_name(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | None:

@@ -18,7 +18,7 @@ from admission.facts import PodFact, PodPhase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.rollback import with_joined
-from admission.workloads.seats import SeatMap, awaits_seat
+from admission.workloads.seats import SeatMap, awaits_seat, vacant_and_due
 from queues.api import names
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
@@ -144,7 +144,7 @@ def _is_awaited(place: SeatMap) -> bool:
 
 def _awaited_gang(place: SeatMap, inputs: WorkloadInputs) -> _AwaitedGang:
     unready = [pod for _, pod in sorted(place.seated.items()) if pod.ready_since is None]
-    vacant = place.vacant()
+    vacant = vacant_and_due(place, inputs.fact)
     if vacant:
         vacant = vacant[_succeeded(place, vacant, inputs) :]
     held = [pod for pod in inputs.pods if pod.other_gates and awaits_seat(pod)] if vacant else []

@@ -22,7 +22,7 @@ from admission.workloads.inputs import NOT_MISSING, MissingSince, Timeouts, Work
 from admission.workloads.kinds import support_of
 from admission.workloads.readiness.gang_readiness import revision_of
 from admission.workloads.rollback import with_joined
-from admission.workloads.seats import SeatMap, awaits_seat
+from admission.workloads.seats import SeatMap, awaits_seat, vacant_and_due
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, duration, listed, rfc3339
@@ -100,7 +100,11 @@ def missing_pods(
     inputs: WorkloadInputs, places: Sequence[SeatMap], now: int, timeouts: Timeouts
 ) -> MissingPods:
     """What the open admissions of a workload lack, the oldest first, without the seats that end now."""
-    lacking = [(place, vacant) for place in places if _may_lack_pods(place) and (vacant := place.vacant())]
+    lacking = [
+        (place, vacant)
+        for place in places
+        if _may_lack_pods(place) and (vacant := vacant_and_due(place, inputs.fact))
+    ]
     if not lacking:
         return MissingPods()
     gangs = [_lacking_gang(place, vacant, inputs, places, now) for place, vacant in lacking]

@@ -1,6 +1,6 @@
 """JobSets (jobset.x-k8s.io/v1alpha2): Jobs of several templates that run together. Pure."""
 
-from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Succeeded, Templates
+from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, ToldProgress, Templates
 from queues.api.api_resources import JOB_SETS
 from queues.workload import WorkloadKind
 
@@ -18,8 +18,10 @@ JOB_SET = OperatorKind(
                 Count(at=("replicas",)),
                 Count(at=(*_JOB, "parallelism"), most=(*_JOB, "completions")),
             ),
+            completions=(*_JOB, "completions"),
+            depends_on=("dependsOn",),
         ),
     ),
     ended_by=("Completed", "Failed"),
-    succeeded=Succeeded(at=("status", "replicatedJobsStatus"), each=Each.ELEMENT),
+    told_progress=ToldProgress(at=("status", "replicatedJobsStatus"), each=Each.ELEMENT),
 )

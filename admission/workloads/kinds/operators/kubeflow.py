@@ -1,6 +1,6 @@
 """Kinds of Kubeflow with replicas by role: MPIJob, PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob. Pure."""
 
-from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Succeeded, Templates
+from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, ToldProgress, Templates
 from queues.api.api_resources import (
     JAX_JOBS,
     MPI_JOBS,
@@ -28,7 +28,10 @@ def _kind(kind: WorkloadKind, resource: ApiResource, replicas: str) -> OperatorK
             ),
         ),
         ended_by=("Succeeded", "Failed"),
-        succeeded=Succeeded(at=("status", "replicaStatuses"), each=Each.ENTRY),
+        # Their operator deletes all pods of a suspended object, and makes all of them again.
+        told_progress=ToldProgress(
+            at=("status", "replicaStatuses"), each=Each.ENTRY, ready="active", stale_while_suspended=True
+        ),
         priority_class=("spec", "runPolicy", "schedulingPolicy", "priorityClass"),
     )
 

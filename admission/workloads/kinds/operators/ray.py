@@ -15,7 +15,17 @@ def _cluster(at: Path) -> tuple[Templates, ...]:
             each=Each.ELEMENT,
             template=("template",),
             named_by="groupName",
-            counts=(Count(at=("replicas",)), Count(at=("numOfHosts",))),
+            # As KubeRay makes them: between the bounds, and none of a group that is suspended by itself.
+            counts=(
+                Count(
+                    at=("replicas",),
+                    least=("minReplicas",),
+                    most=("maxReplicas",),
+                    off=("suspend",),
+                    default=0,
+                ),
+                Count(at=("numOfHosts",)),
+            ),
         ),
     )
 
@@ -36,8 +46,6 @@ RAY_JOB = OperatorKind(
         # The pod that submits the job asks for little; a template of the user's own waits with the others.
         Templates(at=("spec", "submitterPodTemplate"), template=(), name="submitter", needed=False),
     ),
-    ended_at=(
-        (("status", "jobDeploymentStatus"), frozenset({"Complete", "Failed"})),
-        (("status", "jobStatus"), frozenset({"SUCCEEDED", "FAILED", "STOPPED"})),
-    ),
+    # jobStatus says FAILED of a try after which KubeRay tries again.
+    ended_at=((("status", "jobDeploymentStatus"), frozenset({"Complete", "Failed"})),),
 )

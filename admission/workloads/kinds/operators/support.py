@@ -54,7 +54,7 @@ from queues.api.reading.user_values import (
     is_uid,
     shortened,
 )
-from queues.workload import PodSet, WorkloadKey, WorkloadKind
+from queues.workload import PodSet, PodSetProgress, WorkloadKey, WorkloadKind
 
 
 class Each(Enum):
@@ -73,8 +73,11 @@ class Count:
     """A factor of the number of a template's pods. Paths begin where the template's do."""
 
     at: Path
-    #: A number that it does not exceed; (): none.
+    #: Numbers that it does not exceed, and that it is at least; (): none.
     most: Path = ()
+    least: Path = ()
+    #: A flag by which it is 0; (): none.
+    off: Path = ()
     #: What it is where it is absent.
     default: int = 1
 
@@ -94,6 +97,10 @@ class Templates:
     named_by: str = "name"
     #: The number of pods is their product.
     counts: tuple[Count, ...] = ()
+    #: The number of pods that shall succeed in place of all counts but the first; absent or (): the same.
+    completions: Path = ()
+    #: Where it says what comes before it: a list of names, each with ``Ready`` or ``Complete``; (): nowhere.
+    depends_on: Path = ()
     #: Without it the object cannot be used.
     needed: bool = True
     #: Fields to what has the labels and annotations of the pods; None: the metadata of the template.
@@ -107,13 +114,16 @@ class Templates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Succeeded:
-    """Where a status counts what has succeeded, by pod set: pods, or as many as the counts after the first say."""
+class ToldProgress:
+    """Where a status counts what has succeeded and what is ready, by pod set: of what the first of ``counts`` says."""
 
     at: Path
     each: Each
     named_by: str = "name"
-    field: str = "succeeded"
+    succeeded: str = "succeeded"
+    ready: str = "ready"
+    #: Of an object that is suspended they count pods that are made again.
+    stale_while_suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +139,7 @@ class OperatorKind:
     ended_by: tuple[str, ...] = ()
     #: Fields of the status that say so, with the values by which they do.
     ended_at: tuple[tuple[Path, frozenset[str]], ...] = ()
-    succeeded: Succeeded | None = None
+    told_progress: ToldProgress | None = None
     #: Field with the name of its priority class; (): the class of its first template that names one.
     priority_class: Path = ()
     #: Kinds whose controllers make objects of this one, which are no workloads of their own then.
@@ -183,6 +193,8 @@ class _Found(NamedTuple):
     claims: tuple[PodResourceClaim, ...]
     #: Fields from the object to those of them, and of what contains them, that are there.
     existing: tuple[Path, ...]
+    #: It says that Muster resumed the object.
+    is_marked: bool
 
 
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | None:
@@ -211,13 +223,11 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
         found = list(_found(description, job, values))
         priority_class = values.name("priorityClass", _text_of(job, description.priority_class))
-        done = _succeeded(description, job)
+        progress = _progress(description, job, suspended=fact.suspended)
     except UnexpectedPart as error:
         values.note(str(error))
         return replace(fact, obstacle=values.obstacle)
-    left = tuple(
-        replace(each.pods, count=max(0, each.pods.count - done.get(each.pods.name, 0))) for each in found
-    )
+    left = tuple(_left(each, progress.get(each.pods.name)) for each in found)
     total = sum(pods.count for pods in left)
     asked = [each.pods for each in found]
     claims = {each.pods.name: each.claims for each in found if each.claims}
@@ -225,6 +235,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         fact,
         minimum=total,
         pod_sets=left,
+        progress=progress or NOTHING_BY_NAME,
         claims=claims or NOTHING_BY_NAME,
         priority_class=priority_class
         or next((each.priority_class for each in found if each.priority_class), ""),
@@ -288,9 +299,16 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
                 values.note(pods.obstacle.message, pods.obstacle.code)
             inner = templates.written_at()
             existing = tuple(_existing(raw, path, inner))
-            yield _Found(pods.pods, (*path, *inner), pods.priority_class, pods.claims, existing)
+            is_marked = _is_marked(raw, path, inner, job.metadata.uid)
+            yield _Found(pods.pods, (*path, *inner), pods.priority_class, pods.claims, existing, is_marked)
     if not seen and values.obstacle is None:
         values.refuse(".".join(description.templates[0].at), "no pod template", "at least one")
+
+
+def _is_marked(raw: msgspec.Raw | None, path: Path, inner: Path, uid: str) -> bool:
+    """Whether labels and annotations at a place say that the pods are members of the object with this uid."""
+    place = (*inner, "annotations", names.MEMBER_OF)
+    return f"/{uid}/" in text(part(raw, place, path), (*path, *place))
 
 
 def _existing(raw: msgspec.Raw | None, path: Path, inner: Path) -> Iterator[Path]:
@@ -338,29 +356,85 @@ def _factors(
             values.refuse(".".join(at), str(count), f"0 to {MOST_PODS}")
             count = 0
         if each.most and (most := number(part(raw, each.most, path), (*path, *each.most))) is not None:
-            count = max(0, min(count, most))
-        yield count
+            count = min(count, most)
+        if each.least and (least := number(part(raw, each.least, path), (*path, *each.least))) is not None:
+            count = max(count, least)
+        is_off = each.off and flag(part(raw, each.off, path), (*path, *each.off))
+        yield 0 if is_off else max(0, min(count, MOST_PODS))
 
 
-def _succeeded(description: OperatorKind, job: WireOperatorJob) -> Mapping[str, int]:
-    """Pods that have succeeded, by pod set. Raises UnexpectedPart for the spec; a status cannot keep work waiting."""
-    told = description.succeeded
+def _progress(
+    description: OperatorKind, job: WireOperatorJob, *, suspended: bool
+) -> dict[str, PodSetProgress]:
+    """What the status says of each pod set; {}: nothing is read of it. Raises UnexpectedPart for the spec."""
+    told = description.told_progress
     if told is None:
         return {}
-    units = {
-        name: prod(_factors(templates.counts[1:], raw, path, UserValues()))
-        for templates in description.templates
-        for name, raw, path in _holders(templates, job)
-    }
+    counts = {} if suspended and told.stale_while_suspended else _told_counts(told, job)
+    units: dict[str, int] = {}
+    found: dict[str, PodSetProgress] = {}
+    for templates in description.templates:
+        for name, raw, path in _holders(templates, job):
+            first, *others = (*_factors(templates.counts, raw, path, UserValues()), 1)
+            own = number(part(raw, templates.completions, path), path) if templates.completions else None
+            each = prod(others) if own is None else max(0, min(own, MOST_PODS))
+            units[name] = first
+            succeeded = counts.get(name, _NOTHING_TOLD).succeeded
+            is_due = (
+                all(
+                    _is_met(before, units, counts)
+                    for before in elements(part(raw, templates.depends_on, path), path)
+                )
+                if templates.depends_on
+                else True
+            )
+            found[name] = PodSetProgress(first * each, succeeded * each, is_due)
+    return found
+
+
+class _ToldCounts(NamedTuple):
+    """What a status counts of one pod set."""
+
+    succeeded: int = 0
+    ready: int = 0
+
+
+_NOTHING_TOLD: Final = _ToldCounts()
+
+
+def _told_counts(told: ToldProgress, job: WireOperatorJob) -> Mapping[str, _ToldCounts]:
+    """By pod set. A status that cannot be read keeps no work waiting."""
+    places = Templates(at=told.at, each=told.each, template=(), named_by=told.named_by)
     try:
-        places = Templates(at=told.at, each=told.each, template=(), named_by=told.named_by)
-        done = {
-            name: number(part(raw, (told.field,), path), path) or 0
+        return {
+            name: _ToldCounts(
+                *(
+                    max(0, number(part(raw, (field,), path), path) or 0)
+                    for field in (told.succeeded, told.ready)
+                )
+            )
             for name, raw, path in _holders(places, job)
         }
     except UnexpectedPart:
         return {}
-    return {name: count * units.get(name, 1) for name, count in done.items() if count > 0}
+
+
+def _is_met(before: msgspec.Raw, units: Mapping[str, int], counts: Mapping[str, _ToldCounts]) -> bool:
+    """Whether a pod set has come as far as another one waits for. One that is not there holds up nothing."""
+    where = ("dependsOn",)
+    name = text(part(before, ("name",), where), where)
+    told = counts.get(name, _NOTHING_TOLD)
+    is_complete = text(part(before, ("status",), where), where) == "Complete"
+    return (told.succeeded if is_complete else told.succeeded + told.ready) >= units.get(name, 0)
+
+
+def _left(found: _Found, progress: PodSetProgress | None) -> PodSet:
+    """A pod set without what has succeeded: where a status counts Jobs, all pods of such a Job."""
+    pods = found.pods
+    if progress is None or not progress.succeeded:
+        return pods
+    left = progress.wanted - progress.succeeded
+    return replace(pods, count=max(0, pods.count * left // progress.wanted))
 
 
 def _revision(description: OperatorKind, job: WireOperatorJob, found: Sequence[_Found]) -> JobRevision:
@@ -370,7 +444,8 @@ def _revision(description: OperatorKind, job: WireOperatorJob, found: Sequence[_
     for each in found:
         existing.update(map(pointer, each.existing))
     generation = job.metadata.generation
-    return one(JobRevision(generation, frozenset(existing), tuple(each.written for each in found)))
+    resumed = any(each.is_marked for each in found)
+    return one(JobRevision(generation, frozenset(existing), tuple(each.written for each in found), resumed))
 
 
 def pointer(path: Path) -> str:

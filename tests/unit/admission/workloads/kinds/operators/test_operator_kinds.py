@@ -2,18 +2,21 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
 import msgspec
 import pytest
 
-from admission.facts import WorkloadFact
+from admission.facts import JobRevision, PodFact, PodPhase, WorkloadFact
 from admission.reconcile.release import Verb, json_patch, orders_for
 from admission.wire import WirePod
+from admission.workloads.context import Context, in_context
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS, read_pod, support_of
+from admission.workloads.seats import seat_maps_of, vacant_and_due
 from admission.world.nodes import NodeInventory
 from queues.workload import WorkloadKey, WorkloadKind
-from tests.builders.facts import admission, evicting, released, state_of
+from tests.builders.facts import TEAM, admission, evicting, released, state_of
 
 Document = dict[str, Any]
 
@@ -162,13 +165,15 @@ def test_another_number_of_pods_is_another_generation_of_the_same_pods(kind: Wor
         (WorkloadKind.PYTORCH_JOB, {"conditions": [{"type": "Failed", "status": "True"}]}),
         (WorkloadKind.TF_JOB, {"conditions": [{"type": "Succeeded", "status": "True"}]}),
         (WorkloadKind.RAY_JOB, {"jobDeploymentStatus": "Complete"}),
-        (WorkloadKind.RAY_JOB, {"jobStatus": "FAILED"}),
+        (WorkloadKind.RAY_JOB, {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}),
         (WorkloadKind.SPARK_APPLICATION, {"applicationState": {"state": "COMPLETED"}}),
     ],
 )
 def test_it_has_ended_when_its_status_says_so(kind: WorkloadKind, status: Document) -> None:
     assert fact(kind, status=status).finished
-    other = {"conditions": [{"type": "Running", "status": "True"}], "jobDeploymentStatus": "Running"}
+    running = [{"type": "Running", "status": "True"}]
+    # KubeRay tries a RayJob again that has failed.
+    other = {"conditions": running, "jobDeploymentStatus": "Retrying", "jobStatus": "FAILED"}
     assert not fact(kind, status=other).finished
 
 
@@ -381,11 +386,108 @@ def test_it_is_suspended_again_when_it_is_evicted_and_runs_without_an_admission(
     found = fact(kind, suspended=False)
     first = next(iter(SPECS[kind][1]))
     taken = admission(found.key, "n1", pod_set=first)
-    for admissions in ([evicting(taken)], []):
-        [order] = orders_for(state_of(found, (), admissions), found, NodeInventory(), Timeouts())
+    by_muster = replace(found, revision=JobRevision(7, resumed=True))
+    for now, admissions in ((found, [evicting(taken)]), (by_muster, [])):
+        [order] = orders_for(state_of(now, (), admissions), now, NodeInventory(), Timeouts())
         assert order.intent == "suspend"
         assert "'suspend': True" in str(order.body)
         assert ("runPolicy" in str(order.body)) == (SPECS[kind][2].count("ReplicaSpecs") == 1)
+
+
+@each_kind
+def test_what_ran_before_it_was_in_a_queue_runs_on_and_says_so(kind: WorkloadKind) -> None:
+    found = fact(kind, suspended=False)
+    state = state_of(found, (), [])
+    assert orders_for(state, found, NodeInventory(), Timeouts()) == []
+    assert state.workload.obstacle is not None
+    assert state.workload.obstacle.code == "NotGated"
+    in_migration = Context(queues={"team-a": TEAM}, adopt_until={"team-a": 2_000_000_000})
+    nameless = replace(found, queue=None, namespace="team-a")
+    assert in_context(nameless, in_migration).queue is None, "its pods are adopted one by one"
+
+
+def test_a_template_says_that_muster_resumed_its_object() -> None:
+    marks = {"annotations": {"muster.dev/member-of": "pytorchjob/train/u/worker"}}
+    spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {**template(), "metadata": marks}}}}
+    assert fact(WorkloadKind.PYTORCH_JOB, spec).revision == JobRevision(
+        7,
+        existing=ANY,
+        templates=(("spec", "pytorchReplicaSpecs", "Worker", "template", "metadata"),),
+        resumed=True,
+    )
+    marks["annotations"]["muster.dev/member-of"] = "pytorchjob/train/another/worker"
+    revision = fact(WorkloadKind.PYTORCH_JOB, spec).revision
+    assert revision is not None
+    assert not revision.resumed
+
+
+def succeeded(pod_set: str, count: int, owner: WorkloadKey) -> list[PodFact]:
+    more: Document = {"owner": owner, "task": pod_set, "phase": PodPhase.SUCCEEDED}
+    return [released(f"{pod_set}-{index}", f"{pod_set}/{index}", "n1", **more) for index in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("job", "done", "left"),
+    [
+        ({"parallelism": 4, "completions": 4}, 3, 1),
+        ({"parallelism": 4}, 3, 1),
+        # Others take the places of the first six.
+        ({"parallelism": 4, "completions": 10}, 6, 4),
+        ({"parallelism": 4, "completions": 10}, 8, 2),
+    ],
+)
+def test_pods_that_are_seen_to_have_succeeded_need_no_seat_before_the_status_says_so(
+    job: Document, done: int, left: int
+) -> None:
+    spec = {"replicatedJobs": [replicated("w", 1, **job)]}
+    found = fact(WorkloadKind.JOB_SET, spec, {"replicatedJobsStatus": [{"name": "w", "active": 1}]})
+    taken = admission(found.key, "n1 n1 n1 n1", pod_set="w", started=True, ready=True)
+    state = state_of(found, succeeded("w", done, found.key), [taken])
+    assert len(state.ended.get(taken.id, ())) == 4 - left
+    again = state_of(replace(found, suspended=True), succeeded("w", done, found.key), [])
+    assert [pods.count for pods in again.workload.pod_sets] == [left]
+
+
+def test_pods_of_kubeflow_that_succeeded_run_again_after_an_eviction() -> None:
+    status = {"replicaStatuses": {"Worker": {"succeeded": 2}}}
+    assert fact(WorkloadKind.PYTORCH_JOB, status=status, suspended=False).minimum == 2
+    assert fact(WorkloadKind.PYTORCH_JOB, status=status, suspended=True).minimum == 4
+
+
+@pytest.mark.parametrize(
+    ("group", "pods"),
+    [
+        ({"replicas": 0, "minReplicas": 2}, 2),
+        ({"minReplicas": 2}, 2),
+        ({}, 0),
+        ({"replicas": 5, "maxReplicas": 3}, 3),
+        ({"replicas": 3, "suspend": True}, 0),
+        ({"replicas": 2, "minReplicas": 1, "maxReplicas": 3, "numOfHosts": 4}, 8),
+    ],
+)
+def test_a_group_of_ray_has_as_many_pods_as_kuberay_makes(group: Document, pods: int) -> None:
+    spec = {**RAY, "workerGroupSpecs": [{"groupName": "g", "template": template(), **group}]}
+    _, workers = fact(WorkloadKind.RAY_CLUSTER, spec).pod_sets
+    assert workers.count == pods
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "due"),
+    [
+        ("Complete", {"active": 1, "ready": 1}, False),
+        ("Complete", {"succeeded": 1}, True),
+        ("Ready", {"active": 1}, False),
+        ("Ready", {"ready": 1}, True),
+    ],
+)
+def test_pods_that_wait_for_others_are_not_missed(status: str, told: Document, due: bool) -> None:
+    first = replicated("prepare")
+    then = {**replicated("train", parallelism=2), "dependsOn": [{"name": "prepare", "status": status}]}
+    told_of = {"replicatedJobsStatus": [{"name": "prepare", **told}]}
+    found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [first, then]}, told_of, suspended=False)
+    taken = admission(found.key, "n1 n1", pod_set="train", started=True)
+    [place] = seat_maps_of([taken], [])
+    assert len(vacant_and_due(place, found)) == (2 if due else 0)
 
 
 def test_seats_of_each_pod_set_are_kept_for_its_own_pods() -> None:
