@@ -9,6 +9,7 @@ tells. Pods are simulated: each succeeds after two seconds, but for those of MPI
 import argparse
 import base64
 import os
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from admission.facts import ADMITTED
 from deploy.local.certificates import Authority, write_pair
 from deploy.local.client import LocalClient
 from deploy.local.nodes import NodeShape, node
@@ -26,6 +28,7 @@ from deploy.local.stack import Stack
 from queues.api.api_resources import JOB_SETS, MPI_JOBS, QUEUES, ApiResource
 from queues.api.names import QUEUE_LABEL
 from queues.errors import ApiError
+from queues.reason_codes import ReasonCode
 from queues.resources import GPU
 from queues.sql.embedded.supervised import Program, SupervisedProcess
 from tests.waiting import until
@@ -74,6 +77,10 @@ MPI = Operator(
     ("spec", "runPolicy", "suspend"),
     _has("Succeeded"),
 )
+
+
+class Refused(Exception):
+    """An example that cannot be run, as its operator or Muster says."""
 
 
 def main() -> int:
@@ -151,7 +158,13 @@ def _start_jobset(stack: Stack, checkout: Path) -> Iterator[None]:
             kind = f"{document['kind']}s".lower()
             document["metadata"]["name"] = f"jobset-{document['metadata']['name']}"
             api.create(f"/apis/admissionregistration.k8s.io/v1/{kind}", document)
+        until(lambda: _listens(port), "the webhooks of JobSet to be served")
         yield
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager
@@ -221,6 +234,9 @@ def _plays(api: LocalClient, operator: Operator, file: Path, document: Document)
     name = f"{file.parent.name}/{file.name} {document['metadata'].get('name', '')}"
     try:
         pods = _play(api, operator, document)
+    except Refused as error:
+        print(f"skip {name}: {error}", flush=True)
+        return True
     except (ApiError, AssertionError) as error:
         print(f"FAIL {name}: {error}", flush=True)
         if not isinstance(error, ApiError):
@@ -233,7 +249,12 @@ def _plays(api: LocalClient, operator: Operator, file: Path, document: Document)
 def _play(api: LocalClient, operator: Operator, document: Document) -> int:
     queue = QUEUES.path(name=QUEUE)
     api.merge(queue, {"spec": {"policy": {"paused": True}}})
-    created = api.create(operator.resource.path(NAMESPACE), document)
+    try:
+        created = api.create(operator.resource.path(NAMESPACE), document)
+    except ApiError as error:
+        if '.kb.io" denied the request' in str(error):
+            raise Refused(f"its own operator refuses it: {error.facts['reason'][:200]}") from error
+        raise
     at = operator.resource.path(NAMESPACE, created["metadata"]["name"])
 
     def pods() -> list[Document]:
@@ -244,7 +265,9 @@ def _play(api: LocalClient, operator: Operator, document: Document) -> int:
         for field in operator.suspend:
             value = value.get(field, {})
         assert value is True, "it was not suspended when it was created"
-        until(lambda: _is_told(api.get(at)), "it to say why it waits")
+        until(lambda: bool(_admitted(api.get(at))), "it to say why it waits")
+        if (told := _admitted(api.get(at)))["reason"] == ReasonCode.INVALID_SPEC:
+            raise Refused(told["message"])
         assert not pods(), "it has pods though it waits"
         api.merge(queue, {"spec": {"policy": {"paused": False}}})
         seen: dict[str, str] = {}
@@ -263,9 +286,10 @@ def _play(api: LocalClient, operator: Operator, document: Document) -> int:
         until(lambda: not pods(), "its pods to be gone", seconds=60)
 
 
-def _is_told(document: Document) -> bool:
+def _admitted(document: Document) -> Document:
+    """Muster's condition; {}: it has none."""
     conditions = document.get("status", {}).get("conditions") or ()
-    return any(each["type"] == "muster.dev/Admitted" for each in conditions)
+    return next((each for each in conditions if each["type"] == ADMITTED), {})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """JobSets (jobset.x-k8s.io/v1alpha2): Jobs of several templates that run together. Pure."""
 
-from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, ToldProgress, Templates
+from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Templates, ToldProgress
+from queues.api import names
 from queues.api.api_resources import JOB_SETS
 from queues.workload import WorkloadKind
 
@@ -23,5 +24,11 @@ JOB_SET = OperatorKind(
         ),
     ),
     ended_by=("Completed", "Failed"),
+    # Its webhook pins the pods of a Job to where its first one was bound, which need not be where they have seats.
+    places_itself={
+        "alpha.jobset.sigs.k8s.io/exclusive-topology": (
+            f"none; {names.PARTITIONS}: PODS=LEVEL on the pod template keeps the pods of each Job in one domain"
+        )
+    },
     told_progress=ToldProgress(at=("status", "replicatedJobsStatus"), each=Each.ELEMENT),
 )

@@ -1,6 +1,6 @@
 """Kinds of Kubeflow with replicas by role: MPIJob, PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob. Pure."""
 
-from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, ToldProgress, Templates
+from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Templates, ToldProgress
 from queues.api.api_resources import (
     JAX_JOBS,
     MPI_JOBS,

@@ -7,7 +7,7 @@ twice waits. For an eviction the object is suspended again; its operator deletes
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from math import prod
 from typing import Final, NamedTuple
@@ -142,6 +142,8 @@ class OperatorKind:
     told_progress: ToldProgress | None = None
     #: Field with the name of its priority class; (): the class of its first template that names one.
     priority_class: Path = ()
+    #: Annotations by which its operator places pods itself, with what to write instead.
+    places_itself: Mapping[str, str] = field(default_factory=dict)
     #: Kinds whose controllers make objects of this one, which are no workloads of their own then.
     made_by: tuple[ApiResource, ...] = ()
 
@@ -227,6 +229,9 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
     except UnexpectedPart as error:
         values.note(str(error))
         return replace(fact, obstacle=values.obstacle)
+    for key in sorted(description.places_itself.keys() & (meta.annotations or {}).keys()):
+        where = f"metadata.annotations[{key}]"
+        values.refuse(where, shortened((meta.annotations or {})[key]), description.places_itself[key])
     left = tuple(_left(each, progress.get(each.pods.name)) for each in found)
     total = sum(pods.count for pods in left)
     asked = [each.pods for each in found]
@@ -319,9 +324,9 @@ def _existing(raw: msgspec.Raw | None, path: Path, inner: Path) -> Iterator[Path
         if raw is None:
             return
         yield (*path, *inner[:depth])
-    for field in ("labels", "annotations"):
-        if part(raw, (field,), (*path, *inner)) is not None:
-            yield (*path, *inner, field)
+    for name in ("labels", "annotations"):
+        if part(raw, (name,), (*path, *inner)) is not None:
+            yield (*path, *inner, name)
 
 
 def _holders(templates: Templates, job: WireOperatorJob) -> Iterator[tuple[str, msgspec.Raw | None, Path]]:

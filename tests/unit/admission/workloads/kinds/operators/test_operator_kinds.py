@@ -448,6 +448,16 @@ def test_pods_that_are_seen_to_have_succeeded_need_no_seat_before_the_status_say
     assert [pods.count for pods in again.workload.pod_sets] == [left]
 
 
+def test_a_job_set_that_places_its_pods_itself_says_what_to_write_instead() -> None:
+    own = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/pool"}
+    obstacle = fact(WorkloadKind.JOB_SET, annotations=own).obstacle
+    assert obstacle is not None
+    assert obstacle.message == (
+        "metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]: found example.com/pool, expected none; "
+        "muster.dev/partitions: PODS=LEVEL on the pod template keeps the pods of each Job in one domain"
+    )
+
+
 def test_pods_of_kubeflow_that_succeeded_run_again_after_an_eviction() -> None:
     status = {"replicaStatuses": {"Worker": {"succeeded": 2}}}
     assert fact(WorkloadKind.PYTORCH_JOB, status=status, suspended=False).minimum == 2
