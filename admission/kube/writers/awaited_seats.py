@@ -5,7 +5,7 @@ is queued until the informer shows its effect. It counts no longer if it was can
 API server refused it. A write without an answer, also one that was cancelled on its way, may have been carried out, and
 may still be: the API server works on a request for up to a minute (``--request-timeout``). When that time is over the
 writer asks for the object itself. A pod that is shown before may be deleted meanwhile, and be made again by such a
-request, which only its name addresses.
+request, which only its name addresses. A request for a pod that is under way may become one.
 """
 
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Set

@@ -374,7 +374,8 @@ class VolcanoJobWriter:
             for pod in self.world.pod_index.of(key)
             if (write := writes.get(pod.name)) is not None
             and pod.admission in write.seats
-            and not write.may_arrive(now)
+            # One that is under way may be given up yet, and carried out again.
+            and not (write.in_flight or write.may_arrive(now))
         }
 
     def _is_wanted(self, work: JobWork, wanted: PodWanted) -> bool:

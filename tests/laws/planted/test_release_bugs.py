@@ -19,6 +19,7 @@ from tests.laws.release.test_release_laws import (
     a_job_is_deleted_in_the_middle_of_a_sync,
     a_job_is_deleted_while_the_watch_is_behind,
     a_job_is_made_smaller_in_the_middle_of_a_sync,
+    a_request_is_given_up_after_its_pod_was_seen,
     a_request_that_was_given_up_is_carried_out_twice,
     releases_are_under_way,
     releases_got_no_answer,
@@ -52,6 +53,12 @@ def _never(error: Any) -> bool:
 
 def _not_now(self: Any, now: float) -> bool:
     return False
+
+
+def _seen(self: VolcanoJobWriter, key: Any, writes: Any) -> Any:
+    """A pod that is shown counts, though its request is under way."""
+    names, now = {pod.name for pod in self.world.pod_index.of(key)}, self.queue.now()
+    return {subject for subject, write in writes.items() if subject in names and not write.may_arrive(now)}
 
 
 def _as_given(self: Any, key: Any, awaited: Any, pods: Any) -> Any:
@@ -95,6 +102,13 @@ BUGS = (
         "may_arrive",
         _not_now,
         a_request_that_was_given_up_is_carried_out_twice,
+    ),
+    Bug(
+        "what was seen is not given up any more",
+        VolcanoJobWriter,
+        "_shown",
+        _seen,
+        a_request_is_given_up_after_its_pod_was_seen,
     ),
     Bug(
         "a pod that belongs to another workload needs no seat",

@@ -379,6 +379,23 @@ def a_request_that_was_given_up_is_carried_out_twice(machine: SlowWrites) -> Non
     machine.lose(0)
     machine.arrive(0, 4)
     machine.arrive_late(0)
+    a_job_comes_for_the_place_of_a_gang(machine)
+
+
+def a_request_is_given_up_after_its_pod_was_seen(machine: SlowWrites) -> None:
+    """And is carried out a second time when the gang is gone and others wait for its place."""
+    machine.foreign_pod("n1", GPUS_PER_NODE)
+    machine.volcano_job("a", 4, False, 1)
+    machine.turn(None, [])
+    machine.arrive(0, 4)
+    machine.turn(None, [])
+    machine.lose(0)
+    a_job_comes_for_the_place_of_a_gang(machine)
+
+
+def a_job_comes_for_the_place_of_a_gang(machine: SlowWrites) -> None:
+    """Which is deleted once all is answered; a request that nobody waits for arrives afterwards."""
+    machine.reply(0, 4)
     machine.job("a", 4, 0, False, 1)
     machine.delete_workload(0)
     machine.all_is_well(2)
@@ -466,6 +483,7 @@ def tell(history: Callable[[SlowWrites], None]) -> None:
         a_job_is_deleted_while_the_watch_is_behind,
         a_job_is_deleted_in_the_middle_of_a_sync,
         a_request_that_was_given_up_is_carried_out_twice,
+        a_request_is_given_up_after_its_pod_was_seen,
         a_group_is_made_again_before_its_member_is_bound,
         a_member_is_released_for_another_group_of_the_same_name,
         a_job_is_deleted_without_its_pods,
