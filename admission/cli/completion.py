@@ -9,12 +9,15 @@ from typing import Any, Final
 
 import click
 
+from admission.cli.access.objects import ClusterRoute, path_of, send
 from admission.cli.access.read_api import ask
 from admission.cli.commands.explain import explain
 from admission.cli.commands.queues import queues
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.queue import queue
 from admission.cli.options import route_from
+from queues.api.api_resources import JOB_FLOWS
 from queues.errors import MusterError
 
 _NO_FILES: Final = ":4"
@@ -90,6 +93,8 @@ def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candid
         for one in _ask(before, "pending", {"namespace": namespace, "limit": "200"})["items"]:
             reason = one["reason"] or {"code": ""}
             yield f"{one['kind']}/{one['name']}", f"queue {one['queue']} {reason['code']}".rstrip()
+    elif command in (jobflow.commands["get"], jobflow.commands["delete"]):
+        yield from _job_flows(before)
 
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
@@ -97,11 +102,21 @@ def _queues(before: Sequence[str]) -> Iterator[Candidate]:
         yield one["name"], f"{one['state']}, {one['pending']} pending, {one['admitted']} admitted"
 
 
+def _job_flows(before: Sequence[str]) -> Iterator[Candidate]:
+    route = ClusterRoute(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
+    here = route.namespace(_given(before, "-n", "--namespace"))
+    for flow in send(route, "GET", path_of(JOB_FLOWS, here), tried="Listing JobFlows")["items"]:
+        yield flow["metadata"]["name"], flow.get("status", {}).get("state", {}).get("phase", "")
+
+
 def _ask(before: Sequence[str], path: str, query: dict[str, str | None]) -> Any:
-    names = ("server", "server_ca", "token_file", "kubeconfig", "context")
-    given = {name: _given(before, f"--{name.replace('_', '-')}") for name in names}
-    chosen: dict[str, Any] = {name: text for name, text in given.items() if text is not None}
+    chosen = _flags_given(before, "server", "server_ca", "token_file", "kubeconfig", "context")
     return ask(route_from({**chosen, "timeout": _TIMEOUT_SECONDS}), path, query)
+
+
+def _flags_given(before: Sequence[str], *names: str) -> dict[str, Any]:
+    given = {name: _given(before, f"--{name.replace('_', '-')}") for name in names}
+    return {name: text for name, text in given.items() if text is not None}
 
 
 def _given(words: Sequence[str], *flags: str) -> str | None:

@@ -9,6 +9,7 @@ from admission.cli.commands.pending import pending
 from admission.cli.commands.queues import queues
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
+from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.queue import queue
 from admission.cli.options import route_before
 
@@ -24,7 +25,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (queues, pending, explain, job, queue):
+for command in (queues, pending, explain, job, jobflow, queue):
     kubectl_muster.add_command(command)
 
 

@@ -1,0 +1,163 @@
+"""JobFlows as text: the list of them, and one with its Jobs, their phases and what each waits for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from admission.cli.rendering.table import Cell, age, table
+from queues.text_format import counted
+
+Document = Mapping[str, Any]
+
+#: The phase of a Job that does not exist yet.
+WAITING: Final = "Waiting"
+_OVER: Final = ("Succeed", "Failed")
+_COUNTS: Final = ("pending", "running", "succeeded", "failed", "terminating", "unknown")
+_PENDING: Final = "Pending"
+
+
+def list_table(flows: Sequence[Document], now: str, *, wide: bool, headers: bool) -> str:
+    """One line per JobFlow: how far it is, and what it waits for. ``wide``: all that it waits for, and what failed."""
+    columns = ["NAME", "NAMESPACE", "PHASE", "COMPLETED", "AGE", *(["FAILED"] if wide else ()), "WAITS-FOR"]
+    rows = [_row(flow, now, wide) for flow in flows]
+    return table(columns, rows, headers=headers, right="COMPLETED AGE")
+
+
+def flow_text(flow: Document, jobs: Mapping[str, Document], now: str, *, wide: bool, headers: bool) -> str:
+    """A JobFlow, and a line for each of its Jobs. ``jobs``: those that exist, by name; ``wide``: retries as well."""
+    metadata = flow["metadata"]
+    lines = [
+        f"jobflow/{metadata['name']} in namespace {metadata['namespace']}",
+        f"Phase    {_phase(flow)}, {_completed(flow)} of {counted(len(_steps(flow)), 'job')} completed",
+        f"Age      {age(metadata.get('creationTimestamp'), now)}",
+    ]
+    problem = _mapping(_conditions(flow).get(metadata["name"]))
+    if problem:
+        lines.append(f"Problem  {problem.get('reason', '')}: {_one_line(problem.get('message'))}")
+    columns = ["JOB", "PHASE", "PODS", *(["RETRIES"] if wide else ()), "AGE", "AFTER", "WAITS-FOR"]
+    rows = [_job_row(flow, name, after, jobs.get(name), now, wide) for name, after in _jobs(flow, jobs)]
+    return (
+        "\n".join(lines) + "\n\n" + table(columns, rows, headers=headers, right="RETRIES AGE")
+        if rows
+        else "\n".join(lines) + "\n"
+    )
+
+
+def _row(flow: Document, now: str, wide: bool) -> list[Cell]:
+    metadata, status = flow["metadata"], _status(flow)
+    waits = list(_waits(flow))
+    more = f" (and {len(waits) - 1} more)" if len(waits) > 1 else ""
+    told = "; ".join(waits) if wide else f"{waits[0]}{more}" if waits else ""
+    failed = [*_names(status, "failedJobs"), *_names(status, "terminatedJobs")]
+    return [
+        metadata["name"],
+        metadata.get("namespace"),
+        _phase(flow),
+        f"{_completed(flow)}/{len(_steps(flow))}",
+        age(metadata.get("creationTimestamp"), now),
+        *([", ".join(failed) or None] if wide else ()),
+        told or None,
+    ]
+
+
+def _waits(flow: Document) -> Iterator[str]:
+    """What a JobFlow waits for, Job by Job in the order of its spec. Over: nothing."""
+    if _phase(flow) in _OVER:
+        return
+    conditions = _conditions(flow)
+    pending = _names(_status(flow), "pendingJobs")
+    for step in _steps(flow):
+        name = _job_name(flow, step)
+        if name in pending:
+            yield f"{name}: admission, or its pods to start"
+        elif told := _awaited(_mapping(conditions.get(name))):
+            yield f"{name}: {told}"
+
+
+def _job_row(flow: Document, name: str, after: str, job: Document | None, now: str, wide: bool) -> list[Cell]:
+    told = _mapping(_conditions(flow).get(name))
+    status = _status(job) if job is not None else {}
+    state = _mapping(status.get("state"))
+    gone = "Completed" if name in _names(_status(flow), "completedJobs") else WAITING
+    phase = str(state.get("phase") or told.get("phase") or (_PENDING if job is not None else gone))
+    waits = _queued(state) if job is not None else _awaited(told)
+    counts = [f"{status[count]} {count}" for count in _COUNTS if status.get(count)]
+    return [
+        name,
+        phase,
+        ", ".join(counts) or None,
+        *([status.get("retryCount", 0) if job is not None else None] if wide else ()),
+        age(job["metadata"].get("creationTimestamp") if job is not None else None, now),
+        after or None,
+        waits or None,
+    ]
+
+
+def _queued(state: Document) -> str:
+    """Why a Job that exists has not all of its pods; "": nothing is told."""
+    reason, message = state.get("reason"), _one_line(state.get("message"))
+    if state.get("phase", _PENDING) != _PENDING:
+        return ""
+    return ": ".join(part for part in (str(reason or ""), message) if part)
+
+
+def _awaited(told: Document) -> str:
+    """What a Job waits for that does not exist yet."""
+    message = _one_line(told.get("message")) if told.get("phase") == WAITING else ""
+    return message.removeprefix("waits for ")
+
+
+def _jobs(flow: Document, jobs: Mapping[str, Document]) -> Iterator[tuple[str, str]]:
+    """Names of the Jobs of a flow and what comes before each; last those of steps that are no longer in its spec."""
+    named = {_job_name(flow, step): _after(step) for step in _steps(flow)}
+    yield from named.items()
+    yield from ((name, "") for name in sorted(jobs.keys() - named.keys()))
+
+
+def _after(step: Document) -> str:
+    depends_on = _mapping(step.get("dependsOn"))
+    targets = [str(target) for target in _sequence(depends_on.get("targets"))]
+    probed = " (probed)" if depends_on.get("probe") else ""
+    joined = (" or " if depends_on.get("strategy") == "any" else ", ").join(targets)
+    return f"{joined}{probed}" if joined else ""
+
+
+def _phase(flow: Document) -> str:
+    return str(_mapping(_status(flow).get("state")).get("phase") or _PENDING)
+
+
+def _completed(flow: Document) -> int:
+    names = {_job_name(flow, step) for step in _steps(flow)}
+    return len(names.intersection(_names(_status(flow), "completedJobs")))
+
+
+def _steps(flow: Document) -> list[Document]:
+    steps = _sequence(_mapping(flow.get("spec")).get("flows"))
+    return [step for step in steps if isinstance(step, Mapping) and step.get("name")]
+
+
+def _job_name(flow: Document, step: Document) -> str:
+    return f"{flow['metadata']['name']}-{step['name']}"
+
+
+def _status(of: Document) -> Document:
+    return _mapping(of.get("status"))
+
+
+def _conditions(flow: Document) -> Document:
+    return _mapping(_status(flow).get("conditions"))
+
+
+def _names(status: Document, key: str) -> list[str]:
+    return [str(name) for name in _sequence(status.get(key))]
+
+
+def _mapping(found: object) -> Document:
+    return found if isinstance(found, Mapping) else {}
+
+
+def _sequence(found: object) -> Sequence[Any]:
+    return found if isinstance(found, list) else ()
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text or "").split())
