@@ -216,6 +216,7 @@ class LeaderTerm:
             requeue=self._requeue,
             report=lambda report: self._requeue(report.workload),
             failpoint=dependencies.failpoint,
+            priorities=lambda: self.informers.context.priorities,
         )
         groups = AutomaticGroups(dependencies.client, world, check_lease, requeue=self._requeue)
         dry_runs = DryRunWriter(

@@ -31,8 +31,9 @@ class GroupWanted:
     #: Uid of the group; "": it is to be made.
     uid: str = ""
 
-    def document(self, owner: Mapping[str, Any] | None) -> Document:
-        """The object. ``owner``: a reference to what it goes with; None: nothing is known of it."""
+    def document(self, owner: Mapping[str, Any] | None, asked: Mapping[str, str]) -> Document:
+        """The object. ``owner``: a reference to what it goes with; None: nothing is known of it. ``asked``: what the
+        gang asks for."""
         metadata: Document = {"name": self.name, "namespace": self.namespace}
         if owner is not None:
             kept = ("apiVersion", "kind", "name", "uid")
@@ -41,7 +42,7 @@ class GroupWanted:
             "apiVersion": POD_GROUPS.api_version,
             "kind": POD_GROUPS.kind,
             "metadata": metadata,
-            "spec": {"minMember": self.minimum, "queue": self.queue},
+            "spec": {"minMember": self.minimum, "queue": self.queue, "minResources": dict(asked)},
         }
 
 

@@ -1,11 +1,13 @@
 """The PodGroup that stands for a Volcano Job, so that ``kubectl get podgroup`` shows it."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from admission.volcano_jobs.companions import Companion, owned_manifest
 from admission.volcano_jobs.job import JobSpec, TaskSpec
+from admission.volcano_jobs.min_resources import min_resources
 from queues.api.api_resources import POD_GROUPS
 from queues.api.names import PARTITION_ID, TASK_SPEC
 
@@ -13,12 +15,16 @@ from queues.api.names import PARTITION_ID, TASK_SPEC
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def group_of(job: JobSpec) -> Companion:
-    """The PodGroup ``<job>-<jobUID>`` with the Job's labels, annotations and minimums."""
+def group_of(job: JobSpec, priorities: Mapping[str, int]) -> Companion:
+    """The PodGroup ``<job>-<jobUID>`` with the Job's labels, annotations, minimums and what they ask for.
+
+    ``priorities``: value of each priority class.
+    """
     spec: dict[str, Any] = {
         "minMember": job.minimum,
         "minTaskMember": {task.name: task.minimum for task in job.tasks},
         "queue": job.queue,
+        "minResources": min_resources(job, priorities),
     }
     if job.priority_class:
         spec["priorityClassName"] = job.priority_class

@@ -19,7 +19,7 @@ KNOWN: Final[dict[str, str]] = {
         "pods that stop still count as ready to the suite: hosts are written with the next ones"
     ),
     "Create volcano rc, pg controller process": NO_GROUP,
-    "Generate PodGroup and valid minResource": "the PodGroup of a Job has no minResources, and comes a second later",
+    "Generate PodGroup and valid minResource": "the PodGroup of a Job comes a second later",
     "Create volcano pod with volcano scheduler": "a PodGroup without pods waits for them: it is not Inqueue",
     # jobseq
     "job level LifecyclePolicy, Event: PodFailed, Action: RestartPod": (

@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import WorkQueue
 from admission.reconcile.automatic_groups import GroupWanted, groups_wanted
+from admission.wire import WirePodSpec, WireStruct
 from admission.world.world import World
 from queues.api.api_resources import POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
-from queues.errors import ApiError, ApiRefused, Conflict, NotFound
+from queues.api.reading.quota_usage import QuotaUsage
+from queues.errors import ApiError, ApiRefused, Conflict, InvalidQuantity, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
@@ -27,7 +31,7 @@ Place = tuple[str, str]
 #: Owners that may have an owner themselves: of a Deployment's pods, and of a LeaderWorkerSet's.
 _FOLLOWED: Final = {(each.api_version, each.kind): each for each in (REPLICA_SETS, STATEFUL_SETS, PODS)}
 #: From a worker of a LeaderWorkerSet by its StatefulSet, its leader and the leader's StatefulSet.
-_MOST_OWNERS: Final = 6
+_MOST_OWNERS: Final = 5
 
 
 class AutomaticGroups:
@@ -80,7 +84,10 @@ class AutomaticGroups:
             else:
                 await self._make(wanted)
         except (NotFound, Conflict):
-            pass  # it is there, or its pod is gone: the informer is about to show it
+            # It is there, or its pod is gone: the informer is about to show it. A size is told by another pod then.
+            if wanted.uid:
+                self.queue.back_off(place)
+                return
         except ApiError as error:
             self._failed(place, wanted, error)
             return
@@ -91,35 +98,47 @@ class AutomaticGroups:
                 self._requeue(key)
 
     async def _make(self, wanted: GroupWanted) -> None:
-        document = wanted.document(await self._owner(wanted))
+        pod = await self._pod(wanted)
+        document = wanted.document(await self._owner(wanted, pod), _asked(pod, wanted.minimum))
         await self._client.create(POD_GROUPS.path(wanted.namespace), document, check_lease=self._check_lease)
 
     async def _resize(self, wanted: GroupWanted) -> None:
-        body = {"metadata": {"uid": wanted.uid}, "spec": {"minMember": wanted.minimum}}
+        # Not a merge patch: resources that the newest pods do not ask for any more would stay.
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": wanted.uid},
+            {"op": "add", "path": "/spec/minMember", "value": wanted.minimum},
+            {
+                "op": "add",
+                "path": "/spec/minResources",
+                "value": _asked(await self._pod(wanted), wanted.minimum),
+            },
+        ]
         path = POD_GROUPS.path(wanted.namespace, wanted.name)
-        await self._client.patch(path, body, brief=True, check_lease=self._check_lease)
+        await self._client.patch(path, body, kind="json", brief=True, check_lease=self._check_lease)
 
-    async def _owner(self, wanted: GroupWanted) -> Mapping[str, Any] | None:
+    async def _pod(self, wanted: GroupWanted) -> bytes:
+        """The pod because of which the group is to be as it is, as JSON. Raises ApiError."""
+        return await self._client.get(PODS.path(wanted.namespace, wanted.pod))
+
+    async def _owner(self, wanted: GroupWanted, pod: bytes) -> Mapping[str, Any] | None:
         """A reference to the owner of a pod, past the owners in between. None: it has none. Raises ApiError."""
-        reference: Mapping[str, Any] = {"apiVersion": "v1", "kind": "Pod", "name": wanted.pod}
         found: Mapping[str, Any] | None = None
+        metadata = json.loads(pod)["metadata"]
         for _ in range(_MOST_OWNERS):
-            resource = _FOLLOWED.get((reference.get("apiVersion", ""), reference.get("kind", "")))
-            if resource is None:
-                break
-            try:
-                content = await self._client.get(resource.path(wanted.namespace, reference["name"]))
-            except NotFound:
-                if found is None:
-                    raise
-                break  # only what is above it is not known
-            metadata = json.loads(content)["metadata"]
-            if found is not None and metadata["uid"] != found["uid"]:
-                break
             above = [each for each in metadata.get("ownerReferences") or () if each.get("controller")]
             if not above:
                 break
-            found = reference = above[0]
+            found = above[0]
+            resource = _FOLLOWED.get((found.get("apiVersion", ""), found.get("kind", "")))
+            if resource is None:
+                break
+            try:
+                content = await self._client.get(resource.path(wanted.namespace, found["name"]))
+            except NotFound:
+                break  # only what is above it is not known
+            metadata = json.loads(content)["metadata"]
+            if metadata["uid"] != found["uid"]:
+                break
         return found
 
     def _failed(self, place: Place, wanted: GroupWanted, error: ApiError) -> None:
@@ -132,3 +151,15 @@ class AutomaticGroups:
                     self.problems[key] = reason
                     self._requeue(key)
         self.queue.back_off(place)
+
+
+class _Pod(WireStruct):
+    spec: WirePodSpec = msgspec.field(default_factory=WirePodSpec)
+
+
+def _asked(pod: bytes, pods: int) -> dict[str, str]:
+    """What so many pods like this one ask for, as minResources; empty: that cannot be read, which the pod says."""
+    try:
+        return QuotaUsage.of(msgspec.json.decode(pod, type=_Pod).spec).times(pods).quantities()
+    except (msgspec.DecodeError, InvalidQuantity):
+        return {}

@@ -6,7 +6,7 @@ SSH key pairs are made ahead of time: one takes about 50 ms of a processor.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -79,9 +79,13 @@ class NameTaken(MusterError):
 class Companions:
     """Each object is made once per term and content."""
 
-    def __init__(self, client: Client, check_lease: Callable[[], None]) -> None:
+    def __init__(
+        self, client: Client, check_lease: Callable[[], None], *, priorities: Callable[[], Mapping[str, int]]
+    ) -> None:
+        """``priorities``: value of each priority class, as it is now."""
         self._client = client
         self._check_lease = check_lease
+        self._priorities = priorities
         self._keys = KeyPairs()
         #: Job's uid → (resource, name) → digest of what was made.
         self._made: dict[str, dict[tuple[ApiResource, str], bytes]] = {}
@@ -136,11 +140,14 @@ class Companions:
         if (wanted := one.manifest.get("spec")) is not None:
             # The API server has filled in fields beside these.
             before = found.spec or {}
-            change = {key: value for key, value in wanted.items() if before.get(key) != value}
+            change = {
+                key: _with_keys_gone(before.get(key), value)
+                for key, value in wanted.items()
+                if before.get(key) != value
+            }
             await self._update(found, path, spec=change)
         elif found.data != one.manifest["data"]:
-            # Keys that are gone (a task was removed) have to be named to go.
-            await self._update(found, path, data={**dict.fromkeys(found.data or {}), **one.manifest["data"]})
+            await self._update(found, path, data=_with_keys_gone(found.data, one.manifest["data"]))
 
     async def _update(self, found: "_Object", path: str, **parts: dict[str, Any]) -> None:
         if any(parts.values()):
@@ -162,7 +169,7 @@ class Companions:
     def make_later(self, job: JobSpec) -> None:
         """Have the Job's PodGroup exist as it should be, some time soon."""
         made = self._made.get(job.uid, {}).get((POD_GROUPS, job.group_name))
-        if job.uid in self._groups or (made is not None and made == _digest(group_of(job).manifest)):
+        if job.uid in self._groups or (made is not None and made == _digest(self._group(job).manifest)):
             return
         self._groups[job.uid] = job
         if self._grouping is None or self._grouping.done():
@@ -178,12 +185,15 @@ class Companions:
             if job is None:
                 return
             try:
-                await self.ensure(job, (group_of(job),))
+                await self.ensure(job, (self._group(job),))
             except Fenced:
                 return
             except (ApiError, NameTaken) as error:
                 _log.info("podgroup not made", extra={"job": job.name, "why": str(error)})
             self._groups.pop(uid, None)
+
+    def _group(self, job: JobSpec) -> Companion:
+        return group_of(job, self._priorities())
 
     def forget(self, uid: str) -> None:
         """The Job is gone."""
@@ -201,6 +211,13 @@ class Companions:
 class _Object(Bare):
     data: dict[str, Any] | None = None
     spec: dict[str, Any] | None = None
+
+
+def _with_keys_gone(before: Any, wanted: Any) -> Any:
+    """A value of a merge patch: keys that are gone (of a task that was removed) have to be named to go."""
+    if isinstance(before, Mapping) and isinstance(wanted, Mapping):
+        return {**dict.fromkeys(before), **wanted}
+    return wanted
 
 
 def _digest(manifest: Any) -> bytes:

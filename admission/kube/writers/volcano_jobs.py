@@ -305,7 +305,9 @@ class VolcanoJobWriter:
         requeue: Callable[[WorkloadKey], None],
         report: Callable[[JobReport], None],
         failpoint: Callable[[str], None],
+        priorities: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
+        """``priorities``: value of each priority class, as it is now."""
         self._client = client
         self.world = world
         self._requeue = requeue
@@ -313,7 +315,7 @@ class VolcanoJobWriter:
         self._failpoint = failpoint
         #: Pods, by name, that are being made.
         self.awaited = AwaitedSeats(self._shown)
-        self._companions = Companions(client, check_lease)
+        self._companions = Companions(client, check_lease, priorities=priorities)
         self._pods = JobPods(
             client,
             check_lease,

@@ -44,6 +44,12 @@ def uids(sandbox: Sandbox) -> set[str]:
     return {each["metadata"]["uid"] for each in sandbox.running("web-")}
 
 
+def asked(sandbox: Sandbox, group: str) -> dict[str, str]:
+    """What a PodGroup says its gang asks for, in part."""
+    found = sandbox.get("PodGroup", group)["spec"]["minResources"]
+    return {name: found[name] for name in ("pods", "requests.nvidia.com/gpu")}
+
+
 def close(sandbox: Sandbox, kind: str) -> None:
     sandbox.delete(kind, "web")
     sandbox.wait_free()
@@ -79,6 +85,7 @@ def test_a_deployment_with_a_minimum_is_one_gang_that_rolls_over_and_grows(sandb
     assert not sandbox.running("web-")
     [reference] = sandbox.get("PodGroup", group)["metadata"]["ownerReferences"]
     assert (reference["kind"], reference["name"]) == ("Deployment", "web")
+    assert asked(sandbox, group) == {"pods": "3", "requests.nvidia.com/gpu": "12"}
     finish_all(sandbox, "first")
     sandbox.wait_running("web-", 3)
     sandbox.wait_phase("PodGroup", group, "Running")
@@ -95,6 +102,7 @@ def test_a_deployment_with_a_minimum_is_one_gang_that_rolls_over_and_grows(sandb
     sandbox.wait(
         lambda: sandbox.get("PodGroup", group)["spec"]["minMember"] == 2, "the group to have its new size"
     )
+    assert asked(sandbox, group) == {"pods": "2", "requests.nvidia.com/gpu": "8"}
     close(sandbox, "Deployment")
     sandbox.wait(lambda: sandbox.find("PodGroup", group) is None, "the group to go with its owner")
 

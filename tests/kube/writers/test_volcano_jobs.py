@@ -265,16 +265,22 @@ async def test_scaling_a_task_tells_the_others_of_the_new_hosts(
     await jobs.stop()
 
 
-async def test_the_podgroup_of_a_job_follows_its_minimum(
+async def test_the_podgroup_of_a_job_follows_its_minimums_and_what_they_ask_for(
     api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, gang_of_four())
 
-    async def minimums() -> tuple[int, dict[str, int]]:
+    async def minimums() -> tuple[int, dict[str, int], str, str]:
         found = await named(
             api, namespace, "podgroups", spec.group_name, "apis/scheduling.volcano.sh/v1beta1"
         )
-        return found["spec"]["minMember"], found["spec"]["minTaskMember"]
+        asked = found["spec"]["minResources"]
+        return (
+            found["spec"]["minMember"],
+            found["spec"]["minTaskMember"],
+            asked["pods"],
+            asked["nvidia.com/gpu"],
+        )
 
     async def scaled_to(number: int) -> None:
         task = replace(spec.tasks[0], replicas=number, minimum=number)
@@ -282,7 +288,7 @@ async def test_the_podgroup_of_a_job_follows_its_minimum(
         await jobs.reconciled([work(scaled, admitted(scaled, nodes), has_group=False)])
 
         async def follows() -> bool:
-            return await minimums() == (number, {"worker": number})
+            return await minimums() == (number, {"worker": number}, str(number), str(8 * number))
 
         await eventually(follows)
 

@@ -73,8 +73,9 @@ def test_a_group_that_others_made_keeps_its_size() -> None:
 
 def test_a_group_goes_with_its_owner() -> None:
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}
-    document = wanted_by(member()).document(reference)
+    document = wanted_by(member()).document(reference, {"cpu": "3"})
     assert document["metadata"]["ownerReferences"] == [
         {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u"}
     ]
-    assert "ownerReferences" not in wanted_by(member()).document(None)["metadata"]
+    assert document["spec"] == {"minMember": 3, "queue": "default", "minResources": {"cpu": "3"}}
+    assert "ownerReferences" not in wanted_by(member()).document(None, {})["metadata"]

@@ -1,0 +1,92 @@
+"""What the pods of a Volcano Job that must start together ask for, as its PodGroup says it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.volcano_jobs.group import group_of
+from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
+from admission.volcano_jobs.min_resources import counted_pods, min_resources
+
+
+def task(name: str, replicas: int, least: int | None, cpu: str, priority: str = "") -> dict[str, Any]:
+    pod: dict[str, Any] = {"containers": [{"resources": {"requests": {"cpu": cpu}}}]}
+    if priority:
+        pod["priorityClassName"] = priority
+    written: dict[str, Any] = {"name": name, "replicas": replicas, "template": {"spec": pod}}
+    return written if least is None else written | {"minAvailable": least}
+
+
+def job(minimum: int, *tasks: dict[str, Any]) -> JobSpec:
+    metadata = {"name": "train", "namespace": "team", "uid": "u"}
+    return read_job({"metadata": metadata, "spec": {"minAvailable": minimum, "tasks": list(tasks)}})
+
+
+CLASSES = {"high": 100, "low": -1}
+
+
+@pytest.mark.parametrize(
+    ("minimum", "tasks", "cpu", "pods"),
+    [
+        (3, [task("a", 1, None, "1"), task("b", 2, None, "10")], "21", "3"),
+        (0, [task("a", 2, 1, "1"), task("b", 2, None, "10")], "21", "3"),
+        (2, [task("a", 2, 2, "1"), task("b", 2, 2, "10")], "2", "2"),
+        (2, [task("a", 2, 2, "1"), task("b", 2, 2, "10", "high")], "20", "2"),
+        (3, [task("a", 2, 2, "1"), task("b", 2, 2, "10", "high")], "21", "3"),
+        (2, [task("a", 2, 2, "1", "low"), task("b", 2, 2, "10")], "20", "2"),
+        (2, [task("a", 2, 2, "1"), task("b", 2, 2, "10", "unknown")], "2", "2"),
+        (4, [task("a", 3, 1, "1"), task("b", 3, 1, "10")], "13", "4"),
+        (4, [task("a", 3, 1, "1"), task("b", 3, 1, "10", "high")], "31", "4"),
+        (9, [task("a", 3, 1, "1")], "3", "3"),
+    ],
+    ids=[
+        "all pods",
+        "the sum of the tasks' minimums",
+        "fewer than the tasks need: the first ones",
+        "fewer: of the task of higher priority",
+        "fewer: then of the next task",
+        "a negative priority comes last",
+        "a class that does not exist is 0",
+        "more than the tasks need: filled up in their order",
+        "more: filled up by priority",
+        "more than there are",
+    ],
+)
+def test_the_pods_that_must_start_together_are_counted(
+    minimum: int, tasks: list[dict[str, Any]], cpu: str, pods: str
+) -> None:
+    found = min_resources(job(minimum, *tasks), CLASSES)
+    assert (found["cpu"], found["requests.cpu"], found["pods"], found["count/pods"]) == (cpu, cpu, pods, pods)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(-2, 2)), min_size=1, max_size=5),
+    st.integers(0, 30),
+)
+def test_as_many_pods_are_counted_as_the_job_needs_if_there_are_so_many(
+    drawn: list[tuple[int, int, int]], minimum: int
+) -> None:
+    tasks = tuple(
+        TaskSpec(name=str(number), replicas=replicas, minimum=min(least, replicas))
+        for number, (replicas, least, _) in enumerate(drawn)
+    )
+    spec = JobSpec(namespace="team", name="train", uid="u", minimum=minimum, tasks=tasks)
+    counts = counted_pods(spec, {str(number): rank for number, (_, _, rank) in enumerate(drawn)})
+    assert sum(counts.values()) == min(minimum, spec.replicas)
+    assert all(0 <= counts[each.name] <= each.replicas for each in tasks)
+    if minimum >= sum(each.minimum for each in tasks):
+        assert all(counts[each.name] >= each.minimum for each in tasks)
+
+
+@pytest.mark.parametrize("amount", ["lots", [1]])
+def test_a_job_that_cannot_be_read_still_has_a_podgroup(amount: Any) -> None:
+    spec = job(1, task("a", 1, None, amount))
+    manifest = group_of(spec, {}).manifest
+    assert (manifest["spec"]["minMember"], manifest["spec"]["minResources"]) == (1, {})
+
+
+def test_the_podgroup_says_what_its_pods_ask_for() -> None:
+    manifest = group_of(job(2, task("a", 2, None, "1500m")), {}).manifest
+    assert manifest["spec"]["minResources"]["cpu"] == "3"
