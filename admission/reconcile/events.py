@@ -5,9 +5,10 @@ from typing import Final
 
 from admission.facts import HyperNodeFact
 from admission.reconcile.named_workloads import told_in
-from admission.reconcile.status import EventNote
+from admission.reconcile.status import EventNote, WorkloadStatus
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.kinds import object_ref
+from admission.workloads.kinds.gang_words import UNSCHEDULABLE, WAITS_FOR_RESOURCES
 from admission.world.hypernodes import problems_of
 from admission.world.world import World
 from queues.api.api_resources import HYPERNODES, ObjectRef
@@ -59,6 +60,21 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
     if ref is None or reason is None:
         return None
     return EventNote(ref=ref, reason=reason.code, message=reason.message, action=WAIT)
+
+
+def unschedulable_event(status: WorkloadStatus) -> EventNote | None:
+    """The event of a PodGroup with a gang that waits for room, as Volcano's scheduler tells it; None: it does not."""
+    reason = status.reason
+    if reason is None or status.admitted or reason.code not in WAITS_FOR_RESOURCES:
+        return None
+    return EventNote(
+        ref=status.ref,
+        reason=UNSCHEDULABLE,
+        message=status.sentence(reason),
+        action=WAIT,
+        warning=True,
+        code=reason.code,
+    )
 
 
 def _ref(world: World, key: WorkloadKey) -> ObjectRef | None:

@@ -17,6 +17,7 @@ from admission.volcano_jobs.dependencies import WaitingTask
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts
+from admission.workloads.kinds.gang_words import UNSCHEDULABLE, code_in, gang_sentence, word_of
 from queues.api.api_resources import VOLCANO_JOBS, ObjectRef
 from queues.api.reading.user_values import shortened
 from queues.api.types.queue import CLOSED_BY_PARENT, QueueState
@@ -31,10 +32,7 @@ DECIDING: Final = "Deciding"
 FREEING: Final = "FreeingSeats"
 #: Conditions of a PodGroup, in Volcano's words.
 SCHEDULED: Final = "Scheduled"
-UNSCHEDULABLE: Final = "Unschedulable"
 READY_TO_BE_SCHEDULED: Final = "tasks in gang are ready to be scheduled"
-#: Codes that Volcano has a word of its own for.
-VOLCANOS_WORDS: Final = {ReasonCode.NOT_ENOUGH_PODS: "NotEnoughTasks"}
 #: Type of the condition, and its reason.
 UNSUPPORTED_FIELD: Final = ReasonCode.UNSUPPORTED_FIELD.value
 
@@ -94,6 +92,8 @@ class EventNote:
     warning: bool = False
     #: Told each time, also if the last event of the object had the same reason.
     always: bool = False
+    #: What makes it another event than the last one; None: the reason does.
+    code: ReasonCode | None = None
 
 
 class GroupPhase(StrEnum):
@@ -128,6 +128,8 @@ class WorkloadStatus:
     bound: int = 0
     succeeded: int = 0
     failed: int = 0
+    #: Pods that the workload asks for, made or not.
+    wanted: int = 0
     #: Phase of the object that the informer last showed; None: not known.
     seen: str | None = None
     #: Status and reason of the condition that the object had when it was seen first; None: not known.
@@ -137,6 +139,12 @@ class WorkloadStatus:
     def ended(self) -> int:
         """Pods that ended."""
         return self.succeeded + self.failed
+
+    def sentence(self, reason: Reason) -> str:
+        """Why the gang waits, as its PodGroup says it."""
+        there = self.pending + self.running + self.ended
+        unready = max(0, self.minimum - self.bound - self.ended)
+        return gang_sentence(reason, unready=unready, pods=max(there, self.wanted, self.minimum))
 
     def phase(self) -> GroupPhase:
         """Volcano's rule, with our admission for its enqueueing."""
@@ -163,9 +171,10 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
             else _because(UNSCHEDULABLE, "True", workload.problem)
         )
     elif (reason := _reason(workload)) is not None:
-        code = VOLCANOS_WORDS.get(reason.code, reason.code)
-        conditions.append(_because(UNSCHEDULABLE, "True", reason, code))
-        conditions.append(StatusCondition(type=SCHEDULED, status="False", reason=code, quiet=True))
+        word = word_of(reason.code)
+        told = replace(reason, message=workload.sentence(reason))
+        conditions.append(_because(UNSCHEDULABLE, "True", told, word))
+        conditions.append(StatusCondition(type=SCHEDULED, status="False", reason=word, quiet=True))
     if workload.unsupported:
         fields = _not_acted_on(workload.unsupported)
         conditions.append(_because(UNSUPPORTED_FIELD, "True", fields))
@@ -407,7 +416,7 @@ def _condition(
     if before is None and wanted.quiet:
         return None
     same = before is not None and before.get("status") == wanted.status
-    if before is not None and same and before.get("reason", "") == wanted.reason:
+    if before is not None and same and _code(before) == code_in(wanted.reason, wanted.message):
         return before
     after = without_blanks(
         {
@@ -421,6 +430,10 @@ def _condition(
     if shared and before is not None and before.get("message"):
         after["message"] = wanted.message  # merged field by field: what is not named stays
     return after
+
+
+def _code(condition: Mapping[str, Any]) -> str:
+    return code_in(condition.get("reason", ""), condition.get("message", ""))
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:

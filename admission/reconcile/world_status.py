@@ -3,12 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from admission.engine.reasons import not_allowed
 from admission.facts import PodPhase
+from admission.reconcile.events import unschedulable_event, waiting_event
 from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.queue_states import QueueStates
 from admission.reconcile.status import (
+    EventNote,
     JobStatusFacts,
     QueueStatusFacts,
     StatusWanted,
@@ -20,10 +23,12 @@ from admission.reconcile.status import (
 )
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.dependencies import not_started
+from admission.volcano_jobs.job import job_group_name
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
+from admission.world.pods import JobGroup
 from admission.world.queue_totals import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -33,6 +38,9 @@ from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.workload import Workload, WorkloadKey
+
+#: Pods that are a gang.
+_SEVERAL: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +106,34 @@ class WorldStatuses:
             if state is not None and (problem := self._problem(state)) is not None:
                 yield state.workload, problem
 
-    def said(self, key: WorkloadKey, reason: Reason) -> bool:
-        """Whether the object said when it was seen first that the workload waits for this."""
-        fact = self.world.facts.get(key)
-        return fact is not None and fact.told == ("False", reason.code)
+    def waiting_notes(self, key: WorkloadKey) -> Iterator[tuple[EventNote, bool]]:
+        """Events that say why a workload waits, and of each whether its object said so when it was seen first.
+
+        A gang of several pods tells it of its PodGroup, as Volcano does; a Volcano Job with a PodGroup of both.
+        """
+        state, fact, reason = self.world.states.get(key), self.world.facts.get(key), self.why_waiting(key)
+        if state is None or reason is None:
+            return
+        said = ("False", reason.code)
+        note = waiting_event(self.world, key, reason)
+        if fact is not None and support_of(key).status is StatusForm.POD_GROUP:
+            ref = object_ref(key, state.workload.namespace, state.workload.name)
+            note = unschedulable_event(self._workload_status(state, ref)) or note
+        if note is not None:
+            yield note, fact is not None and fact.told == said
+        group = self.job_group(key)
+        if group is None or state.workload.minimum < _SEVERAL:
+            return
+        told = unschedulable_event(self._workload_status(state, self._group_ref(state, group)))
+        if told is not None:
+            yield told, group.told == said
+
+    def job_group(self, key: WorkloadKey) -> JobGroup | None:
+        """The PodGroup that stands for a Volcano Job; None: there is none."""
+        state = self.world.states.get(key)
+        if state is None or support_of(key).status is not StatusForm.VOLCANO_JOB:
+            return None
+        return self.world.pod_index.job_groups.get((state.workload.namespace, _group_name(state)))
 
     def _counted_priority(self, state: WorkloadState) -> str:
         """How much of the priority of a workload counts in its queue; "": all of it."""
@@ -155,13 +187,12 @@ class WorldStatuses:
                 seen=fact.phase,
             )
         )
-        name = view.spec.group_name
-        group = world.pod_index.job_groups.get((state.workload.namespace, name))
-        if group is not None:
-            group_ref = ObjectRef(
-                resource=POD_GROUPS, namespace=state.workload.namespace, name=name, uid=group.uid
-            )
-            yield pod_group_status(self._workload_status(state, group_ref, group.phase))
+        if (group := self.job_group(key)) is not None:
+            yield pod_group_status(self._workload_status(state, self._group_ref(state, group), group.phase))
+
+    def _group_ref(self, state: WorkloadState, group: JobGroup) -> ObjectRef:
+        namespace, name = state.workload.namespace, _group_name(state)
+        return ObjectRef(resource=POD_GROUPS, namespace=namespace, name=name, uid=group.uid)
 
     def _workload_status(
         self, state: WorkloadState, ref: ObjectRef, seen: str | None = None
@@ -183,9 +214,14 @@ class WorldStatuses:
             bound=sum(pod.node is not None and is_live(pod) for pod in state.pods),
             succeeded=phases[PodPhase.SUCCEEDED],
             failed=phases[PodPhase.FAILED],
+            wanted=sum(pods.count for pods in state.workload.pod_sets),
             seen=seen,
             told=fact.told if fact is not None else None,
         )
+
+
+def _group_name(state: WorkloadState) -> str:
+    return job_group_name(state.workload.name, state.key.uid)
 
 
 def queue_statuses(

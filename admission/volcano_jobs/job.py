@@ -103,7 +103,7 @@ class JobSpec:
     @property
     def group_name(self) -> str:
         """Name of the PodGroup that stands for the Job."""
-        return f"{self.name}-{self.uid}"
+        return job_group_name(self.name, self.uid)
 
     @property
     def replicas(self) -> int:
@@ -117,6 +117,11 @@ class JobSpec:
     def pod_name(self, task: str, index: int) -> str:
         """The name of a pod, as Volcano forms it."""
         return f"{self.name}-{task}-{index}"
+
+
+def job_group_name(name: str, uid: str) -> str:
+    """Name of the PodGroup that stands for the Job of this name and uid, as Volcano forms it."""
+    return f"{name}-{uid}"
 
 
 def read_job(document: bytes | Mapping[str, Any]) -> JobSpec:

@@ -23,6 +23,8 @@ class JobGroup(NamedTuple):
     phase: str
     #: ``spec.minMember``.
     minimum: int
+    #: As ``WorkloadFact.told``.
+    told: tuple[str, str] | None = None
 
 
 class PodIndex:
@@ -81,7 +83,7 @@ class PodIndex:
     def put_job_group(self, uid: str, fact: WorkloadFact) -> None:
         """A PodGroup stands for a Volcano Job: it has no members of its own."""
         place = (fact.namespace, fact.name)
-        self.job_groups[place] = JobGroup(uid, fact.phase, fact.minimum)
+        self.job_groups[place] = JobGroup(uid, fact.phase, fact.minimum, fact.told)
         self._job_group_places[uid] = place
 
     def drop_job_group(self, uid: str) -> bool:

@@ -43,7 +43,7 @@ class EventWriter:
         self._instance = instance
         self._busy = busy
         self._rate = RateLimiter(busy, 40.0, PER_SECOND_BUSY)
-        #: uid → reasons written last, oldest first: Admitted or Evicted, then reasons for waiting.
+        #: uid → reasons or codes written last, oldest first: Admitted or Evicted, then those for waiting.
         self._written: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
         self._queued = asyncio.Event()
@@ -58,13 +58,14 @@ class EventWriter:
         if shown and not written:
             return
         waits = note.action == WAIT
-        if not note.always and note.reason in (written if waits else written[-1:]):
+        code = note.code or note.reason
+        if not note.always and code in (written if waits else written[-1:]):
             return
-        self._written[uid] = (*written, note.reason) if waits else (note.reason,)
+        self._written[uid] = (*written, code) if waits else (code,)
         self._written.move_to_end(uid)
         if len(self._written) > 10 * BACKLOG:
             self._written.popitem(last=False)
-        self._waiting[uid, note.message if note.always else note.reason] = (note, time_ns())
+        self._waiting[uid, note.message if note.always else code] = (note, time_ns())
         if len(self._waiting) > BACKLOG:
             self._waiting.popitem(last=False)
             self._counts.events_dropped += 1

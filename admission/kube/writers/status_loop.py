@@ -14,7 +14,6 @@ from admission.reconcile.events import (
     acted_events,
     admitted_events,
     evicted_events,
-    waiting_event,
 )
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
@@ -73,6 +72,9 @@ class StatusLoop:
             acted = acted_events(self._world, applied.jobs)
             for note in (*admitted, *evicted_events(self._world, applied.evicted), *acted):
                 self._events.tell(note)
+            # What their PodGroups have told of waiting is over.
+            groups = (self._statuses.job_group(admit.workload) for _, admit in applied.admitted)
+            self._events.forget(group.uid for group in groups if group is not None)
         self._tell_of_hypernodes()
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
@@ -130,13 +132,11 @@ class StatusLoop:
 
     def _tell_why_waiting(self, key: WorkloadKey) -> None:
         try:
-            reason = self._statuses.why_waiting(key)
-            note = waiting_event(self._world, key, reason)
-            shown = reason is not None and self._statuses.said(key, reason)
+            notes = list(self._statuses.waiting_notes(key))
         except Exception:
             _log.exception("event not worked out", extra={"workload": str(key)})
             return
-        if note is not None:
+        for note, shown in notes:
             self._events.tell(note, shown=shown)
 
     def _tell_of_hypernodes(self) -> None:

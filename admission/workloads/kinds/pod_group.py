@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import msgspec
 
-from admission.decode.fields import explained, seconds
+from admission.decode.fields import explained, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said, shared_request
 from admission.facts import GroupRequest, PodFact, PodShape, SubGroup, WorkloadFact
-from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
+from admission.wire import Int32, WireCondition, WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.kinds.gang_words import told_of
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.pod_sets import numbered
 from admission.workloads.pod_shapes import shape_name, task_of
@@ -43,6 +44,7 @@ class WirePodGroupStatus(WireStruct):
     """The status of a PodGroup."""
 
     phase: str | None = None
+    conditions: tuple[WireCondition, ...] | None = None
 
 
 class WirePodGroup(WireStruct):
@@ -98,6 +100,7 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
         obstacle=values.obstacle,
         stands_for=stands_for,
         conduct=conduct_of(meta.annotations, meta.labels),
+        told=one(told_of(group.status.conditions if group.status is not None else None)),
     )
 
 

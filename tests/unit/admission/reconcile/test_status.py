@@ -82,7 +82,9 @@ def test_a_group_that_waits_says_why_and_one_that_was_admitted_no_longer_does() 
     waiting = settled(pod_group_status(group(pending=4, reason=LIMIT)), {}, 0)
     running = conditions(pod_group_status(group(admitted=True, running=4, bound=4)), waiting, 1000)
 
-    assert waiting["conditions"][0]["message"] == LIMIT.message
+    told = waiting["conditions"][0]
+    assert told["reason"] == "NotEnoughResources"
+    assert told["message"] == f"4/4 tasks in gang unschedulable: QueueLimit: {LIMIT.message}"
     assert running["Scheduled"]["reason"] == "tasks in gang are ready to be scheduled"
     assert (running["Scheduled"]["status"], running["Unschedulable"]["status"]) == ("True", "False")
     assert running["Unschedulable"]["lastTransitionTime"] == LATER
@@ -101,7 +103,8 @@ def test_a_condition_changes_with_its_code_and_not_with_its_numbers() -> None:
     new = conditions(pod_group_status(group(pending=4, reason=other)), before, 1000)
 
     assert same["Unschedulable"] == before["conditions"][0]
-    assert (new["Unschedulable"]["reason"], new["Unschedulable"]["lastTransitionTime"]) == ("NoFit", LATER)
+    assert new["Unschedulable"]["message"] == "4/4 tasks in gang unschedulable: NoFit: no nodes"
+    assert new["Unschedulable"]["lastTransitionTime"] == LATER
 
 
 def test_conditions_of_others_are_kept() -> None:

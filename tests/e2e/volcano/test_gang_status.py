@@ -1,0 +1,63 @@
+"""What PodGroups say while gangs wait, as Volcano's users and operators read it."""
+
+from tests.e2e.support.api_paths import Document
+from tests.e2e.support.gang_kinds import finish_all
+from tests.e2e.support.manifests import bare_pod, grouped, pod_group, volcano_job
+from tests.e2e.support.sandbox import Sandbox
+
+
+def warnings(sandbox: Sandbox, group: str) -> list[str]:
+    """Messages of the events Unschedulable of a PodGroup."""
+    found = sandbox.api.get(f"/api/v1/namespaces/{sandbox.name}/events")["items"]
+    return [
+        event["message"]
+        for event in found
+        if event["involvedObject"]["kind"] == "PodGroup"
+        and event["involvedObject"]["name"] == group
+        and (event["reason"], event["type"]) == ("Unschedulable", "Warning")
+    ]
+
+
+def unschedulable(sandbox: Sandbox, group: str) -> Document:
+    conditions = sandbox.get("PodGroup", group).get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == "Unschedulable"), {})
+
+
+def wait_warned(sandbox: Sandbox, group: str) -> None:
+    sandbox.wait(lambda: bool(warnings(sandbox, group)), f"an event of PodGroup {group}")
+
+
+def test_a_gang_without_room_is_unschedulable_in_volcanos_words_and_says_so_once(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(bare_pod(sandbox, "first", 8))
+    sandbox.wait_running("first", 1)
+    [job] = sandbox.add(volcano_job(sandbox, "train", 2, 8))
+    group = f"train-{job['metadata']['uid']}"
+
+    wait_warned(sandbox, group)
+    sandbox.wait(lambda: bool(unschedulable(sandbox, group)), "the condition of the PodGroup")
+    told = unschedulable(sandbox, group)
+    assert (told["status"], told["reason"]) == ("True", "NotEnoughResources")
+    assert told["message"].startswith("2/2 tasks in gang unschedulable: NoFit: ")
+
+    # More turns, and other numbers: nothing is told again.
+    sandbox.add(bare_pod(sandbox, "small", 1))
+    sandbox.wait_running("small", 1)
+    finish_all(sandbox, "small")
+    finish_all(sandbox, "first")
+    sandbox.wait_running("train-", 2)
+    sandbox.wait_phase("PodGroup", group, "Running")
+    sandbox.wait(lambda: unschedulable(sandbox, group)["status"] == "False", "the condition to end")
+    assert len(warnings(sandbox, group)) == 1
+
+
+def test_a_podgroup_made_by_hand_tells_the_same_of_its_pods(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(pod_group(sandbox, "ring", 2))
+    sandbox.add(*(grouped(sandbox, "ring", name, 8) for name in ("ring-a", "ring-b")))
+    wait_warned(sandbox, "ring")
+    assert warnings(sandbox, "ring")[0].startswith("2/2 tasks in gang unschedulable: ")
+    sandbox.add_nodes(1)
+    sandbox.wait_running("ring-", 2)

@@ -1,0 +1,87 @@
+"""A waiting gang says on its PodGroup what Volcano's would, with Muster's code in the sentence."""
+
+import pytest
+
+from admission.facts import NO_CONDITION
+from admission.wire import WireCondition
+from admission.workloads.kinds.gang_words import (
+    NOT_ENOUGH_RESOURCES,
+    WAITS_FOR_RESOURCES,
+    code_in,
+    gang_sentence,
+    told_of,
+    word_of,
+)
+from queues.plan import Reason
+from queues.reason_codes import ReasonCode
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        (ReasonCode.QUEUE_LIMIT, "NotEnoughResources"),
+        (ReasonCode.NO_FIT, "NotEnoughResources"),
+        (ReasonCode.NOT_ENOUGH_PODS, "NotEnoughTasks"),
+        (ReasonCode.QUEUE_CLOSED, "QueueClosed"),
+        (ReasonCode.INVALID_SPEC, "InvalidSpec"),
+    ],
+)
+def test_volcanos_word_stands_where_volcano_has_one(code: ReasonCode, word: str) -> None:
+    assert word_of(code) == word
+
+
+def test_a_gang_says_how_many_of_its_pods_wait_and_for_what() -> None:
+    reason = Reason(code=ReasonCode.NO_FIT, message="2 pods with 8 cpu each: room for 1")
+    told = gang_sentence(reason, unready=2, pods=3)
+    assert told == "2/3 tasks in gang unschedulable: NoFit: 2 pods with 8 cpu each: room for 1"
+
+
+def test_what_is_no_lack_of_resources_is_told_as_it_is() -> None:
+    reason = Reason(code=ReasonCode.QUEUE_CLOSED, message="queue team is closed")
+    assert gang_sentence(reason, unready=2, pods=2) == "queue team is closed"
+
+
+@pytest.mark.parametrize("code", list(ReasonCode))
+def test_the_code_can_be_read_again_from_what_is_told(code: ReasonCode) -> None:
+    sentence = gang_sentence(Reason(code=code, message="1/2 tasks: x"), unready=10, pods=20)
+    if code is not ReasonCode.NOT_ENOUGH_PODS:
+        assert code_in(word_of(code), sentence) == code
+    assert (word_of(code) == NOT_ENOUGH_RESOURCES) == (code in WAITS_FOR_RESOURCES)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "told"),
+    [
+        (None, NO_CONDITION),
+        ((WireCondition(type="Scheduled", status="True"),), NO_CONDITION),
+        ((WireCondition(type="Unschedulable", status="False", reason="NoFit"),), NO_CONDITION),
+        (
+            (
+                WireCondition(
+                    type="Unschedulable",
+                    status="True",
+                    reason="NotEnoughResources",
+                    message="2/2 tasks in gang unschedulable: NoFit: no room",
+                ),
+            ),
+            ("False", "NoFit"),
+        ),
+        (
+            (
+                WireCondition(
+                    type="Unschedulable",
+                    status="True",
+                    reason="NotEnoughResources",
+                    message="2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending",
+                ),
+            ),
+            ("False", "NotEnoughResources"),
+        ),
+        ((WireCondition(type="Unschedulable", status="True", reason="QueueLimit"),), ("False", "QueueLimit")),
+    ],
+    ids=["nothing", "scheduled", "not any more", "ours", "Volcano's", "of an earlier version"],
+)
+def test_the_next_leader_reads_what_was_told(
+    conditions: tuple[WireCondition, ...] | None, told: tuple[str, str]
+) -> None:
+    assert told_of(conditions) == told
