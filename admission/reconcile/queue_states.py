@@ -9,7 +9,7 @@ from admission.world.world import World
 from queues.quota.queue import path_upwards
 from queues.workload import QueueName
 
-_LEFT = (Standing.PENDING, Standing.INQUEUE, Standing.RUNNING)
+_LEFT = (Standing.PENDING, Standing.INQUEUE, Standing.RUNNING, Standing.UNKNOWN)
 
 
 class QueueStates:

@@ -243,6 +243,7 @@ def queue_statuses(
                 pending=totals.workloads[name, Standing.PENDING],
                 inqueue=totals.workloads[name, Standing.INQUEUE],
                 running=totals.workloads[name, Standing.RUNNING],
+                unknown=totals.workloads[name, Standing.UNKNOWN],
                 completed=totals.workloads[name, Standing.COMPLETED],
                 is_root=name == ROOT,
                 failing=failing if name == ROOT else None,

@@ -1,13 +1,20 @@
 """What the status of each queue counts, kept up to date with every change: workloads by standing, amounts allocated."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Final
 
+from admission.facts import PodPhase
+from admission.workloads.kinds import StatusForm, support_of
+from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
 from queues.admissions import Admission, AdmissionState
 from queues.resources import NOTHING, Resources
 from queues.workload import QueueName, WorkloadKey
+
+#: Workloads for which there is a PodGroup.
+_WITH_GROUP: Final = (StatusForm.POD_GROUP, StatusForm.VOLCANO_JOB)
 
 
 class Standing(StrEnum):
@@ -17,6 +24,8 @@ class Standing(StrEnum):
     #: Admitted; not every pod has been bound yet.
     INQUEUE = "inqueue"
     RUNNING = "running"
+    #: Pods run, but no longer as a gang; of workloads that have a PodGroup.
+    UNKNOWN = "unknown"
     COMPLETED = "completed"
 
 
@@ -66,6 +75,27 @@ def standing(state: WorkloadState) -> Standing:
     if state.is_over:
         return Standing.COMPLETED
     open_ = [place.admission for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
+    if _is_broken_gang(state, open_):
+        return Standing.UNKNOWN
     if not open_:
         return Standing.PENDING if state.needs_seats else Standing.COMPLETED
     return Standing.RUNNING if any(admission.started for admission in open_) else Standing.INQUEUE
+
+
+def _is_broken_gang(state: WorkloadState, open_: Sequence[Admission]) -> bool:
+    """Whether its PodGroup is in the phase Unknown (``WorkloadStatus.phase``): pods run without seats, or a gang that
+    had started lacks members."""
+    if support_of(state.key).status not in _WITH_GROUP:
+        return False
+    if open_ and not any(admission.started for admission in open_):
+        return False
+    phases = Counter(pod.phase for pod in state.pods)
+    if not phases[PodPhase.RUNNING]:
+        return False
+    if not open_:
+        return True
+    there = phases[PodPhase.FAILED] + sum(pod.node is not None and is_live(pod) for pod in state.pods)
+    if not support_of(state.key).is_group:
+        # Of a PodGroup the workload's minimum leaves them out already.
+        there += phases[PodPhase.SUCCEEDED]
+    return there < state.workload.minimum

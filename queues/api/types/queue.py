@@ -209,7 +209,7 @@ class QueueStatus(Model):
 
     #: ``Open``, ``Closing`` while something is left in it, or ``Closed``.
     state: QueueState | None = None
-    #: Always 0.
+    #: Gangs of which pods run, but too few, or without seats; counted of Volcano Jobs and PodGroups.
     unknown: Int32 = 0
     #: Workloads that wait.
     pending: Int32 = 0

@@ -61,3 +61,28 @@ def test_a_podgroup_made_by_hand_tells_the_same_of_its_pods(sandbox: Sandbox) ->
     assert warnings(sandbox, "ring")[0].startswith("2/2 tasks in gang unschedulable: ")
     sandbox.add_nodes(1)
     sandbox.wait_running("ring-", 2)
+
+
+def counts(sandbox: Sandbox) -> dict[str, int]:
+    """How many workloads the sandbox's queue counts, by phase, without those that are 0."""
+    status = sandbox.get("Queue", sandbox.name).get("status", {})
+    phases = ("pending", "inqueue", "running", "unknown", "completed")
+    return {phase: status[phase] for phase in phases if status.get(phase)}
+
+
+def test_a_queue_counts_a_gang_that_lost_a_member_as_unknown_until_it_is_whole(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue()
+    assert queue == sandbox.name
+    sandbox.add(pod_group(sandbox, "ring", 2))
+    sandbox.add(*(grouped(sandbox, "ring", name, 1) for name in ("ring-a", "ring-b")))
+    sandbox.wait_running("ring-", 2)
+    sandbox.wait_phase("PodGroup", "ring", "Running")
+    sandbox.wait(lambda: counts(sandbox) == {"running": 1}, "the queue to count a gang that runs")
+
+    sandbox.delete("Pod", "ring-b")
+    sandbox.wait_phase("PodGroup", "ring", "Unknown")
+    sandbox.wait(lambda: counts(sandbox) == {"unknown": 1}, "the queue to count it as unknown")
+    sandbox.add(grouped(sandbox, "ring", "ring-c", 1))
+    sandbox.wait_running("ring-", 2)
+    sandbox.wait(lambda: counts(sandbox) == {"running": 1}, "the queue to count it as running again")
