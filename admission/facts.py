@@ -449,6 +449,8 @@ class SubGroup:
 class GroupRequest:
     """What a Volcano Job or a PodGroup asks of its members together. Apart from the rest, since most have none."""
 
+    #: minResources of a PodGroup; None: it has none.
+    min_resources: Resources | None = None
     #: minTaskMember of a PodGroup.
     task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
     #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.

@@ -100,7 +100,7 @@ class GroupPhase(StrEnum):
     """Where a PodGroup is, in Volcano's words."""
 
     PENDING = "Pending"
-    #: Admitted; its pods are being let go.
+    #: Admitted, and its pods are being let go; or its queue has room, and its pods may be made.
     INQUEUE = "Inqueue"
     RUNNING = "Running"
     #: Pods run, but no longer as a gang.
@@ -130,6 +130,8 @@ class WorkloadStatus:
     failed: int = 0
     #: Pods that the workload asks for, made or not.
     wanted: int = 0
+    #: It lacks pods, and its queue has room for them.
+    enqueued: bool = False
     #: Phase of the object that the informer last showed; None: not known.
     seen: str | None = None
     #: Status and reason of the condition that the object had when it was seen first; None: not known.
@@ -156,7 +158,9 @@ class WorkloadStatus:
                 return GroupPhase.RUNNING
             lost_members = self.running and self.seen in (GroupPhase.RUNNING, GroupPhase.UNKNOWN)
             return GroupPhase.UNKNOWN if lost_members else GroupPhase.INQUEUE
-        return GroupPhase.UNKNOWN if self.running else GroupPhase.PENDING
+        if self.running:
+            return GroupPhase.UNKNOWN
+        return GroupPhase.INQUEUE if self.enqueued else GroupPhase.PENDING
 
 
 def pod_group_status(workload: WorkloadStatus) -> StatusWanted:

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.engine.reasons import not_allowed
 from admission.facts import PodPhase
+from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.events import unschedulable_event, waiting_event
 from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.queue_states import QueueStates
@@ -55,6 +56,8 @@ class WorldStatuses:
     failing: Callable[[], Reason | None] = lambda: None
     #: What root is to say about seats that are kept; None: nothing.
     keeping: Callable[[], Reason | None] = lambda: None
+    #: PodGroups whose pods are not made yet.
+    enqueued: EnqueuedGroups = field(default_factory=EnqueuedGroups)
 
     def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
         """Statuses of a workload's object, and of the PodGroup that stands for it; none if it is gone."""
@@ -87,6 +90,9 @@ class WorldStatuses:
         if (problem := self._problem(state)) is not None:
             return problem
         reason = self.world.reasons.get(key) if state.needs_seats else None
+        if reason is not None and (refusal := self.enqueued.refusal(key)) is not None:
+            # More pods would not help: what is in the way of minResources is in the way of the gang.
+            return replace(refusal, message=f"{refusal.message}; {reason.message}")
         if reason is not None and (counted := self._counted_priority(state)):
             reason = replace(reason, message=f"{reason.message}; {counted}")
         last = self.world.last_evictions.get(key)
@@ -215,6 +221,7 @@ class WorldStatuses:
             succeeded=phases[PodPhase.SUCCEEDED],
             failed=phases[PodPhase.FAILED],
             wanted=sum(pods.count for pods in state.workload.pod_sets),
+            enqueued=self.enqueued.is_enqueued(state.key),
             seen=seen,
             told=fact.told if fact is not None else None,
         )

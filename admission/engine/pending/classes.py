@@ -278,6 +278,11 @@ def blocked_reason(
     )
 
 
+def queue_refusal(tree: QueueTree, queue: QueueName) -> Reason | None:
+    """Why a queue takes no workload at all now; None: it takes some."""
+    return _queue_is_unusable(tree, queue) or _queue_is_stopped(tree, queue)
+
+
 def _queue_is_unusable(tree: QueueTree, queue: QueueName) -> Reason | None:
     if queue not in tree.queues or tree.queues[queue].removed:
         return reasons.unknown_queue(queue)

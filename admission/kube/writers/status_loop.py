@@ -105,6 +105,7 @@ class StatusLoop:
             # First: a PodGroup that is no workload may have a status, that of the Job for which it stands.
             self._status.forget(key.uid for key in gone)
             self._events.forget(key.uid for key in gone)
+            self._note_enqueued(keys)
             self._status.submit(wanted for key in keys for wanted in self._wanted(key))
             for key in keys:
                 self._tell_why_waiting(key)
@@ -118,6 +119,23 @@ class StatusLoop:
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
             self._status.submit(self._queue_statuses())
+            self._look_at_enqueued()
+
+    def _note_enqueued(self, keys: Collection[WorkloadKey]) -> None:
+        try:
+            self._statuses.enqueued.note(self._world, keys)
+        except Exception:
+            _log.exception("podgroups without pods not looked at")
+
+    def _look_at_enqueued(self) -> None:
+        try:
+            changed = self._statuses.enqueued.look_again(self._world)
+        except Exception:
+            _log.exception("podgroups without pods not looked at")
+            return
+        self._dirty_workloads.update(changed)
+        if changed:
+            self._dirty.set()
 
     def _queue_statuses(self) -> Iterator[StatusWanted]:
         return queue_statuses(self._world, self._statuses.failing(), self._statuses.keeping())

@@ -7,6 +7,7 @@ they are admitted by their seats.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import msgspec
 
@@ -15,7 +16,7 @@ from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said, shared_request
 from admission.facts import GroupRequest, PodFact, PodShape, SubGroup, WorkloadFact
-from admission.wire import Int32, WireCondition, WireMetadata, WireNetworkTopology, WireStruct
+from admission.wire import Int32, Quantity, WireCondition, WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.gang_words import told_of
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
@@ -25,8 +26,14 @@ from admission.workloads.seats import SeatMap, may_be_seated
 from admission.workloads.subgroups import in_subgroups
 from queues.admissions import Seat
 from queues.api.api_resources import POD_GROUPS
-from queues.api.reading.user_values import MOST_POD_SETS, UserValues, is_uid
+from queues.api.reading.user_values import MOST_POD_SETS, MOST_RESOURCES, UserValues, is_uid
+from queues.errors import InvalidQuantity
+from queues.resources import Resources, request
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
+
+#: Names in a ResourceQuota: of requests, and of what is no request.
+_REQUESTS: Final = "requests."
+_NO_REQUESTS: Final = ("limits.", "count/")
 
 
 class WirePodGroupSpec(WireStruct):
@@ -36,6 +43,7 @@ class WirePodGroupSpec(WireStruct):
     min_task_member: dict[str, Int32] | None = None
     queue: str | None = None
     priority_class_name: str | None = None
+    min_resources: dict[str, Quantity] | None = None
     network_topology: WireNetworkTopology | None = None
     sub_group_policy: list[msgspec.Raw] | None = None
 
@@ -92,6 +100,7 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
                 task_minimums=task_minimums if minimum >= sum(task_minimums.values()) else {},
                 network_tier=tier_of(spec.network_topology, values),
                 subgroups=subgroups,
+                min_resources=_min_resources(spec.min_resources, values),
             )
         ),
         phase=(group.status and group.status.phase) or "",
@@ -102,6 +111,22 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
         conduct=conduct_of(meta.annotations, meta.labels),
         told=one(told_of(group.status.conditions if group.status is not None else None)),
     )
+
+
+def _min_resources(written: Mapping[str, Quantity] | None, values: UserValues) -> Resources | None:
+    """What the gang is said to ask for, by plain names; those that a ResourceQuota has stand for them where they are
+    missing. None: nothing is said."""
+    if not written or not values.at_most("spec.minResources", len(written), MOST_RESOURCES, "resources"):
+        return None
+    amounts: dict[str, int] = {}
+    for name, text in sorted(written.items(), key=lambda each: each[0].startswith(_REQUESTS)):
+        plain = name.removeprefix(_REQUESTS)
+        if not name.startswith(_NO_REQUESTS):
+            try:
+                amounts.setdefault(plain, request(plain, text))
+            except InvalidQuantity as error:
+                values.note(f"spec.minResources: {error}")
+    return one(Resources(amounts))
 
 
 def _task_minimums(written: Mapping[str, int], values: UserValues) -> Mapping[str, int]:

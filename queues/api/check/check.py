@@ -31,7 +31,6 @@ from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.job_template import JobTemplate
 from queues.api.types.pod import Pod
-from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
@@ -285,6 +284,4 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
             found = unsupported_in_queue(parsed)
         case ResourceFlavor():
             found = unsupported_in_flavor(parsed)
-        case PodGroup() if parsed.spec.min_resources:
-            found = ("spec.minResources",)
     return found

@@ -50,7 +50,7 @@ class PodGroupSpec(OpenModel):
     queue: Annotated[Text, Field(max_length=253)] = "default"
     #: Priority of the gang.
     priority_class_name: Text = ""
-    #: What the gang needs; kept without effect: its pods tell it. Muster writes it into the PodGroups that it makes.
+    #: What the gang needs: until its pods exist, it is Inqueue once its queue has room for that. Then its pods tell it.
     min_resources: Annotated[Quantities, at_most(MOST_RESOURCES)] = Field(default_factory=dict)
     #: How close its pods must be.
     network_topology: NetworkTopology | None = None

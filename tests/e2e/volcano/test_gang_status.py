@@ -86,3 +86,35 @@ def test_a_queue_counts_a_gang_that_lost_a_member_as_unknown_until_it_is_whole(s
     sandbox.add(grouped(sandbox, "ring", "ring-c", 1))
     sandbox.wait_running("ring-", 2)
     sandbox.wait(lambda: counts(sandbox) == {"running": 1}, "the queue to count it as running again")
+
+
+def test_an_operator_makes_its_pods_once_the_podgroup_is_inqueue(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue(capability={"nvidia.com/gpu": "8"})
+    sandbox.add(bare_pod(sandbox, "first", 8))
+    sandbox.wait_running("first", 1)
+    sandbox.add(pod_group(sandbox, "spark", 2, minResources={"nvidia.com/gpu": "8", "pods": "2"}))
+    wait_warned(sandbox, "spark")
+    sandbox.wait_phase("PodGroup", "spark", "Pending")
+    told = unschedulable(sandbox, "spark")
+    assert told["reason"] == "NotEnoughResources"
+    assert "QueueLimit" in told["message"]
+    assert "8 nvidia.com/gpu: 8 used" in told["message"]
+
+    finish_all(sandbox, "first")
+    sandbox.wait_phase("PodGroup", "spark", "Inqueue")
+    assert not sandbox.held(), "a permit holds nothing"
+    sandbox.add(grouped(sandbox, "spark", "spark-driver", 4))
+    sandbox.wait(
+        lambda: sandbox.reason("spark")[1] == "1 of 2 pods exist", "the group to wait for the other pod"
+    )
+    assert sandbox.phase("PodGroup", "spark") == "Inqueue"
+    sandbox.add(grouped(sandbox, "spark", "spark-executor", 4))
+    sandbox.wait_running("spark-", 2)
+    sandbox.wait_phase("PodGroup", "spark", "Running")
+
+
+def test_a_podgroup_that_asks_for_nothing_is_inqueue_at_once(sandbox: Sandbox) -> None:
+    sandbox.add_queue()
+    sandbox.add(pod_group(sandbox, "ring", 2))
+    sandbox.wait_phase("PodGroup", "ring", "Inqueue")

@@ -52,7 +52,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
     },
     PodGroup: {
         "admission/workloads/kinds/pod_group.py": "minMember minTaskMember queue priorityClassName networkTopology "
-        "subGroupPolicy",
+        "subGroupPolicy minResources",
         "admission/decode/topology_requests.py": "networkTopology.mode networkTopology.highestTierAllowed "
         "networkTopology.highestTierName subGroupPolicy.name subGroupPolicy.networkTopology "
         "subGroupPolicy.networkTopology.mode subGroupPolicy.networkTopology.highestTierAllowed "
@@ -122,7 +122,6 @@ TOLD: dict[type[BaseModel], dict[str, Any]] = {
             "jobTemplate": {"spec": {"tasks": [{"name": "a", "topologyPolicy": "restricted"}]}},
         }
     },
-    PodGroup: {"minResources": {"minResources": {"cpu": 1}}},
     QueueDocument: {
         "extendClusters": {"extendClusters": [{"name": "a"}]},
         "affinity": {"affinity": {"nodeGroupAffinity": {}}},

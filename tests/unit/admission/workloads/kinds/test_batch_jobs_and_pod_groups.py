@@ -10,6 +10,7 @@ from admission.facts import NO_CONDITION, JobRevision
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.batch_job import UNSTARTED, indexes
 from queues.api import names
+from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.decoded_workloads import CONTAINER, TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
 
@@ -167,6 +168,30 @@ def test_a_group_asks_for_its_members() -> None:
     )
     assert (fact.pod_sets, fact.stands_for) == ((), None)
     assert a_group(minMember=3, minTaskMember={"a": 1, "b": 3}).group.task_minimums == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ({}, None),
+        ({"cpu": "500m", "nvidia.com/gpu": 2}, {"cpu": 500, "nvidia.com/gpu": 2000}),
+        ({"requests.cpu": "4", "cpu": "2", "requests.memory": "1Gi"}, {"cpu": 2000, "memory": 2**30}),
+        ({"limits.cpu": "9", "count/pods": "3", "pods": "3"}, {"pods": 3}),
+    ],
+    ids=["nothing", "plain", "names of a ResourceQuota", "what is no request"],
+)
+def test_what_a_group_is_said_to_ask_for_is_read(written: dict[str, Any], asked: Any) -> None:
+    found = a_group(minMember=1, minResources=written).group.min_resources
+    assert found == (None if asked is None else Resources(asked))
+
+
+@pytest.mark.parametrize(
+    "written", [{"cpu": "lots"}, {str(number): 1 for number in range(65)}], ids=["unreadable", "too many"]
+)
+def test_what_cannot_be_read_of_it_is_an_obstacle(written: dict[str, Any]) -> None:
+    obstacle = a_group(minMember=1, minResources=written).obstacle
+    assert obstacle is not None
+    assert obstacle.message.startswith("spec.minResources: ")
 
 
 def test_a_group_made_for_a_volcano_job_is_no_workload_of_its_own() -> None:

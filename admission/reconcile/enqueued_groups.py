@@ -1,0 +1,137 @@
+"""PodGroups whose pods are not made yet, and which of them are in phase Inqueue. Pure.
+
+Operators, and people who come from Volcano, create a PodGroup first and its pods once it is Inqueue: that says that its
+queue has room for ``minResources``. As Volcano's scheduler Muster says so once, and does not take it back: nothing is
+held for it, and the pods wait for their admission like others, with a reason of their own. A PodGroup without
+``minResources`` is Inqueue as soon as its queue takes work.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from admission.engine.pending.classes import queue_refusal
+from admission.engine.reasons import not_allowed, queue_limit
+from admission.reconcile.status import GroupPhase
+from admission.workloads.kinds import support_of
+from admission.workloads.state import WorkloadState
+from admission.world.world import World
+from queues.plan import Reason
+from queues.quota.accounts import flavor_charges
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
+from queues.reason_codes import ReasonCode
+from queues.resources import Resources
+from queues.workload import NO_FLAVOR, QueueName, WorkloadKey
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRoom:
+    """What queues have room for, as the world is now."""
+
+    world: World
+    usage: Usage
+    #: By queue, namespace and what is asked: many PodGroups ask the same.
+    _refusals: dict[Hashable, Reason | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, world: World) -> "QueueRoom":
+        """The room beside what is admitted."""
+        queues = {name: fact.queue for name, fact in world.queues.items()}
+        usage = Usage(QueueTree.build(queues, world.node_inventory.table().capacity()))
+        for name in usage.tree.paths:
+            if allocated := world.queue_totals.allocated(name):
+                usage.add(name, flavor_charges({NO_FLAVOR: allocated}))
+        return cls(world, usage)
+
+    def refusal(self, state: WorkloadState, asked: Resources | None) -> Reason | None:
+        """Why the pods of a PodGroup should not be made yet; None: they may.
+
+        ``asked``: its minResources; None: it has none, and any room will do.
+        """
+        queue, namespace = state.workload.queue, state.workload.namespace
+        asks = (queue, namespace, asked)
+        if asks not in self._refusals:
+            self._refusals[asks] = (
+                queue_refusal(self.usage.tree, queue)
+                or self._not_allowed(queue, namespace)
+                or self._lacks(queue, asked)
+            )
+        return self._refusals[asks]
+
+    def _not_allowed(self, queue: QueueName, namespace: str) -> Reason | None:
+        refusal = self.world.queue_permissions.refusal(namespace, queue)
+        return None if refusal is None else not_allowed(queue, namespace, refusal)
+
+    def _lacks(self, queue: QueueName, asked: Resources | None) -> Reason | None:
+        hit = None if asked is None else self.usage.refusal(queue, flavor_charges({NO_FLAVOR: asked}))
+        return None if hit is None else queue_limit(hit)
+
+
+class EnqueuedGroups:
+    """PodGroups whose pods are not made yet; remembers for one term which of them are in phase Inqueue."""
+
+    def __init__(self) -> None:
+        self._enqueued: set[WorkloadKey] = set()
+        #: Those that wait to be, and why.
+        self._refused: dict[WorkloadKey, Reason] = {}
+
+    def is_enqueued(self, key: WorkloadKey) -> bool:
+        """Whether the pods of this PodGroup may be made."""
+        return key in self._enqueued
+
+    def refusal(self, key: WorkloadKey) -> Reason | None:
+        """Why the pods of this PodGroup should not be made yet; None: nothing is known to be in the way."""
+        return self._refused.get(key)
+
+    def note(self, world: World, keys: Iterable[WorkloadKey]) -> None:
+        """These workloads have changed: those that have become PodGroups without their pods get an answer."""
+        room: QueueRoom | None = None
+        for key in keys:
+            state = world.states.get(key)
+            if state is None or not _awaits_pods(state):
+                self._enqueued.discard(key)
+                self._refused.pop(key, None)
+                continue
+            if key in self._enqueued:
+                continue
+            fact = world.facts[key]
+            if fact.phase == GroupPhase.INQUEUE and key not in self._refused:
+                self._enqueued.add(key)  # an earlier leader has said so
+                continue
+            room = room or QueueRoom.of(world)
+            self._answer(key, room.refusal(state, fact.group.min_resources))
+
+    def look_again(self, world: World) -> list[WorkloadKey]:
+        """Queues may have got room, or lost it: workloads that have another answer now."""
+        if not self._refused:
+            return []
+        room = QueueRoom.of(world)
+        changed = []
+        for key, before in list(self._refused.items()):
+            state, fact = world.states.get(key), world.facts.get(key)
+            if state is None or fact is None or not _awaits_pods(state):
+                continue  # it is about to be noted
+            reason = room.refusal(state, fact.group.min_resources)
+            self._answer(key, reason)
+            if reason is None or reason.code != before.code:
+                changed.append(key)
+        return changed
+
+    def _answer(self, key: WorkloadKey, refusal: Reason | None) -> None:
+        self._refused.pop(key, None)
+        if refusal is None:
+            self._enqueued.add(key)
+        else:
+            self._refused[key] = refusal
+
+
+def _awaits_pods(state: WorkloadState) -> bool:
+    """Whether nothing is missing for a gang but pods of its own."""
+    obstacle = state.workload.obstacle
+    return (
+        support_of(state.key).is_group
+        and not state.is_over
+        and not state.seat_maps
+        and obstacle is not None
+        and obstacle.code == ReasonCode.NOT_ENOUGH_PODS
+    )

@@ -1,0 +1,148 @@
+"""A PodGroup whose pods are not made yet is Inqueue once its queue has room for minResources."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.facts import GroupRequest, WorkloadFact
+from admission.reconcile.enqueued_groups import EnqueuedGroups
+from admission.reconcile.world_status import WorldStatuses
+from admission.world.world import World
+from queues.admissions import AdmissionState
+from queues.plan import Reason
+from queues.quota.queue import Limits
+from queues.reason_codes import ReasonCode
+from queues.resources import GPU, Resources
+from queues.workload import Obstacle, QueueName, WorkloadKey, WorkloadKind
+from tests.builders.facts import GROUP, NOW, TEAM, admission, gated, gone, group, node, queue, seen, world
+
+OTHER = WorkloadKey(WorkloadKind.POD_GROUP, "other")
+
+
+def asking(gpus: int | None, **facts: Any) -> WorkloadFact:
+    """A PodGroup of two with these minResources; None: it has none."""
+    asked = None if gpus is None else Resources({GPU: gpus * 1000})
+    return group(2, group=GroupRequest(min_resources=asked), **facts)
+
+
+def shown(known: World, enqueued: EnqueuedGroups | None = None) -> tuple[str, str, str]:
+    """Phase, and the reason and message of its condition Unschedulable."""
+    known.put_reasons({GROUP: Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="0 of 2 pods exist")}, ())
+    groups = enqueued or EnqueuedGroups()
+    groups.note(known, list(known.states))
+    [status] = WorldStatuses(known, None, {}, enqueued=groups).of(GROUP)  # type: ignore[arg-type]
+    [told] = [each for each in status.conditions if each.type == "Unschedulable"] or [None]
+    return status.fields["phase"], told.reason if told else "", told.message if told else ""
+
+
+SIX = queue(TEAM, limits=Limits(capability=Resources({GPU: 6000})))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "team", "phase", "reason"),
+    [
+        (8, queue(TEAM), "Inqueue", "NotEnoughTasks"),
+        (9, queue(TEAM), "Pending", "NotEnoughResources"),
+        (6, SIX, "Inqueue", "NotEnoughTasks"),
+        (7, SIX, "Pending", "NotEnoughResources"),
+        (None, SIX, "Inqueue", "NotEnoughTasks"),
+        (1, queue(TEAM, closed=True), "Pending", "QueueClosed"),
+        (None, queue(TEAM, closed=True), "Pending", "QueueClosed"),
+        (1, queue(QueueName("another")), "Pending", "UnknownQueue"),
+    ],
+    ids=[
+        "all of the cluster",
+        "more than the cluster has",
+        "all that the queue may have",
+        "more than the queue may have",
+        "nothing is said",
+        "closed",
+        "closed, and nothing is said",
+        "no such queue",
+    ],
+)
+def test_it_is_inqueue_if_its_queue_has_room(gpus: int | None, team: Any, phase: str, reason: str) -> None:
+    found, word, message = shown(world([team, node("n1"), asking(gpus)], arrivals={GROUP: 1}))
+    assert (found, word) == (phase, reason)
+    assert "0 of 2 pods exist" in message
+
+
+def test_what_is_in_the_way_is_told_with_its_numbers() -> None:
+    _, _, message = shown(world([SIX, node("n1"), asking(7)], arrivals={GROUP: 1}))
+    assert message == (
+        "2/2 tasks in gang unschedulable: QueueLimit: queue team may use 6 nvidia.com/gpu: 0 used, 7 asked, "
+        "1 too many; 0 of 2 pods exist"
+    )
+
+
+def full() -> World:
+    """Another gang has 8 of 8 GPUs."""
+    held = admission(OTHER, " ".join(["n1"] * 8), number=9, pod_set="pod", started=True)
+    return world([queue(TEAM), node("n1"), asking(4)], [held], arrivals={GROUP: 1})
+
+
+def freed(known: World) -> World:
+    known.put_admissions([replace(next(iter(known.admissions.values())), state=AdmissionState.CLOSED)])
+    known.refresh(NOW)
+    return known
+
+
+def test_it_waits_for_room_and_is_inqueue_when_there_is_some() -> None:
+    known, groups = full(), EnqueuedGroups()
+    assert shown(known, groups)[:2] == ("Pending", "NotEnoughResources")
+    assert groups.look_again(known) == []
+    assert groups.look_again(freed(known)) == [GROUP]
+    assert shown(known, groups)[:2] == ("Inqueue", "NotEnoughTasks")
+    assert groups.look_again(known) == []
+
+
+def test_another_reason_is_told_and_other_numbers_are_not() -> None:
+    known, groups = full(), EnqueuedGroups()
+    shown(known, groups)
+    known.observe([seen(queue(TEAM, closed=True))])
+    known.refresh(NOW)
+    assert groups.look_again(known) == [GROUP]
+    assert shown(known, groups)[1] == "QueueClosed"
+
+
+def test_it_stays_so_when_the_room_goes_and_when_another_leader_comes() -> None:
+    known, groups = freed(full()), EnqueuedGroups()
+    assert shown(known, groups)[0] == "Inqueue"
+    known.observe([seen(queue(TEAM, closed=True))])
+    known.refresh(NOW)
+    assert groups.look_again(known) == []
+    assert shown(known, groups)[0] == "Inqueue"
+    known.observe([seen(asking(4, phase="Inqueue"))])
+    known.refresh(NOW)
+    assert shown(known, EnqueuedGroups())[0] == "Inqueue"
+
+
+def test_once_its_pods_exist_it_waits_for_its_admission_like_others() -> None:
+    known, groups = world([queue(TEAM), node("n1"), asking(8)], arrivals={GROUP: 1}), EnqueuedGroups()
+    assert shown(known, groups)[0] == "Inqueue"
+    known.observe([seen(gated("a", group="gang"))])
+    known.refresh(NOW)
+    assert shown(known, groups)[0] == "Inqueue", "one of two"
+    known.observe([seen(gated("b", group="gang"))])
+    known.refresh(NOW)
+    assert shown(known, groups)[0] == "Pending"
+    assert not groups.is_enqueued(GROUP)
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    known, groups = full(), EnqueuedGroups()
+    shown(known, groups)
+    known.observe([gone(asking(4))])
+    known.refresh(NOW)
+    groups.note(known, [GROUP])
+    assert groups.refusal(GROUP) is None
+    assert groups.look_again(freed(known)) == []
+
+
+def test_another_obstacle_goes_first() -> None:
+    wrong = Obstacle(ReasonCode.INVALID_SPEC, "spec.minMember: found -1, expected 0 or more")
+    known = world([queue(TEAM), node("n1"), asking(1, obstacle=wrong)], arrivals={GROUP: 1})
+    groups = EnqueuedGroups()
+    groups.note(known, [GROUP])
+    assert not groups.is_enqueued(GROUP)
