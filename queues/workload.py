@@ -52,6 +52,8 @@ class WorkloadKind(StrEnum):
     RAY_JOB = "rayjob"
     #: sparkoperator.k8s.io/v1beta2
     SPARK_APPLICATION = "sparkapplication"
+    #: workload.codeflare.dev/v1beta2
+    APP_WRAPPER = "appwrapper"
 
 
 class WorkloadKey(msgspec.Struct, frozen=True, order=True, gc=False):

@@ -26,7 +26,12 @@ def resumed(fact: WorkloadFact, queue: QueueName) -> Mapping[str, Any]:
     for pods, path in zip(fact.pod_sets, templates, strict=False):
         member = member_text(fact.key, fact.name, pods.name)
         written = {"labels": {names.QUEUE_LABEL: queue}, "annotations": {names.MEMBER_OF: member}}
-        _put(changes, path, written)
+        if path[-1].isdecimal():
+            # Elements of a list are replaced with all of it: the first of them makes it.
+            infos = path[:-1]
+            _put(changes, infos, [*(_at(changes, infos) or ()), written])
+        else:
+            _put(changes, path, written)
     return changes
 
 
@@ -35,6 +40,13 @@ def suspended(fact: WorkloadFact) -> Mapping[str, Any]:
     changes: dict[str, Any] = {}
     _put(changes, suspend_of(fact), True)
     return changes
+
+
+def _at(changes: Mapping[str, Any], path: Path) -> Any:
+    found: Any = changes
+    for field in path:
+        found = None if found is None else found.get(field)
+    return found
 
 
 def _put(changes: dict[str, Any], path: Path, value: Any) -> None:

@@ -192,6 +192,8 @@ SPARK_APPLICATIONS: Final = ApiResource(
     "sparkoperator.k8s.io/v1beta2", "sparkapplications", "SparkApplication"
 )
 
+APP_WRAPPERS: Final = ApiResource("workload.codeflare.dev/v1beta2", "appwrappers", "AppWrapper")
+
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

@@ -5,14 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from admission.workloads.kinds import OPERATOR_KINDS
 from deploy.local.client import LocalClient
 from deploy.local.components import ClusterOptions
 from deploy.local.stack import USERNAME, Stack
+from queues.api.api_resources import CRDS, LEADER_WORKER_SETS, ApiResource
+from queues.errors import ApiError
 from tests.cluster_faults import kill_muster, pause_component, resume_component, stop_muster
 from tests.e2e.support.crash_harness import CrashHarness, own_crash_harness
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.namespace_history import NamespaceHistory
+from tests.e2e.support.operators import definition
 from tests.e2e.support.sandbox import Sandbox, name_from
+from tests.waiting import until
 
 EXAMPLES = Path("deploy/examples")
 #: Waits that are there for real clusters' sake are short here.
@@ -103,3 +108,30 @@ def absent_muster(whole_stack: Stack, sandbox: Sandbox) -> Iterator[Callable[[],
     yield kill
     if not whole_stack.replicas:
         whole_stack.start_muster("muster-afterwards")
+
+
+@pytest.fixture(scope="session")
+def operators(whole_stack: Stack) -> None:
+    """The definitions of all kinds come after Muster has started. The API server's policies learn of a new kind after
+    a moment, up to which it accepts no object of it."""
+    resources = [*(each.resource for each in OPERATOR_KINDS), LEADER_WORKER_SETS]
+    with whole_stack.cluster.client() as api:
+        for resource in resources:
+            api.create(CRDS.path(), definition(resource))
+
+        def accepts(resource: ApiResource) -> bool:
+            probe = {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": {"name": "probe", "labels": {"muster.dev/queue-name": "none"}},
+                "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}},
+            }
+            try:
+                api.create(resource.path("default") + "?dryRun=All", probe)
+            except ApiError as error:
+                if error.facts["status"] not in (404, 503):
+                    raise
+                return False
+            return True
+
+        until(lambda: all(map(accepts, resources)), "the new kinds to be accepted", seconds=120)

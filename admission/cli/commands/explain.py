@@ -16,7 +16,7 @@ from queues.errors import MusterError
 #: Kinds that operators make pods of, by the names of their resources without the s.
 _OF_OPERATORS: Final = (
     *("jobset", "mpijob", "pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob"),
-    *("raycluster", "rayjob", "sparkapplication"),
+    *("raycluster", "rayjob", "sparkapplication", "appwrapper"),
 )
 #: Kinds of workloads, by the names that kubectl knows.
 _KINDS: Final = {

@@ -53,13 +53,18 @@ def made_by(kinds: Iterable[ApiResource]) -> str:
 
 
 def is_part() -> str:
-    """Whether an object is made by the controller of another one, and waits and runs with that."""
+    """Whether an object is made by the controller of another one, and waits and runs with that.
+
+    One of any kind is, unless it names a queue of its own; some have the queue of the other object as a copy.
+    """
+    named = f"{names_queue('object')} || (oldObject != null && {names_queue('oldObject')})"
+    unnamed = f"(!({named}) && ({made_by(each.resource for each in OPERATOR_KINDS)}))"
     parts = [
         f"(object.kind == {text(each.resource.kind)} && {made_by(each.made_by)})"
         for each in OPERATOR_KINDS
         if each.made_by
     ]
-    return " || ".join(parts)
+    return " || ".join([*parts, unnamed])
 
 
 def suspended(of: str, path: Path) -> str:

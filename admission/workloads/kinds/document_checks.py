@@ -9,7 +9,13 @@ import msgspec
 
 from admission.facts import WorkloadFact
 from admission.workloads.kinds.operators import OPERATOR_KINDS
-from admission.workloads.kinds.operators.support import OperatorKind, WireOperatorJob, fact_of
+from admission.workloads.kinds.operators.support import (
+    HeldTemplate,
+    OperatorKind,
+    WireOperatorJob,
+    fact_of,
+    written_templates,
+)
 from queues.api import names
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
@@ -44,7 +50,8 @@ def check_other_kind(subject: Subject) -> list[Finding] | None:
 
 def _of_operator(subject: Subject, description: OperatorKind) -> Iterator[Finding]:
     try:
-        fact = _read(subject, description)
+        job = msgspec.json.decode(json.dumps(subject.value).encode(), type=WireOperatorJob)
+        fact = fact_of(description, job)
     except (msgspec.DecodeError, TypeError, ValueError) as error:
         yield subject.finding("error", "", str(error), f"a {description.resource.kind}")
         return
@@ -55,20 +62,13 @@ def _of_operator(subject: Subject, description: OperatorKind) -> Iterator[Findin
         return
     if fact.obstacle is not None:
         yield _told(subject, "error", fact.obstacle.message)
-    templates = () if fact.revision is None else fact.revision.templates
-    for path in templates:
-        if path[-1] == "metadata":
-            yield from _of_template(subject, path[:-1])
+    for each in written_templates(description, job):
+        yield from _of_template(subject, each)
     if not (fact.obstacle or fact.queue):
         yield _without_queue(subject)
     elif fact.obstacle is None:
         found = f"{_pods(fact)}, all to start together; queue {excerpt(fact.queue)}"
         yield subject.finding("note", "", found, "")
-
-
-def _read(subject: Subject, description: OperatorKind) -> WorkloadFact | None:
-    raw = json.dumps(subject.value).encode()
-    return fact_of(description, msgspec.json.decode(raw, type=WireOperatorJob))
 
 
 def _pods(fact: WorkloadFact) -> str:
@@ -81,12 +81,12 @@ def _pods(fact: WorkloadFact) -> str:
     return "; ".join(told)
 
 
-def _of_template(subject: Subject, path: Sequence[str]) -> Iterator[Finding]:
-    template = _member(subject.value, path)
+def _of_template(subject: Subject, held: HeldTemplate) -> Iterator[Finding]:
+    template = json.loads(held.content or b"null")
     if not isinstance(template, Mapping):
         return
     namespace = subject.metadata.get("namespace")
-    where = _shown(path)
+    where = _shown(held.where.split("."))
     for found in template_violations(template, where, namespace if isinstance(namespace, str) else "", None):
         severity: Severity = "warning" if found.tolerable else "error"
         yield subject.finding(severity, found.path, found.found, found.expected)

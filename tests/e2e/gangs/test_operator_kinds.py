@@ -5,45 +5,14 @@ from typing import NamedTuple
 
 import pytest
 
-from admission.workloads.kinds import OPERATOR_KINDS
-from deploy.local.stack import Stack
-from queues.api.api_resources import CRDS, LEADER_WORKER_SETS, ApiResource
 from queues.errors import ApiError
 from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.gang_kinds import finish, finish_all
 from tests.e2e.support.manifests import bare_pod, batch_job, template
-from tests.e2e.support.operators import Operator, Template, definition, value_at
+from tests.e2e.support.operators import Operator, Template, pods_of_app_wrapper, value_at
 from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
 from tests.node_affinity import pinned_nodes
-from tests.waiting import until
-
-
-@pytest.fixture(scope="session")
-def operators(whole_stack: Stack) -> None:
-    """The definitions of all kinds come after Muster has started. The API server's policies learn of a new kind after
-    a moment, up to which it accepts no object of it."""
-    resources = [*(each.resource for each in OPERATOR_KINDS), LEADER_WORKER_SETS]
-    with whole_stack.cluster.client() as api:
-        for resource in resources:
-            api.create(CRDS.path(), definition(resource))
-
-        def accepts(resource: ApiResource) -> bool:
-            probe = {
-                "apiVersion": resource.api_version,
-                "kind": resource.kind,
-                "metadata": {"name": "probe", "labels": {"muster.dev/queue-name": "none"}},
-                "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}},
-            }
-            try:
-                api.create(resource.path("default") + "?dryRun=All", probe)
-            except ApiError as error:
-                if error.facts["status"] not in (404, 503):
-                    raise
-                return False
-            return True
-
-        until(lambda: all(map(accepts, resources)), "the new kinds to be accepted", seconds=120)
 
 
 def job_set(sandbox: Sandbox, name: str, *, gpus: int = 4, **metadata: object) -> Document:
@@ -197,6 +166,35 @@ PLAYED = (
         lambda document: pods_of_ray(document["spec"]["rayClusterSpec"]),
         ("spec", "suspend"),
         {"jobDeploymentStatus": "Complete"},
+    ),
+    Played(
+        "AppWrapper",
+        "workload.codeflare.dev/v1beta2",
+        lambda sandbox: {
+            "components": [
+                {"template": {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}},
+                {
+                    "template": {
+                        "apiVersion": "kubeflow.org/v1",
+                        "kind": "PyTorchJob",
+                        "metadata": {"name": "a"},
+                        "spec": {"pytorchReplicaSpecs": roles(sandbox, Master=1, Worker=2)},
+                    }
+                },
+                {
+                    "podSets": [{"path": "template.spec.of[0]"}],
+                    "template": {
+                        "apiVersion": "example.com/v1",
+                        "kind": "Other",
+                        "metadata": {"name": "a"},
+                        "spec": {"of": [template(sandbox.name, 4)]},
+                    },
+                },
+            ]
+        },
+        pods_of_app_wrapper,
+        ("spec", "suspend"),
+        {"phase": "Succeeded"},
     ),
 )
 

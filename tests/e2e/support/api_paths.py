@@ -31,6 +31,7 @@ _PATHS = {
     "SparkApplication": "/apis/sparkoperator.k8s.io/v1beta2/namespaces/{}/sparkapplications",
     "RayCluster": "/apis/ray.io/v1/namespaces/{}/rayclusters",
     "RayJob": "/apis/ray.io/v1/namespaces/{}/rayjobs",
+    "AppWrapper": "/apis/workload.codeflare.dev/v1beta2/namespaces/{}/appwrappers",
     "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
     "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",

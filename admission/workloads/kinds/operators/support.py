@@ -7,6 +7,7 @@ twice waits. For an eviction the object is suspended again; its operator deletes
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from math import prod
@@ -134,7 +135,9 @@ class OperatorKind:
     resource: ApiResource
     #: Fields from the object to the one that suspends it.
     suspend: Path = ("spec", "suspend")
-    templates: tuple[Templates, ...]
+    templates: tuple[Templates, ...] = ()
+    #: Finds its templates, if it says itself where they are. Raises UnexpectedPart.
+    held: "Callable[[WireOperatorJob, UserValues], Iterator[HeldTemplate]] | None" = None
     #: Conditions that say that it has ended.
     ended_by: tuple[str, ...] = ()
     #: Fields of the status that say so, with the values by which they do.
@@ -185,8 +188,28 @@ class WireOperatorJob(WireStruct):
         return part(None if bytes(own) == b"null" else own, path[1:], path[:1])
 
 
+class HeldTemplate(NamedTuple):
+    """One template of an object, as it is written."""
+
+    name: str
+    #: Its JSON; None: there is none, where one is needed.
+    content: bytes | None
+    #: Its place, for messages.
+    where: str
+    #: The place of what holds it.
+    holder: Path
+    #: Number of its pods.
+    pods: int
+    #: Fields from the object to what has the labels and annotations of the pods.
+    written: Path
+    #: Fields from the object to those of them, and of what contains them, that are there.
+    existing: tuple[Path, ...] = ()
+    #: It says that Muster resumed the object.
+    is_marked: bool = False
+
+
 class _Found(NamedTuple):
-    """One template of an object."""
+    """One template of an object, read."""
 
     pods: PodSet
     #: Fields from the object to what has the labels and annotations of the pods.
@@ -282,38 +305,60 @@ def _text_of(job: WireOperatorJob, path: Path) -> str:
 def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[_Found]:
     """All templates of an object, in the order of the description. Raises UnexpectedPart."""
     seen: set[str] = set()
+    held = _held(description, job, values) if description.held is None else description.held(job, values)
+    for each in held:
+        if each.content is None:
+            values.refuse(each.where, "none", "a pod template")
+            continue
+        if len(seen) >= MOST_POD_SETS:
+            values.refuse(each.where, "more", f"at most {MOST_POD_SETS} pod templates")
+            return
+        values.task(f"{'.'.join(each.holder)} as a name of pods", each.name)
+        if each.name in seen:
+            values.refuse(".".join(each.holder), f"{each.name} a second time", "different names")
+        seen.add(each.name)
+        count = min(each.pods, MOST_PODS + 1)
+        pods = pod_set_of(each.name, count, each.content, each.where, job.metadata.namespace)
+        if pods.obstacle is not None:
+            values.note(pods.obstacle.message, pods.obstacle.code)
+        more = (each.existing, each.is_marked)
+        yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, *more)
+    if not seen and values.obstacle is None:
+        where = description.templates[0].at if description.templates else ("spec",)
+        values.refuse(".".join(where), "no pod template", "at least one")
+
+
+def written_templates(description: OperatorKind, job: WireOperatorJob) -> list[HeldTemplate]:
+    """The pod templates that users wrote, up to the first part that cannot be read."""
+    found: list[HeldTemplate] = []
+    values = UserValues()
+    own = replace(description, templates=tuple(each for each in description.templates if each.made is None))
+    with suppress(UnexpectedPart):  # the object says so itself
+        found.extend(_held(own, job, values) if own.held is None else own.held(job, values))
+    return [each for each in found if each.content is not None]
+
+
+def _held(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
     for templates in description.templates:
         for name, raw, path in _holders(templates, job):
             template = part(raw, templates.template, path)
             where = ".".join((*path, *templates.template))
+            inner = (*path, *templates.written_at())
             if template is None:
                 if templates.needed:
-                    values.refuse(where, "none", "a pod template")
+                    yield HeldTemplate(name, None, where, path, 0, inner)
                 continue
-            if len(seen) >= MOST_POD_SETS:
-                values.refuse(".".join(templates.at), "more", f"at most {MOST_POD_SETS} pod templates")
-                return
-            values.task(f"{'.'.join(path)} as a name of pods", name)
-            if name in seen:
-                values.refuse(".".join(path), f"{name} a second time", "different names")
-            seen.add(name)
-            count = min(_count(templates, raw, path, values), MOST_PODS + 1)
+            count = prod(_factors(templates.counts, raw, path, values))
             content = bytes(template) if templates.made is None else templates.made(job, raw)
-            pods = pod_set_of(name, count, content, where, job.metadata.namespace)
-            if pods.obstacle is not None:
-                values.note(pods.obstacle.message, pods.obstacle.code)
-            inner = templates.written_at()
-            existing = tuple(_existing(raw, path, inner))
-            is_marked = _is_marked(raw, path, inner, job.metadata.uid)
-            yield _Found(pods.pods, (*path, *inner), pods.priority_class, pods.claims, existing, is_marked)
-    if not seen and values.obstacle is None:
-        values.refuse(".".join(description.templates[0].at), "no pod template", "at least one")
+            existing = tuple(_existing(raw, path, templates.written_at()))
+            is_marked = says_it_is_resumed(part(raw, templates.written_at(), path), inner, job.metadata.uid)
+            yield HeldTemplate(name, content, where, path, count, inner, existing, is_marked)
 
 
-def _is_marked(raw: msgspec.Raw | None, path: Path, inner: Path, uid: str) -> bool:
+def says_it_is_resumed(written: msgspec.Raw | None, where: Path, uid: str) -> bool:
     """Whether labels and annotations at a place say that the pods are members of the object with this uid."""
-    place = (*inner, "annotations", names.MEMBER_OF)
-    return f"/{uid}/" in text(part(raw, place, path), (*path, *place))
+    place = ("annotations", names.MEMBER_OF)
+    return f"/{uid}/" in text(part(written, place, where), (*where, *place))
 
 
 def _existing(raw: msgspec.Raw | None, path: Path, inner: Path) -> Iterator[Path]:
@@ -343,11 +388,6 @@ def _holders(templates: Templates, job: WireOperatorJob) -> Iterator[tuple[str, 
         case Each.ENTRY:
             for key, entry in members(found, templates.at).items():
                 yield key.lower(), entry, (*templates.at, key)
-
-
-def _count(templates: Templates, raw: msgspec.Raw | None, path: Path, values: UserValues) -> int:
-    """Pods of a template. Raises UnexpectedPart."""
-    return prod(_factors(templates.counts, raw, path, values))
 
 
 def _factors(

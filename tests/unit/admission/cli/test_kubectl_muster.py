@@ -230,7 +230,7 @@ async def test_flags_may_stand_before_the_subcommand(ask: Asking, monkeypatch: p
             ["explain", "deployment/x"],
             2,
             "Error: 'deployment' is no kind of workload. Expected one of vcjob, job, podgroup, pod, jobset, mpijob, "
-            "pytorchjob, tfjob, xgboostjob, paddlejob, jaxjob, raycluster, rayjob, sparkapplication.\n",
+            "pytorchjob, tfjob, xgboostjob, paddlejob, jaxjob, raycluster, rayjob, sparkapplication, appwrapper.\n",
         ),
         (["pending", "-A", "-n", "ml"], 2, "Error: -n and -A exclude each other.\n"),
     ],

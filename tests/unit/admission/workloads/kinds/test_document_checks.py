@@ -56,7 +56,7 @@ def test_without_a_queue_it_starts_at_once() -> None:
             "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, "
             "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
             "warning: TrainJob a kind: found trainer.kubeflow.org/v1alpha1 TrainJob with queue language, expected "
-            "one of JAXJob,",
+            "one of AppWrapper,",
         ),
         (
             "{apiVersion: jobset.x-k8s.io/v1, kind: JobSet, metadata: {name: a}}",

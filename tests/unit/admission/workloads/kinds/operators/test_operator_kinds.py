@@ -40,6 +40,13 @@ RAY = {
         {"groupName": "tpu", "replicas": 2, "numOfHosts": 4, "template": template()},
     ],
 }
+
+
+def component(kind: str, spec: Document, *, version: str = "apps/v1", **more: Any) -> Document:
+    """One of an AppWrapper."""
+    return {"template": {"apiVersion": version, "kind": kind, "metadata": {}, "spec": spec}, **more}
+
+
 SPARK = {"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}
 #: A spec of each kind with its pods by pod set, and the place of its first template.
 SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
@@ -88,6 +95,17 @@ SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
         {"driver": SPARK, "executor": {**SPARK, "instances": 3}, "type": "Scala"},
         {"driver": 1, "executor": 3},
         "/spec/driver",
+    ),
+    WorkloadKind.APP_WRAPPER: (
+        {
+            "components": [
+                component("Deployment", {"replicas": 3, "template": template()}),
+                component("ConfigMap", {}, version="v1"),
+                component("Job", {"parallelism": 2, "template": template()}, version="batch/v1"),
+            ]
+        },
+        {"deployment-0": 3, "job-2": 2},
+        "/spec/components/0",
     ),
 }
 each_kind = pytest.mark.parametrize("kind", SPECS)
@@ -364,6 +382,8 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
     at_first = {step["path"]: step["value"] for step in steps if step["path"].startswith(place + "/")}
     if kind is WorkloadKind.SPARK_APPLICATION:
         assert at_first == {f"{place}/{field}": value for field, value in written.items()}
+    elif kind is WorkloadKind.APP_WRAPPER:
+        assert at_first == {f"{place}/podSetInfos": [written]}
     else:
         assert at_first == {f"{place}/metadata": written}
     assert sum("member-of" in str(step) for step in steps) == len(SPECS[kind][1])
