@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from queues.admissions import Recreation
 from queues.api import names
+from queues.api.api_resources import ObjectRef
 from queues.api.reading.device_shares import with_share
 from queues.command import Command
 from queues.label_selectors import selects
@@ -377,9 +378,6 @@ class PodFact:
     obstacle: Obstacle | None = None
 
 
-# ── templates ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class TemplateKey(NamedTuple):
     """A pod template in a namespace. Pods of templates with equal keys turn out equal."""
 
@@ -521,9 +519,8 @@ class WorkloadFact:
     suspended: bool = False
     #: batch/v1: lastTransitionTime (seconds) of the condition Suspended while it is True; 0: it is not.
     suspended_at: int = 0
-    #: batch/v1: spec.parallelism, Volcano: unused.
+    #: batch/v1: spec.parallelism and status.active.
     parallelism: int = 1
-    #: batch/v1: status.active, Volcano: unused.
     active: int = 0
     #: Why it can never be considered as written: invalid template, unsupported field, …
     obstacle: Obstacle | None = None
@@ -537,6 +534,8 @@ class WorkloadFact:
     directed: AdmissionId | None = None
     #: batch/v1: which version of the spec this is, and how it can be patched on condition that it still is.
     revision: "JobRevision | None" = None
+    #: What is suspended and resumed with it; None: nothing.
+    maker: ObjectRef | None = None
     conduct: Conduct = NOTHING_SAID
     #: Status and reason of Muster's condition on the object when it was first seen; None: not known. Not compared.
     told: tuple[str, str] | None = field(default=None, compare=False)

@@ -88,6 +88,8 @@ class Order:
     missing_node: NodeName | None = None
     #: Of ``PATCH_JOB``: the kind of the object. Others are pods.
     resource: ApiResource = PODS
+    #: Of ``PATCH_JOB``: what is carried out before it, on the object that the operator makes this one of.
+    before: "Order | None" = None
     #: The seat that the pod is assigned.
     seat: Promised | None = None
     #: JSON pointers of what its document is known to have (see ``json_patch``).
@@ -296,7 +298,24 @@ def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any], **more:
         resource=support_of(fact.key).resource,
         intent=intent,
         body={"metadata": {"uid": fact.key.uid}, "spec": spec},
+        before=_maker_order(fact, intent, suspend=bool(spec.get("suspend"))),
         **more,
+    )
+
+
+def _maker_order(fact: WorkloadFact, intent: str, *, suspend: bool) -> Order | None:
+    """The maker of an object is suspended and resumed with it: its operator would make it as itself again."""
+    maker = fact.maker
+    if maker is None:
+        return None
+    return Order(
+        verb=Verb.PATCH_JOB,
+        namespace=fact.namespace,
+        name=maker.name,
+        uid=maker.uid,
+        resource=maker.resource,
+        intent=intent,
+        body={"metadata": {"uid": maker.uid}, "spec": {"suspend": suspend}},
     )
 
 

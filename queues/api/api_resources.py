@@ -188,9 +188,13 @@ RAY_CLUSTERS: Final = ApiResource("ray.io/v1", "rayclusters", "RayCluster")
 
 RAY_JOBS: Final = ApiResource("ray.io/v1", "rayjobs", "RayJob")
 
+RAY_SERVICES: Final = ApiResource("ray.io/v1", "rayservices", "RayService")
+
 SPARK_APPLICATIONS: Final = ApiResource(
     "sparkoperator.k8s.io/v1beta2", "sparkapplications", "SparkApplication"
 )
+
+TRAIN_JOBS: Final = ApiResource("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob")
 
 APP_WRAPPERS: Final = ApiResource("workload.codeflare.dev/v1beta2", "appwrappers", "AppWrapper")
 

@@ -9,7 +9,7 @@ from admission.workloads.kinds import OPERATOR_KINDS
 from deploy.local.client import LocalClient
 from deploy.local.components import ClusterOptions
 from deploy.local.stack import USERNAME, Stack
-from queues.api.api_resources import CRDS, LEADER_WORKER_SETS, ApiResource
+from queues.api.api_resources import CRDS, LEADER_WORKER_SETS, RAY_SERVICES, TRAIN_JOBS, ApiResource
 from queues.errors import ApiError
 from tests.cluster_faults import kill_muster, pause_component, resume_component, stop_muster
 from tests.e2e.support.crash_harness import CrashHarness, own_crash_harness
@@ -114,7 +114,7 @@ def absent_muster(whole_stack: Stack, sandbox: Sandbox) -> Iterator[Callable[[],
 def operators(whole_stack: Stack) -> None:
     """The definitions of all kinds come after Muster has started. The API server's policies learn of a new kind after
     a moment, up to which it accepts no object of it."""
-    resources = [*(each.resource for each in OPERATOR_KINDS), LEADER_WORKER_SETS]
+    resources = [*(each.resource for each in OPERATOR_KINDS), LEADER_WORKER_SETS, RAY_SERVICES, TRAIN_JOBS]
     with whole_stack.cluster.client() as api:
         for resource in resources:
             api.create(CRDS.path(), definition(resource))

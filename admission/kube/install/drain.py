@@ -118,12 +118,13 @@ async def _suspended_objects(client: Client) -> AsyncIterator[tuple[str, Any]]:
     """Objects of other projects' kinds that wait, with the patches that resume them."""
     for description in OPERATOR_KINDS:
         at = "/" + "/".join(description.suspend)
-        try:
-            async for item in items_of(client, description.resource.path(), QUEUE_LABEL):
-                if is_suspended(item, description.suspend):
-                    yield _path(description.resource, item), [{"op": "replace", "path": at, "value": False}]
-        except NotFound:
-            continue
+        for resource in (*description.suspended_with, description.resource):
+            try:
+                async for item in items_of(client, resource.path(), QUEUE_LABEL):
+                    if is_suspended(item, description.suspend):
+                        yield _path(resource, item), [{"op": "replace", "path": at, "value": False}]
+            except NotFound:
+                continue
 
 
 def is_suspended(document: Document, path: Sequence[str]) -> bool:

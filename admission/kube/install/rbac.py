@@ -258,6 +258,9 @@ def _operator_rules() -> Iterator[PolicyRule]:
     groups: dict[str, list[str]] = {}
     for description in OPERATOR_KINDS:
         groups.setdefault(description.resource.group, []).append(description.resource.plural)
+        for maker in description.suspended_with:
+            why = "suspend and resume it with what its operator makes of it"
+            yield PolicyRule(f"patch-{maker.group}", why, maker.group, (maker.plural,), ("patch",))
     for group, found in groups.items():
         plurals = tuple(found)
         yield PolicyRule(f"see-{group}", "what waits or runs", group, plurals, _SEE)

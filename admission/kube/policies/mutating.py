@@ -49,6 +49,7 @@ from admission.kube.policies.policy_forms import (
     policy,
     queue_of,
 )
+from admission.kube.policies.train_jobs import train_job_policies
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS
 from queues.api.api_resources import (
     JOB_FLOWS,
@@ -143,7 +144,12 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         _policy("muster-changed-by", QUEUES, ["CREATE", "UPDATE"], _changed_by_patch()),
         binding("muster-changed-by", "muster-changed-by", {}),
     ]
-    return [*documents, *owner_policies(), *operator_policies(options.identity)]
+    return [
+        *documents,
+        *owner_policies(),
+        *operator_policies(options.identity),
+        *train_job_policies(options.identity),
+    ]
 
 
 def signed_kinds() -> list[tuple[str, ApiResource]]:

@@ -11,6 +11,7 @@ from admission.kube.policies.guard_jobs import job_guards
 from admission.kube.policies.guard_operators import operator_guards
 from admission.kube.policies.guard_pods import pod_guards
 from admission.kube.policies.guard_rules import guard, rule, shown
+from admission.kube.policies.guard_train_jobs import train_job_guards
 from admission.kube.policies.guard_volcano import volcano_guards
 from admission.kube.policies.mutating import PolicyOptions
 from queues.api.api_resources import NAMESPACES, Document
@@ -27,6 +28,7 @@ def validating_policies(options: PolicyOptions) -> list[Document]:
         *job_guards(options),
         *volcano_guards(options),
         *operator_guards(options),
+        *train_job_guards(options),
         *_namespace_guard(options),
     ]
 

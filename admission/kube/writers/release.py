@@ -200,6 +200,8 @@ class ReleaseWriter:
                 raise Conflict(method="DELETE", path=path, status=409, reason=why)
             await self._client.delete(path, uid=order.uid, grace=order.grace, check_lease=self._check_lease)
             return
+        if order.before is not None:
+            await self._patch(key, order.before, None, order.before.body or {})
         steps = json_patch(order)
         if steps is None:
             await self._patch(key, order, write, order.body or {})

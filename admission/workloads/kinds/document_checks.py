@@ -17,6 +17,7 @@ from admission.workloads.kinds.operators.support import (
     written_templates,
 )
 from queues.api import names
+from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
 from queues.api.validation.pod_rules import template_violations
@@ -27,6 +28,19 @@ _BY_KIND: Final = {(each.resource.api_version, each.resource.kind): each for eac
 #: Kinds of other projects that wait, in any version.
 _NAMES: Final = {(each.resource.group, each.resource.kind): each.resource for each in OPERATOR_KINDS}
 
+#: Kinds that wait as what their operator makes of them, with what there is to know of that.
+_PASSED_ON: Final = {
+    (each.api_version, each.kind): told
+    for each, told in (
+        (
+            TRAIN_JOBS,
+            "the JobSet that its operator makes of it waits, with the pods of its runtime. The operator has to be of"
+            " version 2.2 or later, and counts none of the waiting time in activeDeadlineSeconds",
+        ),
+        (RAY_SERVICES, "each RayCluster that its operator makes of it waits, those of upgrades too"),
+    )
+}
+
 _SENTENCE: Final = re.compile(r"(?P<path>[^:]+): found (?P<found>.*), expected (?P<expected>.*)", re.DOTALL)
 
 
@@ -36,6 +50,11 @@ def check_other_kind(subject: Subject) -> list[Finding] | None:
     description = _BY_KIND.get((version, kind))
     if description is not None:
         return list(_of_operator(subject, description))
+    if (told := _PASSED_ON.get((version, kind))) is not None:
+        queue = _queue(subject)
+        return [
+            subject.finding("note", "", f"queue {queue}: {told}", "") if queue else _without_queue(subject)
+        ]
     known = _NAMES.get((version.partition("/")[0], kind))
     if known is not None:
         return [subject.finding("warning", "apiVersion", excerpt(version), known.api_version)]

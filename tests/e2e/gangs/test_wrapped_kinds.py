@@ -6,7 +6,7 @@ from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import bare_pod, batch_job, template
-from tests.e2e.support.operators import Operator
+from tests.e2e.support.operators import Operator, Template, TrainJobOperator
 from tests.e2e.support.sandbox import Sandbox
 from tests.node_affinity import pinned_nodes
 
@@ -81,3 +81,99 @@ def test_what_an_app_wrapper_contains_waits_and_runs_with_it_as_one_gang(
 
         sandbox.delete("AppWrapper", "all")
         sandbox.wait_free()
+
+
+def pods_of_job_set(document: Document) -> list[Template]:
+    return [
+        Template(each["name"], each["replicas"], each["template"]["spec"]["template"])
+        for each in document["spec"]["replicatedJobs"]
+    ]
+
+
+def train_job(queue: str, **spec: object) -> Document:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "tune", "labels": {"muster.dev/queue-name": queue}},
+        "spec": {"runtimeRef": {"name": "torch-distributed"}, **spec},
+    }
+
+
+def test_a_train_job_waits_runs_and_is_evicted_with_the_job_set_that_is_made_of_it(
+    sandbox: Sandbox, operators: None
+) -> None:
+    sandbox.add_nodes(2)
+    queue = sandbox.add_queue()
+    sandbox.add(bare_pod(sandbox, "before", 4))
+    sandbox.wait_running("before", 1)
+    job = {"spec": {"template": template(sandbox.name, 4)}}
+    runtime = {"replicatedJobs": [{"name": "node", "replicas": 4, "template": job}]}
+    others = [{"manager": "example.com/team", "trainingRuntimeSpec": {}}]
+
+    def suspended(kind: str) -> bool:
+        return bool(sandbox.get(kind, "tune")["spec"]["suspend"])
+
+    with (
+        Operator(sandbox, "JobSet", pods_of_job_set).playing(),
+        TrainJobOperator(sandbox, runtime).playing(),
+    ):
+        [made] = sandbox.add(train_job(queue, runtimePatches=others, suspend=False))
+        assert made["spec"]["suspend"] is True
+        assert [each["manager"] for each in made["spec"]["runtimePatches"]] == [
+            "example.com/team",
+            "muster.dev/queue",
+        ]
+        sandbox.wait(lambda: sandbox.reason("tune")[0] == "NoFit", "its JobSet to wait", seconds=60)
+        assert suspended("TrainJob")
+        for change, message in (
+            ({"spec": {"suspend": False}}, "Muster suspends and resumes a TrainJob"),
+            ({"metadata": {"labels": {"muster.dev/queue-name": "other"}}}, "a TrainJob stays in its queue"),
+            ({"metadata": {"labels": {"muster.dev/queue-name": None}}}, "a TrainJob stays in its queue"),
+        ):
+            with pytest.raises(ApiError, match=message):
+                sandbox.merge("TrainJob", "tune", change)
+        assert sandbox.merge("JobSet", "tune", {"spec": {"suspend": False}})["spec"]["suspend"] is True
+
+        finish_all(sandbox, "before")
+        pods = sandbox.wait_running("tune-", 4)
+        assert all(pinned_nodes(pod["spec"]) == {pod["spec"]["nodeName"]} for pod in pods)
+        assert not suspended("TrainJob")
+        assert not suspended("JobSet")
+
+        sandbox.add(bare_pod(sandbox, "urgent", 8, priorityClassName=sandbox.add_priority_class(1000)))
+        sandbox.wait_running("urgent", 1)
+        assert suspended("TrainJob")
+        assert suspended("JobSet")
+        finish_all(sandbox, "urgent")
+        sandbox.wait_running("tune-", 4)
+        sandbox.delete("TrainJob", "tune")
+        sandbox.wait(lambda: not sandbox.pods("tune-"), "its pods to go")
+    sandbox.wait_free()
+
+
+def test_the_cluster_of_a_ray_service_waits_by_the_queue_that_it_takes_over(
+    sandbox: Sandbox, operators: None
+) -> None:
+    """Its operator gives the RayCluster the labels of the RayService."""
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue()
+    labels = {"muster.dev/queue-name": queue}
+    with (
+        Operator(sandbox, "RayService", lambda document: []).playing(),
+        Operator(
+            sandbox,
+            "RayCluster",
+            lambda document: [Template("head", 1, document["spec"]["headGroupSpec"]["template"])],
+        ).playing(),
+    ):
+        service = {"apiVersion": "ray.io/v1", "kind": "RayService"}
+        cluster = {"headGroupSpec": {"template": template(sandbox.name, 4)}}
+        metadata = {"name": "serve", "labels": labels}
+        [made] = sandbox.add({**service, "metadata": metadata, "spec": {"rayClusterConfig": cluster}})
+        owner = {**service, "name": "serve", "uid": made["metadata"]["uid"], "controller": True}
+        metadata = {"name": "serve-1", "labels": labels, "ownerReferences": [owner]}
+        of_service = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": cluster}
+        [waiting] = sandbox.add(of_service)
+        assert waiting["spec"]["suspend"] is True
+        sandbox.wait(lambda: len(sandbox.running("serve-1-")) == 1, "its head to run", seconds=60)
+        assert sandbox.held().get(f"queue {queue} nvidia.com/gpu") == 4000

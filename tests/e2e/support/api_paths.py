@@ -32,6 +32,8 @@ _PATHS = {
     "RayCluster": "/apis/ray.io/v1/namespaces/{}/rayclusters",
     "RayJob": "/apis/ray.io/v1/namespaces/{}/rayjobs",
     "AppWrapper": "/apis/workload.codeflare.dev/v1beta2/namespaces/{}/appwrappers",
+    "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{}/trainjobs",
+    "RayService": "/apis/ray.io/v1/namespaces/{}/rayservices",
     "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
     "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",

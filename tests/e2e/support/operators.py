@@ -176,3 +176,55 @@ class Operator:
         except ApiError as error:
             if error.facts["status"] not in (409, 404):
                 self.failures.append(str(error))
+
+
+class TrainJobOperator(Operator):
+    """Makes a JobSet of each TrainJob: labelled as the patches of its runtime say, and suspended like the TrainJob.
+
+    As the real one it applies the JobSet again as long as one of the two is suspended, and leaves it alone otherwise.
+    """
+
+    def __init__(self, sandbox: Sandbox, template: Document) -> None:
+        super().__init__(sandbox, "TrainJob", lambda document: [])
+        self._template = template
+
+    def _reconcile(self, api: LocalClient, document: Document) -> None:
+        meta, spec = document["metadata"], document["spec"]
+        at = path("JobSet", self._sandbox.name, meta["name"])
+        there = [
+            each
+            for each in api.get(path("JobSet", self._sandbox.name))["items"]
+            if each["metadata"]["name"] == meta["name"]
+        ]
+        if any(not (spec.get("suspend") or each["spec"].get("suspend")) for each in there):
+            return
+        if "deletionTimestamp" in meta:
+            return
+        labels: dict[str, str] = {}
+        for each in spec.get("runtimePatches", ()):
+            labels |= value_at(each, ("trainingRuntimeSpec", "template", "metadata", "labels"), {})
+        owner = {
+            "apiVersion": document["apiVersion"],
+            "kind": "TrainJob",
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "controller": True,
+        }
+        job_set = {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": meta["name"], "labels": labels, "ownerReferences": [owner]},
+            "spec": {
+                "replicatedJobs": self._template["replicatedJobs"],
+                "suspend": spec.get("suspend", False),
+            },
+        }
+        try:
+            api.request(
+                "PATCH",
+                at + "?fieldManager=trainer&force=true",
+                job_set,
+                content_type="application/apply-patch+yaml",
+            )
+        except ApiError as error:
+            self.failures.append(str(error))

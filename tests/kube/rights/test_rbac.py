@@ -160,6 +160,8 @@ PURPOSES: dict[str, list[Ask]] = {
 }
 for description in OPERATOR_KINDS:
     served = description.resource
+    for maker in description.suspended_with:
+        PURPOSES.setdefault(f"patch-{maker.group}", []).append(_patches(_in(maker)))
     for purpose, asks in {
         "see": _sees(served),
         "patch": [_patches(_in(served))],

@@ -2,7 +2,7 @@
 
 from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Templates, ToldProgress
 from queues.api import names
-from queues.api.api_resources import JOB_SETS
+from queues.api.api_resources import JOB_SETS, TRAIN_JOBS
 from queues.workload import WorkloadKind
 
 _JOB = ("template", "spec")
@@ -31,4 +31,5 @@ JOB_SET = OperatorKind(
         )
     },
     told_progress=ToldProgress(at=("status", "replicatedJobsStatus"), each=Each.ELEMENT),
+    suspended_with=(TRAIN_JOBS,),
 )

@@ -45,7 +45,7 @@ from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader
 from admission.workloads.pod_sets import numbered
 from admission.workloads.seats import SeatMap
 from queues.api import names
-from queues.api.api_resources import ApiResource
+from queues.api.api_resources import ApiResource, ObjectRef
 from queues.api.json_patch import escaped
 from queues.api.reading.user_values import (
     LONGEST_NAME,
@@ -149,6 +149,8 @@ class OperatorKind:
     places_itself: Mapping[str, str] = field(default_factory=dict)
     #: Kinds whose controllers make objects of this one, which are no workloads of their own then.
     made_by: tuple[ApiResource, ...] = ()
+    #: Kinds whose controllers make objects of this one, which are workloads: each is suspended like its object.
+    suspended_with: tuple[ApiResource, ...] = ()
 
     def support(self) -> KindSupport:
         """The same as every other part of Muster asks for it."""
@@ -243,6 +245,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         told=_told(conditions),
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
+        maker=_maker(description, meta),
     )
     try:
         fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
@@ -276,6 +279,17 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         obstacle=values.obstacle,
     )
     return of_possible_size(fact, "spec")
+
+
+def _maker(description: OperatorKind, meta: WireMetadata) -> ObjectRef | None:
+    for reference in meta.owner_references or ():
+        for kind in description.suspended_with:
+            named = reference.kind == kind.kind and reference.api_version.partition("/")[0] == kind.group
+            if named and reference.controller and is_uid(reference.uid):
+                return ObjectRef(
+                    resource=kind, namespace=meta.namespace, name=reference.name, uid=reference.uid
+                )
+    return None
 
 
 def _conditions(job: WireOperatorJob) -> tuple[WireCondition, ...] | None:

@@ -55,8 +55,22 @@ def test_without_a_queue_it_starts_at_once() -> None:
         (
             "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, "
             "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
-            "warning: TrainJob a kind: found trainer.kubeflow.org/v1alpha1 TrainJob with queue language, expected "
-            "one of AppWrapper,",
+            "note: TrainJob a: found queue language: the JobSet that its operator makes of it waits, with the pods of "
+            "its runtime. The operator has to be of version 2.2 or later",
+        ),
+        (
+            "{apiVersion: ray.io/v1, kind: RayService, "
+            "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
+            "note: RayService a: found queue language: each RayCluster that its operator makes of it waits",
+        ),
+        (
+            "{apiVersion: ray.io/v1, kind: RayService, metadata: {name: a}}",
+            "note: RayService a metadata.labels: found no queue, expected label muster.dev/queue-name",
+        ),
+        (
+            "{apiVersion: example.com/v1, kind: Other, "
+            "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
+            "warning: Other a kind: found example.com/v1 Other with queue language, expected one of AppWrapper,",
         ),
         (
             "{apiVersion: jobset.x-k8s.io/v1, kind: JobSet, metadata: {name: a}}",

@@ -391,6 +391,35 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
     assert resumes["value"] is False
 
 
+def test_a_train_job_is_resumed_and_suspended_before_its_job_set() -> None:
+    owner = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "name": "tune",
+        "uid": "t",
+        "controller": True,
+    }
+
+    def before(*, suspended: bool, evicted: bool, **reference: Any) -> Any:
+        made = fact(WorkloadKind.JOB_SET, suspended=suspended, ownerReferences=[{**owner, **reference}])
+        taken = admission(made.key, "n1 n1", pod_set="driver")
+        state = state_of(made, (), [evicting(taken) if evicted else taken])
+        [order] = orders_for(state, made, NodeInventory(), Timeouts())
+        return order.before
+
+    resumed = before(suspended=True, evicted=False)
+    assert (resumed.resource.kind, resumed.namespace, resumed.name, resumed.uid) == (
+        "TrainJob",
+        "ns",
+        "tune",
+        "t",
+    )
+    assert resumed.body == {"metadata": {"uid": "t"}, "spec": {"suspend": False}}
+    assert before(suspended=False, evicted=True).body["spec"] == {"suspend": True}
+    assert before(suspended=True, evicted=False, kind="Other") is None
+    assert before(suspended=True, evicted=False, controller=False) is None
+
+
 def test_labels_and_annotations_of_a_template_stay_beside_those_of_muster() -> None:
     own = {"labels": {"app": "a"}, "annotations": {"note": "b"}}
     spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {**template(), "metadata": own}}}}
