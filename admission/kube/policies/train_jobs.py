@@ -76,19 +76,27 @@ def _patches() -> str:
 
 
 def _kept_job_sets(identity: str) -> list[Document]:
-    """The JobSet of a TrainJob is suspended and resumed by Muster alone, and its operator is not told an error."""
+    """The JobSet of a TrainJob is suspended and resumed by Muster alone, and its operator is not told an error.
+
+    Nor does the operator take what Muster wrote out of its templates, where it applies late what it saw before.
+    """
     now, before = suspended("object", SUSPEND), suspended("oldObject", SUSPEND)
+    replaced = f"(!({before}) && object.spec.?replicatedJobs != oldObject.spec.?replicatedJobs)"
     conditions = [
         not_by(identity),
         {"name": "of-a-train-job", "expression": made_by([TRAIN_JOBS])},
         {
             "name": "changes-in-a-queue",
-            "expression": f"{label(QUEUE_LABEL, 'oldObject')} != '' && {now} != {before}",
+            "expression": f"{label(QUEUE_LABEL, 'oldObject')} != '' && ({now} != {before} || {replaced})",
         },
     ]
+    patches = join(
+        add("/spec/suspend", before),
+        only_if(replaced, add("/spec/replicatedJobs", "oldObject.spec.replicatedJobs")),
+    )
     name = "muster-keep-job-sets"
     named = {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]}
     return [
-        policy(name, [JOB_SETS.rule(["UPDATE"])], add("/spec/suspend", before), conditions=conditions),
+        policy(name, [JOB_SETS.rule(["UPDATE"])], patches, conditions=conditions),
         binding(name, name, {"objectSelector": named}),
     ]

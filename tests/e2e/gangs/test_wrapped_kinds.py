@@ -139,6 +139,11 @@ def test_a_train_job_waits_runs_and_is_evicted_with_the_job_set_that_is_made_of_
         assert all(pinned_nodes(pod["spec"]) == {pod["spec"]["nodeName"]} for pod in pods)
         assert not suspended("TrainJob")
         assert not suspended("JobSet")
+        # What the operator applies late, from before the JobSet was resumed, takes nothing of Muster's out of it.
+        written = sandbox.get("JobSet", "tune")["spec"]["replicatedJobs"]
+        late = sandbox.merge("JobSet", "tune", {"spec": {**runtime, "suspend": True}})["spec"]
+        assert late["suspend"] is False
+        assert late["replicatedJobs"] == written
 
         sandbox.add(bare_pod(sandbox, "urgent", 8, priorityClassName=sandbox.add_priority_class(1000)))
         sandbox.wait_running("urgent", 1)

@@ -155,11 +155,18 @@ class Operator:
         ]
         for pod in own:
             if pod["metadata"]["name"] not in wanted and "deletionTimestamp" not in pod["metadata"]:
-                api.delete(path("Pod", self._sandbox.name, pod["metadata"]["name"]))
+                self._delete(api, str(pod["metadata"]["name"]))
         there = {pod["metadata"]["name"] for pod in own}
         for pod_name, template in wanted.items():
             if pod_name not in there:
                 self._create(api, document, pod_name, template)
+
+    def _delete(self, api: LocalClient, name: str) -> None:
+        try:
+            api.delete(path("Pod", self._sandbox.name, name))
+        except ApiError as error:
+            if error.facts["status"] != 404:
+                self.failures.append(str(error))
 
     def _create(self, api: LocalClient, document: Document, name: str, template: Mapping[str, Any]) -> None:
         owner = {
