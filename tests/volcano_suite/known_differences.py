@@ -5,22 +5,17 @@ from typing import Final
 NO_PODS: Final = (
     "a Job that waits has no pods here: they are made when it is admitted, on the nodes of its seats"
 )
-UNSCHEDULABLE: Final = (
-    "a Job's waiting is told by events of the Job with a code of its own, not of its PodGroup"
-)
 NO_GROUP: Final = "pods without a PodGroup get none: each is a workload of its own"
 SCORE: Final = "of several domains that fit Volcano takes the fullest, Muster the one with the fewest places"
 VOLCANOS: Final = "about Volcano's own Deployments, or its scheduler's configuration"
 
 KNOWN: Final[dict[str, str]] = {
     # jobp
-    "Checking Unschedulable Event Generation for job": UNSCHEDULABLE,
     "Scale down to zero and scale up": (
         "pods that stop still count as ready to the suite: hosts are written with the next ones"
     ),
     "Create volcano rc, pg controller process": NO_GROUP,
     "Generate PodGroup and valid minResource": "the PodGroup of a Job comes a second later",
-    "Create volcano pod with volcano scheduler": "a PodGroup without pods waits for them: it is not Inqueue",
     # jobseq
     "job level LifecyclePolicy, Event: PodFailed, Action: RestartPod": (
         "a failed pod is gone at once: the phase Restarting is shown among the conditions only"
@@ -32,7 +27,7 @@ KNOWN: Final[dict[str, str]] = {
     "delete a job with all nodes taints": NO_PODS,
     # schedulingaction
     "allocate don't work when resource is NOT enough": NO_PODS,
-    "Scheduling gates block vcjob": UNSCHEDULABLE,
+    "Scheduling gates block vcjob": NO_PODS,
     "Scheduling gates block Deployment": NO_GROUP,
     "Scheduling gated task will not consume": NO_PODS,
     "Reclaim Case 6": NO_PODS,
@@ -48,8 +43,6 @@ KNOWN: Final[dict[str, str]] = {
     # schedulingbase
     "sla permits job to be inqueue": NO_PODS,
     "sla adjusts job order": "the annotation sla-waiting-time has no effect",
-    "Gang scheduling": UNSCHEDULABLE,
-    "Statement": UNSCHEDULABLE,
     "PodGroup's Count change": NO_GROUP,
     "PodGroup's Phase": NO_GROUP,
     # hypernode

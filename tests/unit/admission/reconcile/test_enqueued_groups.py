@@ -112,7 +112,7 @@ def test_it_stays_so_when_the_room_goes_and_when_another_leader_comes() -> None:
     known.observe([seen(queue(TEAM, closed=True))])
     known.refresh(NOW)
     assert groups.look_again(known) == []
-    assert shown(known, groups)[0] == "Inqueue"
+    assert shown(known, groups)[:2] == ("Inqueue", "NotEnoughTasks")
     known.observe([seen(asking(4, phase="Inqueue"))])
     known.refresh(NOW)
     assert shown(known, EnqueuedGroups())[0] == "Inqueue"
