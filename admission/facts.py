@@ -342,8 +342,8 @@ class PodFact:
     owner_name: str = ""
     #: Carries what the controller of that Job writes on each of its pods.
     marked: bool = True
-    #: Has a controller that makes a successor when it is deleted.
-    controlled: bool = False
+    #: Kind and name of what makes a successor when it is deleted, such as ``deployment/web``; "": nothing does.
+    controller: str = ""
     #: Name of the PodGroup in the same namespace, if the pod names one.
     group: str | None = None
     #: Members that start together in the PodGroup that Muster makes for the pod's owner; 0: others make its PodGroup.

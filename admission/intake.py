@@ -27,7 +27,7 @@ from queues.slices import slices
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
-from queues.workload import NO_FLAVOR, NodeName, WorkloadKey
+from queues.workload import NO_FLAVOR, NodeName, WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
 
@@ -262,8 +262,15 @@ def _description(state: WorkloadState) -> workloads.Description:
         asks=workload.asks(),
         devices=devices(workload),
         run_time=workload.run_time,
+        owner=_owner(state),
         finished=state.is_over,
     )
+
+
+def _owner(state: WorkloadState) -> str:
+    """What controls a pod that waits alone; "": nothing, or it is no such pod."""
+    pod = next(iter(state.pods), None) if state.key.kind is WorkloadKind.POD else None
+    return "" if pod is None else pod.controller
 
 
 def _outcome(key: WorkloadKey, pod: PodFact) -> PodOutcome:

@@ -29,10 +29,12 @@ from queues.api import names
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
+    LONGEST_NAME,
     MOST_PODS,
     UserValues,
     counted_labels,
     index,
+    is_dns_name,
     number,
     shortened,
 )
@@ -46,6 +48,9 @@ _SHARED_LABELS: Final = 32
 
 #: Characters of the name of a pod set that Muster has written on a pod: a task, a digest and the keys of a subgroup.
 _LONGEST_POD_SET: Final = 2000
+
+#: Label of the pods of a Deployment's ReplicaSet: the end of its name.
+_TEMPLATE_HASH: Final = "pod-template-hash"
 
 #: Labels in which pods of one template differ.
 _OF_ONE_POD = frozenset(
@@ -121,7 +126,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         owner=owner,
         owner_name=controller.name if controller is not None else "",
         marked=controller is None or controller.marked,
-        controlled=any(reference.controller for reference in meta.owner_references or ()),
+        controller=one(_controller(meta)),
         group=group,
         group_minimum=group_minimum,
         task=task,
@@ -145,6 +150,19 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         claims=claims,
         obstacle=values.obstacle,
     )
+
+
+def _controller(meta: WireMetadata) -> str:
+    """Kind and name of what controls a pod; of a ReplicaSet that a Deployment made, the Deployment. "": nothing."""
+    reference = next((each for each in meta.owner_references or () if each.controller), None)
+    if reference is None:
+        return ""
+    kind, name = reference.kind.lower(), reference.name
+    revision = f"-{(meta.labels or {}).get(_TEMPLATE_HASH)}"
+    if kind == "replicaset" and name.endswith(revision):
+        kind, name = "deployment", name.removesuffix(revision)
+    known = kind.isascii() and kind.isalnum() and len(kind) <= LONGEST_NAME and is_dns_name(name)
+    return f"{kind}/{name}" if known else "object/?"
 
 
 def _queue_named(annotations: Mapping[str, str], labels: Mapping[str, str]) -> str | None:
@@ -219,7 +237,7 @@ def minimal_pod_fact(
         owner=owner,
         owner_name=controller.name if controller is not None else "",
         marked=controller is None or controller.marked,
-        controlled=any(reference.controller for reference in meta.owner_references or ()),
+        controller=one(_controller(meta)),
         admission=None if admission is None else AdmissionId(admission),
         seat=_seat(annotations.get(names.SEAT)) if released else None,
         obstacle=values.obstacle,

@@ -30,7 +30,7 @@ def with_successor(pod: PodFact, status: WirePodStatus, raw: bytes) -> PodFact:
     kube-scheduler deletes the pods that it preempts, and says so in a condition first (KEP-3329). ``raw``: the pod as
     the API server has it.
     """
-    if pod.controlled or pod.admission is None or not is_live(pod):
+    if pod.controller or pod.admission is None or not is_live(pod):
         return pod
     disrupted = condition(status.conditions, "DisruptionTarget")
     if disrupted is None or disrupted.status != "True" or disrupted.reason != "PreemptionByScheduler":

@@ -100,6 +100,13 @@ class WorkloadBody(Body, frozen=True, kw_only=True):
     uid: str
 
 
+class OwnerBody(Body, frozen=True, kw_only=True):
+    """What controls a pod, by its kind in lower case: the Deployment of a pod of its ReplicaSet."""
+
+    kind: str
+    name: str
+
+
 class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
     """A pending workload."""
 
@@ -114,6 +121,8 @@ class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
     minimum: int
     #: What all of them take together, by resource.
     asks: Mapping[str, str]
+    #: Of a pod that waits alone; null: of others, and of a pod that nothing controls.
+    owner: OwnerBody | None = None
     #: null: not considered yet.
     reason: ReasonBody | None
 

@@ -220,8 +220,14 @@ def _waiting(line: views.PendingLine, position: int | None) -> bodies.WaitingBod
         pods=line.pods,
         minimum=line.minimum,
         asks=quantities(line.asks),
+        owner=_owner(line.owner),
         reason=_reason(line.reason, line.last_eviction),
     )
+
+
+def _owner(said: str) -> bodies.OwnerBody | None:
+    kind, _, name = said.partition("/")
+    return bodies.OwnerBody(kind=kind, name=name) if name else None
 
 
 def _reason(stored: views.StoredReason | None, last: LastEviction | None) -> bodies.ReasonBody | None:

@@ -72,7 +72,7 @@ def pods_to_recreate(
         if place.admission.state is AdmissionState.EVICTING
         for pod in (*place.seated.values(), *place.unseated)
     ]
-    found = {pod.uid: pod for pod in (*leaving, *others) if not (pod.controlled or pod.deleting)}
+    found = {pod.uid: pod for pod in (*leaving, *others) if not (pod.controller or pod.deleting)}
     return tuple(found.values())
 
 

@@ -134,7 +134,7 @@ def _preempts(inputs: WorkloadInputs, fact: WorkloadFact) -> bool:
 def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
     """Run time and eviction rules of a workload. Pods that no controller recreates are preemptable only on request."""
     said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(inputs))]
-    alone = support_of(inputs.key).holding is Holding.GATED and any(not pod.controlled for pod in inputs.pods)
+    alone = support_of(inputs.key).holding is Holding.GATED and any(not pod.controller for pod in inputs.pods)
     times = ("run_time", "checkpoint_interval", "min_run_time", "cooldown")
     return {
         "user": conduct.user,

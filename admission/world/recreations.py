@@ -57,7 +57,7 @@ class Recreations:
     def update(self, pod: PodFact) -> None:
         """A pod that says which one it replaces: the intent is fulfilled. Other pods' claims are passed over."""
         intent = self.stored.get(pod.recreated_from or "")
-        if intent is None or pod.controlled or (pod.namespace, pod.name) != (intent.namespace, intent.name):
+        if intent is None or pod.controller or (pod.namespace, pod.name) != (intent.namespace, intent.name):
             return
         self.put(intent.pod_uid, None)
         if support_of(intent.workload).is_pod:

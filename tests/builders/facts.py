@@ -55,7 +55,7 @@ def pod(name: str, node: str | None = None, **facts: Any) -> PodFact:
         "bound_at": NOW - 70 if node else 0,
         "node": NodeName(node) if node else None,
         "shape": PodShape(**shape),
-        "controlled": True,
+        "controller": "job/a",
         # What ``job`` and ``volcano_job`` are called.
         "owner_name": "train",
     }

@@ -8,6 +8,7 @@ import click
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import document, namespace, output, route
+from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, amounts, table
 from admission.kube.client.kubeconfig import current_namespace
 
@@ -26,8 +27,9 @@ USUAL_LIMIT: Final = 500
     type=click.IntRange(1, 1_000_000),
     default=USUAL_LIMIT,
     show_default=True,
-    help="Most lines to show.",
+    help="Most workloads to show.",
 )
+@click.option("--pods", is_flag=True, help="Pods of a Deployment or another owner on lines of their own.")
 @output
 @route
 def pending(
@@ -35,13 +37,15 @@ def pending(
     namespace: str | None,
     all_namespaces: bool,
     limit: int,
+    pods: bool,
     output: str,
     no_headers: bool,
     route: Route,
 ) -> int:
     """Show waiting workloads: position in the queue, requests, age, and the reason.
 
-    Positions count all workloads of the queue, in every namespace.
+    Positions count all workloads of the queue, in every namespace. Pods that wait one by one under an owner, such as a
+    Deployment, are one line, with the position and the reason of the first.
     """
     if namespace and all_namespaces:
         raise click.UsageError("-n and -A exclude each other.")
@@ -52,7 +56,10 @@ def pending(
     if text is None:
         if body["items"]:
             text = pending_table(
-                body, everywhere=all_namespaces, wide=output == "wide", headers=not no_headers
+                body if pods else {**body, "items": together(body["items"])},
+                everywhere=all_namespaces,
+                wide=output == "wide",
+                headers=not no_headers,
             )
             if len(body["items"]) < body["total"]:
                 click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)

@@ -29,6 +29,8 @@ class Description:
     #: Whole devices that the gang needs to start, and seconds it declares to run: its place may depend on them.
     devices: int = 0
     run_time: int | None = None
+    #: Of a pod that waits alone: kind and name of what controls it; "": nothing does.
+    owner: str = ""
     #: Ended: it waits for nothing any more.
     finished: bool = False
 

@@ -74,7 +74,9 @@ _NAMED = workloads.c["kind", "uid", "namespace", "name", "queue"]
 
 _DESCRIBED = (
     *_NAMED,
-    *workloads.c["priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished"],
+    *workloads.c[
+        "priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished", "owner"
+    ],
 )
 
 _SEEN = JsonRows(*_DESCRIBED, place=PLAIN)
@@ -110,6 +112,7 @@ def _columns(row: Description) -> dict[str, Any]:
     return {
         **attributes(row.key, "kind", "uid"),
         **attributes(row, "namespace", "name", "queue", "priority", "created", "minimum", "pods", "finished"),
+        "owner": row.owner,
         "asks": dict(row.asks),
         "devices": bounded(row.devices),
         "run_time": None if row.run_time is None else bounded(row.run_time),

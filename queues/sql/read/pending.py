@@ -44,7 +44,7 @@ WAITS: Final = and_(~workloads.c.finished, or_(~HOLDS, reasons.c.code.is_not(Non
 #: Columns of a workload that are shown as they are.
 DESCRIBED: Final = (
     *("namespace", "name", "queue", "priority", "arrival", "created"),
-    *("minimum", "pods", "asks", "devices", "run_time"),
+    *("minimum", "pods", "asks", "devices", "run_time", "owner"),
 )
 _FROM = workloads.outerjoin(reasons, same(reasons, workloads)).outerjoin(backoffs, same(backoffs, workloads))
 

@@ -84,6 +84,8 @@ class PendingLine:
     devices: int = 0
     #: Declared, in seconds; None: none is.
     run_time: int | None = None
+    #: Of a pod that waits alone: kind and name of what controls it; "": nothing does.
+    owner: str = ""
     #: Second (since the epoch) of its last eviction for another workload; 0: there was none.
     waiting_since: int = 0
     #: It has seats, and further members wait.

@@ -123,6 +123,8 @@ workloads: Final = Table(
     count("devices"),
     #: Declared, in seconds; null: none is.
     Column("run_time", BigInteger),
+    #: Of a pod that waits alone: kind and name of what controls it, such as deployment/web; "": nothing does.
+    string("owner", server_default=text("''")),
     #: Ended, though its object is still there.
     flag("finished", default=False),
     Index(None, "namespace", "name"),

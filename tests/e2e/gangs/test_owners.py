@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import bare_pod, pod, template
@@ -50,6 +51,11 @@ def asked(sandbox: Sandbox, group: str) -> dict[str, str]:
     return {name: found[name] for name in ("pods", "requests.nvidia.com/gpu")}
 
 
+def pending(sandbox: Sandbox, *words: str) -> str:
+    """What waits, as ``kubectl muster`` tells it."""
+    return kubectl_muster(sandbox.stack, "pending", "-n", sandbox.name, *words)
+
+
 def close(sandbox: Sandbox, kind: str) -> None:
     sandbox.delete(kind, "web")
     sandbox.wait_free()
@@ -64,6 +70,11 @@ def test_pods_of_a_deployment_are_admitted_one_by_one_and_replaced(sandbox: Sand
     [waiting] = [each for each in sandbox.pods("web-") if each["spec"].get("schedulingGates")]
     sandbox.wait_reason(waiting["metadata"]["name"], "NoFit")
     before = uids(sandbox)
+    sandbox.merge("Deployment", "web", {"spec": {"replicas": 5}})
+    sandbox.wait(lambda: "deployment/web (3 pods)" in pending(sandbox), "the pods that wait as one line")
+    assert pending(sandbox, "--pods").count("pod/web-") == 3
+    sandbox.merge("Deployment", "web", {"spec": {"replicas": 3}})
+    sandbox.wait(lambda: len(sandbox.pods("web-")) == 3, "two of them to go")
 
     sandbox.delete("Pod", first["metadata"]["name"])
     sandbox.wait(lambda: len(uids(sandbox) - before) == 1, "another pod in the seat of the one that is gone")

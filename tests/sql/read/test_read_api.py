@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert
 
+from admission.web.bodies import OwnerBody
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT
@@ -36,6 +37,7 @@ async def describe(harness: LedgerHarness, **priorities: int) -> None:
                     pods=2,
                     minimum=2,
                     asks=gpus(2000),
+                    owner="deployment/web" if name == "small" else "",
                 )
                 for name, priority in priorities.items()
             ],
@@ -158,6 +160,7 @@ async def test_the_place_in_the_list_is_the_place_that_is_explained(muster: Data
     }
 
     assert [(one.name, one.position) for one in told.items] == [("big", 1), ("small", 2)]
+    assert [one.owner for one in told.items] == [None, OwnerBody(kind="deployment", name="web")]
     assert {name: story.position for name, story in explained.items()} == {"big": 1, "small": 2}
     assert [one.name for one in explained["small"].ahead] == ["big"]
     assert explained["small"].position_by == "priority, then small before large"

@@ -117,10 +117,27 @@ def test_a_pod_tells_whether_others_may_go_for_it(spec: dict[str, Any], preempts
     assert a_pod(spec=spec).preempts is preempts
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "labels", "controller"),
+    [
+        ("ReplicaSet", "web-7d9f", {"pod-template-hash": "7d9f"}, "deployment/web"),
+        ("ReplicaSet", "web-7d9f", {"pod-template-hash": "other"}, "replicaset/web-7d9f"),
+        ("ReplicaSet", "web", {}, "replicaset/web"),
+        ("StatefulSet", "db", {}, "statefulset/db"),
+        ("A/B", "db", {}, "object/?"),
+        ("StatefulSet", "no name\0", {}, "object/?"),
+    ],
+)
+def test_a_pod_tells_what_controls_it(kind: str, name: str, labels: dict[str, str], controller: str) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u", "controller": True}
+    assert a_pod({"ownerReferences": [owner], "labels": labels}).controller == controller
+    assert a_pod({"ownerReferences": [{**owner, "controller": False}], "labels": labels}).controller == ""
+
+
 def test_a_pod_of_other_people_belongs_to_nobody() -> None:
     fact = a_pod(controlled_by("apps/v1", "ReplicaSet"), {"nodeName": "n1"}, {"phase": "Running"})
     assert (fact.owner, fact.queue, fact.group) == (None, None, None)
-    assert (fact.node, fact.phase, fact.controlled) == ("n1", PodPhase.RUNNING, True)
+    assert (fact.node, fact.phase, fact.controller) == ("n1", PodPhase.RUNNING, "replicaset/o")
     assert fact.shape.takes == Resources({"cpu": 1000, "pods": 1})
 
 

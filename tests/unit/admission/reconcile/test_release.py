@@ -286,8 +286,8 @@ def test_members_of_a_gang_that_goes_back_are_deleted_once() -> None:
 def test_nobody_is_deleted_whom_nobody_would_make_again() -> None:
     leaving = evicting(admission(GROUP, "n1 n9 n2", pod_set=MEMBER))
     pods = [
-        released("a", f"{MEMBER}/0", "n1", controlled=False),
-        released("b", f"{MEMBER}/1", "n9", controlled=False),
+        released("a", f"{MEMBER}/0", "n1", controller=""),
+        released("b", f"{MEMBER}/1", "n9", controller=""),
         released("c", f"{MEMBER}/2", "n2"),
     ]
     assert told(orders(state_of(group(3), pods, [leaving]), group(3))) == {"c": "evict"}

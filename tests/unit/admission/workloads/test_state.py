@@ -247,8 +247,8 @@ def test_a_directed_job_goes_back_whole_even_after_its_start() -> None:
 
 def test_a_gang_goes_back_though_its_pods_have_no_owner_and_they_are_provided_for_first() -> None:
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER)
-    refused = released("a", f"{MEMBER}/0", refused=REFUSED, controlled=False)
-    bound = released("b", f"{MEMBER}/1", "n2", controlled=False)
+    refused = released("a", f"{MEMBER}/0", refused=REFUSED, controller="")
+    bound = released("b", f"{MEMBER}/1", "n2", controller="")
     assert state_of(group(2), [refused, bound], [taken]).evictable[ONE].code == "Refused"
     owned = released("c", f"{MEMBER}/1", "n2")
     going = replace(bound, deleting=True)
@@ -259,10 +259,10 @@ def test_a_gang_goes_back_though_its_pods_have_no_owner_and_they_are_provided_fo
 
 
 def test_a_pod_without_an_owner_that_lost_its_seat_is_provided_for() -> None:
-    lone = released("a", f"{MEMBER}/0", refused=REFUSED, controlled=False)
+    lone = released("a", f"{MEMBER}/0", refused=REFUSED, controller="")
     started = state_of(group(1), [lone], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
     assert (started.evictable, started.unschedulable, started.to_recreate) == ({}, (lone,), (lone,))
-    bare = released("bare", "pod/0", "n1", by=7, controlled=False, queue=TEAM)
+    bare = released("bare", "pod/0", "n1", by=7, controller="", queue=TEAM)
     stray = state_of(None, [bare], key=BARE, closed=frozenset({AdmissionId(7)}))
     assert (stray.leftovers, stray.to_recreate) == ((bare,), (bare,))
     # It was let go for a group that is gone, by a request that came late; the group's admission is forgotten.

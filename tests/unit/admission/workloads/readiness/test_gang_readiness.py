@@ -236,7 +236,7 @@ def test_a_gang_that_got_ready_begins_to_count_anew() -> None:
 def test_a_gang_with_pods_that_others_hold_says_so_from_the_beginning() -> None:
     """Another controller gave the pods a gate that the template does not have."""
     held = [
-        gated(f"job-{index}", owner=JOB, other_gates=("example.org/wait",), controlled=True)
+        gated(f"job-{index}", owner=JOB, other_gates=("example.org/wait",), controller="job/a")
         for index in range(2)
     ]
     taken = admission(JOB, "n1 n2", ready=False, opened_at=NOW)
