@@ -14,7 +14,7 @@ from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.api.api_resources import POD_GROUPS, Document
-from queues.api.names import AUTOMATIC_GROUP, DEFAULT_QUEUE
+from queues.api.names import AUTOMATIC_GROUP, AUTOMATIC_GROUP_OF_PODS, DEFAULT_QUEUE
 from queues.workload import UNUSABLE_QUEUE, WorkloadKey
 
 
@@ -30,6 +30,8 @@ class GroupWanted:
     pod: str
     #: Uid of the group; "": it is to be made.
     uid: str = ""
+    #: Its last pod is gone, and it has no owner to go with.
+    is_unneeded: bool = False
 
     def document(self, owner: Mapping[str, Any] | None, asked: Mapping[str, str]) -> Document:
         """The object. ``owner``: a reference to what it goes with; None: nothing is known of it. ``asked``: what the
@@ -50,14 +52,16 @@ def groups_wanted(world: World, keys: Sequence[WorkloadKey]) -> Iterator[tuple[W
     """Groups that are to be made, or to get another size, because of these workloads."""
     for key in keys:
         state = world.states.get(key)
-        if state is None or state.is_over:
+        if state is None:
             continue
-        if support_of(key).is_pod:
-            found = _missing(state)
-        elif (fact := world.facts.get(key)) is not None and support_of(key).is_group:
-            found = resized(fact, state.pods)
-        else:
-            found = None
+        found: GroupWanted | None = None
+        if (fact := world.facts.get(key)) is not None and support_of(key).is_group:
+            found = unneeded(fact, state.pods)
+        if found is None and not state.is_over:
+            if support_of(key).is_pod:
+                found = _missing(state)
+            elif fact is not None and support_of(key).is_group:
+                found = resized(fact, state.pods)
         if found is not None:
             yield key, found
 
@@ -79,6 +83,21 @@ def wanted_by(pod: PodFact) -> GroupWanted:
         minimum=pod.group_minimum,
         queue=queue or DEFAULT_QUEUE,
         pod=pod.name,
+    )
+
+
+def unneeded(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
+    """The group of pods without an owner, when none of them is left; None: it has pods, an owner, or others made it."""
+    if pods or fact.deleting or not fact.name.startswith(AUTOMATIC_GROUP_OF_PODS):
+        return None
+    return GroupWanted(
+        namespace=fact.namespace,
+        name=fact.name,
+        minimum=0,
+        queue=fact.queue or DEFAULT_QUEUE,
+        pod="",
+        uid=fact.key.uid,
+        is_unneeded=True,
     )
 
 

@@ -29,6 +29,8 @@ VOLCANO_QUEUE: Final = "volcano.sh/queue-name"
 #: Label on a Namespace, ``"true"``: all pods and Jobs created in it wait, also if they name no queue.
 #: A policy writes it on a Namespace that names a queue, unless it is there already.
 GATED_NAMESPACE: Final = "muster.dev/gated"
+#: Label on a Namespace, ``"true"``: Kueue's names on what is created there count (``kueue_names``).
+KUEUE_NAMES: Final = "muster.dev/kueue-names"
 
 #: Annotations of a Namespace: ``"true"`` until a time (RFC 3339, in UTC), and its running pods are adopted until then.
 ADOPT: Final = "muster.dev/adopt"
@@ -39,6 +41,8 @@ GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 GROUP_ANNOTATION_VOLCANO: Final = "scheduling.volcano.sh/group-name"
 #: Names of the PodGroups that Muster makes for owners of pods, followed by its kind and name.
 AUTOMATIC_GROUP: Final = "podgroup-"
+#: Names of those for groups of pods without an owner, followed by the name of the group. They go with their last pod.
+AUTOMATIC_GROUP_OF_PODS: Final = "podgroup-pods-"
 #: Annotation of a batch/v1 Job or another owner of pods: so many of its pods start together.
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 

@@ -133,6 +133,7 @@ OTHERS = {
     "job_syncs.MOST_PODS_OF_A_SYNC",
     "name_patterns.LARGEST_SET",
     "name_patterns._MOST_REASON",
+    "namespaces._LONGEST_LABEL",
     "owned_jobs._LONGEST_TIME",
     "pod_changes.MOST_CREATES",
     "pod_readiness._LONGEST",

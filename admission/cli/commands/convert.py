@@ -7,7 +7,12 @@ from admission.cli.document_files import document_files
 
 @click.command(short_help="Turn queues of Kueue or Volcano into Muster's.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-def convert(files: tuple[str, ...]) -> int:
+@click.option(
+    "--kueue-names",
+    is_flag=True,
+    help="Have Kueue's labels count in the namespaces of its LocalQueues, where Kueue no longer runs.",
+)
+def convert(files: tuple[str, ...], kueue_names: bool) -> int:
     """Print Muster's Queues, ResourceFlavors, Topologies, PriorityClasses and Namespaces for those of Kueue or Volcano.
 
     Reads Kueue's ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, Topologies and WorkloadPriorityClasses, and
@@ -19,7 +24,7 @@ def convert(files: tuple[str, ...]) -> int:
     from queues.text_format import counted
 
     texts, unreadable = document_files(files)
-    done = convert_documents(texts)
+    done = convert_documents(texts, kueue_names=kueue_names)
     for finding in unreadable:
         click.echo(str(finding), err=True)
     for difference in done.differences:

@@ -1,7 +1,7 @@
 """Cluster ← pods: makes the PodGroups of owners whose pods start together, and keeps their sizes.
 
 Level-triggered: a group that is missing is asked for by each of its pods whenever they are reconciled. A group goes
-with its owner, by Kubernetes' garbage collector.
+with its owner, by Kubernetes' garbage collector; a group of pods without an owner is deleted when none of them is left.
 """
 
 import json
@@ -79,7 +79,9 @@ class AutomaticGroups:
 
     async def _write(self, place: Place, wanted: GroupWanted) -> None:
         try:
-            if wanted.uid:
+            if wanted.is_unneeded:
+                await self._remove(wanted)
+            elif wanted.uid:
                 await self._resize(wanted)
             else:
                 await self._make(wanted)
@@ -115,6 +117,10 @@ class AutomaticGroups:
         ]
         path = POD_GROUPS.path(wanted.namespace, wanted.name)
         await self._client.patch(path, body, kind="json", brief=True, check_lease=self._check_lease)
+
+    async def _remove(self, wanted: GroupWanted) -> None:
+        path = POD_GROUPS.path(wanted.namespace, wanted.name)
+        await self._client.delete(path, uid=wanted.uid, check_lease=self._check_lease)
 
     async def _pod(self, wanted: GroupWanted) -> bytes:
         """The pod because of which the group is to be as it is, as JSON. Raises ApiError."""

@@ -188,6 +188,13 @@ _OWN_RULES: Final = (
         ("patch",),
     ),
     PolicyRule(
+        "remove-groups",
+        "the PodGroup of pods without an owner, when none of them is left",
+        _VOLCANO_SCHEDULING,
+        ("podgroups",),
+        ("delete",),
+    ),
+    PolicyRule(
         "read-owners",
         "whose pods are one gang",
         "apps",

@@ -9,7 +9,7 @@ server's CPU, and one of 3,000 containers 0.28 s more, where creating it takes 0
 copied and compared grows with the pod, and the expressions do not matter. After a change the API server asks all
 policies a second time; one that would change nothing now is left out by a condition, else the figures were
 larger by half. One that selectors leave out takes no measurable time. So three bindings that never match the same
-object do the work:
+object do the work, and a fourth where Kueue's names count (``kueue_names``):
 
 - *named*: the object has the label ``muster.dev/queue-name``;
 - *namespace*: it has not, but its namespace is labelled ``muster.dev/gated: "true"``;
@@ -38,6 +38,7 @@ from admission.kube.policies.cel import (
     text,
     texts,
 )
+from admission.kube.policies.kueue_names import kueue_policies
 from admission.kube.policies.operators import made_by, operator_policies
 from admission.kube.policies.owners import owner_policies
 from admission.kube.policies.policy_forms import (
@@ -149,6 +150,7 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         *owner_policies(),
         *operator_policies(options.identity),
         *train_job_policies(options.identity),
+        *kueue_policies(),
     ]
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.policies.cel import add, annotation, join, label, only_if, text
+from admission.kube.policies.policy_forms import local_queue_of
 from queues.api.api_resources import (
     CRON_JOBS,
     DEPLOYMENTS,
@@ -27,6 +28,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.json_patch import escaped
+from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.names import (
     AUTOMATIC_GROUP,
     GROUP_ANNOTATION,
@@ -100,7 +102,7 @@ def _documents(owners: _Owners) -> Iterator[Document]:
 
 
 def _concerns(owners: _Owners) -> str:
-    named = f"{_queue('object')} != ''"
+    named = f"{_queue('object')} != '' || {label(KUEUE_QUEUE)} != ''"
     if not owners.is_group:
         return named
     template = _path("object", owners.templates[0])
@@ -115,9 +117,11 @@ def _uncontrolled() -> str:
 def _patches(owners: _Owners, template: Sequence[str]) -> Iterator[str]:
     of, at = _path("object", template), "/" + "/".join(template)
     there = " && ".join(f"has({_path('object', template[:depth])})" for depth in range(1, len(template) + 1))
-    queue, before = _queue("object"), f"(oldObject == null ? '' : {_queue('oldObject')})"
-    # Templates in custom resources may have no metadata.
-    own = f"{of}.?metadata.?labels[?{text(QUEUE_LABEL)}].orValue('')"
+    named, before = _queue("object"), f"(oldObject == null ? '' : {_queue('oldObject')})"
+    own, own_before = _own_queue(of), _own_queue(_path("oldObject", template))
+    # Kueue's label counts from the creation on: what was there before it counted is not rolled out again for it.
+    counts = f"(oldObject == null || {own_before} != '')"
+    queue = f"({named} != '' || !{counts} ? {named} : {local_queue_of('object')}.orValue(''))"
     # A template with a queue of its own keeps it, unless that is what was copied from the owner before.
     copies = f"({there}) && {queue} != '' && {own} != {queue} && ({own} == '' || {own} == {before})"
     yield only_if(
@@ -168,6 +172,11 @@ def _exists(of: str, at: str, name: str) -> str:
 
 def _path(of: str, fields: Sequence[str]) -> str:
     return ".".join([of, *fields])
+
+
+def _own_queue(template: str) -> str:
+    """The queue that a template names. Templates in custom resources may have no metadata."""
+    return f"{template}.?metadata.?labels[?{text(QUEUE_LABEL)}].orValue('')"
 
 
 def _queue(of: str) -> str:

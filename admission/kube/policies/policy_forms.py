@@ -5,7 +5,8 @@ from typing import Final
 
 from admission.kube.policies.cel import annotation, label, text
 from queues.api.api_resources import POLICIES, POLICY_BINDINGS, Document
-from queues.api.names import DEFAULT_QUEUE, GATED_NAMESPACE, QUEUE_ANNOTATION, QUEUE_LABEL
+from queues.api.kueue_names import KUEUE_QUEUE, LOCAL_QUEUE
+from queues.api.names import DEFAULT_QUEUE, GATED_NAMESPACE, KUEUE_NAMES, QUEUE_ANNOTATION, QUEUE_LABEL
 
 _POLICY: Final = POLICIES[0]
 
@@ -33,11 +34,13 @@ def binding(name: str, policy: str, selector: Document) -> Document:
 
 
 def bindings(noun: str, also: Sequence[Document]) -> list[Document]:
-    """The three bindings that never match the same object, of the policies *noun* and *noun*-volcano. ``also``: what
-    objects must match beside."""
+    """The bindings of the policies *noun* and *noun*-volcano; no two of the former's match the same object. ``also``:
+    what objects must match beside."""
     named = {"key": QUEUE_LABEL, "operator": "Exists"}
     unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
     gated = {"key": GATED_NAMESPACE, "operator": "In", "values": ["true"]}
+    understands_kueue = {"key": KUEUE_NAMES, "operator": "In", "values": ["true"]}
+    named_for_kueue = {"matchExpressions": [unnamed, {"key": KUEUE_QUEUE, "operator": "Exists"}, *also]}
     ungated = {"key": GATED_NAMESPACE, "operator": "NotIn", "values": ["true"]}
     ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
     of_selector, of_volcano = f"muster-{noun}", f"muster-{noun}-volcano"
@@ -50,6 +53,14 @@ def bindings(noun: str, also: Sequence[Document]) -> list[Document]:
             f"{of_selector}-namespace",
             of_selector,
             {"objectSelector": without, "namespaceSelector": {"matchExpressions": [gated]}},
+        ),
+        binding(
+            f"{of_selector}-kueue",
+            of_selector,
+            {
+                "objectSelector": named_for_kueue,
+                "namespaceSelector": {"matchExpressions": [understands_kueue, ungated]},
+            },
         ),
         binding(
             of_volcano,
@@ -77,11 +88,26 @@ def names_queue(of: str) -> str:
     return f"({label(QUEUE_LABEL, of)} != '' || {names_volcano_queue(of)})"
 
 
+def understands_kueue() -> str:
+    """Whether Kueue's names count in the namespace of the object. In patches only: conditions see no namespace."""
+    return f"namespaceObject.metadata.?labels[?{text(KUEUE_NAMES)}].orValue('') == 'true'"
+
+
+def local_queue_of(of: str) -> str:
+    """The queue of an object by Kueue's label, where that counts: what its namespace says; of a LocalQueue that it
+    says nothing of, the Queue of that name. Optional; in patches only."""
+    named = label(KUEUE_QUEUE, of)
+    leads_to = f"namespaceObject.metadata.?annotations[?({text(LOCAL_QUEUE)} + {named})].orValue({named})"
+    counts = f"{named} != '' && {understands_kueue()}"
+    return f"({counts} ? optional.of({leads_to}) : optional.none())"
+
+
 def queue_of(of: str) -> str:
-    """The queue of an object without Muster's label: Volcano's, the namespace's default, ``default``."""
+    """The queue of an object without Muster's label: Volcano's, Kueue's, the namespace's default, ``default``."""
     candidates = [
         f"{of}.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
         f"{of}.metadata.?labels[?{text(QUEUE_ANNOTATION)}]",
+        local_queue_of(of),
         f"namespaceObject.metadata.?annotations[?{text(QUEUE_LABEL)}]",
         f"namespaceObject.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
     ]

@@ -20,11 +20,13 @@ from queues.api.check.cross_checks import (
 )
 from queues.api.check.document import Document, ReadingProblem, documents_of
 from queues.api.check.finding import Finding, Severity, Subject
+from queues.api.check.kueue_documents import translated
 from queues.api.check.own_names import names_queue, own_names, pod_templates
 from queues.api.check.owners import is_owner, owner_findings, template_finding
 from queues.api.check.pod_templates import TemplateProblem, pod_problems, template_problems
 from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
+from queues.api.metadata_keys.known_key import KeyUse
 from queues.api.model import excerpt
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.cron_job import VolcanoCronJob
@@ -62,7 +64,8 @@ def check_documents(
     definitions = Definitions.of(subjects)
     seen: set[tuple[str, ...]] = set()
     for subject in subjects:
-        findings += _of_subject(subject, definitions, seen, other_kinds)
+        as_created = translated(subject, definitions.local_queues)
+        findings += _of_subject(as_created, definitions, seen, other_kinds)
     findings += hypernode_cycles(subjects)
     findings += missing_job_templates(subjects)
     return sorted(findings, key=lambda finding: (order[finding.file], finding.document, finding.line))
@@ -122,7 +125,8 @@ def _of_subject(
             yield subject.finding("error", field, found, "text")
             return
     yield from _size(subject)
-    yield from own_names(subject)
+    kueue = _namespace(subject) in definitions.local_queues
+    yield from own_names(subject, (KeyUse.READ, KeyUse.TRANSLATED) if kueue else (KeyUse.READ,))
     if kind_of(document) is None:
         if is_owner(document):
             yield from owner_findings(subject, definitions)
@@ -218,13 +222,16 @@ def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Findi
         yield subject.finding("note", "metadata", "no queue", expected)
 
 
+def _namespace(subject: Subject) -> str:
+    return str(subject.metadata.get("namespace") or "default")
+
+
 def _identity(subject: Subject) -> tuple[str, ...] | None:
     """None: the API server gives it a name."""
-    metadata = subject.metadata
-    if not metadata.get("name"):
+    name = subject.metadata.get("name")
+    if not name:
         return None
-    place = metadata.get("namespace") or "default", metadata["name"]
-    return tuple(map(str, (subject.value["apiVersion"], subject.value["kind"], *place)))
+    return tuple(map(str, (subject.value["apiVersion"], subject.value["kind"], _namespace(subject), name)))
 
 
 def _size(subject: Subject) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from queues.api import names
 from queues.api.check.finding import Finding, Subject
 from queues.api.check.own_names import pod_templates
+from queues.api.kueue_names import LOCAL_QUEUE
 from queues.api.metadata import ObjectMeta
 from queues.api.model import excerpt
 from queues.api.types.hypernode import HyperNode
@@ -40,6 +41,8 @@ class Definitions:
     levels: frozenset[str] | None
     #: Default queues of namespaces.
     namespace_queues: Mapping[str, str]
+    #: Namespaces in which Kueue's names count: their LocalQueues and the Queues to which these lead.
+    local_queues: Mapping[str, Mapping[str, str]]
     #: Labels of the namespaces among the documents.
     namespace_labels: Mapping[str, Mapping[str, str]]
     #: Names of priority classes; empty: no document is one.
@@ -51,6 +54,7 @@ class Definitions:
         queues = {name: DomainQueue(name=QueueName(name)) for name in (names.DEFAULT_QUEUE, names.ROOT_QUEUE)}
         has_queues, levels, namespace_queues = False, set[str](), dict[str, str]()
         namespace_labels: dict[str, Mapping[str, str]] = {}
+        local_queues: dict[str, Mapping[str, str]] = {}
         priority_classes = set[str]()
         for subject in subjects:
             document = subject.value
@@ -67,6 +71,8 @@ class Definitions:
                         metadata = ObjectMeta.parse(document.get("metadata") or {})
                         if name := namespace_queue(metadata.annotations):
                             namespace_queues[metadata.name] = name
+                        if metadata.labels.get(names.KUEUE_NAMES) == "true":
+                            local_queues[metadata.name] = _local_queues(metadata.annotations)
                         # The API server adds the label with the name.
                         namespace_labels[metadata.name] = {**metadata.labels, _NAME_LABEL: metadata.name}
                     case None if document.get("kind") == "PriorityClass":
@@ -78,6 +84,7 @@ class Definitions:
             has_queues=has_queues,
             levels=frozenset(levels) if levels else None,
             namespace_queues=namespace_queues,
+            local_queues=local_queues,
             namespace_labels=namespace_labels,
             priority_classes=frozenset(priority_classes),
         )
@@ -94,6 +101,15 @@ class Definitions:
             namespace_queue=self.namespace_queues.get(namespace),
             namespace_labels=self.namespace_labels.get(namespace),
         )
+
+
+def _local_queues(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The Queues to which LocalQueues of Kueue lead, by the annotations of their Namespace."""
+    return {
+        key.removeprefix(LOCAL_QUEUE): queue
+        for key, queue in annotations.items()
+        if key.startswith(LOCAL_QUEUE)
+    }
 
 
 def unknown_priority_classes(subject: Subject, definitions: Definitions) -> Iterator[Finding]:

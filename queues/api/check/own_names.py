@@ -1,6 +1,6 @@
 """Checks of labels and annotations: those that only Muster may write, that have no effect, or that are misspelt."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
@@ -18,6 +18,7 @@ from queues.api.api_resources import (
     STATEFUL_SETS,
 )
 from queues.api.check.finding import Finding, Subject
+from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.metadata_keys.known_key import (
     ANNOTATION,
     JOB,
@@ -55,8 +56,6 @@ _GROUPS_OF_OPERATORS: Final = frozenset(
     each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS)
 )
 
-#: Kueue's label for the LocalQueue of work.
-_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 #: Keys of metadata that put work into a queue.
 _QUEUE_KEYS: Final = frozenset(
     (
@@ -80,17 +79,19 @@ class MetadataPlace:
     metadata: Any
 
 
-def own_names(subject: Subject) -> Iterator[Finding]:
-    """Findings for names on an object and on the templates in it."""
-    for place in _metadata_of(subject.value):
+def own_names(subject: Subject, understood: Container[KeyUse]) -> Iterator[Finding]:
+    """Findings for names on an object and on the templates in it. ``understood``: uses that count in its namespace."""
+    for place in metadata_of(subject.value):
         for field in (LABEL, ANNOTATION):
             keys = _member(place.metadata, field)
             for key in keys if isinstance(keys, Mapping) else ():
                 if isinstance(key, str):
-                    yield from _of_key(subject, place, field, key)
+                    yield from _of_key(subject, place, field, key, understood)
 
 
-def _of_key(subject: Subject, place: MetadataPlace, field: str, key: str) -> Iterator[Finding]:
+def _of_key(
+    subject: Subject, place: MetadataPlace, field: str, key: str, understood: Container[KeyUse]
+) -> Iterator[Finding]:
     where = f"{place.above}metadata.{field}[{key}]"
     row = known_key(key)
     if row is None:
@@ -98,11 +99,15 @@ def _of_key(subject: Subject, place: MetadataPlace, field: str, key: str) -> Ite
             yield subject.finding("warning", where, "a name that Muster does not know", _similar(key))
     elif row.use is KeyUse.OWN:
         yield subject.finding("error", where, key, "nothing: only Muster writes it")
+    elif row.use is KeyUse.TRANSLATED and row.use not in understood:
+        found = f"a name that Muster does not read ({row.meaning})"
+        expected = f'{row.instead}; or the label {names.KUEUE_NAMES}: "true" on its Namespace'
+        yield subject.finding("warning", where, found, expected)
     elif row.use is KeyUse.WITHOUT_EFFECT:
         found = f"a name that Muster does not read ({row.meaning})"
         expected = row.instead or "nothing: Muster has nothing that does the same"
         yield subject.finding("warning", where, found, expected)
-    elif row.use is KeyUse.READ and place.name and field not in row.places.get(place.name, ()):
+    elif row.use in understood and place.name and field not in row.places.get(place.name, ()):
         found = f"a name that Muster does not read in {field} of {_with_article(place.name)}"
         yield subject.finding("warning", where, found, _right_place(row, place.name))
 
@@ -136,10 +141,10 @@ def names_queue(metadata: Mapping[str, Any], *, kueue: bool = True) -> bool:
     """Whether metadata has a queue's name, or that of a PodGroup. ``kueue``: a LocalQueue's counts too."""
     fields = [_member(metadata, field) for field in (LABEL, ANNOTATION)]
     keys = {key for field in fields if isinstance(field, Mapping) for key in field}
-    return not keys.isdisjoint(_QUEUE_KEYS) or (kueue and _KUEUE_QUEUE in keys)
+    return not keys.isdisjoint(_QUEUE_KEYS) or (kueue and KUEUE_QUEUE in keys)
 
 
-def _metadata_of(value: Mapping[str, Any]) -> Iterator[MetadataPlace]:
+def metadata_of(value: Mapping[str, Any]) -> Iterator[MetadataPlace]:
     """The metadata of an object and of all templates below its spec, however deep."""
     yield MetadataPlace("", _place_of_object(value), value.get("metadata"))
     parts: list[tuple[str, Any]] = [("spec", value.get("spec"))]

@@ -22,15 +22,15 @@ from queues.api.convert.kueue_types import (
     LocalQueue,
     WorkloadPriorityClass,
 )
+from queues.api.convert.namespaces import by_namespace, namespaces
 from queues.api.convert.volcano_queues import convert_volcano_queues
 from queues.api.crd import PlainDumper
 from queues.api.model import excerpt
-from queues.api.names import CORE, GATED_NAMESPACE, QUEUE_LABEL, SCHEDULING_VOLCANO
+from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.validation import NOTHING_KNOWN, Known, defaulted, unknown_parts, violations_of
 from queues.api.validation.violations import of_model
 from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
-from queues.text_format import listed
 
 #: Kueue's kinds that Muster has nothing for, and what that means.
 _NOT_SUPPORTED: Final = {
@@ -39,8 +39,6 @@ _NOT_SUPPORTED: Final = {
     "MultiKueueConfig": "Muster looks after one cluster",
     "MultiKueueCluster": "Muster looks after one cluster",
 }
-#: The name of the LocalQueue that jobs of a namespace have which name none.
-_DEFAULT_LOCAL_QUEUE: Final = "default"
 
 
 @dataclass(slots=True)
@@ -65,8 +63,11 @@ class Conversion:
         return "".join(head) + "---\n".join(parts)
 
 
-def convert_documents(files: Iterable[tuple[str, str]]) -> Conversion:
-    """Muster's objects for those in files (name, text). Never raises, whatever the texts."""
+def convert_documents(files: Iterable[tuple[str, str]], *, kueue_names: bool = False) -> Conversion:
+    """Muster's objects for those in files (name, text). Never raises, whatever the texts.
+
+    ``kueue_names``: Kueue's names on jobs count in the namespaces of its LocalQueues.
+    """
     findings, subjects = read_subjects(files)
     done = Conversion()
     for finding in findings:
@@ -101,7 +102,7 @@ def convert_documents(files: Iterable[tuple[str, str]]) -> Conversion:
             done.differences.append(
                 difference(subject, "note", "", excerpt(kind), "left out: nothing that administrators write")
             )
-    _convert(read, volcano, done)
+    _convert(read, volcano, done, kueue_names)
     _tell_others(others, done)
     for document in done.documents:
         done.differences += _wrong(document, NOTHING_KNOWN)
@@ -174,7 +175,10 @@ def _wrong(document: dict[str, Any], known: Known) -> Iterator[ConversionDiffere
 
 
 def _convert(
-    read: dict[type, dict[str, tuple[Subject, Any]]], volcano: list[Subject], done: Conversion
+    read: dict[type, dict[str, tuple[Subject, Any]]],
+    volcano: list[Subject],
+    done: Conversion,
+    kueue_names: bool,
 ) -> None:
     local: dict[str, tuple[Subject, LocalQueue]] = read[LocalQueue]
     by_queue: dict[str, list[LocalQueue]] = {}
@@ -196,11 +200,14 @@ def _convert(
     topologies: dict[str, tuple[Subject, KueueTopology]] = read[KueueTopology]
     done.documents += converted.documents
     done.documents += [convert_topology(topology) for _, topology in topologies.values()]
-    done.documents += [_priority_class(*each, done) for each in read[WorkloadPriorityClass].values()]
+    done.documents += [
+        _priority_class(*each, done, kueue_names) for each in read[WorkloadPriorityClass].values()
+    ]
     done.documents += queues.documents + of_volcano.documents
     done.differences += [*converted.differences, *queues.differences, *of_volcano.differences]
     _tell_same_names(queues.documents, volcano, done)
-    done.documents += _namespaces(local, queues.names, done)
+    members = by_namespace(local.values())
+    done.documents += namespaces(members, queues.names, done.differences, kueue_names=kueue_names)
 
 
 def _tell_same_names(documents: list[dict[str, Any]], volcano: list[Subject], done: Conversion) -> None:
@@ -213,13 +220,16 @@ def _tell_same_names(documents: list[dict[str, Any]], volcano: list[Subject], do
             done.differences.append(difference(subject, "error", "metadata.name", excerpt(name), instead))
 
 
-def _priority_class(subject: Subject, priority: WorkloadPriorityClass, done: Conversion) -> dict[str, Any]:
+def _priority_class(
+    subject: Subject, priority: WorkloadPriorityClass, done: Conversion, kueue_names: bool
+) -> dict[str, Any]:
     name, value = priority.metadata.name, priority.value
     instead = (
         f"write spec.priorityClassName: {name} in pod templates in place of the label "
         "kueue.x-k8s.io/priority-class"
     )
-    done.differences.append(difference(subject, "note", "", "a class for Kueue alone", instead))
+    if not kueue_names:
+        done.differences.append(difference(subject, "note", "", "a class for Kueue alone", instead))
     if name.startswith("system-"):
         instead = "rename it: Kubernetes keeps names that begin with system- for itself"
         done.differences.append(difference(subject, "error", "metadata.name", name, instead))
@@ -233,66 +243,6 @@ def _priority_class(subject: Subject, priority: WorkloadPriorityClass, done: Con
         "value": min(value, HIGHEST_USER_PRIORITY),
     }
     return {**document, "description": priority.description} if priority.description else document
-
-
-def _namespaces(
-    local: dict[str, tuple[Subject, LocalQueue]], queues: dict[str, str], done: Conversion
-) -> list[dict[str, Any]]:
-    """Namespaces with their queue, and what jobs write in place of the names of LocalQueues."""
-    by_namespace: dict[str, list[tuple[Subject, LocalQueue]]] = {}
-    for subject, queue in local.values():
-        by_namespace.setdefault(queue.metadata.namespace or "default", []).append((subject, queue))
-    documents = []
-    for namespace, members in sorted(by_namespace.items()):
-        for subject, queue in members:
-            _tell_local_queue(subject, queue, queues, done)
-        default = next((queue for _, queue in members if queue.metadata.name == _DEFAULT_LOCAL_QUEUE), None)
-        targets = {queue.spec.cluster_queue for _, queue in members}
-        if default is None and len(targets) > 1:
-            found = f"LocalQueues of {listed(sorted(targets))} in namespace {namespace}, none of them called default"
-            instead = "the namespace gets no queue: each job has to name its own"
-            done.differences.append(difference(members[0][0], "note", "", found, instead))
-            continue
-        target = default.spec.cluster_queue if default is not None else next(iter(targets))
-        metadata: dict[str, Any] = {"name": namespace}
-        if default is None:
-            # As in Kueue without a default LocalQueue: only what names a queue waits.
-            metadata["labels"] = {GATED_NAMESPACE: "false"}
-        metadata["annotations"] = {QUEUE_LABEL: queues.get(target, target)}
-        documents.append({"apiVersion": CORE, "kind": "Namespace", "metadata": metadata})
-    return documents
-
-
-def _tell_local_queue(subject: Subject, queue: LocalQueue, queues: dict[str, str], done: Conversion) -> None:
-    target = queue.spec.cluster_queue
-    if not target:
-        done.differences.append(
-            difference(subject, "error", "spec.clusterQueue", "nothing", "expected a ClusterQueue")
-        )
-        return
-    instead = (
-        f"in jobs of this namespace write {QUEUE_LABEL}: {queues.get(target, target)} "
-        f"in place of kueue.x-k8s.io/queue-name: {queue.metadata.name}"
-    )
-    done.differences.append(difference(subject, "note", "", "a name for a ClusterQueue", instead))
-    if target not in queues:
-        instead = "it has to be converted too, or to exist as a Queue"
-        found = f"{target}, which is not among the documents"
-        done.differences.append(difference(subject, "warning", "spec.clusterQueue", found, instead))
-    if queue.metadata.name == _DEFAULT_LOCAL_QUEUE:
-        instead = (
-            "the namespace is gated: what names no queue waits in this one, also pods of Deployments; "
-            f'the label {GATED_NAMESPACE}: "false" on the Namespace keeps it open'
-        )
-        done.differences.append(difference(subject, "warning", "metadata.name", "default", instead))
-    if queue.spec.stop_policy != "None":
-        instead = "left out: a LocalQueue has no counterpart; pause the whole queue with `muster pause`"
-        done.differences.append(
-            difference(subject, "warning", "spec.stopPolicy", queue.spec.stop_policy, instead)
-        )
-    if queue.spec.fair_sharing is not None:
-        instead = "left out: inside a queue past use counts by user, not by namespace"
-        done.differences.append(difference(subject, "warning", "spec.fairSharing", "a weight", instead))
 
 
 def _tell_others(others: list[Subject], done: Conversion) -> None:

@@ -13,6 +13,8 @@ class KeyUse(StrEnum):
     OWN = "written by Muster only"
     #: Written by Muster for other programs and people; no policy protects it.
     WRITTEN = "written by Muster"
+    #: Honoured in namespaces with the label ``muster.dev/kueue-names``. ``muster check`` tells of it in others.
+    TRANSLATED = "read where Kueue's names count"
     #: No effect. ``muster check`` says so.
     WITHOUT_EFFECT = "without effect"
 

@@ -1,9 +1,38 @@
-"""Kueue's labels and annotations. None is read: each with what users write instead."""
+"""Kueue's labels and annotations, each with what users write instead: some count in namespaces that say so."""
 
 from typing import Final
 
-from queues.api import names
-from queues.api.metadata_keys.known_key import KeyUse, KnownKey
+from queues.api import kueue_names, names
+from queues.api.metadata_keys.known_key import (
+    ANNOTATION,
+    JOB,
+    LABEL,
+    OPERATOR_JOB,
+    POD,
+    POD_OWNER,
+    TEMPLATE,
+    KeyUse,
+    KnownKey,
+    places,
+)
+
+#: Where policies translate those that count.
+_PLACES: Final = {
+    kueue_names.KUEUE_QUEUE: places(JOB, OPERATOR_JOB, POD_OWNER, POD, of=(LABEL,)),
+    kueue_names.KUEUE_PRIORITY: places(JOB, OPERATOR_JOB, POD_OWNER, POD, of=(LABEL,)),
+    kueue_names.KUEUE_POD_GROUP: places(POD, TEMPLATE, of=(LABEL,)),
+    kueue_names.KUEUE_POD_GROUP_SIZE: places(POD, TEMPLATE, of=(ANNOTATION,)),
+    **dict.fromkeys(
+        (
+            kueue_names.KUEUE_REQUIRED,
+            kueue_names.KUEUE_PREFERRED,
+            kueue_names.KUEUE_SLICE_LEVEL,
+            kueue_names.KUEUE_SLICE_SIZE,
+            kueue_names.KUEUE_TOGETHER,
+        ),
+        places(POD, TEMPLATE),
+    ),
+}
 
 #: Key → what its writer wants, what to write instead ("": nothing does the same).
 _KEYS: Final = {
@@ -67,8 +96,9 @@ _KEYS: Final = {
 KUEUE_KEYS: Final = tuple(
     KnownKey(
         key=f"kueue.x-k8s.io/{key}",
-        use=KeyUse.WITHOUT_EFFECT,
+        use=KeyUse.TRANSLATED if f"kueue.x-k8s.io/{key}" in _PLACES else KeyUse.WITHOUT_EFFECT,
         meaning=meaning,
+        places=_PLACES.get(f"kueue.x-k8s.io/{key}", {}),
         instead=instead,
     )
     for key, (meaning, instead) in _KEYS.items()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from queues.api import names
+from queues.api import kueue_names, names
 from queues.api.metadata_keys.known_key import (
     ANNOTATION,
     JOB,
@@ -40,6 +40,18 @@ MUSTER_KEYS: Final = (
         use=KeyUse.READ,
         meaning='`"true"`: all pods and Jobs created in the namespace wait; `"false"`: only those that name a queue',
         places=places(NAMESPACE, of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.KUEUE_NAMES,
+        use=KeyUse.READ,
+        meaning='`"true"`: names of [Kueue](#kueue) count in the namespace',
+        places=places(NAMESPACE, of=(LABEL,)),
+    ),
+    KnownKey(
+        key=f"{kueue_names.LOCAL_QUEUE}*",
+        use=KeyUse.READ,
+        meaning="the Queue to which Kueue's LocalQueue of that name leads; without it, the Queue of its name",
+        places=places(NAMESPACE),
     ),
     KnownKey(
         key=names.ADOPT,

@@ -24,6 +24,15 @@ these tables. [Names](names.md) has examples, and more about those that are read
 """
 
 
+_TRANSLATED: Final = """
+These count on what is created in namespaces with the label `muster.dev/kueue-names: "true"`
+([how to](../how-to/migrate-from-kueue.md#leave-the-jobs-as-they-are)); elsewhere they have no effect.
+
+| name | where | meaning | Muster's name |
+|---|---|---|---|
+"""
+
+
 def known_key(key: str) -> KnownKey | None:
     """The row of a label or annotation; None: it is in no table."""
     row = KNOWN_KEYS.get(key)
@@ -37,8 +46,12 @@ def reference_page() -> str:
         parts.append(f"\n## {title}\n")
         with_effect = [row for row in rows if row.use is not KeyUse.WITHOUT_EFFECT]
         without = [row for row in rows if row.use is KeyUse.WITHOUT_EFFECT]
+        translated = [row for row in rows if row.use is KeyUse.TRANSLATED]
+        with_effect = [row for row in with_effect if row.use is not KeyUse.TRANSLATED]
         if with_effect:
             parts += ["\n| name | Muster | where | meaning |\n|---|---|---|---|\n", *_rows(with_effect)]
+        if translated:
+            parts += [_TRANSLATED, *_rows_translated(translated)]
         if without:
             parts += ["\n| without effect | wants | instead |\n|---|---|---|\n", *_rows_without(without)]
     return "".join(parts)
@@ -47,6 +60,11 @@ def reference_page() -> str:
 def _rows(rows: Iterable[KnownKey]) -> Iterator[str]:
     for row in rows:
         yield f"| `{row.key}` | {row.use.value} | {_places(row)} | {row.meaning} |\n"
+
+
+def _rows_translated(rows: Iterable[KnownKey]) -> Iterator[str]:
+    for row in rows:
+        yield f"| `{row.key}` | {_places(row)} | {row.meaning} | {row.instead} |\n"
 
 
 def _rows_without(rows: Iterable[KnownKey]) -> Iterator[str]:

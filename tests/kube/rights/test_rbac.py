@@ -137,6 +137,7 @@ PURPOSES: dict[str, list[Ask]] = {
     "own-for-volcano-jobs": [_owns],
     "create-groups": [_creates(api_resources.POD_GROUPS.path("default"))],
     "resize-groups": [_patches(_in(api_resources.POD_GROUPS))],
+    "remove-groups": [_deletes(_in(api_resources.POD_GROUPS))],
     "read-owners": [_at(_in(api_resources.REPLICA_SETS)), _at(_in(api_resources.STATEFUL_SETS))],
     "tell-groups": [_patches(_in(api_resources.POD_GROUPS, subresource="status"))],
     "read-a-group": [_at(_in(api_resources.POD_GROUPS))],

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from admission.facts import PodFact
-from admission.reconcile.automatic_groups import groups_wanted, resized, wanted_by
+from admission.reconcile.automatic_groups import groups_wanted, resized, unneeded, wanted_by
 from tests.builders.facts import gated, gone, group, world
 from tests.builders.facts import pod as running
 
@@ -79,3 +79,25 @@ def test_a_group_goes_with_its_owner() -> None:
     ]
     assert document["spec"] == {"minMember": 3, "queue": "default", "minResources": {"cpu": "3"}}
     assert "ownerReferences" not in wanted_by(member()).document(None, {})["metadata"]
+
+
+def test_a_group_of_pods_without_an_owner_goes_with_its_last_pod() -> None:
+    ring = group(2, name="podgroup-pods-ring")
+    pods = [gated(name, group=ring.name, group_minimum=2) for name in ("a", "b")]
+    found = world([*pods, ring])
+    found.observe([gone(pods[0])])
+    found.refresh(1)
+    assert list(groups_wanted(found, list(found.states))) == []
+    found.observe([gone(pods[1])])
+    found.refresh(2)
+    [(_, wanted)] = groups_wanted(found, list(found.states))
+    assert (wanted.name, wanted.uid, wanted.is_unneeded) == (ring.name, ring.key.uid, True)
+
+
+@pytest.mark.parametrize("name", ["ring", NAME])
+def test_groups_of_others_and_of_owners_stay_without_pods(name: str) -> None:
+    assert unneeded(group(2, name=name), ()) is None
+
+
+def test_a_group_that_is_being_deleted_is_not_deleted_again() -> None:
+    assert unneeded(replace(group(2, name="podgroup-pods-ring"), deleting=True), ()) is None

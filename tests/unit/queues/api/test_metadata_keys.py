@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from queues.api import names
+from queues.api import kueue_names, names
 from queues.api.check.check import check_documents
 from queues.api.metadata_keys.known_key import KeyUse
 from queues.api.metadata_keys.tables import KNOWN_KEYS, known_key
@@ -46,11 +46,11 @@ volcano.sh/created-by-jobflow volcano.sh/created-by-jobtemplate volcano.sh/cronj
 
 
 def constants() -> dict[str, str]:
-    """Names of labels and annotations in ``queues.api.names``, by constant."""
+    """Names of labels and annotations in ``queues.api.names`` and ``kueue_names``, by constant."""
     gpu = ("GPU_FRACTION", "GPU_MEMORY", "GPU_FRACTION_DEVICES")
     return {
         constant: value
-        for constant, value in vars(names).items()
+        for constant, value in {**vars(names), **vars(kueue_names)}.items()
         if constant.isupper()
         and isinstance(value, str)
         and constant not in OTHERS
@@ -70,7 +70,7 @@ def job(**metadata: Any) -> dict[str, Any]:
 
 
 def test_every_label_and_annotation_of_the_code_is_in_a_table() -> None:
-    assert {value for value in constants().values() if value not in KNOWN_KEYS} == set()
+    assert {value for value in constants().values() if known_key(value) is None} == set()
 
 
 def test_every_name_of_volcano_is_in_a_table() -> None:
@@ -78,7 +78,12 @@ def test_every_name_of_volcano_is_in_a_table() -> None:
 
 
 def test_what_a_table_calls_read_or_written_is_used_in_the_code() -> None:
-    here = ("queues/api/names.py", "queues/api/metadata_keys", "queues/api/check")
+    here = (
+        "queues/api/names.py",
+        "queues/api/kueue_names.py",
+        "queues/api/metadata_keys",
+        "queues/api/check",
+    )
     sources = [
         path.read_text(encoding="utf-8")
         for folder in ("admission", "queues")
@@ -86,7 +91,7 @@ def test_what_a_table_calls_read_or_written_is_used_in_the_code() -> None:
         if not str(path.relative_to(ROOT)).startswith(here)
     ]
     of_keys = {value: constant for constant, value in constants().items()}
-    used = [row.key for row in KNOWN_KEYS.values() if row.use is not KeyUse.WITHOUT_EFFECT]
+    used = [row.key.removesuffix("*") for row in KNOWN_KEYS.values() if row.use is not KeyUse.WITHOUT_EFFECT]
     assert [key for key in used if not any(of_keys.get(key, key) in source for source in sources)] == []
 
 
@@ -100,7 +105,10 @@ def test_each_key_is_in_one_table() -> None:
     assert known_key("example.com/team") is None
 
 
-@pytest.mark.parametrize("key", [row.key for row in KNOWN_KEYS.values() if row.use is KeyUse.WITHOUT_EFFECT])
+@pytest.mark.parametrize(
+    "key",
+    [row.key for row in KNOWN_KEYS.values() if row.use in (KeyUse.WITHOUT_EFFECT, KeyUse.TRANSLATED)],
+)
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 def test_a_name_without_effect_is_told_wherever_it_is(key: str, field: str) -> None:
     (found,) = finding(job(**{field: {key: "a"}}))

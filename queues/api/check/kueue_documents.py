@@ -1,0 +1,51 @@
+"""Documents with Kueue's names as Muster's policies write them, in namespaces where these count. Pure."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, Final
+
+from queues.api import kueue_names, names
+from queues.api.check.finding import Subject
+from queues.api.check.own_names import metadata_of
+from queues.api.metadata_keys.known_key import JOB
+
+#: Kueue's annotation → Muster's with the same value.
+_SAME_VALUE: Final = {
+    kueue_names.KUEUE_REQUIRED: names.REQUIRED_TOPOLOGY,
+    kueue_names.KUEUE_PREFERRED: names.PREFERRED_TOPOLOGY,
+    kueue_names.KUEUE_TOGETHER: names.TOGETHER,
+}
+
+
+def translated(subject: Subject, local_queues: Mapping[str, Mapping[str, str]]) -> Subject:
+    """The subject as it is created; itself where Kueue's names do not count. ``local_queues``: by namespace."""
+    leads_to = local_queues.get(str(subject.metadata.get("namespace") or "default"))
+    if leads_to is None:
+        return subject
+    value = deepcopy(subject.value)
+    for place in metadata_of(value):
+        if not isinstance(place.metadata, dict):
+            continue
+        labels, annotations = place.metadata.get("labels"), place.metadata.get("annotations")
+        if isinstance(labels, dict) and (place.above == "" or place.name == JOB):
+            _name_queue(labels, leads_to)
+        if isinstance(annotations, dict):
+            _write_topology(annotations)
+    return replace(subject, value=value)
+
+
+def _name_queue(labels: dict[Any, Any], leads_to: Mapping[str, str]) -> None:
+    local = labels.get(kueue_names.KUEUE_QUEUE)
+    if isinstance(local, str) and local:
+        labels.setdefault(names.QUEUE_LABEL, leads_to.get(local, local))
+
+
+def _write_topology(annotations: dict[Any, Any]) -> None:
+    for kueue, key in _SAME_VALUE.items():
+        if kueue in annotations:
+            annotations.setdefault(key, annotations[kueue])
+    size = annotations.get(kueue_names.KUEUE_SLICE_SIZE)
+    level = annotations.get(kueue_names.KUEUE_SLICE_LEVEL)
+    if size and level:
+        annotations.setdefault(names.PARTITIONS, f"{size}={level}")

@@ -1,0 +1,113 @@
+"""LocalQueues of Kueue as Namespaces of Muster's: their queue, and what Kueue's names on jobs lead to there."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from queues.api.check.finding import Subject
+from queues.api.convert.difference import ConversionDifference, difference
+from queues.api.convert.kueue_types import LocalQueue
+from queues.api.kueue_names import LOCAL_QUEUE
+from queues.api.names import CORE, GATED_NAMESPACE, KUEUE_NAMES, QUEUE_LABEL
+from queues.text_format import listed
+
+#: The name of the LocalQueue that jobs of a namespace have which name none.
+_DEFAULT_LOCAL_QUEUE: Final = "default"
+#: Characters of a label's value: no job names a LocalQueue with a longer name.
+_LONGEST_LABEL: Final = 63
+
+Members = list[tuple[Subject, LocalQueue]]
+
+
+def by_namespace(local: Iterable[tuple[Subject, LocalQueue]]) -> dict[str, Members]:
+    """LocalQueues by the name of their namespace, in the order of these names."""
+    found: dict[str, Members] = {}
+    for subject, queue in local:
+        found.setdefault(queue.metadata.namespace or "default", []).append((subject, queue))
+    return dict(sorted(found.items()))
+
+
+def namespaces(
+    members_by_namespace: Mapping[str, Members],
+    queues: Mapping[str, str],
+    differences: list[ConversionDifference],
+    *,
+    kueue_names: bool,
+) -> list[dict[str, Any]]:
+    """Namespaces with their queue. ``queues``: ClusterQueue → Queue; ``kueue_names``: Kueue's names count in them."""
+    documents = []
+    for namespace, members in members_by_namespace.items():
+        for subject, queue in members:
+            differences += _told(subject, queue, queues, kueue_names=kueue_names)
+        metadata: dict[str, Any] = {"name": namespace}
+        labels: dict[str, str] = {}
+        annotations = _leads_to(members, queues) if kueue_names else {}
+        target, has_default = _target(members)
+        if target is None:
+            clusters = listed(sorted({queue.spec.cluster_queue for _, queue in members}))
+            found = f"LocalQueues of {clusters} in namespace {namespace}, none of them called default"
+            instead = "the namespace gets no queue: each job has to name its own"
+            differences.append(difference(members[0][0], "note", "", found, instead))
+        else:
+            annotations = {QUEUE_LABEL: queues.get(target, target), **annotations}
+            if not has_default:
+                # As in Kueue without a default LocalQueue: only what names a queue waits.
+                labels[GATED_NAMESPACE] = "false"
+        if kueue_names:
+            labels[KUEUE_NAMES] = "true"
+        if labels:
+            metadata["labels"] = labels
+        if annotations:
+            metadata["annotations"] = annotations
+            documents.append({"apiVersion": CORE, "kind": "Namespace", "metadata": metadata})
+    return documents
+
+
+def _target(members: Members) -> tuple[str | None, bool]:
+    """The ClusterQueue of what names no queue, and whether that waits; None: there are several."""
+    default = next((queue for _, queue in members if queue.metadata.name == _DEFAULT_LOCAL_QUEUE), None)
+    targets = {queue.spec.cluster_queue for _, queue in members}
+    if default is not None:
+        return default.spec.cluster_queue, True
+    return (next(iter(targets)) if len(targets) == 1 else None), False
+
+
+def _leads_to(members: Members, queues: Mapping[str, str]) -> dict[str, str]:
+    return {
+        f"{LOCAL_QUEUE}{queue.metadata.name}": queues.get(queue.spec.cluster_queue, queue.spec.cluster_queue)
+        for _, queue in members
+        if len(queue.metadata.name) <= _LONGEST_LABEL
+    }
+
+
+def _told(
+    subject: Subject, queue: LocalQueue, queues: Mapping[str, str], *, kueue_names: bool
+) -> list[ConversionDifference]:
+    """What differs for the jobs of a LocalQueue."""
+    told: list[ConversionDifference] = []
+    target = queue.spec.cluster_queue
+    if not target:
+        told.append(difference(subject, "error", "spec.clusterQueue", "nothing", "expected a ClusterQueue"))
+        return told
+    instead = (
+        f"in jobs of this namespace write {QUEUE_LABEL}: {queues.get(target, target)} "
+        f"in place of kueue.x-k8s.io/queue-name: {queue.metadata.name}"
+    )
+    if not kueue_names:
+        told.append(difference(subject, "note", "", "a name for a ClusterQueue", instead))
+    if target not in queues:
+        instead = "it has to be converted too, or to exist as a Queue"
+        found = f"{target}, which is not among the documents"
+        told.append(difference(subject, "warning", "spec.clusterQueue", found, instead))
+    if queue.metadata.name == _DEFAULT_LOCAL_QUEUE:
+        instead = (
+            "the namespace is gated: what names no queue waits in this one, also pods of Deployments; "
+            f'the label {GATED_NAMESPACE}: "false" on the Namespace keeps it open'
+        )
+        told.append(difference(subject, "warning", "metadata.name", "default", instead))
+    if queue.spec.stop_policy != "None":
+        instead = "left out: a LocalQueue has no counterpart; pause the whole queue with `muster pause`"
+        told.append(difference(subject, "warning", "spec.stopPolicy", queue.spec.stop_policy, instead))
+    if queue.spec.fair_sharing is not None:
+        instead = "left out: inside a queue past use counts by user, not by namespace"
+        told.append(difference(subject, "warning", "spec.fairSharing", "a weight", instead))
+    return told

@@ -1,0 +1,113 @@
+"""Jobs as users of Kueue have them, unchanged, in a namespace where Kueue's names count, and in one where not."""
+
+from pathlib import Path
+
+import yaml
+
+from deploy.local.stack import Stack
+from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.gang_kinds import finish_all
+from tests.e2e.support.manifests import batch_job, pod
+from tests.e2e.support.sandbox import GPU, Sandbox
+
+LOCAL_QUEUE = {"kueue.x-k8s.io/queue-name": "user-queue"}
+SIZE = "kueue.x-k8s.io/pod-group-total-count"
+
+
+def switch_on(sandbox: Sandbox, queue: str) -> None:
+    metadata = {
+        "labels": {"muster.dev/kueue-names": "true"},
+        "annotations": {"local-queue.muster.dev/user-queue": queue},
+    }
+    sandbox.api.merge(path("Namespace", "", sandbox.name), {"metadata": metadata})
+    probe = pod(sandbox, "probe", 1, labels=LOCAL_QUEUE)
+
+    def counts() -> bool:  # the API server notices the label after a moment
+        made = sandbox.api.create(f"{path('Pod', sandbox.name)}?dryRun=All", probe)
+        return bool(made["metadata"]["labels"].get("muster.dev/queue-name") == queue)
+
+    sandbox.wait(counts, "Kueue's names to count")
+
+
+def kueues_job(sandbox: Sandbox, name: str, pods: int, gpus: int, **annotations: str) -> Document:
+    """A Job as in Kueue's examples: suspended, with the name of a LocalQueue."""
+    job = batch_job(sandbox, name, pods, gpus, annotations=annotations, suspend=True)
+    job["metadata"]["labels"] = dict(LOCAL_QUEUE)
+    return job
+
+
+def member(sandbox: Sandbox, name: str, size: int) -> Document:
+    labels = {**LOCAL_QUEUE, "kueue.x-k8s.io/pod-group-name": "ring"}
+    return pod(sandbox, name, 4, labels=labels, annotations={SIZE: str(size)})
+
+
+def test_kueues_jobs_wait_unchanged_are_admitted_whole_and_run(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(4, nodes_per_rack=2)
+    queue = sandbox.add_queue(capability={GPU: 16})
+    switch_on(sandbox, queue)
+    close = {"kueue.x-k8s.io/podset-required-topology": "topology.muster.dev/rack"}
+    sandbox.add(kueues_job(sandbox, "first", 4, 4, **close))
+    sandbox.wait_running("first-", 4)
+    assert len(sandbox.racks(sandbox.nodes_of("first-").values())) == 1
+    sandbox.add(kueues_job(sandbox, "second", 3, 4))
+
+    sandbox.wait_reason("second", "QueueLimit")
+    assert not sandbox.pods("second-")
+    assert sandbox.held().get(f"queue {queue} {GPU}") == 16_000
+    finish_all(sandbox, "first-")
+    sandbox.wait_running("second-", 3)
+    finish_all(sandbox, "second-")
+    sandbox.wait(lambda: sandbox.job_is("second", "Complete"), "the Job to be complete")
+    sandbox.wait_free()
+
+
+def test_a_group_of_kueues_pods_starts_whole_and_leaves_nothing_behind(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(2)
+    queue = sandbox.add_queue()
+    switch_on(sandbox, queue)
+    sandbox.add(member(sandbox, "ring-0", 2))
+    sandbox.wait(lambda: sandbox.find("PodGroup", "podgroup-pods-ring") is not None, "the group to be made")
+    assert (
+        sandbox.get("PodGroup", "podgroup-pods-ring")["spec"] | {"minMember": 2, "queue": queue}
+        == (sandbox.get("PodGroup", "podgroup-pods-ring")["spec"])
+    )
+    assert not sandbox.running("ring-")
+
+    sandbox.add(member(sandbox, "ring-1", 2))
+    sandbox.wait_running("ring-", 2)
+    finish_all(sandbox, "ring-")
+    sandbox.wait_free()
+    for name in ("ring-0", "ring-1"):
+        sandbox.delete("Pod", name)
+    sandbox.wait(
+        lambda: sandbox.find("PodGroup", "podgroup-pods-ring") is None, "the group to go with its pods"
+    )
+    # The name can be used again.
+    sandbox.add(member(sandbox, "ring-2", 1))
+    sandbox.wait_running("ring-2", 1)
+    sandbox.delete("Pod", "ring-2")
+    sandbox.wait_free()
+
+
+def test_where_kueues_names_do_not_count_its_jobs_are_passed_over_and_check_says_what_to_write(
+    sandbox: Sandbox, whole_stack: Stack, tmp_path: Path
+) -> None:
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue()
+    job = kueues_job(sandbox, "train", 2, 3)
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job), encoding="utf-8")
+    said = whole_stack.muster("check", file).stdout
+    assert "expected muster.dev/queue-name: the name of the Queue itself" in said
+    assert 'or the label muster.dev/kueue-names: "true" on its Namespace' in said
+
+    sandbox.add(job, pod(sandbox, "alone", 1, labels=LOCAL_QUEUE))
+    sandbox.wait_running("alone", 1)
+    assert sandbox.held() == {}
+    assert sandbox.get("batch/v1 Job", "train")["spec"]["suspend"] is True
+    # Whoever follows the advice has it wait, and run.
+    sandbox.merge("batch/v1 Job", "train", {"metadata": {"labels": {"muster.dev/queue-name": queue}}})
+    sandbox.wait_running("train-", 2)
+    finish_all(sandbox, "train-")
+    sandbox.delete("Pod", "alone")
+    sandbox.wait_free()

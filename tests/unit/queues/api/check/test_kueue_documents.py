@@ -1,0 +1,99 @@
+"""``muster check`` of Kueue's jobs, together with Namespaces in which Kueue's names count."""
+
+import pytest
+
+from queues.api.check.check import check_documents
+
+NAMESPACE = """
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: ml
+  labels: {muster.dev/kueue-names: "true"}
+  annotations: {local-queue.muster.dev/gpus: vision}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: vision}
+---
+"""
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+  namespace: ml
+  labels: {kueue.x-k8s.io/queue-name: gpus, kueue.x-k8s.io/priority-class: high}
+spec:
+  suspend: true
+  template:
+    metadata:
+      annotations:
+        kueue.x-k8s.io/podset-required-topology: example.com/rack
+        kueue.x-k8s.io/podset-slice-required-topology: kubernetes.io/hostname
+        kueue.x-k8s.io/podset-slice-size: "2"
+    spec: {restartPolicy: Never, containers: [{name: main, image: train}]}
+"""
+
+
+def told(text: str) -> list[str]:
+    findings = check_documents([("file.yaml", text)])
+    return [f"{each.path}: found {each.found}, expected {each.expected}" for each in findings]
+
+
+def test_where_kueues_names_count_nothing_has_to_be_changed() -> None:
+    assert told(NAMESPACE + JOB) == []
+
+
+def test_where_they_do_not_each_is_told_with_what_to_write_and_how_to_have_them_count() -> None:
+    found = told(JOB)
+    label = '; or the label muster.dev/kueue-names: "true" on its Namespace'
+    named = [each for each in found if each.endswith(label)]
+    assert [each.partition("[")[2].partition("]")[0] for each in named] == [
+        "kueue.x-k8s.io/queue-name",
+        "kueue.x-k8s.io/priority-class",
+        "kueue.x-k8s.io/podset-required-topology",
+        "kueue.x-k8s.io/podset-slice-required-topology",
+        "kueue.x-k8s.io/podset-slice-size",
+    ]
+    assert any("spec.suspend: found true" in each for each in found)
+    assert told(NAMESPACE.replace('"true"', '"false"') + JOB) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("queue-name: gpus", "queue-name: gpuz"), "found 'gpuz', expected the name of a Queue that exists"),
+        (("leads", "leads"), ""),
+        (
+            ("kueue.x-k8s.io/podset-required-topology: example.com/rack", "kueue.x-k8s.io/elastic-job: x"),
+            "kueue.x-k8s.io/elastic-job]: found a name that Muster does not read",
+        ),
+        (
+            ('slice-size: "2"', "slice-size: two"),
+            "muster.dev/partitions",
+        ),
+    ],
+    ids=["a LocalQueue that leads nowhere", "as it is", "a name without counterpart", "a bad size"],
+)
+def test_what_is_wrong_in_kueues_words_is_told(change: tuple[str, str], expected: str) -> None:
+    found = told(NAMESPACE + JOB.replace(*change))
+    assert any(expected in each for each in found) if expected else found == []
+
+
+def test_topology_levels_are_compared_with_those_of_the_documents() -> None:
+    topology = (
+        "apiVersion: muster.dev/v1alpha1\nkind: Topology\nmetadata: {name: t}\n"
+        "spec: {levels: [{nodeLabel: example.com/block}, {nodeLabel: kubernetes.io/hostname}]}\n---\n"
+    )
+    assert any("example.com/rack" in each for each in told(topology + NAMESPACE + JOB))
+
+
+def test_a_label_in_a_place_where_it_does_not_count_is_told() -> None:
+    job = JOB.replace(
+        "metadata:\n      annotations:",
+        "metadata:\n      labels: {kueue.x-k8s.io/queue-name: gpus}\n      annotations:",
+    )
+    assert any(
+        "spec.template.metadata.labels[kueue.x-k8s.io/queue-name]" in each for each in told(NAMESPACE + job)
+    )
