@@ -243,8 +243,8 @@ def _added(path: str, value: str) -> str:
 
 
 def _has_templates(templates: Sequence[Templates]) -> bool:
-    """Whether there are pod templates with metadata of their own."""
-    return all(each.written is None for each in templates)
+    """Whether there are pod templates with metadata of their own, at places that are known."""
+    return bool(templates) and all(each.written is None for each in templates)
 
 
 def _templates(templates: Sequence[Templates]) -> str:
