@@ -75,6 +75,11 @@ class EnqueuedGroups:
         #: Those that wait to be, and why.
         self._refused: dict[WorkloadKey, Reason] = {}
 
+    @property
+    def some_wait(self) -> bool:
+        """Whether some of them wait for room in their queue."""
+        return bool(self._refused)
+
     def is_enqueued(self, key: WorkloadKey) -> bool:
         """Whether the pods of this PodGroup may be made."""
         return key in self._enqueued

@@ -81,6 +81,8 @@ class StatusLoop:
             self._dirty_queues = True
         if self._queues != self._world.queues:
             self._queues, self._dirty_queues = dict(self._world.queues), True
+        # Nodes may have come: no workload is looked at again because of that.
+        self._dirty_queues |= self._statuses.enqueued.some_wait
         if self._dirty_workloads or self._dirty_queues:
             self._dirty.set()
 

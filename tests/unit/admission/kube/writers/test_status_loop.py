@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import QueueFact
+from admission.facts import GroupRequest, QueueFact
 from admission.kube.writers import status_loop
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
@@ -15,8 +15,9 @@ from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
+from queues.resources import GPU, Resources
 from queues.workload import WorkloadKey, WorkloadKind
-from tests.builders.facts import TEAM, job, queue, seen, world
+from tests.builders.facts import GROUP, NOW, TEAM, group, job, node, queue, seen, world
 
 BAD, GOOD = (WorkloadKey(WorkloadKind.JOB, name) for name in ("bad", "good"))
 
@@ -67,6 +68,39 @@ async def test_a_defect_that_one_workload_brings_to_light_keeps_no_other_in_the_
     await loop._work_out([BAD, GOOD])
     assert (written[0], told) == ("good", ["good"])
     assert [each.message for each in caplog.records] == ["status not worked out", "event not worked out"]
+
+
+async def test_a_podgroup_without_pods_is_inqueue_when_a_node_comes_though_nothing_else_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = GroupRequest(min_resources=Resources({GPU: 16_000}))
+    known = world([queue(TEAM), node("n1"), group(2, group=asked)], arrivals={GROUP: 1})
+    phases: list[str] = []
+    monkeypatch.setattr(
+        StatusWriter,
+        "submit",
+        lambda _, wanted: phases.extend(each.fields["phase"] for each in wanted if each.ref.uid == GROUP.uid),
+    )
+    monkeypatch.setattr(status_loop, "QUEUES_EVERY", 0.0)
+    client: Any = None
+    statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
+    loop = StatusLoop(client, lambda: None, statuses, busy=lambda: False, instance="me")
+
+    async def look() -> None:
+        while loop._dirty.is_set():
+            loop._dirty.clear()
+            dirty, loop._dirty_workloads = list(loop._dirty_workloads), set()
+            await loop._work_out(dirty)
+
+    loop.reconcile([GROUP], TurnReport(now=NOW))
+    await look()
+    assert phases == ["Pending"]
+
+    known.observe([seen(node("n2"))])
+    assert not known.refresh(NOW), "no workload is concerned"
+    loop.reconcile((), TurnReport(now=NOW))
+    await look()
+    assert phases == ["Pending", "Inqueue"]
 
 
 async def test_a_queue_in_which_nothing_waits_gets_a_status_when_it_comes_and_when_it_changes(
