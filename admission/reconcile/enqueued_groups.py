@@ -6,6 +6,7 @@ held for it, and the pods wait for their admission like others, with a reason of
 ``minResources`` is Inqueue as soon as its queue takes work.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
@@ -83,6 +84,11 @@ class EnqueuedGroups:
     def is_enqueued(self, key: WorkloadKey) -> bool:
         """Whether the pods of this PodGroup may be made."""
         return key in self._enqueued
+
+    def by_queue(self, world: World) -> Counter[QueueName]:
+        """How many of them each queue has in phase Inqueue."""
+        states = (world.states.get(key) for key in self._enqueued)
+        return Counter(each.workload.queue for each in states if each is not None and _awaits_pods(each))
 
     def refusal(self, key: WorkloadKey) -> Reason | None:
         """Why the pods of this PodGroup should not be made yet; None: nothing is known to be in the way."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from admission.engine.reasons import not_allowed
@@ -38,7 +39,7 @@ from queues.errors import InvalidDocument
 from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import Workload, WorkloadKey
+from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Pods that are a gang.
 _SEVERAL: Final = 2
@@ -232,10 +233,13 @@ def _group_name(state: WorkloadState) -> str:
 
 
 def queue_statuses(
-    world: World, failing: Reason | None = None, keeping: Reason | None = None
+    world: World,
+    failing: Reason | None = None,
+    keeping: Reason | None = None,
+    enqueued: Mapping[QueueName, int] = MappingProxyType({}),
 ) -> Iterator[StatusWanted]:
     """The status of every queue. ``failing``: what root says about turns that fail; ``keeping``: about seats that are
-    kept though their Jobs are gone."""
+    kept though their Jobs are gone; ``enqueued``: PodGroups in phase Inqueue whose pods are not made yet."""
     totals, problems = world.queue_totals, world.queue_problems()
     states = QueueStates(world)
     for name, fact in sorted(world.queues.items()):
@@ -247,8 +251,8 @@ def queue_statuses(
                 shown=fact.shown,
                 broken=problems.get(name),
                 allocated=totals.allocated(name),
-                pending=totals.workloads[name, Standing.PENDING],
-                inqueue=totals.workloads[name, Standing.INQUEUE],
+                pending=totals.workloads[name, Standing.PENDING] - enqueued.get(name, 0),
+                inqueue=totals.workloads[name, Standing.INQUEUE] + enqueued.get(name, 0),
                 running=totals.workloads[name, Standing.RUNNING],
                 unknown=totals.workloads[name, Standing.UNKNOWN],
                 completed=totals.workloads[name, Standing.COMPLETED],

@@ -120,8 +120,8 @@ class StatusLoop:
         now = asyncio.get_running_loop().time()
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
-            self._status.submit(self._queue_statuses())
             self._look_at_enqueued()
+            self._status.submit(self._queue_statuses())
 
     def _note_enqueued(self, keys: Collection[WorkloadKey]) -> None:
         try:
@@ -140,7 +140,9 @@ class StatusLoop:
             self._dirty.set()
 
     def _queue_statuses(self) -> Iterator[StatusWanted]:
-        return queue_statuses(self._world, self._statuses.failing(), self._statuses.keeping())
+        statuses = self._statuses
+        enqueued = statuses.enqueued.by_queue(self._world)
+        return queue_statuses(self._world, statuses.failing(), statuses.keeping(), enqueued)
 
     def _wanted(self, key: WorkloadKey) -> list[StatusWanted]:
         try:

@@ -215,7 +215,7 @@ class QueueStatus(Model):
     pending: Int32 = 0
     #: Workloads that run.
     running: Int32 = 0
-    #: Workloads that were admitted and do not run yet.
+    #: Workloads that were admitted and do not run yet, and PodGroups whose pods may be made.
     inqueue: Int32 = 0
     #: Workloads that have ended.
     completed: Int32 = 0

@@ -140,6 +140,7 @@ def test_an_operator_makes_its_pods_once_the_podgroup_is_inqueue(sandbox: Sandbo
     finish_all(sandbox, "first")
     sandbox.wait_phase("PodGroup", "spark", "Inqueue")
     assert not sandbox.held(), "a permit holds nothing"
+    sandbox.wait(lambda: counts(sandbox).get("inqueue") == 1, "the queue to count it")
     sandbox.add(grouped(sandbox, "spark", "spark-driver", 4))
     sandbox.wait(
         lambda: sandbox.reason("spark")[1] == "1 of 2 pods exist", "the group to wait for the other pod"

@@ -7,7 +7,7 @@ import pytest
 
 from admission.facts import GroupRequest, WorkloadFact
 from admission.reconcile.enqueued_groups import EnqueuedGroups
-from admission.reconcile.world_status import WorldStatuses
+from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.plan import Reason
@@ -138,6 +138,23 @@ def test_what_is_gone_is_forgotten() -> None:
     groups.note(known, [GROUP])
     assert groups.refusal(GROUP) is None
     assert groups.look_again(freed(known)) == []
+
+
+def test_its_queue_counts_it_as_inqueue_and_not_as_pending_until_its_pods_exist() -> None:
+    known, groups = full(), EnqueuedGroups()
+
+    def counts() -> tuple[int, int]:
+        groups.note(known, [GROUP])
+        [status] = queue_statuses(known, enqueued=groups.by_queue(known))
+        return status.fields["pending"], status.fields["inqueue"]
+
+    assert counts() == (1, 0)
+    groups.look_again(freed(known))
+    assert counts() == (0, 1)
+    known.observe([seen(gated(name, group="gang")) for name in "ab"])
+    known.refresh(NOW)
+    [status] = queue_statuses(known, enqueued=groups.by_queue(known))
+    assert (status.fields["pending"], status.fields["inqueue"]) == (1, 0), "also before it is noted"
 
 
 def test_another_obstacle_goes_first() -> None:
