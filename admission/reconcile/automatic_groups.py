@@ -88,7 +88,7 @@ def wanted_by(pod: PodFact) -> GroupWanted:
 
 def unneeded(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
     """The group of pods without an owner, when none of them is left; None: it has pods, an owner, or others made it."""
-    if pods or fact.deleting or not fact.name.startswith(AUTOMATIC_GROUP_OF_PODS):
+    if pods or fact.deleting or fact.conduct.user or not fact.name.startswith(AUTOMATIC_GROUP_OF_PODS):
         return None
     return GroupWanted(
         namespace=fact.namespace,
@@ -104,9 +104,10 @@ def unneeded(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
 def resized(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
     """The group with the size that its newest pod tells; None: it has that size, or others made it.
 
-    Pods of an older revision of their owner tell what it said before.
+    Pods of an older revision of their owner tell what it said before. A group with a user is that user's: whoever may
+    create a pod may name it there, without a right to change it.
     """
-    if fact.deleting or not fact.name.startswith(AUTOMATIC_GROUP):
+    if fact.deleting or fact.conduct.user or not fact.name.startswith(AUTOMATIC_GROUP):
         return None
     telling = [pod for pod in pods if pod.group_minimum and is_live(pod) and not pod.deleting]
     if not telling:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.facts import PodFact
+from admission.facts import Conduct, PodFact
 from admission.reconcile.automatic_groups import groups_wanted, resized, unneeded, wanted_by
 from tests.builders.facts import gated, gone, group, world
 from tests.builders.facts import pod as running
@@ -101,3 +101,10 @@ def test_groups_of_others_and_of_owners_stay_without_pods(name: str) -> None:
 
 def test_a_group_that_is_being_deleted_is_not_deleted_again() -> None:
     assert unneeded(replace(group(2, name="podgroup-pods-ring"), deleting=True), ()) is None
+
+
+def test_a_group_that_a_user_made_keeps_its_size_whatever_pods_say() -> None:
+    own = replace(group(3, name=NAME), conduct=Conduct(user="alice"))
+    assert resized(own, (member("a", 1), member("b", 2))) is None
+    ring = replace(group(2, name="podgroup-pods-ring"), conduct=Conduct(user="alice"))
+    assert unneeded(ring, ()) is None

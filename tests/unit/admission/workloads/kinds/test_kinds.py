@@ -85,7 +85,8 @@ def test_its_pods_are_known_by_their_controller_or_name_it(support: KindSupport)
     )
     by_operator = support.holding is Holding.SUSPENDED_AND_GATED
     said = {"muster.dev/member-of": f"{support.kind}/train/u/workers"} if by_operator else {}
-    found = controller_of(WireMetadata(annotations=said, owner_references=(reference,)))
+    waits = {"muster.dev/released": "false"}
+    found = controller_of(WireMetadata(annotations=said, labels=waits, owner_references=(reference,)))
     controls = not (support.is_group or support.is_pod)
     assert (found and found.key) == (WorkloadKey(support.kind, "u") if controls else None)
 

@@ -563,6 +563,7 @@ def test_a_pod_says_which_pod_set_it_is_of() -> None:
         meta = {
             "name": "p",
             "uid": "p",
+            "labels": {"muster.dev/released": "false"},
             "annotations": {"muster.dev/member-of": said},
             "ownerReferences": [owner],
         }
@@ -577,6 +578,8 @@ def test_a_pod_says_which_pod_set_it_is_of() -> None:
     assert read("nothing")[0] == job
     by_hand = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "j"}
     assert read("jobset/train/u/workers", ownerReferences=[by_hand])[0] is None
+    assert read("jobset/train/u/workers", labels={"muster.dev/released": "true"})[1] == "train"
+    assert read("jobset/train/u/workers", labels={})[0] == job, "no policy made it wait: others wrote that"
 
 
 def test_every_kind_has_a_spec_here() -> None:
