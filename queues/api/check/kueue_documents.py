@@ -8,7 +8,7 @@ from typing import Any, Final
 from queues.api import kueue_names, names
 from queues.api.check.finding import Subject
 from queues.api.check.own_names import metadata_of
-from queues.api.metadata_keys.known_key import JOB
+from queues.api.metadata_keys.known_key import JOB, TEMPLATE
 
 #: Kueue's annotation → Muster's with the same value.
 _SAME_VALUE: Final = {
@@ -28,7 +28,7 @@ def translated(subject: Subject, local_queues: Mapping[str, Mapping[str, str]]) 
         if not isinstance(place.metadata, dict):
             continue
         labels, annotations = place.metadata.get("labels"), place.metadata.get("annotations")
-        if isinstance(labels, dict) and (place.above == "" or place.name == JOB):
+        if isinstance(labels, dict) and (place.above == "" or place.name in (JOB, TEMPLATE)):
             _name_queue(labels, leads_to)
         if isinstance(annotations, dict):
             _write_topology(annotations)

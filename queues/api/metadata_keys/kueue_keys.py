@@ -18,7 +18,7 @@ from queues.api.metadata_keys.known_key import (
 
 #: Where policies translate those that count.
 _PLACES: Final = {
-    kueue_names.KUEUE_QUEUE: places(JOB, OPERATOR_JOB, POD_OWNER, POD, of=(LABEL,)),
+    kueue_names.KUEUE_QUEUE: places(JOB, OPERATOR_JOB, POD_OWNER, POD, TEMPLATE, of=(LABEL,)),
     kueue_names.KUEUE_PRIORITY: places(JOB, OPERATOR_JOB, POD_OWNER, POD, of=(LABEL,)),
     kueue_names.KUEUE_POD_GROUP: places(POD, TEMPLATE, of=(LABEL,)),
     kueue_names.KUEUE_POD_GROUP_SIZE: places(POD, TEMPLATE, of=(ANNOTATION,)),
@@ -38,7 +38,7 @@ _PLACES: Final = {
 _KEYS: Final = {
     "queue-name": (
         "the LocalQueue of the work",
-        f"{names.QUEUE_LABEL}: the name of the Queue itself, in the pod template of Deployments and their like",
+        f"{names.QUEUE_LABEL}: the name of the Queue itself",
     ),
     "priority-class": (
         "a WorkloadPriorityClass",

@@ -89,11 +89,27 @@ def test_topology_levels_are_compared_with_those_of_the_documents() -> None:
     assert any("example.com/rack" in each for each in told(topology + NAMESPACE + JOB))
 
 
-def test_a_label_in_a_place_where_it_does_not_count_is_told() -> None:
-    job = JOB.replace(
-        "metadata:\n      annotations:",
-        "metadata:\n      labels: {kueue.x-k8s.io/queue-name: gpus}\n      annotations:",
-    )
-    assert any(
-        "spec.template.metadata.labels[kueue.x-k8s.io/queue-name]" in each for each in told(NAMESPACE + job)
-    )
+def test_a_label_where_it_does_not_count_is_told() -> None:
+    key = "kueue.x-k8s.io/queue-name"
+    job = JOB.replace("  name: train", f"  name: train\n  annotations: {{{key}: gpus}}")
+    assert any(each.startswith(f"metadata.annotations[{key}]: found") for each in told(NAMESPACE + job))
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: ml, labels: {%s}}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web, %s}}
+    spec: {containers: [{name: a, image: b}]}
+"""
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["on the owner", "in its template"])
+def test_pods_of_a_deployment_are_told_to_wait_in_the_queue(place: int) -> None:
+    labels = ["a: b", "c: d"]
+    labels[place] = "kueue.x-k8s.io/queue-name: gpus"
+    [found] = told(NAMESPACE + DEPLOYMENT % tuple(labels))
+    assert "found queue 'vision': each of its pods waits alone" in found
