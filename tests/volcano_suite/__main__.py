@@ -3,7 +3,8 @@
 DIR has what is built from a checkout of Volcano: ``go test -c -o DIR/jobp.test ./test/e2e/jobp`` for each package, and
 ``go build -o DIR/vcctl ./cmd/cli``. Specs that fail wait up to ten minutes; in the checkout, ``OneMinute`` to
 ``TenMinute`` at the top of ``test/e2e/util/util.go`` may be shortened before. Packages of which none is named: all in
-DIR. The packages share one cluster and run one after the other.
+DIR. The packages share one cluster and run one after the other: jobp, jobseq, vcctl, schedulingbase, schedulingaction,
+hypernode, and cronjob, which takes three quarters of an hour, for its schedules go by the minute.
 """
 
 import argparse
@@ -52,6 +53,10 @@ def main() -> int:
     parser.add_argument("--focus", help="only specs whose names match this pattern")
     given = parser.parse_args()
     packages = given.packages or sorted(path.stem for path in given.binaries.glob("*.test"))
+    if not packages:
+        parser.error(f"found no PACKAGE.test in {given.binaries}, expected some built as told above")
+    if missing := [name for name in packages if not (given.binaries / f"{name}.test").is_file()]:
+        parser.error(f"found no {missing[0]}.test in {given.binaries}, expected it built as told above")
     results: list[SpecResult] = []
     with Stack(options=ClusterOptions(plays_pods=False), durable=False, environment=_ENVIRONMENT) as stack:
         stack.install()

@@ -18,6 +18,8 @@ def pod(*command: str, image: str = "busybox", args: tuple[str, ...] = ()) -> di
         ("sleep 10s && xxx", Ending(10, 127)),
         ("sh fake.sh", Ending(0, 2)),
         ("echo 'executed at' $(date); exit 1", Ending(0, 1)),
+        ("echo 'executed at' $(date)", Ending(0, 0)),
+        ("echo 'executed at' $(date); sleep 180", Ending(180, 0)),
         ("sleep 5;\nmkdir -p /var/run/sshd; /usr/sbin/sshd;\nmpiexec -np 2 hello > /home/re", Ending(8, 0)),
         ("HOST=`cat /etc/hosts | tr x y`; export A=$HOST; python train.py", Ending(3, 0)),
         ("mkdir -p /var/run/sshd; /usr/sbin/sshd -D;", None),
