@@ -55,7 +55,8 @@ def groups_wanted(world: World, keys: Sequence[WorkloadKey]) -> Iterator[tuple[W
         if state is None:
             continue
         found: GroupWanted | None = None
-        if (fact := world.facts.get(key)) is not None and support_of(key).is_group:
+        fact = world.facts.get(key)
+        if fact is not None and support_of(key).is_group and not world.recreations.is_awaited(key):
             found = unneeded(fact, state.pods)
         if found is None and not state.is_over:
             if support_of(key).is_pod:
@@ -87,7 +88,10 @@ def wanted_by(pod: PodFact) -> GroupWanted:
 
 
 def unneeded(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
-    """The group of pods without an owner, when none of them is left; None: it has pods, an owner, or others made it."""
+    """The group of pods without an owner, when none of them is left; None: it has pods, an owner, or others made it.
+
+    Pods that were evicted and are made again find it still there: it has their turn.
+    """
     if pods or fact.deleting or fact.conduct.user or not fact.name.startswith(AUTOMATIC_GROUP_OF_PODS):
         return None
     return GroupWanted(

@@ -30,6 +30,11 @@ class Recreations:
             return ()
         return tuple(self.stored[uid] for uid in sorted(self._of[key]))
 
+    def is_awaited(self, key: WorkloadKey) -> bool:
+        """Whether pods of a workload are to be made again, also where Postgres has not heard of it yet."""
+        unsaved = (each for each in self.unsaved.values() if each is not None)
+        return key in self._of or any(each.workload == key for each in unsaved)
+
     def workloads(self) -> set[WorkloadKey]:
         """Workloads with pods to recreate."""
         return set(self._of)

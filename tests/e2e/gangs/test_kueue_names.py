@@ -1,6 +1,7 @@
 """Jobs as users of Kueue have them, unchanged, in a namespace where Kueue's names count, and in one where not."""
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -36,9 +37,9 @@ def kueues_job(sandbox: Sandbox, name: str, pods: int, gpus: int, **annotations:
     return job
 
 
-def member(sandbox: Sandbox, name: str, size: int) -> Document:
+def member(sandbox: Sandbox, name: str, size: int, **spec: Any) -> Document:
     labels = {**LOCAL_QUEUE, "kueue.x-k8s.io/pod-group-name": "ring"}
-    return pod(sandbox, name, 4, labels=labels, annotations={SIZE: str(size)})
+    return pod(sandbox, name, 4, labels=labels, annotations={SIZE: str(size)}, **spec)
 
 
 def test_kueues_jobs_wait_unchanged_are_admitted_whole_and_run(sandbox: Sandbox) -> None:
@@ -86,6 +87,33 @@ def test_a_group_of_kueues_pods_starts_whole_and_leaves_nothing_behind(sandbox: 
     sandbox.add(member(sandbox, "ring-2", 1))
     sandbox.wait_running("ring-2", 1)
     sandbox.delete("Pod", "ring-2")
+    sandbox.wait_free()
+
+
+def test_a_group_of_kueues_pods_that_is_evicted_is_made_again_and_keeps_its_turn(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue()
+    switch_on(sandbox, queue)
+    high = sandbox.add_priority_class(1000)
+    members = [member(sandbox, f"ring-{index}", 2) for index in range(2)]
+    for each in members:
+        each["metadata"]["annotations"]["volcano.sh/preemptable"] = "true"
+    sandbox.add(*members)
+    before = {each["metadata"]["uid"] for each in sandbox.wait_running("ring-", 2)}
+    group = sandbox.get("PodGroup", "podgroup-pods-ring")["metadata"]["uid"]
+
+    urgent = kueues_job(sandbox, "urgent", 2, 4)
+    urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = high
+    sandbox.add(urgent)
+    sandbox.wait_running("urgent-", 2)
+    sandbox.wait(
+        lambda: len({each["metadata"]["uid"] for each in sandbox.pods("ring-")} - before) == 2,
+        "the evicted pods to be made again",
+    )
+    finish_all(sandbox, "urgent-")
+    sandbox.wait_running("ring-", 2)
+    assert sandbox.get("PodGroup", "podgroup-pods-ring")["metadata"]["uid"] == group
+    finish_all(sandbox, "ring-")
     sandbox.wait_free()
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from admission.facts import Conduct, PodFact
 from admission.reconcile.automatic_groups import groups_wanted, resized, unneeded, wanted_by
+from queues.admissions import Recreation
+from queues.workload import QueueName
 from tests.builders.facts import gated, gone, group, world
 from tests.builders.facts import pod as running
 
@@ -92,6 +94,28 @@ def test_a_group_of_pods_without_an_owner_goes_with_its_last_pod() -> None:
     found.refresh(2)
     [(_, wanted)] = groups_wanted(found, list(found.states))
     assert (wanted.name, wanted.uid, wanted.is_unneeded) == (ring.name, ring.key.uid, True)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["about to be stored", "stored"])
+def test_a_group_whose_pods_are_made_again_stays(stored: bool) -> None:
+    ring = group(2, name="podgroup-pods-ring")
+    member = gated("a", group=ring.name, group_minimum=2)
+    found = world([member, ring])
+    intent = Recreation(
+        pod_uid=member.uid,
+        workload=ring.key,
+        namespace="ns",
+        name="a",
+        queue=QueueName("team"),
+        manifest="{}",
+    )
+    found.recreations.put(member.uid, intent)
+    if stored:
+        found.recreations.saved({member.uid: intent})
+        found.recreations.unsaved.clear()
+    found.observe([gone(member)])
+    found.refresh(1)
+    assert list(groups_wanted(found, list(found.states))) == []
 
 
 @pytest.mark.parametrize("name", ["ring", NAME])
