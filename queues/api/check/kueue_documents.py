@@ -8,7 +8,7 @@ from typing import Any, Final
 from queues.api import kueue_names, names
 from queues.api.check.finding import Subject
 from queues.api.check.own_names import metadata_of
-from queues.api.metadata_keys.known_key import JOB, TEMPLATE
+from queues.api.metadata_keys.tables import KNOWN_KEYS
 
 #: Kueue's annotation → Muster's with the same value.
 _SAME_VALUE: Final = {
@@ -16,6 +16,9 @@ _SAME_VALUE: Final = {
     kueue_names.KUEUE_PREFERRED: names.PREFERRED_TOPOLOGY,
     kueue_names.KUEUE_TOGETHER: names.TOGETHER,
 }
+
+#: Places of metadata whose label for a queue a policy translates.
+_WITH_QUEUE: Final = KNOWN_KEYS[kueue_names.KUEUE_QUEUE].places
 
 
 def translated(subject: Subject, local_queues: Mapping[str, Mapping[str, str]]) -> Subject:
@@ -28,7 +31,7 @@ def translated(subject: Subject, local_queues: Mapping[str, Mapping[str, str]]) 
         if not isinstance(place.metadata, dict):
             continue
         labels, annotations = place.metadata.get("labels"), place.metadata.get("annotations")
-        if isinstance(labels, dict) and (place.above == "" or place.name in (JOB, TEMPLATE)):
+        if isinstance(labels, dict) and place.name in _WITH_QUEUE:
             _name_queue(labels, leads_to)
         if isinstance(annotations, dict):
             _write_topology(annotations)

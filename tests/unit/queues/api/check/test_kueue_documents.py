@@ -113,3 +113,10 @@ def test_pods_of_a_deployment_are_told_to_wait_in_the_queue(place: int) -> None:
     labels[place] = "kueue.x-k8s.io/queue-name: gpus"
     [found] = told(NAMESPACE + DEPLOYMENT % tuple(labels))
     assert "found queue 'vision': each of its pods waits alone" in found
+
+
+def test_a_kind_that_muster_does_not_act_on_is_told_by_the_names_that_its_user_wrote() -> None:
+    text = JOB.replace("batch/v1\nkind: Job", "example.com/v1\nkind: Other")
+    found = told(NAMESPACE + text)
+    assert any(each.startswith("kind: found example.com/v1 Other in a queue") for each in found)
+    assert not any("muster.dev/queue-name]" in each for each in found)
