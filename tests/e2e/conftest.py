@@ -124,7 +124,7 @@ def operators(whole_stack: Stack) -> None:
                 "apiVersion": resource.api_version,
                 "kind": resource.kind,
                 "metadata": {"name": "probe", "labels": {"muster.dev/queue-name": "none"}},
-                "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}},
+                "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}, "shutdownAfterJobFinishes": True},
             }
             try:
                 api.create(resource.path("default") + "?dryRun=All", probe)

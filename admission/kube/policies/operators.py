@@ -2,14 +2,17 @@
 
 At creation, and when one enters a queue later, a policy suspends it and writes its queue and its user on it; a guard
 lets only Muster resume it. Its pods are gated by their own label, which Muster writes into its templates when it
-resumes it. A policy may name kinds that the cluster does not serve: it is in force once they are.
+resumes it, and a policy keeps there. A policy may name kinds that the cluster does not serve: it is in force once they
+are.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if, text
+from admission.kube.policies.operator_templates import restoring
 from admission.kube.policies.policy_forms import (
+    binding,
     bindings,
     names_queue,
     names_volcano_queue,
@@ -34,7 +37,11 @@ GROUPS: Final[dict[str, Path]] = {
 
 def operator_policies(identity: str) -> list[Document]:
     """The mutating policies with their bindings. ``identity``: Muster's user name."""
-    return [document for noun, path in GROUPS.items() for document in _waiting(noun, path, identity)]
+    return [
+        document
+        for noun, path in GROUPS.items()
+        for document in (*_waiting(noun, path, identity), *_restored(noun, path, identity))
+    ]
 
 
 def kinds_by(path: Path) -> list[OperatorKind]:
@@ -42,29 +49,34 @@ def kinds_by(path: Path) -> list[OperatorKind]:
     return [description for description in OPERATOR_KINDS if description.suspend == path]
 
 
-def made_by(kinds: Iterable[ApiResource]) -> str:
+def made_by(kinds: Iterable[ApiResource], of: str = "object") -> str:
     """Whether an object of one of these kinds, in any version, controls this one."""
     ours = " || ".join(
         f"(o.kind == {text(kind.kind)} && o.apiVersion.startsWith({text(kind.group + '/')}))"
         for kind in kinds
     )
-    owners = "object.metadata.?ownerReferences.orValue([])"
+    owners = f"{of}.metadata.?ownerReferences.orValue([])"
     return f"{owners}.exists(o, o.?controller.orValue(false) && ({ours}))"
 
 
-def is_part() -> str:
+def is_part(of: str = "object") -> str:
     """Whether an object is made by the controller of another one, and waits and runs with that.
 
     One of any kind is, unless it names a queue of its own; some have the queue of the other object as a copy.
     """
     named = f"{names_queue('object')} || (oldObject != null && {names_queue('oldObject')})"
-    unnamed = f"(!({named}) && ({made_by(each.resource for each in OPERATOR_KINDS)}))"
+    unnamed = f"(!({named}) && ({made_by((each.resource for each in OPERATOR_KINDS), of)}))"
     parts = [
-        f"(object.kind == {text(each.resource.kind)} && {made_by(each.made_by)})"
+        f"({of}.kind == {text(each.resource.kind)} && {made_by(each.made_by, of)})"
         for each in OPERATOR_KINDS
         if each.made_by
     ]
-    return " || ".join([*parts, unnamed])
+    return f"({' || '.join([*parts, unnamed])})"
+
+
+def was_made_as_part() -> str:
+    """The same since it was created: anybody may write an owner on an object later."""
+    return f"({_CREATED} ? {is_part()} : {is_part('oldObject')})"
 
 
 def suspended(of: str, path: Path) -> str:
@@ -88,7 +100,7 @@ def _waiting(noun: str, path: Path, identity: str) -> Iterator[Document]:
     waits = f"{suspended('object', path)} && {label(QUEUE_LABEL)} != '' && {annotation(USER)} == {_WHO}"
     conditions = [
         not_by(identity),
-        {"name": "no-part-of-another", "expression": f"!({is_part()})"},
+        {"name": "no-part-of-another", "expression": f"!{was_made_as_part()}"},
         {"name": "enters-a-queue", "expression": enters},
         {"name": "not-complete-yet", "expression": f"!({waits})"},
     ]
@@ -96,6 +108,26 @@ def _waiting(noun: str, path: Path, identity: str) -> Iterator[Document]:
     yield policy(f"muster-suspend-{noun}", rules, patches, conditions=_in_namespaces(conditions))
     yield policy(f"muster-suspend-{noun}-volcano", rules, patches, conditions=[volcano, *conditions])
     yield from bindings(f"suspend-{noun}", [])
+
+
+def _restored(noun: str, path: Path, identity: str) -> Iterator[Document]:
+    """Templates of what runs say what they said when it was resumed, however somebody writes the object."""
+    kinds = kinds_by(path)
+    variables, lost, patches = restoring(kinds)
+    runs = f"!{suspended('oldObject', path)} && !{suspended('object', path)}"
+    conditions = [
+        not_by(identity),
+        {"name": "runs-from-a-queue", "expression": f"{runs} && {label(QUEUE_LABEL, 'oldObject')} != ''"},
+        {"name": "no-part-of-another", "expression": f"!{was_made_as_part()}"},
+        {"name": "lost-something", "expression": lost},
+    ]
+    name = f"muster-restore-{noun}"
+    document = policy(
+        name, [each.resource.rule(["UPDATE"]) for each in kinds], patches, conditions=conditions
+    )
+    document["spec"]["variables"] = variables
+    yield document
+    yield binding(name, name, {})
 
 
 def _in_namespaces(conditions: Sequence[Document]) -> list[Document]:

@@ -1,7 +1,7 @@
 """RayClusters and RayJobs (ray.io/v1): a head and groups of workers, and what is submitted to them. Pure."""
 
 from admission.workloads.kinds.operators.json_parts import Path
-from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Templates
+from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, SuspendRule, Templates
 from queues.api.api_resources import RAY_CLUSTERS, RAY_JOBS
 from queues.workload import WorkloadKind
 
@@ -48,4 +48,20 @@ RAY_JOB = OperatorKind(
     ),
     # jobStatus says FAILED of a try after which KubeRay tries again.
     ended_at=((("status", "jobDeploymentStatus"), frozenset({"Complete", "Failed"})),),
+    # KubeRay fails a RayJob for good that is suspended and does not keep these.
+    suspend_rules=(
+        SuspendRule(
+            at=("spec", "shutdownAfterJobFinishes"),
+            is_set=True,
+            found="false",
+            expected="true: a RayJob is suspended while it waits, which KubeRay refuses without it",
+        ),
+        SuspendRule(
+            at=("spec", "clusterSelector"),
+            is_set=False,
+            found="a selector",
+            expected="none: a RayJob is suspended while it waits, which KubeRay refuses for the cluster of another"
+            " object. Put the queue on the RayCluster, and none on the RayJob",
+        ),
+    ),
 )

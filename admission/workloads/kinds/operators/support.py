@@ -128,6 +128,25 @@ class ToldProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendRule:
+    """What an operator asks of an object that is suspended, as it is while it waits."""
+
+    #: Fields to a flag; or to a map.
+    at: Path
+    #: True: the flag is set; False: the map is absent or empty.
+    is_set: bool
+    #: What is told where it is otherwise.
+    found: str
+    expected: str
+
+    def refuse(self, job: "WireOperatorJob", values: UserValues) -> None:
+        """Note an object that does not keep it. Raises UnexpectedPart."""
+        said = job.part(self.at)
+        if not (flag(said, self.at) if self.is_set else not members(said, self.at)):
+            values.refuse(".".join(self.at), self.found, self.expected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorKind:
     """One kind."""
 
@@ -151,6 +170,7 @@ class OperatorKind:
     made_by: tuple[ApiResource, ...] = ()
     #: Kinds whose controllers make objects of this one, which are workloads: each is suspended like its object.
     suspended_with: tuple[ApiResource, ...] = ()
+    suspend_rules: tuple[SuspendRule, ...] = ()
 
     def support(self) -> KindSupport:
         """The same as every other part of Muster asks for it."""
@@ -249,6 +269,8 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
     )
     try:
         fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
+        for each in description.suspend_rules:
+            each.refuse(job, values)
         found = list(_found(description, job, values))
         priority_class = values.name("priorityClass", _text_of(job, description.priority_class))
         progress = _progress(description, job, suspended=fact.suspended)

@@ -42,6 +42,17 @@ def test_what_the_cluster_would_say_of_it_is_an_error_at_its_place() -> None:
     )
 
 
+def test_a_ray_job_that_its_operator_would_not_suspend_is_an_error() -> None:
+    text = (
+        "{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: a, labels: {QUEUED}},"
+        " spec: {rayClusterSpec: {headGroupSpec: {template: {spec: POD}}}}}"
+    )
+    [found] = told(text.replace("QUEUED", QUEUED).replace("POD", POD % 1))
+    assert found.startswith(
+        "error: RayJob a spec.shutdownAfterJobFinishes: found false, expected true: a RayJob is"
+    )
+
+
 def test_without_a_queue_it_starts_at_once() -> None:
     [note] = told((JOB_SET % (POD % 4)).replace(QUEUED, "app: a"))
     assert note.startswith(

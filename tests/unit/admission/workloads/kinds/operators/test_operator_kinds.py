@@ -87,7 +87,7 @@ SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
     ),
     WorkloadKind.RAY_CLUSTER: (RAY, {"head": 1, "small": 3, "tpu": 8}, "/spec/headGroupSpec/template"),
     WorkloadKind.RAY_JOB: (
-        {"rayClusterSpec": RAY, "submitterPodTemplate": template()},
+        {"rayClusterSpec": RAY, "submitterPodTemplate": template(), "shutdownAfterJobFinishes": True},
         {"head": 1, "small": 3, "tpu": 8, "submitter": 1},
         "/spec/rayClusterSpec/headGroupSpec/template",
     ),
@@ -253,6 +253,23 @@ def test_pods_that_succeeded_need_no_seat(kind: WorkloadKind, status: Document, 
             WorkloadKind.PYTORCH_JOB,
             {"pytorchReplicaSpecs": roles(Worker=-1)},
             "spec.pytorchReplicaSpecs.Worker.replicas: found -1, expected 0 to 10000",
+        ),
+        (
+            WorkloadKind.RAY_JOB,
+            {"rayClusterSpec": RAY},
+            "spec.shutdownAfterJobFinishes: found false, expected true: a RayJob is suspended while it waits, which "
+            "KubeRay refuses without it",
+        ),
+        (
+            WorkloadKind.RAY_JOB,
+            {"clusterSelector": {"ray.io/cluster": "a"}, "shutdownAfterJobFinishes": True},
+            "spec.clusterSelector: found a selector, expected none: a RayJob is suspended while it waits, which KubeRay"
+            " refuses for the cluster of another object. Put the queue on the RayCluster, and none on the RayJob",
+        ),
+        (
+            WorkloadKind.RAY_JOB,
+            {"rayClusterSpec": RAY, "shutdownAfterJobFinishes": "yes"},
+            "spec.shutdownAfterJobFinishes: found str, expected bool.",
         ),
         (
             WorkloadKind.RAY_CLUSTER,
