@@ -64,7 +64,7 @@ class LocalClient:
     def watch(self, path: str) -> Iterator[Any]:
         """The events of a watch, until it ends. Silence longer than the timeout raises ApiUnavailable."""
         try:
-            response = self._send("GET", path)
+            response = self.send("GET", path)
             if response.status >= 400:
                 reason = response.read().decode()
                 raise ApiError(method="WATCH", path=path, status=response.status, reason=reason)
@@ -81,7 +81,7 @@ class LocalClient:
         """Send one request; the answer's JSON, or its text where it is none. Refusals are raised."""
         body = None if document is None else json.dumps(document)
         try:
-            response = self._send(method, path, body, content_type)
+            response = self.send(method, path, body, content_type)
             answer = response.read().decode()
         except (OSError, http.client.HTTPException) as error:
             self.close()
@@ -93,9 +93,10 @@ class LocalClient:
             raise ApiError(method=method, path=path, status=response.status, reason=reason)
         return parsed
 
-    def _send(
+    def send(
         self, method: str, path: str, body: str | None = None, content_type: str = "application/json"
     ) -> http.client.HTTPResponse:
+        """The answer to one request, whatever it says; the caller reads it."""
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "muster-local"}
         if self._connection is not None:
             try:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from admission.kube.policies.cel import annotation, has_any
 from admission.kube.policies.mutating import PolicyOptions
@@ -26,8 +26,10 @@ def guard(
     *,
     concerns: str = "",
     variables: Sequence[Document] = (),
+    action: Literal["Deny", "Warn"] = "Deny",
 ) -> list[Document]:
-    """A policy that denies, with its binding. ``rules``: kinds and operations; ``concerns``: CEL, which requests.
+    """A policy that denies, or warns, with its binding. ``rules``: kinds and operations; ``concerns``: CEL, which
+    requests.
 
     Requests of Muster itself are never looked at. Others are left out by a condition and not by a selector: a
     selector sees labels, and what is guarded may stand in annotations, or in a template.
@@ -47,7 +49,7 @@ def guard(
         **({"variables": list(variables)} if variables else {}),
         "validations": validations,
     }
-    binding = {"policyName": name, "validationActions": ["Deny"]}
+    binding = {"policyName": name, "validationActions": [action]}
     return [POLICIES[1].document(name, spec=spec), POLICY_BINDINGS[1].document(name, spec=binding)]
 
 

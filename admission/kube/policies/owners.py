@@ -5,7 +5,9 @@ what they make, and it waits by its own label. So the label of the owner is copi
 owner has it. An owner that says how many of its pods start together (``scheduling.volcano.sh/group-min-member``, 2 or
 more) gets the name of a PodGroup in its template as well, by the owner's name: pods of all revisions of a Deployment
 are one gang, so that a rollout replaces its pods one by one (Volcano has a gang per ReplicaSet, which never gets whole
-while old pods leave only as new ones come). Muster makes that PodGroup (``admission.kube.groups``).
+while old pods leave only as new ones come). Muster makes that PodGroup (``admission.kube.groups``). An owner whose pods
+run already becomes no gang, unless it makes all its pods at the same time: the rollout would wait for ever for the
+first new pods, which wait for the others, which come when these run.
 
 Owners that another one controls are left out: their template is that one's.
 """
@@ -38,6 +40,9 @@ from queues.api.names import (
     QUEUE_LABEL,
 )
 
+#: Kinds whose pods may be one gang, and the place of their template.
+GANG_OWNERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
+TEMPLATE: Final = "spec.template"
 #: Two or more.
 _SEVERAL: Final = "^([2-9]|[1-9][0-9]{1,5})$"
 #: Uids are given out after policies have acted.
@@ -61,8 +66,8 @@ class _Owners:
 _OWNERS: Final = (
     _Owners(
         name="muster-owners",
-        kinds=(DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS),
-        templates=(("spec", "template"),),
+        kinds=GANG_OWNERS,
+        templates=(tuple(TEMPLATE.split(".")),),
         is_group=True,
     ),
     _Owners(name="muster-cron-jobs", kinds=(CRON_JOBS,), templates=(("spec", "jobTemplate"),)),
@@ -93,7 +98,7 @@ def _documents(owners: _Owners) -> Iterator[Document]:
         },
         "matchConditions": [
             {"name": "names-a-queue-or-a-gang", "expression": _concerns(owners)},
-            {"name": "not-controlled", "expression": _uncontrolled()},
+            {"name": "not-controlled", "expression": is_uncontrolled()},
         ],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patches}}],
     }
@@ -110,7 +115,8 @@ def _concerns(owners: _Owners) -> str:
     return f"{named} || {gangs}"
 
 
-def _uncontrolled() -> str:
+def is_uncontrolled() -> str:
+    """Whether no other object controls the owner."""
     return "!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))"
 
 
@@ -134,14 +140,14 @@ def _patches(owners: _Owners, template: Sequence[str]) -> Iterator[str]:
 
 def _group_patches(of: str, at: str) -> Iterator[str]:
     """The template names the gang and its size, or, if the owner is no gang any more, neither."""
-    minimum = f"({_minimum('object')} != '' ? {_minimum('object')} : {annotation(GROUP_MIN_MEMBER, of)})"
-    group = annotation(GROUP_ANNOTATION, of)
+    minimum, group = minimum_of("object", of), annotation(GROUP_ANNOTATION, of)
     free = f"({group} == '' && {annotation(GROUP_ANNOTATION_VOLCANO, of)} == '')"
     annotations = f"{at}/metadata/annotations/"
     yield only_if(
-        f"{minimum}.matches({text(_SEVERAL)}) && object.metadata.?name.orValue('') != ''"
+        f"{is_gang(minimum)} && object.metadata.?name.orValue('') != ''"
         f" && ({free} || {group} == {_OWN_GROUP})"
-        f" && ({free} || {annotation(GROUP_MIN_MEMBER, of)} != {minimum})",
+        f" && ({free} || {annotation(GROUP_MIN_MEMBER, of)} != {minimum})"
+        f" && ({group} == {_OWN_GROUP} || {makes_all_pods_at_once(of.replace('object', 'oldObject', 1))})",
         join(
             _exists(of, at, "annotations"),
             add(f"{annotations}{escaped(GROUP_ANNOTATION)}", _OWN_GROUP),
@@ -149,17 +155,40 @@ def _group_patches(of: str, at: str) -> Iterator[str]:
         ),
     )
     was_one = f"oldObject != null && {_minimum('oldObject')} != '' && {_minimum('object')} == ''"
-    yield only_if(
-        f"{was_one} && {group} == {_OWN_GROUP}",
-        f"[JSONPatch{{op: 'remove', path: {text(annotations + escaped(GROUP_ANNOTATION))}}},"
-        f" JSONPatch{{op: 'remove', path: {text(annotations + escaped(GROUP_MIN_MEMBER))}}}]",
-    )
+    is_none = f"{group} == {_OWN_GROUP} && ({was_one} || ({minimum} != '' && !{is_gang(minimum)}))"
+    for key in (GROUP_ANNOTATION, GROUP_MIN_MEMBER):
+        yield only_if(
+            f"{is_none} && {annotation(key, of)} != ''",
+            f"[JSONPatch{{op: 'remove', path: {text(annotations + escaped(key))}}}]",
+        )
     # A StatefulSet makes its next pod when the one before is ready: no gang would ever be whole.
     yield only_if(
-        f"request.operation == 'CREATE' && object.kind == 'StatefulSet' && {minimum}.matches({text(_SEVERAL)})"
+        f"request.operation == 'CREATE' && object.kind == 'StatefulSet' && {is_gang(minimum)}"
         " && object.spec.?podManagementPolicy.orValue('') != 'Parallel'",
         add("/spec/podManagementPolicy", "'Parallel'"),
     )
+
+
+def makes_all_pods_at_once(template_before: str) -> str:
+    """Whether all pods of an owner's gang can come up together: they are new, or the gang is there already.
+
+    ``template_before``: the template in the object before.
+    """
+    parallel = "(object.kind != 'StatefulSet' || object.spec.?podManagementPolicy.orValue('') == 'Parallel')"
+    empty = f"(object.spec.?replicas.orValue(1) == 0 && {parallel})"
+    recreated = "object.spec.?strategy.?type.orValue('') == 'Recreate'"
+    was_one = f"{annotation(GROUP_ANNOTATION, template_before)} == {_OWN_GROUP}"
+    return f"(request.operation == 'CREATE' || {empty} || {recreated} || {was_one})"
+
+
+def is_gang(minimum: str) -> str:
+    """Whether so many pods, an expression for text, start together: two or more."""
+    return f"{minimum}.matches({text(_SEVERAL)})"
+
+
+def minimum_of(owner: str, template: str) -> str:
+    """What is said of how many pods start together, by the owner or else by its template."""
+    return f"({_minimum(owner)} != '' ? {_minimum(owner)} : {annotation(GROUP_MIN_MEMBER, template)})"
 
 
 def _exists(of: str, at: str, name: str) -> str:

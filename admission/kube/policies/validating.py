@@ -9,6 +9,7 @@ pods released.
 from admission.kube.policies.cel import annotation
 from admission.kube.policies.guard_jobs import job_guards
 from admission.kube.policies.guard_operators import operator_guards
+from admission.kube.policies.guard_owners import owner_guards
 from admission.kube.policies.guard_pods import pod_guards
 from admission.kube.policies.guard_rules import guard, rule, shown
 from admission.kube.policies.guard_train_jobs import train_job_guards
@@ -29,6 +30,7 @@ def validating_policies(options: PolicyOptions) -> list[Document]:
         *volcano_guards(options),
         *operator_guards(options),
         *train_job_guards(options),
+        *owner_guards(options),
         *_namespace_guard(options),
     ]
 

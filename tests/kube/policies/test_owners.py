@@ -86,6 +86,72 @@ async def test_less_than_two_pods_are_no_gang(guarded: GuardedNamespace, said: s
     assert "annotations" not in template_of(made)
 
 
+@pytest.mark.parametrize("said", ["1", "0", "many"])
+async def test_an_owner_is_no_gang_any_more_once_it_says_less_than_two(
+    guarded: GuardedNamespace, said: str
+) -> None:
+    await create(guarded, DEPLOYMENTS, labels=QUEUED, annotations={MINIMUM: "3"})
+    none = await change(guarded, DEPLOYMENTS, {"metadata": {"annotations": {MINIMUM: said}}})
+    assert template_of(none).get("annotations", {}) == {}
+    again = await change(guarded, DEPLOYMENTS, {"spec": {"replicas": 3}})
+    assert again["spec"]["template"] == none["spec"]["template"], "nothing to roll out"
+
+
+@pytest.mark.parametrize(
+    ("resource", "running", "change_of_spec", "is_gang"),
+    [
+        (DEPLOYMENTS, {}, {}, False),
+        (DEPLOYMENTS, {}, {"replicas": 0}, True),
+        (DEPLOYMENTS, {"strategy": {"type": "Recreate"}}, {}, True),
+        (STATEFUL_SETS, {"podManagementPolicy": "Parallel"}, {}, False),
+        (STATEFUL_SETS, {"podManagementPolicy": "Parallel"}, {"replicas": 0}, True),
+        (STATEFUL_SETS, {}, {"replicas": 0}, False),
+    ],
+    ids=[
+        "a rollout",
+        "without pods",
+        "all pods anew",
+        "a rollout of a StatefulSet",
+        "a StatefulSet without pods",
+        "a StatefulSet that makes them in turn",
+    ],
+)
+async def test_pods_that_run_become_a_gang_only_if_all_come_again_together(
+    guarded: GuardedNamespace, resource: ApiResource, running: Any, change_of_spec: Any, is_gang: bool
+) -> None:
+    client = await guarded.as_user("alice")
+    document = owner(resource, labels=QUEUED)
+    document["spec"] |= {"replicas": 4, **running}
+    await client.create(resource.path(guarded.namespace), document)
+    patch = {"metadata": {"annotations": {MINIMUM: "4"}}, "spec": change_of_spec}
+    told = await warnings_of(guarded, resource, patch)
+    changed = await change(guarded, resource, patch)
+    group = {GROUP: f"podgroup-{resource.kind.lower()}-web", MINIMUM: "4"}
+    assert template_of(changed).get("annotations", {}) == (group if is_gang else {})
+    assert ("scale it to 0 and write the annotation then" in told) is not is_gang
+    if is_gang:
+        larger = await change(guarded, resource, {"metadata": {"annotations": {MINIMUM: "5"}}})
+        assert template_of(larger)["annotations"][MINIMUM] == "5"
+    elif resource is DEPLOYMENTS:
+        assert await warnings_of(guarded, resource, {"spec": {"replicas": 5}}) == "", "it was told once"
+        empty = await change(guarded, resource, {"spec": {"replicas": 0}})
+        assert template_of(empty)["annotations"] == group, "any change while it has no pods"
+
+
+async def warnings_of(guarded: GuardedNamespace, resource: ApiResource, patch: Any) -> str:
+    """What the API server would warn of."""
+    return await guarded.warnings(resource.path(guarded.namespace, "web"), patch)
+
+
+async def test_a_gang_stays_one_when_its_owner_is_written_without_it(guarded: GuardedNamespace) -> None:
+    made = await create(guarded, DEPLOYMENTS, labels=QUEUED, annotations={MINIMUM: "3"})
+    bare = [{"op": "remove", "path": "/spec/template/metadata/annotations"}]
+    client = await guarded.as_user("alice")
+    path = DEPLOYMENTS.path(guarded.namespace, "web")
+    again = msgspec.json.decode(await client.patch(path, bare, kind="json"))
+    assert again["spec"]["template"] == made["spec"]["template"]
+
+
 async def test_a_gang_with_a_pod_group_of_its_own_keeps_it(guarded: GuardedNamespace) -> None:
     template = {"annotations": {GROUP: "mine"}}
     made = await create(guarded, DEPLOYMENTS, template, labels=QUEUED, annotations={MINIMUM: "3"})

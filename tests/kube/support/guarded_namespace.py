@@ -1,6 +1,8 @@
 """A test's own namespace in a cluster where the admission policies are in force, used by several users."""
 
+import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -49,6 +51,18 @@ class GuardedNamespace:
     ) -> Any:
         answer = await (await self.as_user(by)).patch(self.path(resource, name), patch, kind=kind)
         return msgspec.json.decode(answer)
+
+    async def warnings(self, path: str, patch: Any) -> str:
+        """What the API server would warn alice of; "": nothing. Nothing is written."""
+
+        def asked() -> str:
+            with self._cluster.client() as client:
+                body = json.dumps(patch)
+                answer = client.send("PATCH", f"{path}?dryRun=All", body, "application/merge-patch+json")
+                answer.read()
+                return answer.headers["Warning"] or ""
+
+        return await asyncio.to_thread(asked)
 
     async def close(self) -> None:
         for client in self._clients.values():
