@@ -185,7 +185,12 @@ def _own_minimum(group: str | None, annotations: Mapping[str, str]) -> int:
 def _leader_with_workers(
     annotations: Mapping[str, str], labels: Mapping[str, str], values: UserValues
 ) -> tuple[str | None, int]:
-    """The PodGroup of a LeaderWorkerSet's pod, and its size: each leader is one gang with its workers."""
+    """The PodGroup of a LeaderWorkerSet's pod, and its size: each leader is one gang with its workers.
+
+    Workers that come only when their leader has a node can be no gang with it.
+    """
+    if annotations.get(names.LWS_EXCLUSIVE_TOPOLOGY):
+        return None, 0
     owner, position = labels.get(names.LWS_NAME), labels.get(names.LWS_GROUP_INDEX)
     size = number(annotations.get(names.LWS_SIZE)) or 0
     if not owner or number(position) is None or size < 2:

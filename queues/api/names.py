@@ -164,6 +164,9 @@ JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
 LWS_NAME: Final = "leaderworkerset.sh/name"
 LWS_GROUP_INDEX: Final = "leaderworkerset.sh/group-index"
 LWS_SIZE: Final = "leaderworkerset.sh/size"
+#: Annotation of a LeaderWorkerSet, and of its pods: each group gets a domain of this level for itself. Its controller
+#: makes the workers when their leader has a node.
+LWS_EXCLUSIVE_TOPOLOGY: Final = "leaderworkerset.sh/exclusive-topology"
 
 #: The completion index of an Indexed batch/v1 Job's pod (annotation, and label since 1.28).
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"

@@ -90,6 +90,11 @@ def _waiting(
 def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> str:
     """What starts together."""
     if kind == _LEADER_WORKER_SET:
+        if (_at(document, "metadata.annotations") or {}).get(names.LWS_EXCLUSIVE_TOPOLOGY):
+            return (
+                f"each of its pods waits alone, not as a gang: with {names.LWS_EXCLUSIVE_TOPOLOGY} workers come"
+                " when their leader has a node"
+            )
         return "each leader waits together with its workers"
     if kind == _CRON_JOB and not place.startswith("spec.jobTemplate.spec"):
         return "each of its Jobs waits as a gang"

@@ -172,6 +172,12 @@ MUSTER_KEYS: Final = (
         )
     ),
     KnownKey(
+        key=names.LWS_EXCLUSIVE_TOPOLOGY,
+        use=KeyUse.READ,
+        meaning="workers come after their leader: each pod waits alone",
+        places=places(POD_OWNER, POD, of=(ANNOTATION,)),
+    ),
+    KnownKey(
         key=names.TWIN_OF,
         use=KeyUse.WRITTEN,
         meaning="the class of the same value that this one stands for, which never preempts",

@@ -94,5 +94,5 @@ def test_each_name_that_users_write_on_workloads_is_tried() -> None:
     # With another name, or written by controllers.
     assert read - VALUES.keys() == {
         *(names.GPU_FRACTION_DEVICES, names.COMPLETION_INDEX, names.CONTROLLER_UID),
-        *(names.LWS_NAME, names.LWS_GROUP_INDEX, names.LWS_SIZE),
+        *(names.LWS_NAME, names.LWS_GROUP_INDEX, names.LWS_SIZE, names.LWS_EXCLUSIVE_TOPOLOGY),
     }

@@ -507,3 +507,16 @@ def test_a_leader_with_its_workers_is_one_group(
     meta = {"labels": own | labels, "annotations": {"leaderworkerset.sh/size": size}}
     pod = a_pod(meta)
     assert (pod.group, pod.group_minimum) == expected
+
+
+def test_a_leader_whose_workers_come_after_it_waits_alone() -> None:
+    labels = {
+        "leaderworkerset.sh/name": "llm",
+        "leaderworkerset.sh/group-index": "1",
+        names.QUEUE_LABEL: "a",
+    }
+    annotations = {"leaderworkerset.sh/size": "3", "leaderworkerset.sh/exclusive-topology": "rack"}
+    pod = a_pod({"labels": labels, "annotations": annotations})
+    assert (pod.group, pod.group_minimum) == (None, 0)
+    assert pod.owner is not None
+    assert pod.owner.kind is WorkloadKind.POD

@@ -59,6 +59,12 @@ def test_leaders_wait_with_their_workers() -> None:
     assert note.endswith("found queue 'language': each leader waits together with its workers")
 
 
+def test_leaders_whose_workers_come_after_them_wait_alone() -> None:
+    exclusive = "metadata: {name: web, annotations: {leaderworkerset.sh/exclusive-topology: rack}, "
+    [note] = told((LEADER_WORKER_SET % "env: []").replace("metadata: {name: web, ", exclusive))
+    assert "found queue 'language': each of its pods waits alone, not as a gang: with" in note
+
+
 def test_a_misspelt_field_of_a_worker_is_told_at_its_place() -> None:
     _, warning = told(LEADER_WORKER_SET % "imagePullPolcy: Always")
     place = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[0].imagePullPolcy"
