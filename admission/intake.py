@@ -263,7 +263,7 @@ def _description(state: WorkloadState) -> workloads.Description:
         devices=devices(workload),
         run_time=workload.run_time,
         owner=_owner(state),
-        finished=state.is_over,
+        finished=state.is_over or state.is_idle,
     )
 
 

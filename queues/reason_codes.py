@@ -70,7 +70,7 @@ class ReasonCode(StrEnum):
     NAMESPACE_QUOTA = "NamespaceQuota"
     #: The workload names a priority class that does not exist.
     UNKNOWN_PRIORITY_CLASS = "UnknownPriorityClass"
-    #: The pod names a PodGroup that does not exist.
+    #: The pod names a PodGroup that does not exist, or that Muster has yet to move to the queue of its pods.
     POD_GROUP_MISSING = "PodGroupMissing"
     #: The pod names a Job as its controller and is none of its pods.
     NOT_ITS_POD = "NotItsPod"

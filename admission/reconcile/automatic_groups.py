@@ -5,16 +5,16 @@ Their pods name the group, and say how many of them start together: a policy has
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.facts import PodFact, WorkloadFact
 from admission.workloads.kinds import support_of
-from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
+from admission.workloads.workload import queue_to_move_to, telling_pod
 from admission.world.world import World
 from queues.api.api_resources import POD_GROUPS, Document
-from queues.api.names import AUTOMATIC_GROUP, AUTOMATIC_GROUP_OF_PODS, DEFAULT_QUEUE
+from queues.api.names import AUTOMATIC_GROUP_OF_PODS, DEFAULT_QUEUE
 from queues.workload import UNUSABLE_QUEUE, WorkloadKey
 
 
@@ -25,6 +25,7 @@ class GroupWanted:
     namespace: str
     name: str
     minimum: int
+    #: "": it keeps the one that it has.
     queue: str
     #: The pod whose owner it is for.
     pod: str
@@ -44,12 +45,17 @@ class GroupWanted:
             "apiVersion": POD_GROUPS.api_version,
             "kind": POD_GROUPS.kind,
             "metadata": metadata,
-            "spec": {"minMember": self.minimum, "queue": self.queue, "minResources": dict(asked)},
+            "spec": self.spec(asked),
         }
+
+    def spec(self, asked: Mapping[str, str]) -> Document:
+        """What is written into its spec."""
+        spec: Document = {"minMember": self.minimum, "minResources": dict(asked)}
+        return {**spec, "queue": self.queue} if self.queue else spec
 
 
 def groups_wanted(world: World, keys: Sequence[WorkloadKey]) -> Iterator[tuple[WorkloadKey, GroupWanted]]:
-    """Groups that are to be made, or to get another size, because of these workloads."""
+    """Groups that are to be made, or to get another size or queue, because of these workloads."""
     for key in keys:
         state = world.states.get(key)
         if state is None:
@@ -62,7 +68,7 @@ def groups_wanted(world: World, keys: Sequence[WorkloadKey]) -> Iterator[tuple[W
             if support_of(key).is_pod:
                 found = _missing(state)
             elif fact is not None and support_of(key).is_group:
-                found = resized(fact, state.pods)
+                found = changed(fact, state.pods, has_seats=bool(state.seat_maps))
         if found is not None:
             yield key, found
 
@@ -105,25 +111,15 @@ def unneeded(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
     )
 
 
-def resized(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
-    """The group with the size that its newest pod tells; None: it has that size, or others made it.
+def changed(fact: WorkloadFact, pods: Sequence[PodFact], *, has_seats: bool) -> GroupWanted | None:
+    """The group with the size and the queue that its newest pod tells; None: it has these, or others made it.
 
-    Pods of an older revision of their owner tell what it said before. A group with a user is that user's: whoever may
-    create a pod may name it there, without a right to change it.
+    While members have seats, these are of its queue.
     """
-    if fact.deleting or fact.conduct.user or not fact.name.startswith(AUTOMATIC_GROUP):
+    newest = None if fact.deleting else telling_pod(fact, pods)
+    if newest is None:
         return None
-    telling = [pod for pod in pods if pod.group_minimum and is_live(pod) and not pod.deleting]
-    if not telling:
+    queue = None if has_seats else queue_to_move_to(fact, newest)
+    if queue is None and newest.group_minimum == fact.minimum:
         return None
-    newest = max(telling, key=lambda pod: (pod.created, pod.gated, pod.name))
-    if newest.group_minimum == fact.minimum:
-        return None
-    return GroupWanted(
-        namespace=fact.namespace,
-        name=fact.name,
-        minimum=newest.group_minimum,
-        queue=fact.queue or DEFAULT_QUEUE,
-        pod=newest.name,
-        uid=fact.key.uid,
-    )
+    return replace(wanted_by(newest), name=fact.name, queue=queue or "", uid=fact.key.uid)

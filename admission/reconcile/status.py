@@ -116,6 +116,8 @@ class WorkloadStatus:
     minimum: int
     #: Holds an open admission.
     admitted: bool
+    #: Its owner has no pods now: it waits for nothing.
+    is_idle: bool = False
     #: Why it waits; None: it does not, or no decision was made yet.
     reason: Reason | None = None
     #: What is wrong though it is admitted.
@@ -201,7 +203,7 @@ def _not_acted_on(fields: Sequence[str]) -> Reason:
 
 
 def _reason(workload: WorkloadStatus) -> Reason | None:
-    if workload.reason is not None or workload.admitted:
+    if workload.reason is not None or workload.admitted or workload.is_idle:
         return workload.reason
     present = workload.pending + workload.running + workload.ended
     if present >= workload.minimum:

@@ -213,6 +213,7 @@ class WorldStatuses:
             ref=ref,
             minimum=state.workload.minimum if fact is None else fact.minimum,
             admitted=admitted,
+            is_idle=state.is_idle,
             reason=self.why_waiting(state.key) if not admitted else None,
             problem=self._told_problem(state) if admitted else None,
             unsupported=fact.unsupported if fact is not None and own_fields else (),

@@ -36,7 +36,7 @@ from admission.workloads.rollback import (
     rollbacks_of,
 )
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
-from admission.workloads.workload import only_has_an_obstacle, wanted, workload_of
+from admission.workloads.workload import is_idle, only_has_an_obstacle, wanted, workload_of
 from queues.admissions import AdmissionState
 from queues.plan import Reason
 from queues.resources import Resources
@@ -60,6 +60,8 @@ class WorkloadState:
     is_untried: bool = False
     #: The owner ended or is gone; only what it holds is left of it.
     is_over: bool
+    #: A group that Muster made for an owner without pods: it waits for nothing until pods come.
+    is_idle: bool = False
     pods: tuple[PodFact, ...] = ()
     seat_maps: tuple[SeatMap, ...] = ()
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=lambda: _NOTHING)
@@ -121,7 +123,7 @@ class WorkloadState:
         """The parts of the state that other replicas show, from Postgres."""
         workload = self.workload
         asked = (workload.asks(), workload.minimum, workload.run_time)
-        return (workload.queue, workload.priority, *asked, self.is_over)
+        return (workload.queue, workload.priority, *asked, self.is_over, self.is_idle)
 
 
 def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> WorkloadState | None:
@@ -290,6 +292,7 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
         is_untried=untried is not None,
         needs_seats=untried is None and (wanted(pod_sets) > 0 or only_has_an_obstacle(workload, 0)),
         is_over=False,
+        is_idle=is_idle(inputs),
         look_at=untried,
         follows_policy=follows_policy(inputs, ()),
     )

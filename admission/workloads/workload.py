@@ -11,11 +11,12 @@ from admission.workloads.pod_shapes import task_of
 from admission.workloads.readiness.gang_readiness import held_back
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import AdmissionState
+from queues.api.names import AUTOMATIC_GROUP
 from queues.api.reading.user_values import MOST_POD_SETS
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, listed
-from queues.workload import Obstacle, PodSet, Workload
+from queues.workload import UNUSABLE_QUEUE, Obstacle, PodSet, QueueName, Workload
 
 
 def wanted(pod_sets: Sequence[PodSet]) -> int:
@@ -46,7 +47,7 @@ def workload_of(
         # What runs has its pods already.
         obstacle = _runs_already(fact) or inputs.templates.refusal or _lacks_room_or_name(inputs, fact)
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
-        obstacle = _too_few_pods(inputs, fact, pod_sets)
+        obstacle = _about_to_move(inputs, fact) or _too_few_pods(inputs, fact, pod_sets)
     return Workload(
         key=inputs.key,
         namespace=fact.namespace,
@@ -157,8 +158,9 @@ def _minimum(inputs: WorkloadInputs, fact: WorkloadFact) -> int:
 
 def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> Obstacle | None:
     exist, needed = wanted(pod_sets), _minimum(inputs, fact)
-    if not exist and any(not is_live(pod) for pod in inputs.pods):
-        return None  # it is done
+    is_done = any(not is_live(pod) for pod in inputs.pods)
+    if not exist and (is_done or is_idle(inputs)):
+        return None
     if exist < needed or not exist:
         waiting = [pod for pod in inputs.pods if awaits_seat(pod)]
         held = _with_other_gates(waiting)
@@ -183,6 +185,38 @@ def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence
             reason = not_enough_pods(exist=of_task, minimum=least, task=task)
             return Obstacle(reason.code, reason.message)
     return None
+
+
+def telling_pod(fact: WorkloadFact, pods: Sequence[PodFact]) -> PodFact | None:
+    """The pod that tells of a group of Muster's how large it is and what queue it is in: the newest, as pods of an
+    older revision of their owner tell what that said before. None: none does, or others made the group."""
+    if not fact.name.startswith(AUTOMATIC_GROUP):
+        return None
+    telling = (pod for pod in pods if pod.group_minimum and is_live(pod) and not pod.deleting)
+    return max(telling, key=lambda pod: (pod.created, pod.gated, pod.name), default=None)
+
+
+def queue_to_move_to(fact: WorkloadFact, pod: PodFact | None) -> QueueName | None:
+    """The queue of a group's telling pod, if the group is in another one; else None."""
+    return None if pod is None or pod.queue in (None, UNUSABLE_QUEUE, fact.queue) else pod.queue
+
+
+def _about_to_move(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | None:
+    """A group of Muster's gets no seats in the queue that it leaves: it could not leave that while it has them."""
+    queue = queue_to_move_to(fact, telling_pod(fact, inputs.pods))
+    if queue is None:
+        return None
+    message = (
+        f"PodGroup {fact.name} names queue {fact.queue}, and its newest pod queue {queue}; Muster moves it"
+    )
+    return Obstacle(ReasonCode.POD_GROUP_MISSING, message)
+
+
+def is_idle(inputs: WorkloadInputs) -> bool:
+    """Whether a workload is a group that Muster made for an owner which has no pods now: it waits for nothing."""
+    fact = inputs.fact
+    is_automatic = fact is not None and fact.name.startswith(AUTOMATIC_GROUP)
+    return is_automatic and support_of(inputs.key).is_group and not (inputs.pods or inputs.recreations)
 
 
 def _with_other_gates(waiting: Iterable[PodFact]) -> list[PodFact]:

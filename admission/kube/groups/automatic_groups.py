@@ -1,4 +1,4 @@
-"""Cluster ← pods: makes the PodGroups of owners whose pods start together, and keeps their sizes.
+"""Cluster ← pods: makes the PodGroups of owners whose pods start together, and keeps their sizes and queues.
 
 Level-triggered: a group that is missing is asked for by each of its pods whenever they are reconciled. A group goes
 with its owner, by Kubernetes' garbage collector; a group of pods without an owner is deleted when none of them is left.
@@ -68,7 +68,7 @@ class AutomaticGroups:
             if (
                 self.queue.is_under_way(place)
                 or self.queue.is_backing_off(place)
-                or self.queue.is_expected(place, place, wanted.minimum)
+                or self.queue.is_expected(place, place, (wanted.minimum, wanted.queue))
             ):
                 continue
             self.queue.start(place, place, partial(self._write, place, wanted), f"group {wanted.name}")
@@ -82,7 +82,7 @@ class AutomaticGroups:
             if wanted.is_unneeded:
                 await self._remove(wanted)
             elif wanted.uid:
-                await self._resize(wanted)
+                await self._change(wanted)
             else:
                 await self._make(wanted)
         except (NotFound, Conflict):
@@ -93,7 +93,7 @@ class AutomaticGroups:
         except ApiError as error:
             self._failed(place, wanted, error)
             return
-        self.queue.expect(place, wanted.minimum)
+        self.queue.expect(place, (wanted.minimum, wanted.queue))
         self.queue.reset(place)
         for key in self._asking.pop(place, ()):
             if self.problems.pop(key, None) is not None:
@@ -104,16 +104,12 @@ class AutomaticGroups:
         document = wanted.document(await self._owner(wanted, pod), _asked(pod, wanted.minimum))
         await self._client.create(POD_GROUPS.path(wanted.namespace), document, check_lease=self._check_lease)
 
-    async def _resize(self, wanted: GroupWanted) -> None:
+    async def _change(self, wanted: GroupWanted) -> None:
         # Not a merge patch: resources that the newest pods do not ask for any more would stay.
+        spec = wanted.spec(_asked(await self._pod(wanted), wanted.minimum))
         body = [
             {"op": "test", "path": "/metadata/uid", "value": wanted.uid},
-            {"op": "add", "path": "/spec/minMember", "value": wanted.minimum},
-            {
-                "op": "add",
-                "path": "/spec/minResources",
-                "value": _asked(await self._pod(wanted), wanted.minimum),
-            },
+            *({"op": "add", "path": f"/spec/{field}", "value": value} for field, value in spec.items()),
         ]
         path = POD_GROUPS.path(wanted.namespace, wanted.name)
         await self._client.patch(path, body, kind="json", brief=True, check_lease=self._check_lease)

@@ -31,7 +31,7 @@ class Description:
     run_time: int | None = None
     #: Of a pod that waits alone: kind and name of what controls it; "": nothing does.
     owner: str = ""
-    #: Ended: it waits for nothing any more.
+    #: Ended, or without pods: it waits for nothing.
     finished: bool = False
 
 

@@ -118,6 +118,30 @@ def test_a_deployment_with_a_minimum_is_one_gang_that_rolls_over_and_grows(sandb
     sandbox.wait(lambda: sandbox.find("PodGroup", group) is None, "the group to go with its owner")
 
 
+def test_a_gang_without_pods_waits_for_nothing_and_moves_with_its_owner(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    other = sandbox.add_queue("other")
+    group = "podgroup-deployment-web"
+    sandbox.add(bare_pod(sandbox, "first", 8))
+    sandbox.wait_running("first", 1)
+    sandbox.add(owner(sandbox, "Deployment", 3, gang=3))
+    sandbox.wait_reason(group, "NoFit")
+
+    sandbox.merge("Deployment", "web", {"spec": {"replicas": 0}})
+    sandbox.wait(lambda: sandbox.reason(group) == ("", ""), "the group to wait no more")
+    assert group not in kubectl_muster(sandbox.stack, "pending", "--all-namespaces")
+    assert not sandbox.get("PodGroup", group)["status"].get("conditions")
+    finish_all(sandbox, "first")
+
+    moved = {"metadata": {"labels": {"muster.dev/queue-name": other}}, "spec": {"replicas": 3}}
+    sandbox.merge("Deployment", "web", moved)
+    sandbox.wait_running("web-", 3)
+    assert sandbox.get("PodGroup", group)["spec"]["queue"] == other
+    assert sandbox.held().get(f"queue {other} nvidia.com/gpu") == 12000
+    close(sandbox, "Deployment")
+
+
 def test_a_stateful_set_with_a_minimum_starts_whole_and_gets_its_pods_back(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()

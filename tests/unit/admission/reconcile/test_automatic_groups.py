@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from admission.facts import Conduct, PodFact
-from admission.reconcile.automatic_groups import groups_wanted, resized, unneeded, wanted_by
+from admission.reconcile.automatic_groups import changed, groups_wanted, unneeded, wanted_by
 from queues.admissions import Recreation
-from queues.workload import QueueName
-from tests.builders.facts import gated, gone, group, world
+from queues.workload import UNUSABLE_QUEUE, QueueName
+from tests.builders.facts import gated, gone, group, seen, world
 from tests.builders.facts import pod as running
 
 NAME = "podgroup-deployment-web"
@@ -65,12 +65,62 @@ def test_a_group_that_was_deleted_is_asked_for_again() -> None:
 def test_a_group_has_the_size_that_its_newest_pod_tells(
     pods: tuple[PodFact, ...], expected: int | None
 ) -> None:
-    wanted = resized(group(3, name=NAME), pods)
+    wanted = changed(group(3, name=NAME), pods, has_seats=False)
     assert (wanted and wanted.minimum) == expected
+    assert wanted is None or wanted.spec({}) == {"minMember": expected, "minResources": {}}
 
 
 def test_a_group_that_others_made_keeps_its_size() -> None:
-    assert resized(group(3, name="ring"), (member("a", 2),)) is None
+    assert changed(group(3, name="ring"), (member("a", 2, queue="b"),), has_seats=False) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "has_seats", "expected"),
+    [
+        ("team", False, None),
+        ("other", False, {"minMember": 3, "queue": "other"}),
+        ("other", True, None),
+        (None, False, None),
+        (UNUSABLE_QUEUE, False, None),
+    ],
+    ids=["as it is", "another", "another while it has seats", "none", "one that cannot be"],
+)
+def test_a_group_moves_to_the_queue_that_its_newest_pod_names(
+    said: str | None, has_seats: bool, expected: object
+) -> None:
+    pods = (member("a", created=1, queue="team"), member("b", created=2, queue=said))
+    wanted = changed(group(3, name=NAME), pods, has_seats=has_seats)
+    assert (wanted and wanted.spec({"pods": "3"})) == (expected and {**expected, "minResources": {"pods": "3"}})
+
+
+def test_a_group_gets_no_seats_in_the_queue_that_it_is_about_to_leave() -> None:
+    members = [member(f"web-{index}", queue="other") for index in range(3)]
+    shown = world([group(3, name=NAME, queue="team"), *members])
+    [state] = shown.states.values()
+    assert "names queue team, and its newest pod queue other" in str(state.workload.obstacle)
+    shown.observe([seen(group(3, name=NAME, queue="other"))])
+    shown.refresh(1)
+    [state] = shown.states.values()
+    assert state.workload.obstacle is None
+
+
+def test_a_group_that_gets_another_size_and_has_seats_keeps_its_queue() -> None:
+    pods = (member("a", 2, queue="other"),)
+    wanted = changed(group(3, name=NAME), pods, has_seats=True)
+    assert wanted is not None
+    assert wanted.spec({}) == {"minMember": 2, "minResources": {}}
+
+
+def test_a_group_without_pods_waits_for_nothing_until_one_comes() -> None:
+    idle = world([group(3, name=NAME)])
+    [state] = idle.states.values()
+    assert (state.is_idle, state.needs_seats, state.workload.obstacle) == (True, False, None)
+    idle.observe([seen(member())])
+    idle.refresh(1)
+    [state] = idle.states.values()
+    assert (state.is_idle, state.needs_seats) == (False, True)
+    assert "1 of 3 pods exist" in str(state.workload.obstacle)
+    assert [each.needs_seats for each in world([group(3, name="ring")]).states.values()] == [True]
 
 
 def test_a_group_goes_with_its_owner() -> None:
@@ -127,8 +177,6 @@ def test_a_group_that_is_being_deleted_is_not_deleted_again() -> None:
     assert unneeded(replace(group(2, name="podgroup-pods-ring"), deleting=True), ()) is None
 
 
-def test_a_group_that_a_user_made_keeps_its_size_whatever_pods_say() -> None:
-    own = replace(group(3, name=NAME), conduct=Conduct(user="alice"))
-    assert resized(own, (member("a", 1), member("b", 2))) is None
+def test_a_group_that_a_user_made_is_not_deleted_with_its_last_pod() -> None:
     ring = replace(group(2, name="podgroup-pods-ring"), conduct=Conduct(user="alice"))
     assert unneeded(ring, ()) is None

@@ -78,6 +78,10 @@ def test_a_group_without_pods_says_how_many_there_are() -> None:
     assert told["message"] == "0 of 4 pods exist"
 
 
+def test_a_group_of_muster_without_pods_says_nothing() -> None:
+    assert pod_group_status(group(is_idle=True)).conditions == ()
+
+
 def test_a_group_that_waits_says_why_and_one_that_was_admitted_no_longer_does() -> None:
     waiting = settled(pod_group_status(group(pending=4, reason=LIMIT)), {}, 0)
     running = conditions(pod_group_status(group(admitted=True, running=4, bound=4)), waiting, 1000)
