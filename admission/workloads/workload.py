@@ -190,7 +190,7 @@ def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence
 def telling_pod(fact: WorkloadFact, pods: Sequence[PodFact]) -> PodFact | None:
     """The pod that tells of a group of Muster's how large it is and what queue it is in: the newest, as pods of an
     older revision of their owner tell what that said before. None: none does, or others made the group."""
-    if not fact.name.startswith(AUTOMATIC_GROUP):
+    if not _is_of_muster(fact):
         return None
     telling = (pod for pod in pods if pod.group_minimum and is_live(pod) and not pod.deleting)
     return max(telling, key=lambda pod: (pod.created, pod.gated, pod.name), default=None)
@@ -215,8 +215,13 @@ def _about_to_move(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | Non
 def is_idle(inputs: WorkloadInputs) -> bool:
     """Whether a workload is a group that Muster made for an owner which has no pods now: it waits for nothing."""
     fact = inputs.fact
-    is_automatic = fact is not None and fact.name.startswith(AUTOMATIC_GROUP)
-    return is_automatic and support_of(inputs.key).is_group and not (inputs.pods or inputs.recreations)
+    return fact is not None and _is_of_muster(fact) and not (inputs.pods or inputs.recreations)
+
+
+def _is_of_muster(fact: WorkloadFact) -> bool:
+    """Whether Muster made a group. One with a user is that user's: whoever may create a pod may name it there, without
+    a right to change it."""
+    return support_of(fact.key).is_group and fact.name.startswith(AUTOMATIC_GROUP) and not fact.conduct.user
 
 
 def _with_other_gates(waiting: Iterable[PodFact]) -> list[PodFact]:

@@ -111,10 +111,11 @@ def _each(templates: Templates, of: str, value: str, condition: str = "true") ->
 
 
 def _by_kind(lists: Iterable[tuple[OperatorKind, str]]) -> str:
-    """The list for the kind of an object."""
+    """The list for the kind of an object. Kinds without templates at places that are known have none."""
     chain = "[]"
     for description, found in lists:
-        chain = f"object.kind == {text(description.resource.kind)} ? {found}\n: {chain}"
+        if found:
+            chain = f"object.kind == {text(description.resource.kind)} ? {found}\n: {chain}"
     return f"({chain})"
 
 

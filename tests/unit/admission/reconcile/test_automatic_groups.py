@@ -123,6 +123,16 @@ def test_a_group_without_pods_waits_for_nothing_until_one_comes() -> None:
     assert [each.needs_seats for each in world([group(3, name="ring")]).states.values()] == [True]
 
 
+def test_a_group_that_a_user_made_by_such_a_name_stays_as_it_is() -> None:
+    alices = group(3, name=NAME, queue="team", conduct=Conduct(user="alice"))
+    pods = [member(f"web-{index}", 2, queue="other") for index in range(3)]
+    assert changed(alices, pods, has_seats=False) is None
+    [state] = world([alices, *pods]).states.values()
+    assert state.workload.obstacle is None
+    [state] = world([alices]).states.values()
+    assert (state.is_idle, state.needs_seats) == (False, True)
+
+
 def test_a_group_goes_with_its_owner() -> None:
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}
     document = wanted_by(member()).document(reference, {"cpu": "3"})
