@@ -26,6 +26,17 @@ _KINDS: Final = {
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
     **{name: kind for kind in _OF_OPERATORS for name in (kind, f"{kind}s")},
 }
+#: Objects that wait as others do that are made of them.
+_WAITS_AS: Final = {
+    **dict.fromkeys(
+        ("deployment", "replicaset", "statefulset"),
+        "Its pods wait: `kubectl muster pending --pods` names them; together as podgroup/podgroup-{kind}-{name}",
+    ),
+    "leaderworkerset": "Its leaders wait with their workers, as podgroup/podgroup-{name}-0 and so on",
+    "cronjob": "Its Jobs wait: `kubectl muster pending` names them",
+    "trainjob": "It waits as jobset/{name}",
+    "rayservice": "Its RayClusters wait: `kubectl muster pending` names them",
+}
 
 
 @click.command(short_help="Why a workload waits, or where it runs.")
@@ -43,7 +54,9 @@ def explain(job: str, namespace: str | None, output: str, no_headers: bool, rout
     kind, _, name = job.rpartition("/")
     if kind and kind not in _KINDS:
         known = ", ".join(dict.fromkeys(_KINDS.values()))
-        raise click.UsageError(f"{kind!r} is no kind of workload. Expected one of {known}.")
+        waits_as = _WAITS_AS.get(kind.removesuffix("s"), "").format(kind=kind.removesuffix("s"), name=name)
+        hint = f" {waits_as}." if waits_as else ""
+        raise click.UsageError(f"{kind!r} is no kind of workload. Expected one of {known}.{hint}")
     here = namespace or current_namespace(route.kubeconfig, route.context)
     if not name or "/" in kind:
         raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")

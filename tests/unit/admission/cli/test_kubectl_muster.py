@@ -227,11 +227,18 @@ async def test_flags_may_stand_before_the_subcommand(ask: Asking, monkeypatch: p
             "Error: There is no queue trian. There are: root, team-a, dev, train, team-b, lost.\n",
         ),
         (
-            ["explain", "deployment/x"],
+            ["explain", "service/x"],
             2,
-            "Error: 'deployment' is no kind of workload. Expected one of vcjob, job, podgroup, pod, jobset, mpijob, "
+            "Error: 'service' is no kind of workload. Expected one of vcjob, job, podgroup, pod, jobset, mpijob, "
             "pytorchjob, tfjob, xgboostjob, paddlejob, jaxjob, raycluster, rayjob, sparkapplication, appwrapper.\n",
         ),
+        (
+            ["explain", "deployments/web"],
+            2,
+            "sparkapplication, appwrapper. Its pods wait: `kubectl muster pending --pods` names them; together as "
+            "podgroup/podgroup-deployment-web.\n",
+        ),
+        (["explain", "trainjob/tune"], 2, "sparkapplication, appwrapper. It waits as jobset/tune.\n"),
         (["pending", "-A", "-n", "ml"], 2, "Error: -n and -A exclude each other.\n"),
     ],
 )
