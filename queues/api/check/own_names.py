@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from queues.api import names
 from queues.api.api_resources import (
+    APP_WRAPPERS,
     CRON_JOBS,
     DEPLOYMENTS,
     JOB_SETS,
@@ -16,6 +17,7 @@ from queues.api.api_resources import (
     REPLICA_SETS,
     SPARK_APPLICATIONS,
     STATEFUL_SETS,
+    TRAIN_JOBS,
 )
 from queues.api.check.finding import Finding, Subject
 from queues.api.kueue_names import KUEUE_QUEUE
@@ -53,7 +55,7 @@ _PLACES: Final = {
 }
 #: API groups whose jobs wait.
 _GROUPS_OF_OPERATORS: Final = frozenset(
-    each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS)
+    each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS, TRAIN_JOBS, APP_WRAPPERS)
 )
 
 #: Keys of metadata that put work into a queue.

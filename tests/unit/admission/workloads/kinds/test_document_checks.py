@@ -2,7 +2,9 @@
 
 import pytest
 
+from admission.workloads.kinds import OPERATOR_KINDS
 from admission.workloads.kinds.document_checks import check_other_kind
+from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS, ApiResource
 from queues.api.check.check import check_documents
 
 POD = "{containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: %s}}}]}"
@@ -104,3 +106,13 @@ def test_other_kinds_are_named(text: str, beginning: str) -> None:
 def test_nothing_that_users_write_fails(spec: str) -> None:
     text = f"{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: a}}, spec: {spec}}}"
     assert any("error" in each for each in told(text))
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [TRAIN_JOBS, RAY_SERVICES, *(description.resource for description in OPERATOR_KINDS)],
+    ids=lambda resource: resource.kind,
+)
+def test_the_queue_of_each_kind_that_waits_is_read_where_it_is(resource: ApiResource) -> None:
+    text = f"{{apiVersion: {resource.api_version}, kind: {resource.kind}, metadata: {{name: a, labels: {{{QUEUED}}}}}}}"
+    assert not [each for each in told(text) if "does not read" in each]
