@@ -7,13 +7,13 @@ pods released.
 """
 
 from admission.kube.policies.cel import annotation
-from admission.kube.policies.guard_jobs import job_guards
-from admission.kube.policies.guard_operators import operator_guards
-from admission.kube.policies.guard_owners import owner_guards
-from admission.kube.policies.guard_pods import pod_guards
-from admission.kube.policies.guard_rules import guard, rule, shown
-from admission.kube.policies.guard_train_jobs import train_job_guards
-from admission.kube.policies.guard_volcano import volcano_guards
+from admission.kube.policies.guards.jobs import job_guards
+from admission.kube.policies.guards.operators import operator_guards
+from admission.kube.policies.guards.owners import owner_guards
+from admission.kube.policies.guards.pods import pod_guards
+from admission.kube.policies.guards.rules import guard, rule, shown
+from admission.kube.policies.guards.train_jobs import train_job_guards
+from admission.kube.policies.guards.volcano import volcano_guards
 from admission.kube.policies.mutating import PolicyOptions
 from queues.api.api_resources import NAMESPACES, Document
 from queues.api.names import ADOPT, ADOPT_UNTIL

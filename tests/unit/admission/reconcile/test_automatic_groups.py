@@ -90,7 +90,9 @@ def test_a_group_moves_to_the_queue_that_its_newest_pod_names(
 ) -> None:
     pods = (member("a", created=1, queue="team"), member("b", created=2, queue=said))
     wanted = changed(group(3, name=NAME), pods, has_seats=has_seats)
-    assert (wanted and wanted.spec({"pods": "3"})) == (expected and {**expected, "minResources": {"pods": "3"}})
+    assert (wanted and wanted.spec({"pods": "3"})) == (
+        expected and {**expected, "minResources": {"pods": "3"}}
+    )
 
 
 def test_a_group_gets_no_seats_in_the_queue_that_it_is_about_to_leave() -> None:

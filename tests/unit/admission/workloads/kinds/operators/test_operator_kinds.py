@@ -7,7 +7,7 @@ from unittest.mock import ANY
 import msgspec
 import pytest
 
-from admission.facts import JobRevision, PodFact, PodPhase, WorkloadFact
+from admission.facts import JobRevision, PodFact, PodPhase
 from admission.reconcile.release import Verb, json_patch, orders_for
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
@@ -17,130 +17,17 @@ from admission.workloads.seats import seat_maps_of, vacant_and_due
 from admission.world.nodes import NodeInventory
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import TEAM, admission, evicting, released, state_of
+from tests.builders.operator_jobs import (
+    RAY,
+    SPECS,
+    Document,
+    fact,
+    replicated,
+    roles,
+    template,
+)
 
-Document = dict[str, Any]
-
-
-def template() -> Document:
-    return {"spec": {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}}
-
-
-def replicated(name: str, jobs: int = 1, **job: Any) -> Document:
-    return {"name": name, "replicas": jobs, "template": {"spec": {"template": template(), **job}}}
-
-
-def roles(**counts: int) -> Document:
-    return {role: {"replicas": count, "template": template()} for role, count in counts.items()}
-
-
-RAY = {
-    "headGroupSpec": {"template": template()},
-    "workerGroupSpecs": [
-        {"groupName": "small", "replicas": 3, "template": template()},
-        {"groupName": "tpu", "replicas": 2, "numOfHosts": 4, "template": template()},
-    ],
-}
-
-
-def component(kind: str, spec: Document, *, version: str = "apps/v1", **more: Any) -> Document:
-    """One of an AppWrapper."""
-    return {"template": {"apiVersion": version, "kind": kind, "metadata": {}, "spec": spec}, **more}
-
-
-SPARK = {"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}
-#: A spec of each kind with its pods by pod set, and the place of its first template.
-SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
-    WorkloadKind.JOB_SET: (
-        {"replicatedJobs": [replicated("driver"), replicated("workers", 2, parallelism=4, completions=3)]},
-        {"driver": 1, "workers": 6},
-        "/spec/replicatedJobs/0/template/spec/template",
-    ),
-    WorkloadKind.MPI_JOB: (
-        {"mpiReplicaSpecs": roles(Launcher=1, Worker=4)},
-        {"launcher": 1, "worker": 4},
-        "/spec/mpiReplicaSpecs/Launcher/template",
-    ),
-    WorkloadKind.PYTORCH_JOB: (
-        {"pytorchReplicaSpecs": roles(Master=1, Worker=3)},
-        {"master": 1, "worker": 3},
-        "/spec/pytorchReplicaSpecs/Master/template",
-    ),
-    WorkloadKind.TF_JOB: (
-        {"tfReplicaSpecs": {**roles(PS=2), "Chief": {"template": template()}}},
-        {"ps": 2, "chief": 1},
-        "/spec/tfReplicaSpecs/PS/template",
-    ),
-    WorkloadKind.XGBOOST_JOB: (
-        {"xgbReplicaSpecs": roles(Master=1, Worker=2)},
-        {"master": 1, "worker": 2},
-        "/spec/xgbReplicaSpecs/Master/template",
-    ),
-    WorkloadKind.PADDLE_JOB: (
-        {"paddleReplicaSpecs": roles(Worker=2)},
-        {"worker": 2},
-        "/spec/paddleReplicaSpecs/Worker/template",
-    ),
-    WorkloadKind.JAX_JOB: (
-        {"jaxReplicaSpecs": roles(Worker=4)},
-        {"worker": 4},
-        "/spec/jaxReplicaSpecs/Worker/template",
-    ),
-    WorkloadKind.RAY_CLUSTER: (RAY, {"head": 1, "small": 3, "tpu": 8}, "/spec/headGroupSpec/template"),
-    WorkloadKind.RAY_JOB: (
-        {"rayClusterSpec": RAY, "submitterPodTemplate": template(), "shutdownAfterJobFinishes": True},
-        {"head": 1, "small": 3, "tpu": 8, "submitter": 1},
-        "/spec/rayClusterSpec/headGroupSpec/template",
-    ),
-    WorkloadKind.SPARK_APPLICATION: (
-        {"driver": SPARK, "executor": {**SPARK, "instances": 3}, "type": "Scala"},
-        {"driver": 1, "executor": 3},
-        "/spec/driver",
-    ),
-    WorkloadKind.APP_WRAPPER: (
-        {
-            "components": [
-                component("Deployment", {"replicas": 3, "template": template()}),
-                component("ConfigMap", {}, version="v1"),
-                component("Job", {"parallelism": 2, "template": template()}, version="batch/v1"),
-            ]
-        },
-        {"deployment-0": 3, "job-2": 2},
-        "/spec/components/0",
-    ),
-}
 each_kind = pytest.mark.parametrize("kind", SPECS)
-
-
-def fact(
-    kind: WorkloadKind,
-    spec: Document | None = None,
-    status: Any = None,
-    *,
-    suspended: bool | None = None,
-    **metadata: Any,
-) -> WorkloadFact:
-    """An object in queue ``team``; ``spec`` None: the one of ``SPECS``."""
-    [description] = [each for each in OPERATOR_KINDS if each.kind is kind]
-    written = msgspec.json.decode(msgspec.json.encode(SPECS[kind][0] if spec is None else spec))
-    if suspended is not None:
-        holder = written
-        for field in description.suspend[1:-1]:
-            holder = holder.setdefault(field, {})
-        holder[description.suspend[-1]] = suspended
-    given = {
-        "name": "train",
-        "namespace": "ns",
-        "uid": "u",
-        "generation": 7,
-        "labels": {"muster.dev/queue-name": "team"},
-        **metadata,
-    }
-    reader = support_of(WorkloadKey(kind, "u")).reader
-    assert reader is not None
-    raw = msgspec.json.encode({"metadata": given, "spec": written, "status": status or {}})
-    found = reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))
-    assert found is not None
-    return found
 
 
 @each_kind

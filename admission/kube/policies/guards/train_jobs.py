@@ -1,7 +1,7 @@
 """Guards of TrainJobs: only Muster suspends and resumes one in a queue, and it stays in that queue. Pure."""
 
 from admission.kube.policies.cel import label, text
-from admission.kube.policies.guard_rules import WHO, guard, rule, shown
+from admission.kube.policies.guards.rules import WHO, guard, rule, shown
 from admission.kube.policies.mutating import PolicyOptions
 from admission.kube.policies.operators import suspended
 from admission.kube.policies.train_jobs import MANAGER, PATCHES, SUSPEND

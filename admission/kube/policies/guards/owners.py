@@ -1,7 +1,7 @@
 """What users are warned of when they write an owner of pods that is no Job. Pure."""
 
 from admission.kube.policies.cel import annotation, label
-from admission.kube.policies.guard_rules import guard, rule, shown
+from admission.kube.policies.guards.rules import guard, rule, shown
 from admission.kube.policies.mutating import PolicyOptions
 from admission.kube.policies.owners import GANG_OWNERS, TEMPLATE, is_gang, is_uncontrolled, minimum_of
 from queues.api.api_resources import Document

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from admission.kube.policies.cel import annotation, label, text
-from admission.kube.policies.guard_rules import CREATED, WHO, guard, rule, shown, unchanged, variable
+from admission.kube.policies.guards.rules import CREATED, WHO, guard, rule, shown, unchanged, variable
 from admission.kube.policies.mutating import PolicyOptions
 from admission.kube.policies.operator_templates import classes_of
 from admission.kube.policies.operators import GROUPS, is_part, kinds_by, suspended, was_made_as_part

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from admission.kube.policies.cel import annotation, label
-from admission.kube.policies.guard_rules import (
+from admission.kube.policies.guards.rules import (
     CREATED,
     SIGNS,
     WHO,

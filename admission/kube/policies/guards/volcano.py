@@ -8,7 +8,7 @@ open; these policies are evaluated by the API server itself, and fail closed.
 from collections.abc import Iterator, Sequence
 
 from admission.kube.policies.cel import annotation, text, texts
-from admission.kube.policies.guard_rules import (
+from admission.kube.policies.guards.rules import (
     CREATED,
     SIGNS,
     WHO,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from admission.kube.policies.cel import annotation, label, text, texts
-from admission.kube.policies.guard_rules import (
+from admission.kube.policies.guards.rules import (
     CREATED,
     SIGNS,
     WHO,

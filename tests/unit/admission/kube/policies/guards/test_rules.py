@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.kube.policies.guard_rules import guard, rule, variable
+from admission.kube.policies.guards.rules import guard, rule, variable
 from admission.kube.policies.mutating import PolicyOptions
 from admission.kube.policies.validating import validating_policies
 from queues.api.api_resources import PODS, Document
