@@ -130,8 +130,15 @@ def test_a_gang_without_pods_waits_for_nothing_and_moves_with_its_owner(sandbox:
 
     sandbox.merge("Deployment", "web", {"spec": {"replicas": 0}})
     sandbox.wait(lambda: sandbox.reason(group) == ("", ""), "the group to wait no more")
-    assert group not in kubectl_muster(sandbox.stack, "pending", "--all-namespaces")
-    assert not sandbox.get("PodGroup", group)["status"].get("conditions")
+    sandbox.wait(
+        lambda: group not in kubectl_muster(sandbox.stack, "pending", "--all-namespaces"),
+        "the group to be listed no more",
+    )
+    sandbox.wait_phase("PodGroup", group, "Pending")
+    sandbox.wait(
+        lambda: not sandbox.get("PodGroup", group)["status"].get("conditions"),
+        "the group to say no more that it waits",
+    )
     finish_all(sandbox, "first")
 
     moved = {"metadata": {"labels": {"muster.dev/queue-name": other}}, "spec": {"replicas": 3}}
