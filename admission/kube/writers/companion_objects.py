@@ -169,8 +169,9 @@ class Companions:
     def make_later(self, job: JobSpec) -> None:
         """Have the Job's PodGroup exist as it should be, some time soon."""
         made = self._made.get(job.uid, {}).get((POD_GROUPS, job.group_name))
-        if job.uid in self._groups or (made is not None and made == _digest(self._group(job).manifest)):
+        if job.uid not in self._groups and made is not None and made == _digest(self._group(job).manifest):
             return
+        # Also while it is being made: the Job may have been scaled since.
         self._groups[job.uid] = job
         if self._grouping is None or self._grouping.done():
             self._grouping = asyncio.create_task(self._make_groups(), name="make podgroups")
@@ -190,7 +191,8 @@ class Companions:
                 return
             except (ApiError, NameTaken) as error:
                 _log.info("podgroup not made", extra={"job": job.name, "why": str(error)})
-            self._groups.pop(uid, None)
+            if self._groups.get(uid) is job:
+                del self._groups[uid]
 
     def _group(self, job: JobSpec) -> Companion:
         return group_of(job, self._priorities())

@@ -87,7 +87,7 @@ class Attacker:
         sent = time.monotonic()
         try:
             # The client sends text as Latin-1.
-            answer = self.api._send(
+            answer = self.api.send(
                 "POST", KINDS[each.informer][2].format(self.namespace), body.encode().decode("latin-1")
             )
             answer.read()
@@ -153,7 +153,7 @@ class Attacker:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         now = {**options, "gracePeriodSeconds": 0} if kind == "pods" else options
         try:
-            answer = self.api._send("DELETE", KINDS[kind][2].format(self.namespace), json.dumps(now))
+            answer = self.api.send("DELETE", KINDS[kind][2].format(self.namespace), json.dumps(now))
             said = answer.read()
         except OSError:
             self.api.close()
@@ -164,7 +164,7 @@ class Attacker:
 
     def _is_empty(self, kind: str) -> bool:
         # As text: what is nested too deeply for Muster's decoder is so for this one too.
-        answer = self.api._send("GET", KINDS[kind][2].format(self.namespace) + "?limit=1")
+        answer = self.api.send("GET", KINDS[kind][2].format(self.namespace) + "?limit=1")
         self.left = answer.read()
         return b'"items":[]' in self.left
 
