@@ -75,6 +75,8 @@ class EnqueuedGroups:
         self._enqueued: set[WorkloadKey] = set()
         #: Those that wait to be, and why.
         self._refused: dict[WorkloadKey, Reason] = {}
+        #: PodGroups that had their pods or seats in this term: phase Inqueue was not said of their missing pods.
+        self._left: set[WorkloadKey] = set()
 
     @property
     def some_wait(self) -> bool:
@@ -102,11 +104,15 @@ class EnqueuedGroups:
             if state is None or not _awaits_pods(state):
                 self._enqueued.discard(key)
                 self._refused.pop(key, None)
+                if state is None:
+                    self._left.discard(key)
+                elif support_of(key).is_group:
+                    self._left.add(key)
                 continue
             if key in self._enqueued:
                 continue
             fact = world.facts[key]
-            if fact.phase == GroupPhase.INQUEUE and key not in self._refused:
+            if fact.phase == GroupPhase.INQUEUE and key not in self._refused and key not in self._left:
                 self._enqueued.add(key)  # an earlier leader has said so
                 continue
             room = room or QueueRoom.of(world)
@@ -143,6 +149,7 @@ def _awaits_pods(state: WorkloadState) -> bool:
         support_of(state.key).is_group
         and not state.is_over
         and not state.seat_maps
+        and state.needs_seats
         and obstacle is not None
         and obstacle.code == ReasonCode.NOT_ENOUGH_PODS
     )

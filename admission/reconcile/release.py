@@ -189,8 +189,9 @@ def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInvento
         # It was suspended before its controller could write that it had started; once resumed it gets that time.
         return [_resumption(fact, "resume to end", {"suspend": False})]
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
-    # What ran before it was in a queue would lose what it has done.
-    ran_before = bool(state.foreign) or (fact.revision is not None and not fact.revision.resumed)
+    # What ran before it was in a queue would lose what it has done, also if it cannot be read.
+    by_muster = fact.revision is not None and fact.revision.resumed
+    ran_before = bool(state.foreign) or (by_operator and not by_muster)
     goes_back = evicting or (not open_ and state.needs_seats and not ran_before)
     if not fact.suspended and goes_back and state.unbooked is None:
         return [_patch_job(fact, "suspend", suspended(fact)["spec"])]

@@ -3,6 +3,7 @@
 Pure functions over facts and admissions. The world calls them for workloads that have changed. They keep no state.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,13 +37,19 @@ class SeatMap:
         return [index for index in seats if index not in self.seated and index not in self.admission.ended]
 
 
-def vacant_and_due(place: SeatMap, fact: WorkloadFact | None) -> list[int]:
-    """Vacant seats of an admission that should have their pods by now: not those of pod sets that wait for others."""
+def vacant_and_due(place: SeatMap, fact: WorkloadFact | None, places: Iterable[SeatMap]) -> list[int]:
+    """Vacant seats of an admission that should have their pods by now: not those of pod sets that wait for others.
+
+    ``places``: all of the workload. Where what the others wait for has no seats itself, nothing comes: all count.
+    """
     vacant = place.vacant()
     later = {name for name, each in fact.progress.items() if not each.is_due} if fact is not None else set()
-    return (
-        [index for index in vacant if place.admission.seats[index].pod_set not in later] if later else vacant
-    )
+    if fact is None or not later:
+        return vacant
+    held = Counter(seat.pod_set for each in places for seat in each.admission.holding())
+    if any(pods.count > held[pods.name] for pods in fact.pod_sets if pods.name not in later):
+        return vacant
+    return [index for index in vacant if place.admission.seats[index].pod_set not in later]
 
 
 def seat_maps_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[SeatMap, ...]:

@@ -85,14 +85,16 @@ class AutomaticGroups:
                 await self._change(wanted)
             else:
                 await self._make(wanted)
-        except (NotFound, Conflict):
-            # It is there, or its pod is gone: the informer is about to show it. A size is told by another pod then.
-            if wanted.uid:
+        except (NotFound, Conflict) as error:
+            # Its pod is gone, and another one tells of it; or it is there, as the informer is about to show.
+            if wanted.uid or isinstance(error, NotFound):
                 self.queue.back_off(place)
                 return
         except ApiError as error:
             self._failed(place, wanted, error)
             return
+        if wanted.is_unneeded:
+            self.queue.forget_expectations(place)  # it is made again for the next pods that name it
         self.queue.expect(place, (wanted.minimum, wanted.queue))
         self.queue.reset(place)
         for key in self._asking.pop(place, ()):

@@ -124,7 +124,7 @@ def _patches(owners: _Owners, template: Sequence[str]) -> Iterator[str]:
     of, at = _path("object", template), "/" + "/".join(template)
     there = " && ".join(f"has({_path('object', template[:depth])})" for depth in range(1, len(template) + 1))
     named, before = _queue("object"), f"(oldObject == null ? '' : {_queue('oldObject')})"
-    own, own_before = _own_queue(of), _own_queue(_path("oldObject", template))
+    own, own_before = _own_queue(of), _own_queue("oldObject." + ".".join(f"?{field}" for field in template))
     # Kueue's label counts from the creation on: what was there before it counted is not rolled out again for it.
     counts = f"(oldObject == null || {own_before} != '')"
     queue = f"({named} != '' || !{counts} ? {named} : {local_queue_of('object')}.orValue(''))"

@@ -36,6 +36,7 @@ WAITS_FOR_RESOURCES: Final = frozenset(
 )
 
 _WORDS: Final = {ReasonCode.NOT_ENOUGH_PODS: "NotEnoughTasks"}
+_CODES: Final = {word: code for code, word in _WORDS.items()}
 _SENTENCE: Final = re.compile(r"\d+/\d+ tasks in gang unschedulable: (\w+): ")
 
 
@@ -56,7 +57,7 @@ def gang_sentence(reason: Reason, *, unready: int, pods: int) -> str:
 def code_in(word: str, sentence: str) -> str:
     """The code that a condition with this reason and message gives."""
     found = _SENTENCE.match(sentence) if word == NOT_ENOUGH_RESOURCES else None
-    return word if found is None else found[1]
+    return _CODES.get(word, word) if found is None else found[1]
 
 
 def told_of(conditions: Iterable[WireCondition] | None) -> tuple[str, str]:

@@ -87,7 +87,7 @@ def gang_readiness(
     """The readiness of the open admissions of a workload, the oldest first, without the seats that end now."""
     # A Job is suspended whole, so members that join it later cannot go back alone.
     judged = places[:1] if support_of(inputs.key).holding.is_suspended else places
-    gangs = [_awaited_gang(place, inputs) for place in judged if _is_awaited(place)]
+    gangs = [_awaited_gang(place, inputs, places) for place in judged if _is_awaited(place)]
     # Where no pod is left, all have succeeded.
     gangs = [gang for gang in gangs if gang.place.seated or gang.vacant]
     if not gangs:
@@ -142,9 +142,9 @@ def _is_awaited(place: SeatMap) -> bool:
     return bool(place.seated) or not admission.started
 
 
-def _awaited_gang(place: SeatMap, inputs: WorkloadInputs) -> _AwaitedGang:
+def _awaited_gang(place: SeatMap, inputs: WorkloadInputs, places: Sequence[SeatMap]) -> _AwaitedGang:
     unready = [pod for _, pod in sorted(place.seated.items()) if pod.ready_since is None]
-    vacant = vacant_and_due(place, inputs.fact)
+    vacant = vacant_and_due(place, inputs.fact, places)
     if vacant:
         vacant = vacant[_succeeded(place, vacant, inputs) :]
     held = [pod for pod in inputs.pods if pod.other_gates and awaits_seat(pod)] if vacant else []

@@ -103,7 +103,7 @@ def missing_pods(
     lacking = [
         (place, vacant)
         for place in places
-        if _may_lack_pods(place) and (vacant := vacant_and_due(place, inputs.fact))
+        if _may_lack_pods(place) and (vacant := vacant_and_due(place, inputs.fact, places))
     ]
     if not lacking:
         return MissingPods()

@@ -48,7 +48,8 @@ def test_a_gang_that_lost_members_and_has_no_room_in_its_rack_moves_whole(
         lost = [name for name, node in before.items() if node == broken]
         sandbox.wait(lambda: not any(sandbox.find("Pod", name) for name in lost), f"{lost} to go", seconds=60)
         sandbox.add(*[each for each in documents if each["metadata"]["name"] in lost])
-    sandbox.wait_reason("train", "TopologyNoFit", seconds=60)
+    # The pods of a Job go once its controller has counted them, which may have much else to do.
+    sandbox.wait_reason("train", "TopologyNoFit", seconds=120)
     assert evicted(sandbox, "train") == [], "nowhere is there room for all three"
     assert stayed in [each["metadata"]["uid"] for each in sandbox.running("train-")]
 

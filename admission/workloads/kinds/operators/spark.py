@@ -3,6 +3,7 @@
 What the pods ask is worked out as Spark does: cores, and memory with the overhead beside the JVM's heap.
 """
 
+import math
 import re
 from typing import Any, Final
 
@@ -79,10 +80,12 @@ def _overhead(job: WireOperatorJob, memory: int) -> int:
     if said:
         try:
             factor = float(said)
-        except ValueError as error:
+        except ValueError:
+            factor = math.nan
+        if not math.isfinite(factor):
             raise UnexpectedPart(
                 where="spec.memoryOverheadFactor", found='found no number, expected one such as "0.1"'
-            ) from error
+            )
     if said and factor == 0:
         return 0
     return max(_LEAST_OVERHEAD, int(memory * min(max(factor, 0.0), 100.0)))

@@ -130,6 +130,18 @@ def test_once_its_pods_exist_it_waits_for_its_admission_like_others() -> None:
     assert not groups.is_enqueued(GROUP)
 
 
+def test_a_gang_that_lost_its_pods_asks_its_queue_again() -> None:
+    known, groups = world([queue(TEAM), node("n1"), asking(8)], arrivals={GROUP: 1}), EnqueuedGroups()
+    pods = [gated(name, group="gang") for name in "ab"]
+    known.observe([seen(pod) for pod in pods])
+    known.refresh(NOW)
+    groups.note(known, [GROUP])
+    gone_again = [gone(pod) for pod in pods]
+    known.observe([*gone_again, seen(asking(8, phase="Inqueue")), seen(queue(TEAM, closed=True))])
+    known.refresh(NOW)
+    assert shown(known, groups)[:2] == ("Pending", "QueueClosed")
+
+
 def test_what_is_gone_is_forgotten() -> None:
     known, groups = full(), EnqueuedGroups()
     shown(known, groups)

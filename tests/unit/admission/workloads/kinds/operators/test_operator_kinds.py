@@ -15,7 +15,8 @@ from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS, read_pod, support_of
 from admission.workloads.seats import seat_maps_of, vacant_and_due
 from admission.world.nodes import NodeInventory
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.reason_codes import ReasonCode
+from queues.workload import Obstacle, WorkloadKey, WorkloadKind
 from tests.builders.facts import TEAM, admission, evicting, released, state_of
 from tests.builders.operator_jobs import (
     RAY,
@@ -218,6 +219,10 @@ def test_pods_of_spark_ask_for_their_memory_with_the_overhead(
             'spec.memoryOverheadFactor: found no number, expected one such as "0.1".',
         ),
         (
+            {"memoryOverheadFactor": "nan"},
+            'spec.memoryOverheadFactor: found no number, expected one such as "0.1".',
+        ),
+        (
             {"dynamicAllocation": {"enabled": True}},
             "spec.dynamicAllocation.enabled: found true, expected false: as many executors get seats as "
             "spec.executor.instances says.",
@@ -359,6 +364,14 @@ def test_what_ran_before_it_was_in_a_queue_runs_on_and_says_so(kind: WorkloadKin
     assert in_context(nameless, in_migration).queue is None, "its pods are adopted one by one"
 
 
+@each_kind
+def test_what_ran_before_runs_on_also_if_it_cannot_be_read(kind: WorkloadKind) -> None:
+    found = replace(
+        fact(kind, suspended=False), revision=None, obstacle=Obstacle(ReasonCode.INVALID_SPEC, "…")
+    )
+    assert orders_for(state_of(found, (), []), found, NodeInventory(), Timeouts()) == []
+
+
 def test_a_template_says_that_muster_resumed_its_object() -> None:
     marks = {"annotations": {"muster.dev/member-of": "pytorchjob/train/u/worker"}}
     spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {**template(), "metadata": marks}}}}
@@ -449,8 +462,18 @@ def test_pods_that_wait_for_others_are_not_missed(status: str, told: Document, d
     told_of = {"replicatedJobsStatus": [{"name": "prepare", **told}]}
     found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [first, then]}, told_of, suspended=False)
     taken = admission(found.key, "n1 n1", pod_set="train", started=True)
-    [place] = seat_maps_of([taken], [])
-    assert len(vacant_and_due(place, found)) == (2 if due else 0)
+    prepared = admission(found.key, "n1", pod_set="prepare", number=2, started=True)
+    places = seat_maps_of([taken, prepared], [])
+    assert len(vacant_and_due(places[0], found, places)) == (2 if due else 0)
+
+
+def test_pods_that_wait_for_others_without_seats_are_missed() -> None:
+    """A JobSet that starts again after its first set had succeeded, and given back its seat."""
+    then = {**replicated("train", parallelism=2), "dependsOn": [{"name": "prepare", "status": "Complete"}]}
+    found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("prepare"), then]}, suspended=False)
+    taken = admission(found.key, "n1 n1", pod_set="train", started=True, ready=True)
+    [missing] = state_of(found, (), [taken]).missing_since.values()
+    assert missing.needed
 
 
 def test_seats_of_each_pod_set_are_kept_for_its_own_pods() -> None:
