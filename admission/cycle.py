@@ -16,7 +16,7 @@ from admission.containment.decision_thread import DecisionTooLong
 from admission.containment.halvings import Halvings
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
-from admission.facts import Change
+from admission.facts.changes import Change
 from admission.turn_report import Decided, QueueAmounts, TurnReport, log_applied, log_queue_changes
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf

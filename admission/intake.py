@@ -16,7 +16,8 @@ from heapq import merge
 from itertools import islice
 from typing import Any, Final
 
-from admission.facts import PodFact, QueueFact
+from admission.facts.cluster import QueueFact
+from admission.facts.pods import PodFact
 from admission.workloads.state import WorkloadState
 from admission.world.persistence import AFTER_DECISION, BEFORE_DECISION, Unsaved, UnsavedRow
 from admission.world.world import World

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from admission.apply import Applied
 from admission.engine.decide import Memo
 from admission.engine.snapshot import Snapshot
-from admission.facts import Change, FactKind, QueueFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import QueueFact
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Admit, Plan
 from queues.quota.accounts import Account

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from admission.decode.fields import defect, explained, one, requirements_of, seconds
-from admission.facts import (
+from admission.facts.cluster import (
     BudgetFact,
     FlavorFact,
     HyperNodeFact,

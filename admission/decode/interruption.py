@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from admission.decode.fields import one
-from admission.facts import NOTHING_SAID, Conduct
+from admission.facts.pods import NOTHING_SAID, Conduct
 from queues.api import names
 from queues.api.model import LONGEST_SECONDS
 from queues.api.reading.user_values import duration, shortened

@@ -5,7 +5,7 @@ from sys import intern
 from typing import Any
 
 from admission.decode.fields import condition, one, seconds
-from admission.facts import NodeFact
+from admission.facts.cluster import NodeFact
 from admission.wire import WireNode
 from queues.api.reading.device_shares import with_devices
 from queues.errors import InvalidQuantity

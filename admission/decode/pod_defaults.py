@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from admission.facts import PodDefaultsFact
+from admission.facts.pods import PodDefaultsFact
 from admission.wire import Bare
 
 #: What says nothing of pods, or changes without them.

@@ -12,7 +12,8 @@ from admission.decode.affinity import affinity_of, kept_apart
 from admission.decode.fields import explained, one, other_gates
 from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
-from admission.facts import PodResourceClaim, PodShape
+from admission.facts.devices import PodResourceClaim
+from admission.facts.pods import PodShape
 from admission.wire import WireMetadata, WirePodSpec, WirePodTemplate, WireStruct
 from queues.api import names
 from queues.api.json_patch import escaped

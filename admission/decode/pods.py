@@ -15,7 +15,7 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_readiness import readiness_of
 from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
-from admission.facts import PodController, PodFact, PodPhase, PodShape
+from admission.facts.pods import PodController, PodFact, PodPhase, PodShape
 from admission.wire import (
     WireAffinity,
     WireCondition,

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from admission.decode.fields import one
-from admission.facts import PodResourceClaim, ResourceClaimFact
+from admission.facts.devices import PodResourceClaim, ResourceClaimFact
 from admission.wire import Int64, WireMetadata, WirePodResourceClaim, WirePodSpec, WirePodStatus, WireStruct
 from queues.api.reading.user_values import UserValues, is_dns_name, shared_claim_problem, shortened
 

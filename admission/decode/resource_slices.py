@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.fields import one
-from admission.facts import DeviceClassFact, ResourceSliceFact
+from admission.facts.devices import DeviceClassFact, ResourceSliceFact
 from admission.wire import Int64, WireMetadata, WireStruct
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name, shortened
 from queues.workload import NodeName

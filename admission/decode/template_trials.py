@@ -11,7 +11,7 @@ import msgspec
 from admission.decode.affinity import affinity_of, is_of_possible_size, kept_apart
 from admission.decode.pod_templates import LargeTemplates, affinity_as_written, directed_by, is_small
 from admission.decode.topology_requests import pod_shape_of
-from admission.facts import PodShape
+from admission.facts.pods import PodShape
 from admission.wire import WirePod, WireStruct
 from queues.api import names
 from queues.api.reading.user_values import LONGEST_MESSAGE, UserValues, shortened

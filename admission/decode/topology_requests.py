@@ -12,7 +12,8 @@ import msgspec
 
 from admission.decode.fields import requirements_of
 from admission.engine.nodes.levels import HOST, tier_key
-from admission.facts import PodShape, SubGroup, WorkloadFact
+from admission.facts.pods import PodShape
+from admission.facts.workloads import SubGroup, WorkloadFact
 from admission.wire import Int32, WireAffinity, WireLabelSelector, WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.node_affinity import without_pin

@@ -7,15 +7,9 @@ from typing import Final
 import msgspec
 
 from admission.decode.fields import defect, explained, seconds
-from admission.facts import (
-    NO_GROUP_REQUEST,
-    SHAPE_DETAILS,
-    Fact,
-    GroupRequest,
-    PodFact,
-    TemplateFact,
-    WorkloadFact,
-)
+from admission.facts.changes import Fact
+from admission.facts.pods import SHAPE_DETAILS, PodFact, TemplateFact
+from admission.facts.workloads import NO_GROUP_REQUEST, GroupRequest, WorkloadFact
 from admission.wire import Bare, WireMetadata
 from queues.api import names
 from queues.api.reading.user_values import MOST_PODS, UserValues

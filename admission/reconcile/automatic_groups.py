@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from admission.facts import PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.workloads.workload import queue_to_move_to, telling_pod

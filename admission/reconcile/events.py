@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from admission.facts import HyperNodeFact
+from admission.facts.cluster import HyperNodeFact
 from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import EventNote, WorkloadStatus
 from admission.volcano_jobs.state import JobTransition

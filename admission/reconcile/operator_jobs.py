@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.operators.json_parts import Path
 from admission.workloads.kinds.operators.support import member_text

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from admission.decode.fields import condition
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.wire import WirePodStatus
 from admission.workloads.seats import is_live
 from queues.api import names

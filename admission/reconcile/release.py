@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from admission.facts import JobRevision, PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import JobRevision, WorkloadFact
 from admission.reconcile.operator_jobs import resumed, suspended
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import Holding, support_of

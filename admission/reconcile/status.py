@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from admission.engine.reasons import not_enough_pods
-from admission.facts import ADMITTED, NO_CONDITION
+from admission.facts.workloads import ADMITTED, NO_CONDITION
 from admission.reconcile.named_workloads import reason_told_in
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.dependencies import WaitingTask

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from admission.engine.reasons import not_allowed
-from admission.facts import PodPhase
+from admission.facts.pods import PodPhase
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.events import unschedulable_event, waiting_event
 from admission.reconcile.named_workloads import reason_told_in

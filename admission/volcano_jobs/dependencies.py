@@ -8,7 +8,7 @@ admitted whole before: seats of tasks that wait are held, so that what starts fi
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from admission.facts import PodPhase
+from admission.facts.pods import PodPhase
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts, JobView, is_stale

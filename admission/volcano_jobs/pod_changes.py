@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from admission.facts import PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.dependencies import waiting_tasks
 from admission.volcano_jobs.job import JobSpec

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from admission.facts import PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import STOPPED, JobState
 from queues.admissions import Admission

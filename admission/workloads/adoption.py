@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.engine.snapshot import Unbooked, UnbookedPod
-from admission.facts import PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import KindSupport, support_of
 from admission.workloads.pod_sets import FreeOrdinals

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from admission.decode.topology_requests import Tiers, in_tiers
-from admission.facts import Fact, PodFact, WorkloadFact
+from admission.facts.changes import Fact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds import Holding, support_of
 from queues.api import names
 from queues.api.reading.user_values import QUEUE_EXPECTED

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from admission.facts import PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds import KindSupport
 from admission.workloads.seats import SeatMap, awaits_seat, taken_places
 from queues.admissions import AdmissionState

@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from admission.facts import PodFact, PodPhase, WorkloadFact
+from admission.facts.pods import PodFact, PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.plan import Reason

@@ -8,7 +8,7 @@ period was over. Then its object is removed by force, as Kubernetes' garbage col
 
 from dataclasses import dataclass
 
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.seats import is_live
 from queues.plan import Reason

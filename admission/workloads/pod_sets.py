@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.decode.fields import one
-from admission.facts import NOTHING_BY_NAME, PodShape
+from admission.facts.pods import PodShape
+from admission.facts.workloads import NOTHING_BY_NAME
 from queues.resources import Resources
 from queues.workload import (
     NodeFilter,

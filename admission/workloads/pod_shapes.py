@@ -3,7 +3,8 @@
 from functools import lru_cache
 from hashlib import blake2b
 
-from admission.facts import PodFact, PodShape, WorkloadFact
+from admission.facts.pods import PodFact, PodShape
+from admission.facts.workloads import WorkloadFact
 
 #: Pod set of a bare pod.
 BARE = "pod"

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from admission.decode.workload_facts import pods_generation
-from admission.facts import PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import SeatMap, difference, is_large_enough, may_be_seated, may_take

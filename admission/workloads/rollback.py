@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from admission.engine.snapshot import Rollback
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.request_changes import RequestChanges, change_of

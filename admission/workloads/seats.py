@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from admission.facts import PodFact, PodPhase, WorkloadFact
+from admission.facts.pods import PodFact, PodPhase
+from admission.facts.workloads import WorkloadFact
 from queues.admissions import Admission, Seat
 from queues.api.reading.device_shares import with_share
 from queues.resources import NOTHING, PODS, Resources, is_device, show

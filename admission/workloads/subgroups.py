@@ -8,7 +8,7 @@ of what has to start, complete ones first.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from admission.facts import SubGroup, WorkloadFact
+from admission.facts.workloads import SubGroup, WorkloadFact
 from queues.workload import Partition, PodSet
 
 

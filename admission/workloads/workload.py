@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from admission.engine.reasons import not_enough_pods
-from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
+from admission.facts.pods import Conduct, PodFact, PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of

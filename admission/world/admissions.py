@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.workloads.inputs import SeatIndices
 from admission.workloads.seats import beyond, is_live
 from queues.admissions import Admission, AdmissionState, ClosedAdmission, Seat

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from admission.engine.snapshot import Budget
-from admission.facts import BudgetFact, PodFact
+from admission.facts.cluster import BudgetFact
+from admission.facts.pods import PodFact
 from admission.workloads.seats import is_live
 from queues.workload import WorkloadKey
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from admission.engine.nodes.levels import tier_key
-from admission.facts import HyperNodeFact, HyperNodeMember, NodeFact
+from admission.facts.cluster import HyperNodeFact, HyperNodeMember, NodeFact
 from queues.api.reading.name_patterns import Patterns
 from queues.api.validation.cycles import cycles
 from queues.label_selectors import selects

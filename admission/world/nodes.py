@@ -8,7 +8,9 @@ from typing import TypeVar
 
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
-from admission.facts import Change, FactKind, FlavorFact, HyperNodeFact, NodeFact, PodFact, TopologyFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
+from admission.facts.pods import PodFact
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
 from queues.resources import MOST, NOTHING, Resources, total

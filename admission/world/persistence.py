@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
-from admission.facts import PodFact, PodPhase, QueueFact
+from admission.facts.cluster import QueueFact
+from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs.state import JobState
 from queues.admissions import PodOutcome, Recreation
 from queues.plan import Reason

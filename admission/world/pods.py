@@ -2,7 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from admission.facts import PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds import Holding, StatusForm, support_of
 from admission.workloads.seats import is_live
 from admission.world.admissions import AdmissionIndex, KeyIndex, replaced

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from admission.facts import QueueFact
+from admission.facts.cluster import QueueFact
 from queues.admissions import Admission
 from queues.quota.queue import Queue, with_removed
 from queues.workload import QueueName

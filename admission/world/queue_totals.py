@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from admission.facts import PodPhase
+from admission.facts.pods import PodPhase
 from admission.workloads.kinds import StatusForm, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.workloads.kinds import Holding, support_of
 from queues.admissions import Recreation
 from queues.workload import QueueName, WorkloadKey

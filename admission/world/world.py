@@ -11,17 +11,10 @@ from dataclasses import replace
 from operator import attrgetter
 
 from admission.engine.snapshot import Snapshot
-from admission.facts import (
-    BudgetFact,
-    Change,
-    FactKind,
-    NamespaceFact,
-    NodeFact,
-    PodFact,
-    PodPhase,
-    QueueFact,
-    WorkloadFact,
-)
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFact
+from admission.facts.pods import PodFact, PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import DEFAULT_QUEUE, AwaitedSeatsOf, SeatIndices, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
-from admission.facts import Fact
+from admission.facts.changes import Fact
 from admission.failpoints import armed
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World

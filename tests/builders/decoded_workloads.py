@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.batch_job import WireJob, job_fact
 from admission.workloads.kinds.pod_group import WirePodGroup, pod_group_fact

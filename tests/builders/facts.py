@@ -4,18 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from admission.facts import (
-    Change,
-    Fact,
-    FactKind,
-    NamespaceFact,
-    NodeFact,
-    PodFact,
-    PodPhase,
-    PodShape,
-    QueueFact,
-    WorkloadFact,
-)
+from admission.facts.changes import Change, Fact, FactKind
+from admission.facts.cluster import NamespaceFact, NodeFact, QueueFact
+from admission.facts.pods import PodFact, PodPhase, PodShape
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.world import World

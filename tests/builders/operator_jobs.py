@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds import OPERATOR_KINDS, support_of
 from queues.workload import WorkloadKey, WorkloadKind
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.facts import PodFact, PodPhase, PodShape
+from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.volcano_jobs.job import JobSpec, read_job
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources

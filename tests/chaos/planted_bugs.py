@@ -15,7 +15,7 @@ from sqlalchemy import false, select, text, update
 
 from admission import cycle, intake
 from admission.apply import TurnPlan
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.kube.watch.informer import Informer
 from admission.kube.writers import awaited_seats, release
 from admission.kube.writers.awaited_seats import AwaitedSeats

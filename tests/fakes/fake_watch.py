@@ -9,7 +9,7 @@ import msgspec
 from admission import wire
 from admission.decode.admin_documents import command_of, queue_fact, topology_fact
 from admission.decode.nodes import node_fact
-from admission.facts import Change, Fact, FactKind
+from admission.facts.changes import Change, Fact, FactKind
 from admission.reconcile.pod_manifest import with_successor
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import BATCH_JOB, POD_GROUP, VOLCANO_JOB, KindSupport, read_pod

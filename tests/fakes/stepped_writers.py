@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast
 
-from admission.facts import Change
+from admission.facts.changes import Change
 from admission.kube.client.client import Client
 from admission.kube.writers.recreate import GoingPod, RecreationWriter
 from admission.kube.writers.release import ReleaseWriter

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from admission.facts import ADMITTED
+from admission.facts.workloads import ADMITTED
 from deploy.local.certificates import Authority, write_pair
 from deploy.local.client import LocalClient
 from deploy.local.nodes import NodeShape, node

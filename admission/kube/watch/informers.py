@@ -40,17 +40,10 @@ from admission.decode.resource_slices import (
     resource_slice_fact,
 )
 from admission.decode.workload_facts import asks, unreadable_fact
-from admission.facts import (
-    Change,
-    Fact,
-    FactKind,
-    HyperNodeFact,
-    NamespaceFact,
-    PodFact,
-    QueueFact,
-    TopologyFact,
-    WorkloadFact,
-)
+from admission.facts.changes import Change, Fact, FactKind
+from admission.facts.cluster import HyperNodeFact, NamespaceFact, QueueFact, TopologyFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind

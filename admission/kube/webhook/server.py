@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from admission.decode.admin_documents import namespace_fact, queue_fact, topology_fact
-from admission.facts import NamespaceFact
+from admission.facts.cluster import NamespaceFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer
 from admission.kube.watch.store import ObjectChange, WatchedKind

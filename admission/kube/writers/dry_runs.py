@@ -29,7 +29,9 @@ from admission.decode.template_trials import (
     shape_answered,
     template_digest,
 )
-from admission.facts import Change, FactKind, TemplateFact, TemplateKey, WorkloadFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.pods import TemplateFact, TemplateKey
+from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers.rate_limit import RateLimiter
 from admission.kube.writers.work_queue import WorkQueue

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import EXPECTATION_SECONDS, WorkQueue
 from queues.api.api_resources import PODS

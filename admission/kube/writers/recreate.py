@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from admission.facts import Change, FactKind, PodFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.pods import PodFact
 from admission.kube.client.client import Client
 from admission.kube.client.eviction import code_of, evict
 from admission.kube.writers.awaited_seats import UnwantedWrite

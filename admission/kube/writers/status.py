@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from admission.facts import ADMITTED
+from admission.facts.workloads import ADMITTED
 from admission.kube.client.client import Client
 from admission.kube.client.errors import is_of_another_uid
 from admission.kube.writers.awaited_seats import may_have_happened

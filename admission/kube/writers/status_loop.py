@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NoReturn
 
-from admission.facts import QueueFact
+from admission.facts.cluster import QueueFact
 from admission.kube.client.client import Client
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.decode.pods import pod_fact
-from admission.facts import PodController, PodFact
+from admission.facts.pods import PodController, PodFact
 from admission.wire import WireMetadata, WirePod
 from admission.workloads.kinds.batch_job import BATCH_JOB
 from admission.workloads.kinds.operators import OPERATOR_KINDS

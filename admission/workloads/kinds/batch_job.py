@@ -16,14 +16,8 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
-from admission.facts import (
-    ADMITTED,
-    NO_CONDITION,
-    NOTHING_BY_NAME,
-    JobRevision,
-    PodResourceClaim,
-    WorkloadFact,
-)
+from admission.facts.devices import PodResourceClaim
+from admission.facts.workloads import ADMITTED, NO_CONDITION, NOTHING_BY_NAME, JobRevision, WorkloadFact
 from admission.wire import Int32, Int64, WireCondition, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import (

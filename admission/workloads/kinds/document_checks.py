@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.operators.support import (
     HeldTemplate,

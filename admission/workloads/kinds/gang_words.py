@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from admission.facts import NO_CONDITION
+from admission.facts.workloads import NO_CONDITION
 from admission.wire import WireCondition
 from queues.api.reading.user_values import shortened
 from queues.plan import Reason

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import SeatIndices, Timeouts, WorkloadInputs
 from admission.workloads.seats import SeatMap
 from queues.admissions import Admission, AdmissionState

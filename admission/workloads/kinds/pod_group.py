@@ -15,7 +15,8 @@ from admission.decode.fields import explained, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said, shared_request
-from admission.facts import GroupRequest, PodFact, PodShape, SubGroup, WorkloadFact
+from admission.facts.pods import PodFact, PodShape
+from admission.facts.workloads import GroupRequest, SubGroup, WorkloadFact
 from admission.wire import Int32, Quantity, WireCondition, WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.gang_words import told_of

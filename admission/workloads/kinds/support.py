@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from admission.decode.fields import one
-from admission.facts import PodController, PodFact, WorkloadFact
+from admission.facts.pods import PodController, PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.wire import WireMetadata, WireOwnerReference
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap

@@ -14,7 +14,8 @@ from admission.decode.pod_templates import pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said, shared_request
-from admission.facts import NOTHING_BY_NAME, GroupRequest, PodPhase, WorkloadFact
+from admission.facts.pods import PodPhase
+from admission.facts.workloads import NOTHING_BY_NAME, GroupRequest, WorkloadFact
 from admission.volcano_jobs.dependencies import contradiction
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from admission.decode.workload_facts import digest
 from admission.engine.snapshot import Rollback
-from admission.facts import PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.rollback import with_joined

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from admission.engine.snapshot import Rollback
-from admission.facts import PodPhase
+from admission.facts.pods import PodPhase
 from admission.workloads.inputs import NOT_MISSING, MissingSince, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.readiness.gang_readiness import revision_of

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from admission.facts import DeviceClassFact, FlavorFact, ResourceSliceFact
+from admission.facts.cluster import FlavorFact
+from admission.facts.devices import DeviceClassFact, ResourceSliceFact
 from queues.resources import WHOLE, Resources
 
 

@@ -7,17 +7,11 @@ nodes, are kept as they were seen, and are told anew when something changes that
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from admission.facts import (
-    Change,
-    DeviceClassFact,
-    FactKind,
-    FlavorFact,
-    NodeFact,
-    PodFact,
-    ResourceClaimFact,
-    ResourceSliceFact,
-    WorkloadFact,
-)
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import FlavorFact, NodeFact
+from admission.facts.devices import DeviceClassFact, ResourceClaimFact, ResourceSliceFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.world.admissions import KeyIndex
 from admission.world.devices.device_classes import DeviceClasses
 from admission.world.devices.resource_claims import Place, ResourceClaims

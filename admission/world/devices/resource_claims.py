@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from admission.decode.fields import one
-from admission.facts import (
-    NOTHING_BY_NAME,
-    PodFact,
-    PodResourceClaim,
-    ResourceClaimFact,
-    WorkloadFact,
-)
+from admission.facts.devices import PodResourceClaim, ResourceClaimFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import NOTHING_BY_NAME, WorkloadFact
 from admission.world.devices.device_classes import DeviceClasses
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
 from queues.reason_codes import ReasonCode

@@ -7,7 +7,7 @@ or for all seats of an admission, and no second one is sent for a seat until its
 """
 
 from admission.decode.workload_facts import pods_generation
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import SeatIndices
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.kinds.job_syncs import may_make_pods

@@ -5,7 +5,7 @@ Not stored: a new leader learns it by another rollback.
 
 from collections.abc import Mapping
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from queues.resources import NOTHING, Resources
 from queues.workload import WorkloadKey
 

@@ -17,7 +17,8 @@ from itertools import takewhile
 from typing import Final
 
 from admission.engine.snapshot import Snapshot
-from admission.facts import Change, PodFact
+from admission.facts.changes import Change
+from admission.facts.pods import PodFact
 from admission.workloads.inputs import HeldBack
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.rollback import waits_for_pods

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import MissingSince
 from admission.workloads.state import WorkloadState
 from queues.workload import AdmissionId, WorkloadKey

@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from admission.facts import Change, PodDefaultsFact, TemplateFact, TemplateKey, WorkloadFact
+from admission.facts.changes import Change
+from admission.facts.pods import PodDefaultsFact, TemplateFact, TemplateKey
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
 from admission.world.admissions import KeyIndex
 from queues.reason_codes import ReasonCode

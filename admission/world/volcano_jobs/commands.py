@@ -3,7 +3,9 @@
 from collections.abc import Container, Mapping
 from typing import Final
 
-from admission.facts import Change, QueueFact, WorkloadFact
+from admission.facts.changes import Change
+from admission.facts.cluster import QueueFact
+from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
 from queues.command import Command

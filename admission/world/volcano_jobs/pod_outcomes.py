@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from admission.facts import PodFact, PodPhase, WorkloadFact
+from admission.facts.pods import PodFact, PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import is_stale
 from admission.workloads.kinds import Holding, support_of

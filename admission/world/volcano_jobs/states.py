@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.fields import seconds
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import STOPPED, JobState, Phase
 from admission.wire import Int32, WireStruct
 from queues.workload import WorkloadKey

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from admission.cycle import Cycle, look_back, recall
-from admission.facts import Fact, WorkloadFact
+from admission.facts.changes import Fact
+from admission.facts.workloads import WorkloadFact
 from admission.history.keeper import HistoryKeeper
 from queues.quota.queue import ROOT, QueuePolicy
 from queues.sql import leadership

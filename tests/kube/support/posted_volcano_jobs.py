@@ -8,7 +8,7 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from admission.facts import PodFact, PodPhase, PodShape
+from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
 from admission.kube.writers.finalizers import FinalizerRemover
 from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter

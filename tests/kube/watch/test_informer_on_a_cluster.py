@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind

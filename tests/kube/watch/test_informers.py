@@ -4,7 +4,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from admission.facts import Change, FactKind, NamespaceFact, WorkloadFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import NamespaceFact
+from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Timing
 from admission.kube.watch.informers import Informers

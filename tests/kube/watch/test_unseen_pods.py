@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from admission.containment.repeated_failures import TELL_AFTER
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch import unseen_pods
 from admission.kube.watch.unseen_pods import UnseenPods

@@ -10,7 +10,9 @@ import pytest_asyncio
 from aiohttp import web
 
 from admission.decode.template_trials import DryRunOutcome
-from admission.facts import Change, FactKind, PodDefaultsFact, TemplateFact, WorkloadFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.pods import PodDefaultsFact, TemplateFact
+from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import dry_runs, work_queue
 from admission.kube.writers.dry_runs import DryRunWriter

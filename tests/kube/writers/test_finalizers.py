@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.kube.client.client import Client
 from admission.kube.writers import finalizers as finalizers_module
 from admission.kube.writers.finalizers import AT_LEISURE, FinalizerRemover

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from admission.facts import Change
+from admission.facts.changes import Change
 from admission.kube.client.client import Client
 from admission.kube.writers import work_queue
 from admission.kube.writers.recreate import RecreationWriter

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import awaited_seats, work_queue
 from admission.kube.writers import release as release_module

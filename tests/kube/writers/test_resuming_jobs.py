@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.facts import NodeFact, WorkloadFact
+from admission.facts.cluster import NodeFact
+from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import work_queue
 from admission.kube.writers.release import ReleaseWriter

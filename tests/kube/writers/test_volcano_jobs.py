@@ -8,7 +8,7 @@ from dataclasses import replace
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
-from admission.facts import PodFact, PodPhase, PodShape
+from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
 from admission.kube.writers.volcano_jobs import JobReport
 from admission.volcano_jobs.job import JobSpec, read_job

@@ -12,7 +12,7 @@ from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
 from admission.engine.decide import Memo, decide
-from admission.facts import QueueFact
+from admission.facts.cluster import QueueFact
 from admission.reconcile.events import waiting_event
 from admission.reconcile.release import orders_for
 from admission.reconcile.status import merge_patch, settled

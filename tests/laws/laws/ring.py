@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import text
 
 from admission.engine.decide import Memo, decide
-from admission.facts import Change, PodFact
+from admission.facts.changes import Change
+from admission.facts.pods import PodFact
 from admission.workloads.seats import is_live
 from admission.world.world import World
 from queues.api import names

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import cast
 
 from admission.engine.decide import Memo, decide
-from admission.facts import Change
+from admission.facts.changes import Change
 from admission.kube.client.client import Client
 from admission.kube.watch.unseen_pods import UnseenPods
 from admission.kube.writers.awaited_seats import joined

@@ -13,7 +13,8 @@ from sqlalchemy import text
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle, look_back, recall
-from admission.facts import Change, PodPhase
+from admission.facts.changes import Change
+from admission.facts.pods import PodPhase
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, joined
 from admission.kube.writers.work_queue import Step
 from admission.reconcile.volcano_jobs import VolcanoJobController

@@ -11,7 +11,8 @@ from sqlalchemy import text
 from admission import cycle, intake
 from admission.apply import Applied, TurnPlan, apply
 from admission.cycle import Cycle
-from admission.facts import Change, Fact, WorkloadFact
+from admission.facts.changes import Change, Fact
+from admission.facts.workloads import WorkloadFact
 from admission.failpoints import armed
 from admission.turn_report import TurnReport
 from queues.admissions import Admission, Seat

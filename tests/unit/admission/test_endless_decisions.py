@@ -12,7 +12,8 @@ from admission.cycle import Cycle
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
 from admission.engine.trial import Trial
-from admission.facts import Fact, WorkloadFact
+from admission.facts.changes import Fact
+from admission.facts.workloads import WorkloadFact
 from admission.turn_report import TurnReport
 from admission.workloads.set_aside import TRIED_AGAIN_AFTER
 from queues.plan import Admit, Reason

@@ -10,7 +10,8 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from admission import intake
-from admission.facts import PodPhase, WorkloadFact
+from admission.facts.pods import PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.errors import Fenced

@@ -7,7 +7,8 @@ import pytest
 
 from admission import intake
 from admission.cycle import Cycle
-from admission.facts import PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from queues.admissions import Admission, PodOutcome
 from queues.quota.queue import ROOT
 from queues.sql import leadership

@@ -19,15 +19,9 @@ from admission.decode.fields import condition, is_true, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import pod_set_of
 from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
-from admission.facts import (
-    ADMITTED,
-    NO_CONDITION,
-    NOTHING_BY_NAME,
-    JobRevision,
-    PodController,
-    PodResourceClaim,
-    WorkloadFact,
-)
+from admission.facts.devices import PodResourceClaim
+from admission.facts.pods import PodController
+from admission.facts.workloads import ADMITTED, NO_CONDITION, NOTHING_BY_NAME, JobRevision, WorkloadFact
 from admission.wire import WireCondition, WireMetadata, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.batch_job import held_ordinals

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from admission.decode.pods import pod_fact
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.wire import WirePod
 from queues.api import names
 from queues.reason_codes import ReasonCode

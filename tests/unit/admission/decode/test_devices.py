@@ -18,13 +18,8 @@ from admission.decode.resource_slices import (
     device_class_fact,
     resource_slice_fact,
 )
-from admission.facts import (
-    DeviceClassFact,
-    PodFact,
-    PodResourceClaim,
-    ResourceClaimFact,
-    ResourceSliceFact,
-)
+from admission.facts.devices import DeviceClassFact, PodResourceClaim, ResourceClaimFact, ResourceSliceFact
+from admission.facts.pods import PodFact
 from admission.wire import WirePod
 from admission.workloads.kinds import read_pod
 from tests.builders.devices import (

@@ -6,7 +6,8 @@ import pytest
 
 from admission.decode.admin_documents import budget_fact
 from admission.decode.interruption import conduct_of
-from admission.facts import BudgetFact, Conduct, PodFact, PodPhase, PodShape
+from admission.facts.cluster import BudgetFact
+from admission.facts.pods import Conduct, PodFact, PodPhase, PodShape
 from admission.wire import (
     WireBudgetSpec,
     WireBudgetStatus,

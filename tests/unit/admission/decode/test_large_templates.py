@@ -8,7 +8,8 @@ import pytest
 from admission.decode import pod_templates
 from admission.decode.pods import pod_fact
 from admission.decode.template_trials import template_digest
-from admission.facts import PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from queues.api import names
 from queues.api.node_affinity import unpinned

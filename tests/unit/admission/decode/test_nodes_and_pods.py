@@ -9,7 +9,8 @@ from admission.decode.admin_documents import flavor_fact, namespace_fact, queue_
 from admission.decode.fields import explained
 from admission.decode.nodes import node_fact
 from admission.decode.topology_requests import Tiers
-from admission.facts import NamespaceFact, NodeFact, PodFact, PodPhase
+from admission.facts.cluster import NamespaceFact, NodeFact
+from admission.facts.pods import PodFact, PodPhase
 from admission.wire import WireNamespace, WireNode, WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import read_pod

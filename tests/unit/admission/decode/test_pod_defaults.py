@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from admission.decode.pod_defaults import pod_defaults_fact
-from admission.facts import PodDefaultsFact
+from admission.facts.pods import PodDefaultsFact
 from admission.wire import Bare
 
 

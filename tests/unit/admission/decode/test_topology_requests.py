@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from admission.decode.topology_requests import pod_shape_of
-from admission.facts import Change, FactKind, PodPhase
+from admission.facts.changes import Change, FactKind
+from admission.facts.pods import PodPhase
 from admission.wire import WirePod
 from admission.workloads.context import Context
 from admission.workloads.kinds import read_pod

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.facts import Conduct, PodFact
+from admission.facts.pods import Conduct, PodFact
 from admission.reconcile.automatic_groups import changed, groups_wanted, unneeded, wanted_by
 from queues.admissions import Recreation
 from queues.workload import UNUSABLE_QUEUE, QueueName

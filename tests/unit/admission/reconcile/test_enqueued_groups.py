@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import GroupRequest, WorkloadFact
+from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.world import World

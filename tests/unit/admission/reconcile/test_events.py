@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from admission.facts import HyperNodeFact, HyperNodeMember
+from admission.facts.cluster import HyperNodeFact, HyperNodeMember
 from admission.reconcile.events import HyperNodeEvents
 from admission.world.hypernodes import problems_of
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.rate_limit import StatusCounts
 from admission.reconcile.status import EventNote

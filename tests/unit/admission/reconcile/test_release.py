@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from admission.facts import JobRevision, PodFact, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import JobRevision, WorkloadFact
 from admission.reconcile.release import SHORTENED, Order, Promised, Verb, json_patch, orders_for
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds.batch_job import UNSTARTED

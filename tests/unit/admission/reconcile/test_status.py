@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from admission.facts import NO_CONDITION, PodPhase
+from admission.facts.pods import PodPhase
+from admission.facts.workloads import NO_CONDITION
 from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
 from admission.kube.writers.status import StatusWriter

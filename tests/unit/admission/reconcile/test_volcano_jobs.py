@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 
-from admission.facts import Change, FactKind, PodPhase, WorkloadFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.pods import PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.reconcile.events import acted_events
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules

@@ -6,7 +6,7 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.facts import NamespaceFact, QueueFact
+from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.world import World
 from queues.plan import Reason

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from admission.decode.admin_documents import command_of
-from admission.facts import Change, FactKind
+from admission.facts.changes import Change, FactKind
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.commands import carry_out
 from admission.volcano_jobs.pods import PodRules

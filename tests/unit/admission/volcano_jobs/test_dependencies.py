@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodPhase
+from admission.facts.pods import PodPhase
 from admission.reconcile.volcano_jobs import next_state
 from admission.volcano_jobs.dependencies import contradiction, not_started, waiting_tasks
 from admission.volcano_jobs.lifecycle import advance

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs.lifecycle import ACTIONS, RULES, act, advance, expired
 from admission.volcano_jobs.state import FINAL, HISTORY, STOPPED, TARGETED, Action, JobState, Phase
 from admission.volcano_jobs.view import JobView

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs import pod_changes
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.plugins.flags import port

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.reconcile.volcano_jobs import next_state
 from admission.volcano_jobs.pod_changes import work_for
 from admission.volcano_jobs.pods import PodRules

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.facts import PodPhase
+from admission.facts.pods import PodPhase
 from admission.volcano_jobs.lifecycle import act, advance
 from admission.volcano_jobs.state import Action, JobState, Phase
 from admission.volcano_jobs.view import JobView, at_version_of_pods, is_stale

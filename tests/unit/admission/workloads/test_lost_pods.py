@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.facts import NodeFact
+from admission.facts.cluster import NodeFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.lost_pods import lost_pods
 from queues.workload import NodeName, Taint

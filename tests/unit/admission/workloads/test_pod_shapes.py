@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.decode.workload_facts import MAIN, digest
-from admission.facts import PodShape
+from admission.facts.pods import PodShape
 from admission.workloads.pod_shapes import shape_name
 from queues.resources import GPU, Resources
 from queues.workload import DeviceShare, HostPort, NodeFilter, Partition, Preference, Requirement, Toleration

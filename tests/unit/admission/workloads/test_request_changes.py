@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.engine.snapshot import Rollback
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.seats import seat_map_of
 from queues.admissions import Admission
 from queues.reason_codes import ReasonCode

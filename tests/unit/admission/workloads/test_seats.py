@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from admission.facts import GroupRequest, PodPhase
+from admission.facts.pods import PodPhase
+from admission.facts.workloads import GroupRequest
 from admission.workloads.pod_sets import numbered
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.seats import seat_map_of, seat_maps_of

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodPhase, WorkloadFact
+from admission.facts.pods import PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import TemplateShapes

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from admission.facts import PodFact, SubGroup, WorkloadFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import SubGroup, WorkloadFact
 from admission.workloads.kinds.pod_group import group_pod_sets
 from admission.workloads.pod_shapes import shape_name
 from queues.resources import Resources

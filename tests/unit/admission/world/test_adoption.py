@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.facts import NamespaceFact
+from admission.facts.cluster import NamespaceFact
 from admission.workloads.context import Context, in_context
 from queues.admissions import ClosedAdmission
 from queues.resources import GPU

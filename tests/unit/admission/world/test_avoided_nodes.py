@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.workloads.pod_sets import elsewhere
 from admission.workloads.rollback import refusing_nodes
 from admission.workloads.seats import seat_maps_of

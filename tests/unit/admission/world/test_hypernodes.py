@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from admission.decode.admin_documents import hypernode_fact
-from admission.facts import Change, FactKind, HyperNodeFact, HyperNodeMember, NodeFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import HyperNodeFact, HyperNodeMember, NodeFact
 from admission.world.hypernodes import hypernode_tree
 from queues.errors import InvalidDocument
 from queues.resources import Resources

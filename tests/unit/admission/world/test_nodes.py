@@ -1,6 +1,7 @@
 """What nodes have, and what of it is taken."""
 
-from admission.facts import Change, FactKind, FlavorFact, TopologyFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import FlavorFact, TopologyFact
 from admission.world.nodes import NodeInventory
 from queues.admissions import Seat
 from queues.resources import BEYOND_NODES, GPU, NOTHING, Resources

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.facts import PodFact
+from admission.facts.pods import PodFact
 from admission.world.world import World
 from queues.resources import GPU
 from queues.workload import NodeName, Obstacle, WorkloadKey, WorkloadKind

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.reconcile.status import GroupPhase
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.queue_totals import Standing

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.facts import Change
+from admission.facts.changes import Change
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState

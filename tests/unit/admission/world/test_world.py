@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from admission.engine.decide import Memo, decide
-from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
+from admission.facts.changes import Change, Fact, FactKind
+from admission.facts.pods import PodFact, PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state

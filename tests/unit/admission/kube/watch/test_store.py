@@ -8,7 +8,8 @@ import pytest
 
 from admission.decode import pods
 from admission.decode.admin_documents import topology_fact
-from admission.facts import PodFact, PodPhase, TopologyFact
+from admission.facts.cluster import TopologyFact
+from admission.facts.pods import PodFact, PodPhase
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer
 from admission.kube.watch.informers import Informers

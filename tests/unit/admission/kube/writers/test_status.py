@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.facts import ADMITTED, NO_CONDITION
+from admission.facts.workloads import ADMITTED, NO_CONDITION
 from admission.kube.writers import status
 from admission.kube.writers.status import StatusWriter
 from admission.reconcile.status import (

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from admission.facts import GroupRequest, QueueFact
+from admission.facts.cluster import QueueFact
+from admission.facts.workloads import GroupRequest
 from admission.kube.writers import status_loop
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter

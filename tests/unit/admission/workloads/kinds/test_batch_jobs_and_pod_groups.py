@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.decode.workload_facts import asks, pods_generation
-from admission.facts import NO_CONDITION, JobRevision
+from admission.facts.workloads import NO_CONDITION, JobRevision
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.batch_job import UNSTARTED, indexes
 from queues.api import names

@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.facts import NO_CONDITION
+from admission.facts.workloads import NO_CONDITION
 from admission.wire import WireCondition
 from admission.workloads.kinds.gang_words import (
     NOT_ENOUGH_RESOURCES,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from queues.workload import AdmissionId
 from tests.builders.facts import JOB, NOW, admission, job, released, state_of
 

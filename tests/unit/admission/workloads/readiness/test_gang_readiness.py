@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from admission.facts import Conduct, PodFact, PodPhase
+from admission.facts.pods import Conduct, PodFact, PodPhase
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.readiness.gang_readiness import revision_of
 from admission.workloads.state import WorkloadState

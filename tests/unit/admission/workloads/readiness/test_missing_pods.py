@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.workloads.inputs import MissingSince
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.readiness.missing_pods import JOB_FAILURE_BACKOFF

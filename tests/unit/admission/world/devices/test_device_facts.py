@@ -21,7 +21,11 @@ from admission.decode.resource_slices import (
     device_class_fact,
     resource_slice_fact,
 )
-from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodResourceClaim, WorkloadFact
+from admission.facts.changes import Change, Fact, FactKind
+from admission.facts.cluster import NodeFact
+from admission.facts.devices import PodResourceClaim
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.world import World

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from admission.decode.workload_facts import counted_generation
-from admission.facts import Fact, PodPhase
+from admission.facts.changes import Fact
+from admission.facts.pods import PodPhase
 from admission.workloads.pod_shapes import shape_name
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World

@@ -3,7 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from admission.facts import Change, FactKind, FlavorFact, PodPhase, WorkloadFact
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import FlavorFact
+from admission.facts.pods import PodPhase
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.learned.namespace_quotas import HELD_BACK
 from admission.world.world import World

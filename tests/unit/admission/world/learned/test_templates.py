@@ -5,15 +5,9 @@ from typing import Any
 
 import pytest
 
-from admission.facts import (
-    Change,
-    FactKind,
-    PodDefaultsFact,
-    PodShape,
-    TemplateFact,
-    TemplateKey,
-    WorkloadFact,
-)
+from admission.facts.changes import Change, FactKind
+from admission.facts.pods import PodDefaultsFact, PodShape, TemplateFact, TemplateKey
+from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.learned import templates
 from admission.world.learned.templates import TemplateIndex, keys_of

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.facts import PodShape
+from admission.facts.pods import PodShape
 from admission.wire import WirePodSpec
 from queues.api.reading.device_shares import VGPU, share_of, with_devices
 from queues.errors import InvalidDocument

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.facts import WorkloadFact
+from admission.facts.workloads import WorkloadFact
 from admission.reconcile.operator_jobs import resumed
 from admission.workloads.kinds import support_of
 from queues.workload import QueueName, WorkloadKey, WorkloadKind

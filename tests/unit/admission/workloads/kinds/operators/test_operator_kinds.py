@@ -7,7 +7,8 @@ from unittest.mock import ANY
 import msgspec
 import pytest
 
-from admission.facts import JobRevision, PodFact, PodPhase
+from admission.facts.pods import PodFact, PodPhase
+from admission.facts.workloads import JobRevision
 from admission.reconcile.release import Verb, json_patch, orders_for
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context

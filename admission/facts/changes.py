@@ -1,0 +1,78 @@
+"""Changes of facts, as informers hand them on."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from admission.facts.cluster import (
+    BudgetFact,
+    FlavorFact,
+    HyperNodeFact,
+    NamespaceFact,
+    NodeFact,
+    QueueFact,
+    TopologyFact,
+)
+from admission.facts.devices import DeviceClassFact, ResourceClaimFact, ResourceSliceFact
+from admission.facts.pods import PodDefaultsFact, PodFact, TemplateFact
+from admission.facts.workloads import WorkloadFact
+from queues.admissions import Recreation
+from queues.command import Command
+from queues.quota.namespace_quota import NamespaceQuota
+from queues.workload import WorkloadKind
+
+
+class FactKind(StrEnum):
+    """Collections of facts: one per informer, and those that a writer hands in: intents, answers to dry runs."""
+
+    NODE = "nodes"
+    POD = "pods"
+    WORKLOAD = "workloads"
+    QUEUE = "queues"
+    FLAVOR = "flavors"
+    TOPOLOGY = "topologies"
+    HYPERNODE = "hypernodes"
+    BUDGET = "poddisruptionbudgets"
+    NAMESPACE = "namespaces"
+    RECREATION = "recreations"
+    TEMPLATE = "templates"
+    POD_DEFAULTS = "pod defaults"
+    DEVICE_CLASS = "deviceclasses"
+    RESOURCE_SLICE = "resourceslices"
+    CLAIM_TEMPLATE = "resourceclaimtemplates"
+    RESOURCE_CLAIM = "resourceclaims"
+    RESOURCE_QUOTA = "resourcequotas"
+    COMMAND = "commands"
+
+
+Fact = (
+    NodeFact
+    | PodFact
+    | WorkloadFact
+    | QueueFact
+    | FlavorFact
+    | TopologyFact
+    | HyperNodeFact
+    | BudgetFact
+    | NamespaceFact
+    | Recreation
+    | TemplateFact
+    | PodDefaultsFact
+    | DeviceClassFact
+    | ResourceSliceFact
+    | ResourceClaimFact
+    | NamespaceQuota
+    | Command
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object appeared, changed or vanished (``fact`` is None). ``key``: uid, or name for cluster-scoped ones.
+
+    Of an intent to make a pod again ``key`` is the uid of the pod that goes; None: forget the intent.
+    """
+
+    kind: FactKind
+    key: str
+    fact: Fact | None
+    workload_kind: WorkloadKind | None = None

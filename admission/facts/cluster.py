@@ -1,0 +1,118 @@
+"""Facts about nodes, queues and what else is around workloads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from queues.api import names
+from queues.label_selectors import selects
+from queues.ledger_record import LedgerRecord
+from queues.quota.queue import Queue
+from queues.resources import Resources
+from queues.workload import NodeName, QueueName, Requirement, Taint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFact:
+    """A node as admissions see it."""
+
+    name: NodeName
+    allocatable: Resources
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    #: Since when (seconds) it is not ready; 0: it is, or it does not say.
+    not_ready_since: int = 0
+
+    @property
+    def out_of_service(self) -> bool:
+        """Whether an administrator has vouched, by Kubernetes' own taint, that nothing runs there any more."""
+        return any(taint.key == names.OUT_OF_SERVICE for taint in self.taints)
+
+    def offer(self) -> tuple[object, ...]:
+        """What of the node matters to the seats on it."""
+        return (self.ready, self.unschedulable, self.allocatable, self.out_of_service)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFact:
+    """A Queue object, with the user who changed it last."""
+
+    queue: Queue
+    uid: str
+    changed_by: str = ""
+    document: Mapping[str, object] = field(default_factory=dict)
+    #: The state in its status; "": none.
+    shown: str = ""
+    #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
+    ledger: LedgerRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorFact:
+    """A ResourceFlavor. A node is of the flavor with matching labels; if several match, of the first one by name."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    #: The resource that devices of a DeviceClass count as, by class.
+    device_classes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyFact:
+    """A Topology: node label keys, outermost level first, the host last."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperNodeMember:
+    """A member of a HyperNode: nodes, or (exact only) another HyperNode."""
+
+    hypernode: bool = False
+    exact: str | None = None
+    regex: str | None = None
+    #: Requirements over node labels; None: not chosen by labels.
+    labels: tuple[Requirement, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperNodeFact:
+    """A HyperNode of Volcano: a domain of the network. The lower the tier, the closer its nodes."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    #: Members that can be used.
+    members: tuple[HyperNodeMember, ...] = ()
+    uid: str = ""
+    #: What is wrong with the members that cannot be used.
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetFact:
+    """A PodDisruptionBudget: how many more of the pods that it selects may go now."""
+
+    namespace: str
+    name: str
+    allowed: int
+    #: Requirements over pod labels, all of which must hold: matchLabels and matchExpressions; None: no pods.
+    selector: tuple[Requirement, ...] | None = None
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of the namespace with these labels is under it. An empty selector selects every pod."""
+        return self.selector is not None and selects(self.selector, labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFact:
+    """A Namespace: its labels, the queue of objects in it that name none, and whether running pods are adopted."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: None: it has no default queue.
+    queue: QueueName | None = None
+    #: Migration mode: when it ends or ended (seconds); 0: it is not in that mode.
+    adopt_until: int = 0
