@@ -98,6 +98,10 @@ class Claim:
 
     It holds amounts on nodes and in the books of the beneficiary's queue against all other workloads. The beneficiary
     itself is placed again, with this space freed for it first.
+
+    A claim without victims and with one seat on no node holds quota for a gang whose pods are being made
+    (``muster.dev/hold-min-resources``). It stays when its time is over, and holds nothing any more, until the gang has
+    its pods: each gang is given quota once.
     """
 
     workload: WorkloadKey
@@ -109,6 +113,11 @@ class Claim:
     victims: tuple[AdmissionId, ...]
     #: Seconds since the epoch; dropped after this.
     until: int
+
+    @property
+    def is_quota_only(self) -> bool:
+        """Whether it holds quota for a gang whose pods are being made, and no place on a node."""
+        return not any(seat.node for seat in self.seats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

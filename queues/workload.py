@@ -247,6 +247,15 @@ class PodSet:
         return tuple(ordinal for ordinal in every if ordinal not in self.done)
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaHold:
+    """What a gang asks its queue to keep for it while its pods are being made (``muster.dev/hold-min-resources``)."""
+
+    takes: Resources
+    #: How long it is kept from the second on in which the queue has it.
+    seconds: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A workload: a gang of pods that waits in a queue, or holds a part of the queue's quota."""
@@ -270,6 +279,8 @@ class Workload:
     generation: str = ""
     #: Why the workload cannot be considered at all; None: it can.
     obstacle: Obstacle | None = None
+    #: What it asks to be kept while it lacks pods; None: nothing.
+    hold: QuotaHold | None = None
     #: No attempt before this time (seconds since the epoch): backoff after a rollback.
     not_before: int = 0
     #: The user (``muster.dev/user``); "": unknown.

@@ -18,7 +18,8 @@ from admission.engine.trial import Columns, Trial
 from queues.admissions import AdmissionState, Claim, Seat
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.reason_codes import ReasonCode
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 Book = Counter[Account]
 
@@ -66,10 +67,14 @@ class HeldClaims:
             self._promise(self.claims[key], -1, trial)
 
     def restore(self, key: WorkloadKey, trial: Trial) -> None:
-        """The beneficiary was refused again: its space is held further."""
-        if key in self._released:
-            self._released.remove(key)
-            self._promise(self.claims[key], 1, trial)
+        """The beneficiary was refused again: its space is held further, but quota alone is of no use to it."""
+        if key not in self._released:
+            return
+        if self.claims[key].is_quota_only:
+            self.fulfil(key)  # its pods are there: from now on it waits like others
+            return
+        self._released.remove(key)
+        self._promise(self.claims[key], 1, trial)
 
     def fulfil(self, key: WorkloadKey) -> None:
         """The beneficiary was admitted, after ``release``: its claim ends."""
@@ -149,7 +154,7 @@ def hold(snapshot: Snapshot, trial: Trial, evicting: Iterable[AdmissionId]) -> H
             held.claims[key], held.ends[key] = claim, _end(claim, snapshot)
             held.ports[key] = ports_of(snapshot.pending[key], claim.seats)
             held._promise(claim, 1, trial)
-        else:
+        elif not _is_over(claim, snapshot):
             held._dropped.add(key)
     return held
 
@@ -158,14 +163,40 @@ def _is_good(claim: Claim, snapshot: Snapshot, trial: Trial) -> bool:
     workload, tree = snapshot.pending.get(claim.workload), trial.tree
     if workload is None or workload.generation != claim.generation or workload.queue != claim.queue:
         return False
-    if snapshot.now > _end(claim, snapshot) or workload.obstacle is not None or not tree.usable(claim.queue):
+    if snapshot.now > _end(claim, snapshot) or not tree.usable(claim.queue):
+        return False
+    if not (_still_asked(claim, workload) if claim.is_quota_only else workload.obstacle is None):
         return False
     if tree.paused(claim.queue) is not None or tree.closed(claim.queue) is not None:
         return False
     if tree.access_refusal(claim.queue, snapshot.labels_of(workload.namespace)) is not None:
         return False
-    columns = [trial.layout.position.get(seat.node) for seat in claim.seats]
+    columns = [trial.layout.position.get(seat.node) for seat in claim.seats if not claim.is_quota_only]
     return all(column is not None and bool(trial.layout.usable[column]) for column in columns)
+
+
+def _still_asked(claim: Claim, workload: Workload) -> bool:
+    """Whether quota is asked as it was given, by a gang that lacks nothing but pods, or nothing any more."""
+    if workload.hold is None or any(seat.takes != workload.hold.takes for seat in claim.seats):
+        return False
+    return workload.obstacle is None or awaits_pods(workload)
+
+
+def _is_over(claim: Claim, snapshot: Snapshot) -> bool:
+    """Whether quota was held for a gang that has not got its pods in all the time: it is not held a second time."""
+    workload = snapshot.pending.get(claim.workload)
+    return (
+        claim.is_quota_only
+        and snapshot.now > claim.until
+        and workload is not None
+        and awaits_pods(workload)
+        and _still_asked(claim, workload)
+    )
+
+
+def awaits_pods(workload: Workload) -> bool:
+    """Whether a gang waits for nothing but pods of its own."""
+    return workload.obstacle is not None and workload.obstacle.code == ReasonCode.NOT_ENOUGH_PODS
 
 
 def _end(claim: Claim, snapshot: Snapshot) -> int:

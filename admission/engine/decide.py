@@ -63,13 +63,16 @@ def decide(
         refused = admission.refused_classes(prospects)
         preempted = preemption.make_room(snapshot, refused, held, prospects, state.running)
         trial.progress.workload = None
+    # Not beside new claims, of which the books know in the next turn.
+    may_grant = not (left.is_reached() or preempted.claims)
+    quota = admission.hold_quota(snapshot, held, may_grant=may_grant)
     evicted = {snapshot.admissions[each.admission].workload: each.admission for each in preempted.evicts}
     left_out = admission.leave_out(evicted)
 
     plan = replace(
         forced,
         evicts=(*forced.evicts, *restarts, *preempted.evicts),
-        claims=tuple(preempted.claims),
+        claims=(*preempted.claims, *quota),
         dropped=held.dropped,
         admits=tuple(admission.admits),
         reasons=admission.reasons(preempted.reasons, left_out),

@@ -16,7 +16,7 @@ from queues.quota.access import AccessRefusal
 from queues.quota.limit_hit import LimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
-from queues.text_format import counted, listed
+from queues.text_format import counted, listed, rfc3339
 from queues.workload import AdmissionId, FlavorName, QueueName
 
 
@@ -166,6 +166,18 @@ def not_enough_pods(*, exist: int, minimum: int, task: str | None = None) -> Rea
     of_task = f" of task {task}" if task is not None else ""
     message = f"{exist} of {minimum} pods{of_task} exist"
     return _reason(ReasonCode.NOT_ENOUGH_PODS, message, wanted=exist, minimum=minimum)
+
+
+def quota_held(lack: Reason, queue: QueueName, takes: Resources, until: int) -> Reason:
+    """Quota is held for a gang that lacks pods."""
+    message = f"{takes} of queue {queue} are held for it until {rfc3339(until)}"
+    return _extended(lack, message, queue=queue, held=dict(takes), until=until)
+
+
+def hold_ended(lack: Reason, until: int) -> Reason:
+    """Quota was held for a gang that lacks pods still."""
+    message = f"quota was held for it until {rfc3339(until)} and then given back; it is held again for a new PodGroup"
+    return _extended(lack, message, until=until)
 
 
 def backoff(until: int) -> Reason:

@@ -22,8 +22,10 @@ from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
 from admission.engine.plan_limit import PlanLimit
 from admission.engine.preemption.pruning import PreemptionProspects
+from admission.engine.quota_holds import hold_quota
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from queues.admissions import Claim
 from queues.order.line import Line, among_users
 from queues.order.policies import counts_use
 from queues.order.shares import UserShares
@@ -132,6 +134,13 @@ class AdmissionRound:
         )
         backfill.revisit_at(until)
         return backfill
+
+    def hold_quota(self, snapshot: Snapshot, held: HeldClaims, *, may_grant: bool) -> list[Claim]:
+        """Quota for gangs whose pods are not made yet, as far as it is left, and why each of them waits."""
+        claims, reasons = hold_quota(snapshot, self.pending, held, self.trial, may_grant=may_grant)
+        for key, reason in reasons.items():
+            self.pending.set_own_reason(key, reason)
+        return claims
 
     def try_all(self, backfill: Backfill) -> None:
         """Try head after head, outside of what is reserved, as long as the plan holds more admissions."""

@@ -188,7 +188,8 @@ class Snapshot:
             pending={
                 key: workload
                 for key, workload in pending.items()
-                if seats[key] < sum(pods.wanted_count() for pods in workload.pod_sets)
+                if workload.obstacle is not None
+                or seats[key] < sum(pods.wanted_count() for pods in workload.pod_sets)
             },
             holders=holders,
             claims={**kept, **{claim.workload: claim for claim in plan.claims}},

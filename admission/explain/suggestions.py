@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from admission.engine.claims import awaits_pods
 from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import fewest_endings, time_left
@@ -127,7 +128,7 @@ def _fits_an_empty_node(table: NodeTable, pods: PodSet) -> bool:
 def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggestion | None:
     """The only change that helps where a decision is not reached at all; None: changes have to be tried."""
     if workload.obstacle is not None:
-        return Suggestion(SuggestionKind.WORKLOAD, f"what is wrong with it corrected: {reason.message}")
+        return Suggestion(SuggestionKind.WORKLOAD, _corrected(workload, reason))
     facts = reason.facts
     queue = facts.get("by", facts.get("queue", workload.queue))
     match reason.code:
@@ -163,6 +164,15 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case _:
             return None
     return Suggestion(SuggestionKind.QUEUE, text, {"queue": queue})
+
+
+def _corrected(workload: Workload, reason: Reason) -> str:
+    """What has to become of a workload that is not considered as it is."""
+    if not awaits_pods(workload):
+        return f"what is wrong with it corrected: {reason.message}"
+    if reason.code is ReasonCode.NOT_ENOUGH_PODS:
+        return f"the rest of its pods: {reason.message}"
+    return f"room for the quota that it asks to be held: {reason.message}"
 
 
 def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> Suggestion:

@@ -48,6 +48,8 @@ class GroupRequest:
 
     #: minResources of a PodGroup; None: it has none.
     min_resources: Resources | None = None
+    #: Seconds for which quota for ``min_resources`` is held while the pods are being made; 0: it is not.
+    hold_seconds: int = 0
     #: minTaskMember of a PodGroup.
     task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
     #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.

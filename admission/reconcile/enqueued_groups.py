@@ -2,14 +2,17 @@
 
 Operators, and people who come from Volcano, create a PodGroup first and its pods once it is Inqueue: that says that its
 queue has room for ``minResources``. As Volcano's scheduler Muster says so once, and does not take it back: nothing is
-held for it, and the pods wait for their admission like others, with a reason of their own. A PodGroup without
-``minResources`` is Inqueue as soon as its queue takes work.
+held for it, and the pods wait for their admission like others, with a reason of their own. A PodGroup that asks for
+quota to be held (``admission.engine.quota_holds``) is Inqueue once it is; one without ``minResources`` as soon as its
+queue takes work.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
+from admission.engine.claims import awaits_pods
 from admission.engine.pending.classes import queue_refusal
 from admission.engine.reasons import not_allowed, queue_limit
 from admission.reconcile.status import GroupPhase
@@ -23,6 +26,9 @@ from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, WorkloadKey
+
+#: The next turn gives it the quota, or tells who has it.
+_NOT_HELD_YET: Final = Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="its quota is not held yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +118,12 @@ class EnqueuedGroups:
             if key in self._enqueued:
                 continue
             fact = world.facts[key]
-            if fact.phase == GroupPhase.INQUEUE and key not in self._refused and key not in self._left:
+            has_told = fact.phase == GroupPhase.INQUEUE and state.workload.hold is None
+            if has_told and key not in self._refused and key not in self._left:
                 self._enqueued.add(key)  # an earlier leader has said so
                 continue
             room = room or QueueRoom.of(world)
-            self._answer(key, room.refusal(state, fact.group.min_resources))
+            self._answer(key, _refusal(world, room, state))
 
     def look_again(self, world: World) -> list[WorkloadKey]:
         """Queues may have got room, or lost it: workloads that have another answer now."""
@@ -125,10 +132,10 @@ class EnqueuedGroups:
         room = QueueRoom.of(world)
         changed = []
         for key, before in list(self._refused.items()):
-            state, fact = world.states.get(key), world.facts.get(key)
-            if state is None or fact is None or not _awaits_pods(state):
+            state = world.states.get(key)
+            if state is None or key not in world.facts or not _awaits_pods(state):
                 continue  # it is about to be noted
-            reason = room.refusal(state, fact.group.min_resources)
+            reason = _refusal(world, room, state)
             self._answer(key, reason)
             if reason is None or reason.code != before.code:
                 changed.append(key)
@@ -142,14 +149,21 @@ class EnqueuedGroups:
             self._refused[key] = refusal
 
 
+def _refusal(world: World, room: QueueRoom, state: WorkloadState) -> Reason | None:
+    """Why the pods of a PodGroup should not be made yet."""
+    asks_to_hold = state.workload.hold is not None
+    if asks_to_hold and state.key in world.claims:
+        return None
+    found = room.refusal(state, world.facts[state.key].group.min_resources)
+    return _NOT_HELD_YET if found is None and asks_to_hold else found
+
+
 def _awaits_pods(state: WorkloadState) -> bool:
     """Whether nothing is missing for a gang but pods of its own."""
-    obstacle = state.workload.obstacle
     return (
         support_of(state.key).is_group
         and not state.is_over
         and not state.seat_maps
         and state.needs_seats
-        and obstacle is not None
-        and obstacle.code == ReasonCode.NOT_ENOUGH_PODS
+        and awaits_pods(state.workload)
     )

@@ -17,7 +17,7 @@ from queues.api.reading.user_values import MOST_POD_SETS
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, listed
-from queues.workload import UNUSABLE_QUEUE, Obstacle, PodSet, QueueName, Workload
+from queues.workload import UNUSABLE_QUEUE, Obstacle, PodSet, QueueName, QuotaHold, Workload
 
 
 def wanted(pod_sets: Sequence[PodSet]) -> int:
@@ -62,9 +62,17 @@ def workload_of(
         pod_sets=pod_sets,
         generation=fact.generation,
         obstacle=obstacle,
+        hold=_hold(fact),
         not_before=inputs.setbacks.not_before,
         **_interruption(inputs, fact.conduct),
     )
+
+
+def _hold(fact: WorkloadFact) -> QuotaHold | None:
+    asked = fact.group
+    if not asked.hold_seconds or not asked.min_resources:
+        return None
+    return QuotaHold(asked.min_resources, asked.hold_seconds)
 
 
 def _runs_already(fact: WorkloadFact) -> Obstacle | None:

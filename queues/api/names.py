@@ -83,6 +83,9 @@ COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
 RETRY: Final = "muster.dev/retry"
 
+#: Annotation of a PodGroup: quota for its ``minResources`` is held so long for its pods (``10m``).
+HOLD_MIN_RESOURCES: Final = "muster.dev/hold-min-resources"
+
 #: Whether the workload may be evicted for a beneficiary.
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 

@@ -97,6 +97,7 @@ ROWS = {
         "{}, {}", ("model._LONGEST_DURATION", "resources._LONGEST_QUANTITY")
     ),
     "a duration": Row("{} years; a longer one counts as this", ("model.LONGEST_SECONDS",), unit=365 * 86_400),
+    "`muster.dev/hold-min-resources`": Row("{} hour", ("user_values.LONGEST_HOLD",), unit=3600),
     "the time until `muster.dev/adopt-until` of a Namespace": Row(
         "{} days; nothing is adopted while it is longer", ("adoption.LONGEST_ADOPTION",), unit=86_400
     ),

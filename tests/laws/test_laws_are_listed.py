@@ -25,7 +25,9 @@ def laws_in(module: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("module", ["decision", "fairness", "preemption", "release", "starvation"])
+@pytest.mark.parametrize(
+    "module", ["decision", "fairness", "preemption", "quota_holds", "release", "starvation"]
+)
 def test_every_law_is_listed(module: str) -> None:
     assert laws_in(module) - LISTED == set()
 

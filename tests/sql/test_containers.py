@@ -17,7 +17,7 @@ def test_the_sql_tests_pass_on_a_server_in_a_container() -> None:
             [
                 *(sys.executable, "-m", "pytest", "-q", "-m", "not containers"),
                 *("--postgres", server.get_connection_url(driver=None)),
-                *("tests/sql", "tests/laws/test_ledger_in_postgres.py"),
+                *("tests/sql", "tests/laws/ledger/test_ledger_in_postgres.py"),
             ],
             capture_output=True,
             text=True,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 
 from admission.engine import reasons
+from admission.engine.claims import awaits_pods
 from admission.engine.forced_changes import SeatLookup
 from admission.engine.pending.classes import (
     ClassRequest,
@@ -19,6 +20,7 @@ from admission.engine.pending.classes import (
     WorkloadClass,
     blocked_reason,
     obstacle,
+    queue_refusal,
 )
 from admission.engine.pending.waiting_time import (
     affects_reservation,
@@ -57,6 +59,8 @@ class PendingWorkloads:
         self.gangs: dict[WorkloadClass, None] = {}
         #: Number of pending workloads that matter for the reservations of others.
         self.affecting_reservation = 0
+        #: Gangs that wait for their pods and ask for quota to be kept meanwhile.
+        self.awaiting_pods: dict[WorkloadKey, Workload] = {}
         self._entries: dict[WorkloadKey, PendingWorkload] = {}
         self._pod_shapes: dict[Hashable, PodShapes] = {}
         #: (second at which a backoff ends, workload), as a heap.
@@ -179,6 +183,8 @@ class PendingWorkloads:
             reason = reasons.draining(leaving)
         if reason is not None:
             self.set_own_reason(key, reason)
+            if workload.hold is not None and awaits_pods(workload):
+                self.awaiting_pods[key] = entry.workload
             return entry
         workload_class = entry.workload_class = self._class_of(entry, trial)
         if workload_class.blocked is None:
@@ -232,6 +238,13 @@ class PendingWorkloads:
         if workload_class is None:
             workload_class = of_queue[name] = self._new_class(name, user, entry, trial, refusal)
         return workload_class
+
+    def queue_refusal(self, workload: Workload) -> Reason | None:
+        """Why the queue takes nothing of a workload at all; None: it may."""
+        refusal = self._access_refusal(workload)
+        if refusal is not None:
+            return reasons.not_allowed(workload.queue, workload.namespace, refusal)
+        return queue_refusal(self.tree, workload.queue)
 
     def _access_refusal(self, workload: Workload) -> AccessRefusal | None:
         """Why the workload's namespace may not use its queue; None: it may, or there is no such queue."""
@@ -298,6 +311,7 @@ class PendingWorkloads:
 
     def _forget(self, entry: PendingWorkload) -> None:
         self._leave(entry)
+        self.awaiting_pods.pop(entry.workload.key, None)
         self._drop_own_reason(entry.workload.key)
         if entry.workload_class is not None and entry.workload_class.blocked is None:
             self._limits.remove(entry)

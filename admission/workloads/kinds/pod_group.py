@@ -27,7 +27,15 @@ from admission.workloads.seats import SeatMap, may_be_seated
 from admission.workloads.subgroups import in_subgroups
 from queues.admissions import Seat
 from queues.api.api_resources import POD_GROUPS
-from queues.api.reading.user_values import MOST_POD_SETS, MOST_RESOURCES, UserValues, is_uid
+from queues.api.names import HOLD_MIN_RESOURCES
+from queues.api.reading.user_values import (
+    HOLD_EXPECTED,
+    MOST_POD_SETS,
+    MOST_RESOURCES,
+    UserValues,
+    hold_seconds,
+    is_uid,
+)
 from queues.errors import InvalidQuantity
 from queues.resources import Resources, request
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
@@ -102,6 +110,7 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
                 network_tier=tier_of(spec.network_topology, values),
                 subgroups=subgroups,
                 min_resources=_min_resources(spec.min_resources, values),
+                hold_seconds=_hold_seconds(meta, values),
             )
         ),
         phase=(group.status and group.status.phase) or "",
@@ -128,6 +137,16 @@ def _min_resources(written: Mapping[str, Quantity] | None, values: UserValues) -
             except InvalidQuantity as error:
                 values.note(f"spec.minResources: {error}")
     return one(Resources(amounts))
+
+
+def _hold_seconds(meta: WireMetadata, values: UserValues) -> int:
+    text = (meta.annotations or {}).get(HOLD_MIN_RESOURCES)
+    if text is None:
+        return 0
+    found = hold_seconds(text)
+    if found is None:
+        values.refuse(f"metadata.annotations[{HOLD_MIN_RESOURCES}]", text, HOLD_EXPECTED)
+    return found or 0
 
 
 def _task_minimums(written: Mapping[str, int], values: UserValues) -> Mapping[str, int]:

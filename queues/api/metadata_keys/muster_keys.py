@@ -109,6 +109,12 @@ MUSTER_KEYS: Final = (
         places=_WORKLOADS,
     ),
     KnownKey(
+        key=names.HOLD_MIN_RESOURCES,
+        use=KeyUse.READ,
+        meaning="quota for `minResources` is held for so long, at most an hour, while the pods are being made",
+        places=places(POD_GROUP),
+    ),
+    KnownKey(
         key=names.RETRY,
         use=KeyUse.READ,
         meaning="another value than before has work tried again that was held back",

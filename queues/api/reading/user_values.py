@@ -48,6 +48,10 @@ _LONGEST_NUMBER: Final = 18
 #: Uids of the API server are UUIDs; owner references may say anything.
 _LONGEST_UID: Final = 64
 
+#: Seconds for which quota may be held for pods that are not made yet: nobody else can use it in that time.
+LONGEST_HOLD: Final = 3600
+HOLD_EXPECTED: Final = "a duration above 0s and of at most 1h, such as 10m"
+
 LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _KEY: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -173,6 +177,12 @@ def duration(text: str | None) -> int | None:
     """A Go duration in whole seconds, at most ``queues.api.model.LONGEST_SECONDS``; None: it is none."""
     seconds = None if text is None else seconds_of(text)
     return None if seconds is None or seconds < 0 else int(seconds)
+
+
+def hold_seconds(text: str) -> int | None:
+    """For how long quota is held for pods that are being made, in seconds; None: the text says nothing that can be."""
+    seconds = duration(text)
+    return seconds if seconds is not None and 0 < seconds <= LONGEST_HOLD else None
 
 
 def shortened(text: str, length: int = LONGEST_NAME) -> str:

@@ -1,9 +1,13 @@
 """Rules for PodGroups, with Volcano's wording where it has one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from queues.api.types.podgroup import PodGroup
+from queues.api.model import excerpt
+from queues.api.names import HOLD_MIN_RESOURCES
+from queues.api.reading.user_values import HOLD_EXPECTED, hold_seconds
+from queues.api.types.podgroup import PodGroup, PodGroupSpec
 from queues.api.validation.job_rules import network_topology_violations, queue_reference_violations
+from queues.api.validation.pod_rules import annotation_violations
 from queues.api.validation.violations import Violation, quantity_violations, selector_violations
 from queues.quota.queue import Queue
 
@@ -19,6 +23,10 @@ def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> 
         lead = f"in subGroupPolicy '{policy.name}': "
         found += network_topology_violations(policy.network_topology, f"{path}.networkTopology", lead)
         found += selector_violations(policy.label_selector, f"{path}.labelSelector")
+    found += annotation_violations(group.metadata.annotations, "metadata.annotations", None)
+    text = group.metadata.annotations.get(HOLD_MIN_RESOURCES)
+    if text is not None:
+        found += _hold_violations(text, spec)
     members = sum(spec.min_task_member.values())
     if spec.min_member and members > spec.min_member:
         found.append(
@@ -30,3 +38,12 @@ def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> 
             )
         )
     return found
+
+
+def _hold_violations(text: str, spec: PodGroupSpec) -> Iterator[Violation]:
+    path = f"metadata.annotations[{HOLD_MIN_RESOURCES}]"
+    if hold_seconds(text) is None:
+        yield Violation(path, excerpt(text), HOLD_EXPECTED)
+    elif not spec.min_resources:
+        expected = "spec.minResources beside it: they are what is held"
+        yield Violation(path, excerpt(text), expected, tolerable=True)

@@ -40,6 +40,7 @@ VALUES: Final = {
     names.CHECKPOINT_INTERVAL: "1h",
     names.MIN_RUN_TIME: "1h",
     names.RETRY: "1",
+    names.HOLD_MIN_RESOURCES: "10m",
     names.PREEMPTABLE: "false",
     names.COOLDOWN_TIME: "1h",
     names.GPU_FRACTION: "0.5",

@@ -9,12 +9,12 @@ from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.world import World
-from queues.admissions import AdmissionState
+from queues.admissions import AdmissionState, Claim, Seat
 from queues.plan import Reason
 from queues.quota.queue import Limits
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
-from queues.workload import Obstacle, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, Obstacle, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import GROUP, NOW, TEAM, admission, gated, gone, group, node, queue, seen, world
 
 OTHER = WorkloadKey(WorkloadKind.POD_GROUP, "other")
@@ -175,3 +175,31 @@ def test_another_obstacle_goes_first() -> None:
     groups = EnqueuedGroups()
     groups.note(known, [GROUP])
     assert not groups.is_enqueued(GROUP)
+
+
+def holding(gpus: int, **facts: Any) -> WorkloadFact:
+    """A PodGroup of two that asks for quota to be held."""
+    asked = GroupRequest(min_resources=Resources({GPU: gpus * 1000}), hold_seconds=600)
+    return group(2, group=asked, **facts)
+
+
+def claimed(known: World) -> World:
+    """Its quota is held."""
+    seat = Seat(pod_set="", ordinal=0, node=NodeName(""), takes=Resources({GPU: 4000}))
+    claim = Claim(workload=GROUP, queue=TEAM, generation="", seats=(seat,), victims=(), until=NOW)
+    known.put_claims([claim], ())
+    return known
+
+
+def test_one_that_asks_for_quota_to_be_held_is_inqueue_when_it_is() -> None:
+    known, groups = world([queue(TEAM), node("n1"), holding(4)], arrivals={GROUP: 1}), EnqueuedGroups()
+    assert shown(known, groups)[:2] == ("Pending", "NotEnoughTasks")
+    assert groups.look_again(known) == []
+    assert groups.look_again(claimed(known)) == [GROUP]
+    assert shown(known, groups)[0] == "Inqueue"
+    assert shown(known)[0] == "Inqueue", "also for the next leader"
+
+
+def test_what_an_earlier_leader_said_does_not_count_for_it_if_nothing_is_held() -> None:
+    known = world([queue(TEAM), node("n1"), holding(9, phase="Inqueue")], arrivals={GROUP: 1})
+    assert shown(known)[:2] == ("Pending", "NotEnoughResources")

@@ -194,6 +194,22 @@ def test_what_cannot_be_read_of_it_is_an_obstacle(written: dict[str, Any]) -> No
     assert obstacle.message.startswith("spec.minResources: ")
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10m", 600), ("90s", 90), ("1h", 3600), ("1h1s", None), ("0s", None), ("soon", None)],
+)
+def test_for_how_long_quota_is_to_be_held_is_read_or_is_an_obstacle(text: str, seconds: int | None) -> None:
+    found = a_group({"annotations": {"muster.dev/hold-min-resources": text}}, minMember=1)
+    assert found.group.hold_seconds == (seconds or 0)
+    message = None if found.obstacle is None else found.obstacle.message
+    assert message == (
+        None
+        if seconds
+        else f"metadata.annotations[muster.dev/hold-min-resources]: found {text}, expected a duration above 0s "
+        "and of at most 1h, such as 10m"
+    )
+
+
 def test_a_group_made_for_a_volcano_job_is_no_workload_of_its_own() -> None:
     reference = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "v", "uid": "x"}
     assert a_group({"ownerReferences": [reference]}).stands_for == WorkloadKey(WorkloadKind.VOLCANO_JOB, "x")
