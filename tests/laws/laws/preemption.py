@@ -278,8 +278,10 @@ def priority_protects(snapshot: Snapshot) -> None:
     for evict in plan.evicts:
         gone = snapshot.admissions[evict.admission]
         usage.remove(gone.queue, charges(gone.holding()))
+    # A starved gang may have a place cleared beyond what its queue owns, beside others that got theirs back.
+    not_cleared = {evict.beneficiary for evict in plan.evicts if evict.code != EvictionRule.CLEARED}
     comes = [(admit.queue, admit.seats) for admit in plan.admits]
-    comes += [(claim.queue, claim.seats) for claim in plan.claims]
+    comes += [(claim.queue, claim.seats) for claim in plan.claims if claim.workload in not_cleared]
     for queue, seats in comes:
         usage.add(queue, charges(seats))
     for evict in plan.evicts:
