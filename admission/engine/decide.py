@@ -47,6 +47,7 @@ def decide(
 
     held = claims.hold(snapshot, trial, state.open_admissions.evicting)
     transient |= held.claims.keys()
+    state.pending.note_held_quota(any(claim.is_quota_only for claim in held.claims.values()))
     state.pending.update(state.dirty_workloads | transient, snapshot, seats, trial)
     admission = AdmissionRound(state, trial, snapshot.now, left)
     admission.try_beneficiaries(held)

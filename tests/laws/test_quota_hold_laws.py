@@ -70,6 +70,8 @@ def _forget(self: Any, entry: Any) -> None:
         self._limits.remove(entry)
 
 
+_chance = random.Random(0)
+
 BUGS = (
     Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, no_quota_is_promised_above_a_limit),
     Bug("what is held is not charged", claims.HeldClaims, "_promise", _charge_nothing,
@@ -80,7 +82,7 @@ BUGS = (
         quota_is_held_once_and_for_those_who_ask),
     Bug("groups that are gone are given quota", pending.PendingWorkloads, "_forget", _forget,
         decision.memo_decides_nothing),
-    Bug("whoever is seen first gets it", quota_holds, "_order", lambda workload: 0,
+    Bug("whoever is seen first gets it", quota_holds, "_order", lambda workload: _chance.getrandbits(30),
         decision.independent_of_order),
 )  # fmt: skip
 

@@ -61,6 +61,9 @@ class PendingWorkloads:
         self.affecting_reservation = 0
         #: Gangs that wait for their pods and ask for quota to be kept meanwhile.
         self.awaiting_pods: dict[WorkloadKey, Workload] = {}
+        #: Some quota is held for such a gang, or was in the last turn: root may be full though nodes are not.
+        self.quota_is_held = False
+        self._holds_quota = False
         self._entries: dict[WorkloadKey, PendingWorkload] = {}
         self._pod_shapes: dict[Hashable, PodShapes] = {}
         #: (second at which a backoff ends, workload), as a heap.
@@ -108,6 +111,10 @@ class PendingWorkloads:
                 found.append(entry)
                 self._leave(entry)
         return found
+
+    def note_held_quota(self, holds: bool) -> None:
+        """Whether quota is held in this turn for gangs without their pods."""
+        self.quota_is_held, self._holds_quota = holds or self._holds_quota, holds
 
     def set_own_reason(self, key: WorkloadKey, reason: Reason) -> None:
         """A workload waits for this reason of its own."""

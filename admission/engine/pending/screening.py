@@ -58,7 +58,7 @@ class Screening:
     ) -> list[WorkloadClass]:
         """The same for nodes, without what is asked for by classes that are ``left_out`` only."""
         dirty: list[WorkloadClass] = []
-        nodes_changed = not self._same_nodes(trial)
+        nodes_changed = not self._same_nodes(trial) or pending.quota_is_held
         for placement in pending.placement_classes.values():
             if nodes_changed:
                 placement.dirty_reason = True
@@ -140,8 +140,8 @@ def leaf_queues(pending: PendingWorkloads, dirty_queues: Iterable[QueueName]) ->
     """Queues with pending workloads in or below these: a limit of theirs may have another answer."""
     tree = pending.tree
     names = {name for name in dirty_queues if name in tree.paths}
-    if not tree.idle[ROOT]:
-        # The cluster as a whole is no limit to a queue unless guarantees are kept from it.
+    if not (tree.idle[ROOT] or pending.quota_is_held):
+        # The cluster as a whole is no limit to a queue unless guarantees or held quota are kept from it.
         names.discard(ROOT)
     found: set[QueueName] = set()
     stack = list(names)

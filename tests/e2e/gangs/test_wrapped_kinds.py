@@ -70,6 +70,10 @@ def test_what_an_app_wrapper_contains_waits_and_runs_with_it_as_one_gang(
         finish_all(sandbox, "first")
         sandbox.wait(lambda: not sandbox.get("AppWrapper", "all")["spec"]["suspend"], "it to be admitted")
         resumed = sandbox.get("AppWrapper", "all")
+        # A user's own manifest, which knows nothing of what Muster has written.
+        components = [{"template": each["template"]} for each in resumed["spec"]["components"]]
+        applied = sandbox.merge("AppWrapper", "all", {"spec": {"components": components}})
+        assert applied["spec"]["components"] == resumed["spec"]["components"]
         for index in (0, 1):
             [child] = sandbox.add(created_by_operator(resumed, index))
             assert not child["spec"].get("suspend"), "a Job in it does not wait for seats of its own"
