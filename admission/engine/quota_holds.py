@@ -34,13 +34,13 @@ def hold_quota(
             told[key] = _held(workload, claim)
         elif claim is not None and key not in held.dropped:
             told[key] = reasons.hold_ended(_lack(workload), claim.until)
-        elif may_grant:
-            answer = _grant(workload, snapshot, pending, trial)
-            if isinstance(answer, Claim):
-                new.append(answer)
-                told[key] = _held(workload, answer)
-            else:
-                told[key] = answer
+        elif not may_grant:
+            told[key] = _lack(workload)
+        elif isinstance(answer := _grant(workload, snapshot, pending, trial), Claim):
+            new.append(answer)
+            told[key] = _held(workload, answer)
+        else:
+            told[key] = answer
     return new, told
 
 
