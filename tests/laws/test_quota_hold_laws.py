@@ -15,6 +15,7 @@ from tests.laws.laws.quota_holds import (
     holding_worlds,
     no_quota_is_promised_above_a_limit,
     quota_is_held_once_and_for_those_who_ask,
+    what_is_gone_gets_no_quota,
     what_is_held_is_not_given_to_others,
 )
 from tests.laws.planted.bug import Bug, is_broken_in
@@ -40,6 +41,12 @@ def test_what_is_held_is_not_given_to_others(snapshot: Snapshot) -> None:
 @given(holding_worlds())
 def test_quota_is_held_once_and_for_those_who_ask(snapshot: Snapshot) -> None:
     quota_is_held_once_and_for_those_who_ask(snapshot)
+
+
+@worlds
+@given(holding_worlds())
+def test_what_is_gone_gets_no_quota(snapshot: Snapshot) -> None:
+    what_is_gone_gets_no_quota(snapshot)
 
 
 @worlds
@@ -81,7 +88,7 @@ BUGS = (
     Bug("quota is held for whoever waits", pending, "awaits_pods", lambda workload: True,
         quota_is_held_once_and_for_those_who_ask),
     Bug("groups that are gone are given quota", pending.PendingWorkloads, "_forget", _forget,
-        decision.memo_decides_nothing),
+        what_is_gone_gets_no_quota),
     Bug("whoever is seen first gets it", quota_holds, "_order", lambda workload: _chance.getrandbits(30),
         decision.independent_of_order),
 )  # fmt: skip

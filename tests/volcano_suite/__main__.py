@@ -157,7 +157,7 @@ def _line(result: SpecResult) -> str:
     line = f"{'pass' if result.passed else 'FAIL'} {result.seconds:4.0f} s  {result.package}: {result.name}"
     if result.passed:
         return line
-    return f"{line}\n     {why_not(result.name) or 'not known: ' + result.message[:300]}"
+    return f"{line}\n     {why_not(result.name) or 'not known'}: {result.message[:300]}"
 
 
 def _summary(results: list[SpecResult]) -> str:

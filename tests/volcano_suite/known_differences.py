@@ -40,7 +40,6 @@ KNOWN: Final[dict[str, str]] = {
     "should preempt low priority pod with anti-affinity": "pods have a class of the same value that never preempts",
     "Hostport": NO_PODS,
     "Taints": NO_PODS,
-    "one queue reserve": NO_PODS,
     # schedulingbase
     "sla permits job to be inqueue": NO_PODS,
     "sla adjusts job order": "the annotation sla-waiting-time has no effect",

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Claim, Seat
 from queues.quota.accounts import charges
@@ -122,3 +124,12 @@ def quota_is_held_once_and_for_those_who_ask(snapshot: Snapshot) -> None:
     later = apply(snapshot, plan)
     again = {claim.workload for claim in plan_of(replace(later, now=NOW + 61)).claims}
     assert not again & later.claims.keys()
+
+
+def what_is_gone_gets_no_quota(snapshot: Snapshot) -> None:
+    """A turn in which the gangs without pods are gone has the plan that it has without what was known of them."""
+    plan, memo = decide(snapshot, Memo())
+    later = apply(snapshot, plan)
+    there = {key: each for key, each in later.pending.items() if each.hold is None}
+    without = replace(later, pending=there)
+    assert decide(without, memo)[0] == plan_of(without)
