@@ -16,6 +16,7 @@ from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import WorkQueue
 from admission.reconcile.automatic_groups import GroupWanted, groups_wanted
 from admission.wire import WirePodSpec, WireStruct
+from admission.workloads.kinds import support_of
 from admission.world.world import World
 from queues.api.api_resources import POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
 from queues.api.reading.quota_usage import QuotaUsage
@@ -59,22 +60,34 @@ class AutomaticGroups:
     def reconcile(self, keys: Iterable[WorkloadKey]) -> None:
         """Start what these workloads need; returns at once."""
         keys = list(keys)
+        found = dict(groups_wanted(self._world, keys))
         for key in keys:
             if key not in self._world.states:
                 self.problems.pop(key, None)
-        for key, wanted in groups_wanted(self._world, keys):
+            self._forget_what_was_seen(key, found.get(key))
+        for key, wanted in found.items():
             place = (wanted.namespace, wanted.name)
             self._asking.setdefault(place, set()).add(key)
             if (
                 self.queue.is_under_way(place)
                 or self.queue.is_backing_off(place)
-                or self.queue.is_expected(place, place, (wanted.minimum, wanted.queue))
+                or self.queue.is_expected(place, place, _effect(wanted))
             ):
                 continue
             self.queue.start(place, place, partial(self._write, place, wanted), f"group {wanted.name}")
 
+    def _forget_what_was_seen(self, key: WorkloadKey, wanted: GroupWanted | None) -> None:
+        """A group that is there was made: should its owner take it away, the next pods need not wait for its return."""
+        fact = self._world.facts.get(key)
+        if fact is not None and support_of(key).is_group:
+            missing = () if wanted is None else (_effect(wanted),)
+            self.queue.keep_expectations((fact.namespace, fact.name), missing)
+
     def _requeue_all(self, place: Place) -> None:
-        for key in self._asking.pop(place, ()):
+        asking = self._asking.pop(place, set())
+        if not any(key in self._world.states for key in asking):
+            self.queue.forget(place)  # nobody needs it any more, however often it failed
+        for key in asking:
             self._requeue(key)
 
     async def _write(self, place: Place, wanted: GroupWanted) -> None:
@@ -93,9 +106,7 @@ class AutomaticGroups:
         except ApiError as error:
             self._failed(place, wanted, error)
             return
-        if wanted.is_unneeded:
-            self.queue.forget_expectations(place)  # it is made again for the next pods that name it
-        self.queue.expect(place, (wanted.minimum, wanted.queue))
+        self.queue.expect(place, _effect(wanted))
         self.queue.reset(place)
         for key in self._asking.pop(place, ()):
             if self.problems.pop(key, None) is not None:
@@ -155,6 +166,11 @@ class AutomaticGroups:
                     self.problems[key] = reason
                     self._requeue(key)
         self.queue.back_off(place)
+
+
+def _effect(wanted: GroupWanted) -> tuple[str, int, str]:
+    """What shows that a group was written."""
+    return (wanted.uid, wanted.minimum, wanted.queue)
 
 
 class _Pod(WireStruct):

@@ -7,7 +7,7 @@ from admission.kube.groups.automatic_groups import AutomaticGroups
 from admission.world.world import World
 from queues.errors import NotFound
 from queues.workload import WorkloadKey
-from tests.builders.facts import NOW, gated, gone, node, queue, world
+from tests.builders.facts import NOW, gated, gone, group, node, queue, seen, world
 from tests.waiting import eventually
 
 NAME = "podgroup-pods-ring"
@@ -49,3 +49,39 @@ async def test_a_group_is_made_though_the_pod_that_asked_first_is_gone() -> None
     await eventually(lambda: bool(api.created), "the group to be made")
     assert api.created[0]["metadata"]["name"] == NAME
     await groups.queue.stop()
+
+
+async def test_a_group_that_its_owner_took_away_is_made_again_at_once() -> None:
+    pods = [gated(name, group=NAME, group_minimum=2, queue="team") for name in "ab"]
+    known = world([queue("team"), node("n1"), *pods])
+    api = ApiServer(known)
+    groups = AutomaticGroups(api, known, lambda: None, requeue=lambda key: None)  # type: ignore[arg-type]
+    groups.reconcile(sorted(known.states))
+    await eventually(lambda: len(api.created) == 1 and not groups.queue.is_busy(), "the group to be made")
+
+    made = group(2, name=NAME, queue="team")
+    known.observe([seen(made)])
+    known.refresh(NOW)
+    groups.reconcile(sorted(known.states))
+    known.observe([gone(made)])
+    known.refresh(NOW)
+    groups.reconcile(sorted(known.states))
+
+    await eventually(lambda: len(api.created) == 2, "the group to be made again")
+    await groups.queue.stop()
+
+
+async def test_nothing_is_kept_of_a_group_that_nobody_needs_any_more() -> None:
+    pods = [gated("a", group=NAME, group_minimum=2, queue="team")]
+    known = world([queue("team"), node("n1"), *pods])
+    api = ApiServer(known)
+    groups = AutomaticGroups(api, known, lambda: None, requeue=lambda key: None)  # type: ignore[arg-type]
+    groups.reconcile(sorted(known.states))
+    known.observe([gone(pods[0])])  # before it is asked for: the write fails, and waits for its next attempt
+    known.refresh(NOW)
+    place = (pods[0].namespace, NAME)
+    await eventually(lambda: groups.queue.is_backing_off(place), "the write to fail")
+
+    await eventually(lambda: not len(groups.queue), "the next attempt to be due")
+
+    assert groups.queue._backoffs == {}
