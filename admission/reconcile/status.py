@@ -68,6 +68,8 @@ class StatusWanted:
     #: Fields that are Muster's, conditions with times of their own included.
     fields: Mapping[str, Any] = field(default_factory=dict)
     conditions: tuple[StatusCondition, ...] = ()
+    #: Types of conditions that are Muster's and do not hold any more, in either direction.
+    dropped: tuple[str, ...] = ()
     #: Others write this status too: only our conditions are touched.
     shared: bool = False
     #: Of a shared one: conditions are written as a whole list, with those of others as they are now.
@@ -181,9 +183,12 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
         told = replace(reason, message=workload.sentence(reason))
         conditions.append(_because(UNSCHEDULABLE, "True", told, word))
         conditions.append(StatusCondition(type=SCHEDULED, status="False", reason=word, quiet=True))
+    dropped = (SCHEDULED, UNSCHEDULABLE) if workload.is_idle and not conditions else ()
     if workload.unsupported:
         fields = _not_acted_on(workload.unsupported)
         conditions.append(_because(UNSUPPORTED_FIELD, "True", fields))
+    else:
+        dropped = (*dropped, UNSUPPORTED_FIELD)
     return StatusWanted(
         ref=workload.ref,
         fields={
@@ -193,6 +198,7 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
             "failed": workload.failed,
         },
         conditions=tuple(conditions),
+        dropped=dropped,
         seen=workload.seen,
     )
 
@@ -409,7 +415,7 @@ def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Docume
     old = {one.get("type"): one for one in before.get("conditions") or ()}
     kept = [_condition(one, old.get(one.type), now, shared=wanted.shared) for one in wanted.conditions]
     conditions = [one for one in kept if one is not None]
-    ours = {one.type for one in wanted.conditions}
+    ours = {*wanted.dropped, *(one.type for one in wanted.conditions)}
     others = [one for name, one in old.items() if name not in ours]
     if conditions or others:
         after["conditions"] = conditions if wanted.shared else [*others, *conditions]

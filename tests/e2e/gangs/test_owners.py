@@ -127,6 +127,10 @@ def test_a_gang_without_pods_waits_for_nothing_and_moves_with_its_owner(sandbox:
     sandbox.wait_running("first", 1)
     sandbox.add(owner(sandbox, "Deployment", 3, gang=3))
     sandbox.wait_reason(group, "NoFit")
+    sandbox.wait(
+        lambda: sandbox.get("PodGroup", group).get("status", {}).get("conditions"),
+        "the group to say that it waits",
+    )
 
     sandbox.merge("Deployment", "web", {"spec": {"replicas": 0}})
     sandbox.wait(lambda: sandbox.reason(group) == ("", ""), "the group to wait no more")

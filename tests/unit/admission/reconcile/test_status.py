@@ -83,6 +83,16 @@ def test_a_group_of_muster_without_pods_says_nothing() -> None:
     assert pod_group_status(group(is_idle=True)).conditions == ()
 
 
+def test_a_group_that_its_owner_left_without_pods_says_no_more_that_it_waits() -> None:
+    before = settled(pod_group_status(group(pending=4, reason=LIMIT)), {}, 0)
+    theirs = {"type": "Theirs", "status": "True"}
+    before["conditions"].append(theirs)
+
+    after = conditions(pod_group_status(group(is_idle=True)), before, 1000)
+
+    assert after == {"Theirs": theirs}
+
+
 def test_a_group_that_waits_says_why_and_one_that_was_admitted_no_longer_does() -> None:
     waiting = settled(pod_group_status(group(pending=4, reason=LIMIT)), {}, 0)
     running = conditions(pod_group_status(group(admitted=True, running=4, bound=4)), waiting, 1000)
@@ -358,6 +368,12 @@ def test_an_admitted_job_does_not_keep_the_sentence_that_told_why_it_waited() ->
 def test_fields_of_a_group_that_are_not_acted_on_are_a_condition() -> None:
     told = conditions(pod_group_status(group(unsupported=("spec.subGroupPolicy",))))["UnsupportedField"]
     assert told["message"] == "accepted, but not acted on: spec.subGroupPolicy"
+
+
+def test_a_group_whose_user_took_such_fields_out_does_not_go_on_saying_so() -> None:
+    before = settled(pod_group_status(group(unsupported=("spec.subGroupPolicy",))), {}, 0)
+
+    assert "UnsupportedField" not in conditions(pod_group_status(group()), before, 1000)
 
 
 async def test_reasons_that_take_turns_are_told_once_each() -> None:
