@@ -26,7 +26,8 @@ def wait_restarted(sandbox: Sandbox, name: str, pods: int, before: set[str]) -> 
 
 def wait_status(sandbox: Sandbox, name: str, **fields: int) -> None:
     sandbox.wait(
-        lambda: fields.items() <= sandbox.get("Job", name)["status"].items(), f"{name} to say {fields}"
+        lambda: fields.items() <= sandbox.get("Job", name).get("status", {}).items(),
+        f"{name} to say {fields}",
     )
 
 
