@@ -164,12 +164,12 @@ JDB_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
 JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
 
 #: A LeaderWorkerSet's pods: its name and the number of their group as labels, the group's pods as an annotation.
-LWS_NAME: Final = "leaderworkerset.sh/name"
-LWS_GROUP_INDEX: Final = "leaderworkerset.sh/group-index"
-LWS_SIZE: Final = "leaderworkerset.sh/size"
+LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+LWS_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 #: Annotation of a LeaderWorkerSet, and of its pods: each group gets a domain of this level for itself. Its controller
 #: makes the workers when their leader has a node.
-LWS_EXCLUSIVE_TOPOLOGY: Final = "leaderworkerset.sh/exclusive-topology"
+LWS_EXCLUSIVE_TOPOLOGY: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 #: The completion index of an Indexed batch/v1 Job's pod (annotation, and label since 1.28).
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"

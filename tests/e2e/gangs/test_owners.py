@@ -216,11 +216,11 @@ def test_each_leader_of_a_leader_worker_set_starts_with_its_workers(sandbox: San
         name = f"llm-{group}" + (f"-{index}" if index else "")
         labels = {
             "muster.dev/queue-name": queue,
-            "leaderworkerset.sh/name": "llm",
-            "leaderworkerset.sh/group-index": str(group),
-            "leaderworkerset.sh/worker-index": str(index),
+            "leaderworkerset.sigs.k8s.io/name": "llm",
+            "leaderworkerset.sigs.k8s.io/group-index": str(group),
+            "leaderworkerset.sigs.k8s.io/worker-index": str(index),
         }
-        return pod(sandbox, name, 4, labels=labels, annotations={"leaderworkerset.sh/size": "3"})
+        return pod(sandbox, name, 4, labels=labels, annotations={"leaderworkerset.sigs.k8s.io/size": "3"})
 
     sandbox.add(*(member(0, index) for index in range(2)))
     sandbox.wait(

@@ -115,8 +115,8 @@ def test_a_pod_that_says_it_is_of_a_leader_worker_set_changes_no_group_of_a_user
     queue = sandbox.add_queue()
     sandbox.add(pod_group(sandbox, "podgroup-llm-0", 3))
     forged = {
-        "labels": {"leaderworkerset.sh/name": "llm", "leaderworkerset.sh/group-index": "0"},
-        "annotations": {"leaderworkerset.sh/size": "2"},
+        "labels": {"leaderworkerset.sigs.k8s.io/name": "llm", "leaderworkerset.sigs.k8s.io/group-index": "0"},
+        "annotations": {"leaderworkerset.sigs.k8s.io/size": "2"},
     }
     for name in ("a-intruder", "b-intruder"):
         pod = bare_pod(sandbox, name, 1)

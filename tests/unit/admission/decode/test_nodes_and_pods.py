@@ -496,7 +496,7 @@ def test_a_pod_tells_the_size_of_the_group_that_muster_makes_for_its_owner(
         ({}, "3", ("podgroup-llm-1", 3)),
         ({}, "1", (None, 0)),
         ({}, "x", (None, 0)),
-        ({"leaderworkerset.sh/group-index": "first"}, "3", (None, 0)),
+        ({"leaderworkerset.sigs.k8s.io/group-index": "first"}, "3", (None, 0)),
         ({names.QUEUE_LABEL: ""}, "3", (None, 0)),
     ],
     ids=["a leader with its workers", "a leader alone", "no size", "no group", "no queue"],
@@ -504,19 +504,26 @@ def test_a_pod_tells_the_size_of_the_group_that_muster_makes_for_its_owner(
 def test_a_leader_with_its_workers_is_one_group(
     labels: dict[str, str], size: str, expected: tuple[str | None, int]
 ) -> None:
-    own = {"leaderworkerset.sh/name": "llm", "leaderworkerset.sh/group-index": "1", names.QUEUE_LABEL: "a"}
-    meta = {"labels": own | labels, "annotations": {"leaderworkerset.sh/size": size}}
+    own = {
+        "leaderworkerset.sigs.k8s.io/name": "llm",
+        "leaderworkerset.sigs.k8s.io/group-index": "1",
+        names.QUEUE_LABEL: "a",
+    }
+    meta = {"labels": own | labels, "annotations": {"leaderworkerset.sigs.k8s.io/size": size}}
     pod = a_pod(meta)
     assert (pod.group, pod.group_minimum) == expected
 
 
 def test_a_leader_whose_workers_come_after_it_waits_alone() -> None:
     labels = {
-        "leaderworkerset.sh/name": "llm",
-        "leaderworkerset.sh/group-index": "1",
+        "leaderworkerset.sigs.k8s.io/name": "llm",
+        "leaderworkerset.sigs.k8s.io/group-index": "1",
         names.QUEUE_LABEL: "a",
     }
-    annotations = {"leaderworkerset.sh/size": "3", "leaderworkerset.sh/exclusive-topology": "rack"}
+    annotations = {
+        "leaderworkerset.sigs.k8s.io/size": "3",
+        "leaderworkerset.sigs.k8s.io/exclusive-topology": "rack",
+    }
     pod = a_pod({"labels": labels, "annotations": annotations})
     assert (pod.group, pod.group_minimum) == (None, 0)
     assert pod.owner is not None

@@ -60,7 +60,7 @@ def test_leaders_wait_with_their_workers() -> None:
 
 
 def test_leaders_whose_workers_come_after_them_wait_alone() -> None:
-    exclusive = "metadata: {name: web, annotations: {leaderworkerset.sh/exclusive-topology: rack}, "
+    exclusive = "metadata: {name: web, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}, "
     [note] = told((LEADER_WORKER_SET % "env: []").replace("metadata: {name: web, ", exclusive))
     assert "found queue 'language': each of its pods waits alone, not as a gang: with" in note
 
