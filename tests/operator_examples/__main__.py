@@ -1,0 +1,265 @@
+"""``python -m tests.operator_examples [--kueue DIR] [--volcano DIR]``: other projects' examples, unchanged.
+
+Each DIR is a checkout. The examples of each file are created in a namespace of their own; in one with Kueue's the
+label muster.dev/kueue-names is set. Each has to wait while its queue is paused, with a reason and without a pod that
+runs, then to have all its pods on nodes; what has a required topology is to be in one domain of it. Operators are
+played (``played_operators``), pods simulated. What is not run is named with the reason of ``muster check``.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from deploy.local.client import LocalClient
+from deploy.local.nodes import NodeShape, node
+from deploy.local.processes import die_with_parent
+from deploy.local.stack import Stack
+from queues.api.api_resources import (
+    DEVICE_CLASSES,
+    FLAVORS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    QUEUES,
+    RESOURCE_SLICES,
+    TOPOLOGIES,
+)
+from queues.api.kueue_names import KUEUE_QUEUE
+from queues.api.names import KUEUE_NAMES, LWS_GROUP_INDEX, QUEUE_ANNOTATION, QUEUE_LABEL, REQUIRED_TOPOLOGY
+from queues.errors import ApiError
+from tests.builders import devices
+from tests.cluster_faults import kubectl_muster
+from tests.e2e.support.operators import definition
+from tests.operator_examples.played_operators import (
+    PLAYED,
+    PlayedOperators,
+    pods_expected,
+    resource_of,
+)
+from tests.waiting import until
+
+Document = dict[str, Any]
+
+NODE_COUNT: Final = 8
+_KUEUE: Final = "site/static/examples/**/*.yaml"
+_VOLCANO: Final = "example/**/*.y*ml"
+#: Level of the topology of Kueue's examples → how many nodes are in one domain of it.
+_LEVELS: Final = {"cloud.provider.com/topology-block": 4, "cloud.provider.com/topology-rack": 2}
+#: A vendor's device class in Kueue's examples, and the resource by which it may be asked for.
+_DRIVER: Final = "gpu.example.com"
+_EXTENDED: Final = "example.com/gpu"
+#: Kinds that are created beside what is queued.
+_BESIDE: Final = frozenset({"ConfigMap", "ResourceClaimTemplate", "ServiceAccount", "Service", "Secret"})
+_ENVIRONMENT: Final = {"MUSTER_REFUSAL_GRACE_SECONDS": "1", "MUSTER_BACKOFF_SECONDS": "1"}
+
+
+def main() -> int:
+    """Exit code 0 if every example that can be run waits and runs as it should."""
+    die_with_parent()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kueue", type=Path, metavar="DIR")
+    parser.add_argument("--volcano", type=Path, metavar="DIR")
+    parser.add_argument("--only", default="", metavar="TEXT", help="files whose path has this text")
+    given = parser.parse_args()
+    files = [(each, True) for each in _files(given.kueue, _KUEUE)]
+    files += [(each, False) for each in _files(given.volcano, _VOLCANO)]
+    failed = 0
+    with Stack(durable=False, environment=_ENVIRONMENT) as stack, stack.cluster.client() as api:
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as definitions:
+            # Before Muster, whose policies would be told of them a minute later.
+            yaml.safe_dump_all(map(definition, PLAYED), definitions)
+            definitions.flush()
+            stack.kubectl("apply", "--server-side", "-f", definitions.name)
+        stack.install()
+        _furnish(api)
+        stack.start_muster()
+        for number, (file, of_kueue) in enumerate(files):
+            if given.only in str(file):
+                failed += not Example(stack, api, file, f"example-{number}", of_kueue=of_kueue).runs()
+    return int(bool(failed))
+
+
+def _files(checkout: Path | None, pattern: str) -> list[Path]:
+    return [] if checkout is None else sorted(checkout.resolve().glob(pattern))
+
+
+def _furnish(api: LocalClient) -> None:
+    """Nodes in racks in blocks, with devices of a driver beside."""
+    for index in range(NODE_COUNT):
+        labels = tuple((level, f"{index // each}") for level, each in _LEVELS.items())
+        labels = (*labels, ("cloud.provider.com/node-group", "tas-group"), ("gpu", "on"))
+        document = node(index, NodeShape(gpus=8, nodes_per_rack=2, labels=labels), "machine")
+        for field in ("capacity", "allocatable"):
+            more = {"nvidia.com/gpucores": "800", "nvidia.com/gpumem": "81920", _EXTENDED: "8"}
+            document["status"][field] |= more
+        api.create("/api/v1/nodes", document)
+        slices = devices.gpus_of(document["metadata"]["name"], 8)
+        slices["spec"]["driver"] = _DRIVER
+        api.create(RESOURCE_SLICES.path(), slices)
+    levels = [{"nodeLabel": level} for level in (*_LEVELS, "kubernetes.io/hostname")]
+    topology = {
+        "apiVersion": TOPOLOGIES.api_version,
+        "kind": TOPOLOGIES.kind,
+        "metadata": {"name": "default"},
+    }
+    api.create(TOPOLOGIES.path(), {**topology, "spec": {"levels": levels}})
+    api.create(DEVICE_CLASSES.path(), devices.device_class(_DRIVER, f"device.driver == '{_DRIVER}'"))
+    api.create(FLAVORS.path(), devices.flavor("devices", **{_DRIVER: _DRIVER}))
+
+
+class Example:
+    """The objects of one file."""
+
+    def __init__(self, stack: Stack, api: LocalClient, file: Path, namespace: str, *, of_kueue: bool) -> None:
+        self._stack, self._api, self._file, self._of_kueue = stack, api, file, of_kueue
+        self._namespace = namespace
+        self.documents = list(_documents(file))
+
+    def runs(self) -> bool:
+        """Whether it waits and runs; tells it. What cannot be run counts as well."""
+        name = "/".join(self._file.parts[-2:])
+        queued = [each for each in self.documents if resource_of(each) is not None and _queue_of(each)]
+        if not queued:
+            print(f"-    {name}: {self._check()}", flush=True)
+            return True
+        kinds = ", ".join(each["kind"] for each in queued)
+        try:
+            self._prepare()
+            operators = PlayedOperators(self._stack.cluster.client, self._namespace)
+            with operators.playing():
+                pods = self._play(queued)
+            assert not operators.failures, operators.failures[0]
+        except (ApiError, AssertionError) as error:
+            print(f"FAIL {name} ({kinds}): {error}\n{self._state()}", flush=True)
+            return False
+        finally:
+            self._api.request("DELETE", NAMESPACES.path(name=self._namespace))
+        print(f"pass {name} ({kinds}): {pods} pods", flush=True)
+        return True
+
+    def _check(self) -> str:
+        """What ``muster check`` says of the file as a whole."""
+        said = self._stack.muster("check", self._file, check=False).stdout.splitlines()
+        return next((line.partition(": ")[2] for line in said if line.startswith(str(self._file) + ": ")), "")
+
+    def _prepare(self) -> None:
+        queues = {_queue_of(each) for each in self.documents} - {""}
+        annotations = {f"local-queue.muster.dev/{queue}": f"{self._namespace}-{queue}" for queue in queues}
+        metadata: Document = {"name": self._namespace}
+        if self._of_kueue:
+            metadata |= {"labels": {KUEUE_NAMES: "true"}, "annotations": annotations}
+        self._api.create(NAMESPACES.path(), {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        for queue in queues:
+            name = f"{self._namespace}-{queue}" if self._of_kueue else queue
+            self._api.create(QUEUES.path(), _queue(name))
+
+    def _play(self, queued: Sequence[Document]) -> int:
+        probe = {
+            "metadata": {"name": "probe", "labels": {KUEUE_QUEUE: _queue_of(queued[0])}},
+            "spec": {"containers": [{"name": "a", "image": "a"}]},
+        }
+
+        def counts() -> bool:  # the API server notices the label of the namespace after a moment
+            try:
+                made = self._api.create(f"{PODS.path(self._namespace)}?dryRun=All", probe)
+            except ApiError:
+                return False
+            return QUEUE_LABEL in made["metadata"]["labels"]
+
+        if self._of_kueue:
+            until(counts, "Kueue's names to count")
+        for document in self.documents:
+            resource = resource_of(document)
+            if resource is not None:
+                self._api.create(resource.path(self._namespace), document)
+            elif document["kind"] in _BESIDE:
+                self._stack.kubectl("apply", "-n", self._namespace, "-f", self._written(document))
+        until(self._waits, "it to wait with a reason", seconds=90)
+        running = [each for each in self._pods() if each["spec"].get("nodeName")]
+        assert not running, f"{len(running)} pods have a node while their queue is paused"
+        for queue in {_queue_of(each) for each in queued}:
+            name = f"{self._namespace}-{queue}" if self._of_kueue else queue
+            self._api.merge(QUEUES.path(name=name), {"spec": {"policy": {"paused": False}}})
+        expected = sum(map(pods_expected, queued))
+        until(lambda: len(self._running()) >= expected, f"{expected} pods to run", seconds=60)
+        self._is_together()
+        return expected
+
+    def _state(self) -> str:
+        pods = (f"{each['metadata']['name']} {each['status'].get('phase')}" for each in self._pods())
+        return "\n".join((self._pending(), *pods))
+
+    def _written(self, document: Document) -> Path:
+        path = Path(tempfile.mkdtemp()) / "document.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def _pods(self) -> list[Document]:
+        return list(self._api.get(PODS.path(self._namespace))["items"])
+
+    def _running(self) -> list[Document]:
+        done = ("Running", "Succeeded")
+        return [each for each in self._pods() if each["status"].get("phase") in done]
+
+    def _waits(self) -> bool:
+        return "QueuePaused" in self._pending()
+
+    def _pending(self) -> str:
+        return kubectl_muster(self._stack, "pending", "-n", self._namespace, "-o", "wide", "--no-headers")
+
+    def _is_together(self) -> None:
+        """What asks for a domain of a level has all its pods in one, per object that pods are made of."""
+        nodes = {
+            each["metadata"]["name"]: each["metadata"]["labels"]
+            for each in self._api.get(NODES.path())["items"]
+        }
+        domains: dict[tuple[str, str], set[str]] = {}
+        for pod in self._running():
+            level = pod["metadata"].get("annotations", {}).get(REQUIRED_TOPOLOGY)
+            if level is not None:
+                labels = pod["metadata"]["labels"]
+                group = labels.get(LWS_GROUP_INDEX, "")
+                domain = nodes[pod["spec"]["nodeName"]].get(level, "none")
+                domains.setdefault((level, group), set()).add(domain)
+        for (level, group), found in domains.items():
+            assert len(found) == 1, f"pods {group} are in domains {sorted(found)} of {level}"
+
+
+def _documents(file: Path) -> Iterator[Document]:
+    for document in yaml.safe_load_all(file.read_text()):
+        if isinstance(document, dict) and "kind" in document:
+            document.setdefault("metadata", {}).pop("namespace", None)
+            yield document
+
+
+def _queue_of(document: Document) -> str:
+    """The queue that an object names, itself or in its template, in anybody's words; "": it names none."""
+    meta = document.get("metadata", {})
+    spec = document.get("spec", {})
+    template = spec.get("jobTemplate", spec.get("template", {}))
+    of_template = template.get("metadata", {}) if isinstance(template, dict) else {}
+    for each in (meta, of_template):
+        for key in (KUEUE_QUEUE, QUEUE_LABEL):
+            if named := (each.get("labels") or {}).get(key):
+                return str(named)
+        if named := (each.get("annotations") or {}).get(QUEUE_ANNOTATION):
+            return str(named)
+    return ""
+
+
+def _queue(name: str) -> Document:
+    return {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.kind,
+        "metadata": {"name": name},
+        "spec": {"policy": {"paused": True}},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
