@@ -95,9 +95,7 @@ def verifying(here: Situation) -> RecoveryOutcome:
     if not here.read_after(state.since):
         return here.keep(look_again=ends) if here.now < ends else wait_for_read(here)
     if here.faults:
-        if here.now < ends and not state.job:
-            return here.keep(look_again=ends)
-        return next_attempt(here, FaultCause.DEVICE, f"{here.told} also when it was tested")
+        return _still_ill(here, ends, tested=bool(job or state.job))
     if here.policy.verify_job is None or _runs_pods_well(here):
         return back_in_service(here, "the agent reports its devices well")
     if job is None and not state.job:
@@ -109,7 +107,7 @@ def failed(here: Situation) -> RecoveryOutcome:
     """FAILED: a person is needed, unless the fault goes by itself."""
     if here.state.cause in _REPORTED and not here.ill and here.read_after(here.state.since):
         return verify(here, "the fault is gone")
-    return here.keep()
+    return here.keep(*_evict(here, _on_faults(here) if here.policy.recovers else ()))
 
 
 PHASES: Final[Mapping[RecoveryPhase, Callable[[Situation], RecoveryOutcome]]] = {
@@ -161,6 +159,15 @@ def _after_failed_job(here: Situation, job: RecoveryJob) -> RecoveryOutcome:
         if not here.read_after(ended):
             return wait_for_read(here)
     return next_attempt(here, here.state.cause or FaultCause.DEVICE, f"Job {job.name} failed")
+
+
+def _still_ill(here: Situation, ends: int, *, tested: bool) -> RecoveryOutcome:
+    """The agent reports a fault while the node should be well: it may take its time, but not under gangs or a test."""
+    if here.view.gangs and here.policy.recovers:
+        return drain(here, here.told)
+    if here.now < ends and not tested:
+        return here.keep(look_again=ends)
+    return next_attempt(here, FaultCause.DEVICE, f"{here.told} when it should be well")
 
 
 def _after_test(here: Situation, job: RecoveryJob | None) -> RecoveryOutcome:

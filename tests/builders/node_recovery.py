@@ -1,0 +1,59 @@
+"""Nodes on their way out of service and back, in a line each."""
+
+from typing import Any
+
+from admission.node_recovery.policy import HealthPolicy, OnFault
+from admission.node_recovery.recovery_jobs import job_name
+from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState
+from admission.node_recovery.view import (
+    DeviceFault,
+    Fleet,
+    GangOnNode,
+    JobProgress,
+    NodeView,
+    RecoveryJob,
+    TaintOwner,
+)
+from queues.workload import NodeName, WorkloadKey, WorkloadKind
+
+NODE = NodeName("gpu-7")
+#: When the phase of a node began, and now.
+SINCE, NOW = 1_800_000_000, 1_800_000_100
+RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
+POLICY = HealthPolicy(on_fault=OnFault.RECOVER, recovery_job=RECOVER, verify_job=VERIFY)
+FLEET = Fleet(granted=frozenset({NODE}), most_out=1, templates=frozenset({RECOVER, VERIFY}))
+XID = DeviceFault(device="GPU-3", index=3, reason="Xid79", message="fallen off the bus", since=SINCE - 60)
+
+
+def gang(name: str, *devices: int, leaving: bool = False) -> GangOnNode:
+    """A gang with these devices; without any: it is not known which it has."""
+    key = WorkloadKey(WorkloadKind.JOB, name)
+    return GangOnNode(key=key, devices=frozenset(devices) or None, leaving=leaving)
+
+
+def state(phase: RecoveryPhase, **more: Any) -> RecoveryState:
+    """What is remembered of a node in a phase; in its first attempt."""
+    known: dict[str, Any] = {
+        "since": SINCE,
+        "ill_since": XID.since,
+        "cause": FaultCause.DEVICE,
+        "attempts": 1,
+    }
+    if phase is RecoveryPhase.NONE:
+        known = {"since": SINCE}
+    return RecoveryState(phase=phase, **(known | more))
+
+
+def view(known: RecoveryState, **more: Any) -> NodeView:
+    """The node in this state, with its taint, and devices that were read just now."""
+    taint = TaintOwner.MUSTER if known.phase.is_out else TaintOwner.ABSENT
+    shown: dict[str, Any] = {"taint": taint, "read_at": NOW - 1, "annotation": known.annotation()}
+    return NodeView(name=NODE, **(shown | more))
+
+
+def job_of(known: RecoveryState, progress: JobProgress, **more: Any) -> dict[str, RecoveryJob]:
+    """The Job of a phase that has one."""
+    name = job_name(NODE, known)
+    ended = None if progress is JobProgress.RUNNING else NOW - 10
+    fields: dict[str, Any] = {"progress": progress, "created": SINCE + 1, "ended": ended}
+    return {name: RecoveryJob(namespace="ops", name=name, **(fields | more))} if name else {}

@@ -1,0 +1,233 @@
+"""The recovery of nodes: random faults, Jobs, crashes and persons; and every law holds, and can fail."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from admission.node_recovery.effects import CreateJob
+from admission.node_recovery.plan import plan
+from admission.node_recovery.policy import OnFault
+from admission.node_recovery.state import FaultCause, RecoveryPhase, StartedBy
+from admission.node_recovery.step import RecoveryTurn
+from admission.node_recovery.view import JobProgress, RecoveryStep, TaintOwner
+from queues.workload import NodeName
+from tests.laws.laws import node_recovery as laws
+from tests.laws.worlds.node_recovery import NODES, RECOVER, VERIFY, Fleet
+
+#: Steps after which a fleet in which nothing happens is at rest.
+AT_REST = 12
+
+nodes = st.sampled_from(NODES)
+devices = st.integers(0, 1)
+
+
+class NodesUnderFaults(RuleBasedStateMachine):
+    """A fleet in which anything may happen between any two effects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fleet = Fleet()
+        #: Jobs that were there in a step that was carried out, and by node the attempt for which one was made last.
+        self.seen: set[str] = set()
+        self.made: dict[NodeName, tuple[int, str]] = {}
+
+    # ── what happens ─────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(node=nodes, index=devices, reason=st.sampled_from(("Xid79", "EccUncorrected")))
+    def a_device_fails(self, node: NodeName, index: int, reason: str) -> None:
+        self.fleet.falls_ill(node, index, reason)
+
+    @rule(node=nodes, index=devices)
+    def a_device_gets_well(self, node: NodeName, index: int) -> None:
+        self.fleet.nodes[node].faults.pop(index, None)
+
+    @rule(node=nodes)
+    def a_node_kills_pods(self, node: NodeName) -> None:
+        self.fleet.begins_to_kill_pods(node)
+
+    @rule(node=nodes)
+    def a_node_kills_pods_no_more(self, node: NodeName) -> None:
+        self.fleet.nodes[node].black_hole = None
+
+    @rule(node=nodes, devices=st.sampled_from((None, frozenset({0}), frozenset({1}), frozenset({0, 1}))))
+    def a_gang_comes(self, node: NodeName, devices: frozenset[int] | None) -> None:
+        self.fleet.gang_comes(node, devices)
+
+    @rule(node=nodes)
+    def gangs_end(self, node: NodeName) -> None:
+        self.fleet.nodes[node].gangs.clear()
+
+    @rule(node=nodes)
+    def evicted_gangs_are_gone(self, node: NodeName) -> None:
+        played = self.fleet.nodes[node]
+        played.gangs = [gang for gang in played.gangs if not gang.leaving]
+
+    @rule(node=nodes, count=st.integers(0, 2))
+    def foreign_pods_come_and_go(self, node: NodeName, count: int) -> None:
+        self.fleet.nodes[node].foreign_pods = count
+
+    @rule(node=nodes, succeeds=st.booleans(), heals=st.booleans())
+    def jobs_end(self, node: NodeName, succeeds: bool, heals: bool) -> None:
+        progress = JobProgress.SUCCEEDED if succeeds else JobProgress.FAILED
+        played = self.fleet.nodes[node]
+        for job in list(played.jobs.values()):
+            if job.progress is JobProgress.RUNNING:
+                self.fleet.job_ends(node, job.name, progress)
+                if heals:
+                    played.faults.clear()
+
+    @rule(node=nodes)
+    def jobs_are_gone(self, node: NodeName) -> None:
+        self.fleet.nodes[node].jobs.clear()
+
+    @rule(node=nodes, runs=st.booleans())
+    def an_agent_starts_or_stops(self, node: NodeName, runs: bool) -> None:
+        self.fleet.nodes[node].agent_runs = runs
+
+    @rule(seconds=st.sampled_from((1, 30, 299, 301, 600, 1001, 5001)))
+    def time_passes(self, seconds: int) -> None:
+        self.fleet.passes(seconds)
+
+    @rule(node=nodes, order=st.sampled_from([*RecoveryStep, "nonsense"]))
+    def a_person_asks_for_a_step(self, node: NodeName, order: str) -> None:
+        self.fleet.nodes[node].order = order
+
+    @rule(node=nodes, hold=st.booleans())
+    def a_person_holds(self, node: NodeName, hold: bool) -> None:
+        self.fleet.nodes[node].hold = hold
+
+    @rule(node=nodes, taint=st.sampled_from((TaintOwner.ABSENT, TaintOwner.PERSON)))
+    def a_person_changes_the_taint(self, node: NodeName, taint: TaintOwner) -> None:
+        self.fleet.nodes[node].taint = taint
+
+    @rule(node=nodes, annotation=st.sampled_from(("", "{", '{"phase":"none","attempts":-1}')))
+    def a_person_spoils_the_annotation(self, node: NodeName, annotation: str) -> None:
+        self.fleet.passes(1)
+        self.fleet.nodes[node].annotation = annotation
+        self.seen -= {job for job in self.seen if f"-{node}-" in job}
+
+    @rule(there=st.sets(st.sampled_from((RECOVER, VERIFY))))
+    def templates_come_and_go(self, there: set[str]) -> None:
+        self.fleet.templates = frozenset(there)
+
+    @rule(
+        on_fault=st.sampled_from([OnFault.RECOVER, OnFault.RECOVER, OnFault.EVICT, OnFault.REPORT]),
+        most=st.sampled_from((None, 0, 1, 2)),
+        recovery_job=st.sampled_from((RECOVER, None)),
+        verify_job=st.sampled_from((VERIFY, None)),
+    )
+    def the_policy_changes(self, on_fault: OnFault, most: int | None, **jobs: str | None) -> None:
+        self.fleet.policy = replace(self.fleet.policy, on_fault=on_fault, max_nodes_out=most, **jobs)
+
+    # ── what recovery does ───────────────────────────────────────────────────────────────────────────────────
+
+    @rule(done=st.integers(0, 4))
+    def a_turn_is_cut_off(self, done: int) -> None:
+        """A crash after so many effects of each node."""
+        self._turn(done)
+
+    @rule()
+    def turns_come_to_rest(self) -> None:
+        for _ in range(AT_REST):
+            if not self._turn():
+                break
+        else:
+            raise AssertionError(f"not at rest: {self._plan()}")
+        fleet = self.fleet
+        laws.taints_have_a_reason(fleet.views())
+        laws.only_the_job_of_the_phase_runs(fleet.views())
+        laws.time_alone_changes_nothing_before_it_says(
+            fleet.views(), self._plan(), fleet.policy, fleet.now, fleet.templates
+        )
+
+    @rule(seconds=st.sampled_from((1, 301, 601, 1001)), succeeds=st.booleans(), heals=st.booleans())
+    def life_goes_on(self, seconds: int, succeeds: bool, heals: bool) -> None:
+        """Time, the ends of Jobs and evictions, each with turns: so that histories get far."""
+        for name in NODES:
+            self.evicted_gangs_are_gone(name)
+        self.fleet.passes(seconds)
+        self.turns_come_to_rest()
+        for name in NODES:
+            self.jobs_end(name, succeeds, heals)
+        self.turns_come_to_rest()
+
+    @rule(node=nodes, ends=st.lists(st.booleans(), min_size=3, max_size=8))
+    def a_node_is_tried_again_and_again(self, node: NodeName, ends: list[bool]) -> None:
+        """Its Jobs succeed and fail in turn."""
+        for succeeds in ends:
+            self.jobs_end(node, succeeds, heals=False)
+            self.fleet.passes(301)
+            self.turns_come_to_rest()
+
+    @precondition(lambda self: any(node.annotation for node in self.fleet.nodes.values()))
+    @rule()
+    def everything_heals(self) -> None:
+        """Every node comes back, but those that wait for a person's word; and those with it."""
+        fleet = self.fleet
+        fleet.templates = frozenset({RECOVER, VERIFY})
+        for node in fleet.nodes.values():
+            node.faults.clear()
+            node.black_hole, node.hold, node.foreign_pods, node.agent_runs = None, False, 0, True
+        for _ in range(8):
+            for node in fleet.nodes.values():
+                node.gangs.clear()
+                self.jobs_end(node.name, succeeds=True, heals=True)
+            self.turns_come_to_rest()
+            fleet.passes(10)
+        for name, view in fleet.views().items():
+            state = laws.remembered(view)
+            person = FaultCause.PERSON, FaultCause.VERIFICATION
+            if state.by is not StartedBy.PERSON and state.cause not in person:
+                assert state.phase is RecoveryPhase.NONE, (name, state)
+                assert view.taint is not TaintOwner.MUSTER
+            fleet.nodes[name].order = RecoveryStep.DONE
+        self.turns_come_to_rest()
+        assert all(node.taint is not TaintOwner.MUSTER for node in fleet.nodes.values())
+
+    def _plan(self) -> Any:
+        fleet = self.fleet
+        return plan(fleet.views(), fleet.policy, fleet.now, templates=fleet.templates)
+
+    def _turn(self, done: int | None = None) -> bool:
+        """One turn; whether it did anything."""
+        views, turns = self.fleet.views(), self._plan()
+        laws.no_more_nodes_out_than_allowed(views, turns, self.fleet.policy.max_nodes_out)
+        laws.nothing_happens_on_hold(views, turns)
+        laws.no_recovery_under_running_pods(views, turns)
+        laws.no_more_attempts_than_allowed(views, turns, self.fleet.policy)
+        laws.nodes_come_back_only_when_well(views, turns, self.fleet.policy)
+        laws.a_lost_annotation_ends_no_recovery(views, turns, self.fleet.policy)
+        for name, turn in turns.items():
+            laws.nothing_but_the_annotation_is_remembered(turn, turn.effects)
+            effects = turn.effects if done is None else turn.effects[:done]
+            for effect in effects:
+                if isinstance(effect, CreateJob):
+                    self._no_job_is_made_twice(name, effect.name, turn)
+            self.fleet.carry_out(effects)
+            state = laws.remembered(self.fleet.nodes[name].view())
+            if done is None and not views[name].hold:
+                self.seen |= views[name].jobs.keys()
+            if state.attempts < self.made.get(name, (0, ""))[0]:
+                del self.made[name]
+        return any(turn.effects for turn in turns.values())
+
+    def _no_job_is_made_twice(self, node: NodeName, job: str, turn: RecoveryTurn) -> None:
+        """Of one attempt; one that was deleted before any step saw it is made once more, under its name."""
+        there = job in self.fleet.nodes[node].jobs
+        assert there or job not in self.seen, (node, job, turn)
+        if turn.state.phase is RecoveryPhase.RECOVERING:
+            attempt, before = self.made.get(node, (0, ""))
+            assert attempt != turn.state.attempts or before == job, (node, job, turn)
+            self.made[node] = turn.state.attempts, job
+
+
+few = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def test_nodes_come_back_whatever_happens() -> None:
+    run_state_machine_as_test(NodesUnderFaults, settings=few)  # type: ignore[no-untyped-call]

@@ -1,0 +1,148 @@
+"""A small fleet whose nodes fall ill and get well, and which carries out what recovery asks for.
+
+Nothing of ``admission.node_recovery`` is used to play it but its values.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from admission.node_recovery.effects import (
+    CreateJob,
+    DeleteJob,
+    Effect,
+    EvictGangs,
+    Tell,
+    TryNode,
+    WriteNode,
+)
+from admission.node_recovery.policy import HealthPolicy, OnFault
+from admission.node_recovery.view import (
+    BlackHole,
+    DeviceFault,
+    GangOnNode,
+    JobProgress,
+    NodeView,
+    RecoveryJob,
+    TaintOwner,
+)
+from queues.workload import NodeName, WorkloadKey, WorkloadKind
+
+NODES = tuple(NodeName(name) for name in ("n1", "n2", "n3", "n4"))
+RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
+POLICY = HealthPolicy(
+    on_fault=OnFault.RECOVER,
+    max_nodes_out=2,
+    max_percent_out=None,
+    drain_timeout=600,
+    recovery_job=RECOVER,
+    verify_job=VERIFY,
+    job_timeout=1000,
+    verify_timeout=300,
+    attempts=2,
+    attempts_within=5000,
+)
+
+
+@dataclass
+class PlayedNode:
+    """A node as the API server has it, and what is on it."""
+
+    name: NodeName
+    faults: dict[int, DeviceFault] = field(default_factory=dict)
+    black_hole: BlackHole | None = None
+    read_at: int | None = 0
+    agent_runs: bool = True
+    taint: TaintOwner = TaintOwner.ABSENT
+    annotation: str = ""
+    order: str = ""
+    hold: bool = False
+    gangs: list[GangOnNode] = field(default_factory=list)
+    foreign_pods: int = 0
+    jobs: dict[str, RecoveryJob] = field(default_factory=dict)
+
+    def view(self) -> NodeView:
+        """What recovery sees of it."""
+        return NodeView(
+            name=self.name,
+            faults=tuple(fault for _, fault in sorted(self.faults.items())),
+            black_hole=self.black_hole,
+            read_at=self.read_at,
+            taint=self.taint,
+            annotation=self.annotation,
+            order=self.order,
+            hold=self.hold,
+            gangs=tuple(self.gangs),
+            foreign_pods=self.foreign_pods,
+            jobs=dict(self.jobs),
+        )
+
+
+class Fleet:
+    """Some nodes, and a clock."""
+
+    def __init__(self, policy: HealthPolicy = POLICY) -> None:
+        self.now = 1_800_000_000
+        self.policy = policy
+        self.nodes = {name: PlayedNode(name, read_at=self.now) for name in NODES}
+        self.templates = frozenset({RECOVER, VERIFY})
+        self._gangs = 0
+
+    def views(self) -> Mapping[NodeName, NodeView]:
+        """What recovery sees."""
+        return {name: node.view() for name, node in self.nodes.items()}
+
+    def passes(self, seconds: int) -> None:
+        """Time goes on, and agents that run read their devices at the end of it."""
+        self.now += seconds
+        for node in self.nodes.values():
+            if node.agent_runs and node.read_at is not None:
+                node.read_at = self.now
+
+    def falls_ill(self, name: NodeName, index: int, reason: str) -> None:
+        """A device gets a fault."""
+        fault = DeviceFault(device=f"GPU-{name}-{index}", index=index, reason=reason, since=self.now)
+        self.nodes[name].faults[index] = fault
+
+    def begins_to_kill_pods(self, name: NodeName) -> None:
+        """Gangs fail on the node."""
+        self.nodes[name].black_hole = BlackHole(since=self.now, gangs=3)
+
+    def gang_comes(self, name: NodeName, devices: frozenset[int] | None) -> None:
+        """A gang is seated on the node."""
+        self._gangs += 1
+        key = WorkloadKey(WorkloadKind.JOB, f"gang-{self._gangs}")
+        self.nodes[name].gangs.append(GangOnNode(key=key, devices=devices))
+
+    def job_ends(self, name: NodeName, job: str, progress: JobProgress) -> None:
+        """A Job ends in this way."""
+        node = self.nodes[name]
+        node.jobs[job] = replace(node.jobs[job], progress=progress, ended=self.now)
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Do what a step asks for."""
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        node = self.nodes[effect.node]
+        match effect:
+            case WriteNode():
+                node.annotation = effect.annotation
+                if node.taint is not TaintOwner.PERSON:
+                    node.taint = TaintOwner.MUSTER if effect.tainted else TaintOwner.ABSENT
+                if effect.consumes_order:
+                    node.order = ""
+            case CreateJob():
+                namespace = effect.template.partition("/")[0]
+                made = RecoveryJob(namespace=namespace, name=effect.name, created=self.now)
+                node.jobs.setdefault(effect.name, made)
+            case DeleteJob():
+                node.jobs.pop(effect.name, None)
+            case EvictGangs():
+                node.gangs = [
+                    replace(gang, leaving=gang.leaving or gang.key in effect.gangs) for gang in node.gangs
+                ]
+            case TryNode():
+                node.black_hole = None
+            case Tell():
+                pass

@@ -1,0 +1,355 @@
+"""Every phase of a node's recovery and everything that may be seen of the node: what follows. The table is complete."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from admission.node_recovery.effects import CreateJob, DeleteJob, EvictGangs, TryNode, WriteNode
+from admission.node_recovery.policy import HealthPolicy, OnFault
+from admission.node_recovery.state import RecoveryPhase, RecoveryState
+from admission.node_recovery.step import RecoveryTurn, step
+from admission.node_recovery.view import BlackHole, JobProgress, NodeView, TaintOwner
+from tests.builders.node_recovery import (
+    FLEET,
+    NOW,
+    POLICY,
+    SINCE,
+    XID,
+    gang,
+    job_of,
+    state,
+    view,
+)
+
+
+class Seen(NamedTuple):
+    """What is seen of a node in a phase, and the policy."""
+
+    view: NodeView
+    policy: HealthPolicy = POLICY
+
+
+def _see(**more: Any) -> Callable[[RecoveryState], Seen]:
+    return lambda known: Seen(view(known, **more))
+
+
+def _job(progress: JobProgress, **more: Any) -> Callable[[RecoveryState], Seen]:
+    return lambda known: Seen(view(known, jobs=job_of(known, progress), **more))
+
+
+def _job_is_gone(known: RecoveryState) -> Seen:
+    return Seen(view(replace(known, job="seen"), faults=(XID,)))
+
+
+def _job_takes_too_long(known: RecoveryState) -> Seen:
+    policy = replace(POLICY, job_timeout=NOW - SINCE - 1)
+    return Seen(view(known, faults=(XID,), jobs=job_of(known, JobProgress.RUNNING)), policy)
+
+
+def _verify_time_is_over(known: RecoveryState) -> Seen:
+    return Seen(view(known, faults=(XID,)), replace(POLICY, verify_timeout=NOW - SINCE))
+
+
+def _report(known: RecoveryState) -> Seen:
+    return Seen(view(known, faults=(XID,)), replace(POLICY, on_fault=OnFault.REPORT))
+
+
+def _evict(known: RecoveryState) -> Seen:
+    gangs = gang("on", 3), gang("beside", 0)
+    return Seen(view(known, faults=(XID,), gangs=gangs), replace(POLICY, on_fault=OnFault.EVICT))
+
+
+def _drain_time_is_over(known: RecoveryState) -> Seen:
+    policy = replace(POLICY, drain_timeout=NOW - SINCE)
+    return Seen(view(known, faults=(XID,), gangs=(gang("beside", 0),)), policy)
+
+
+def _attempts_used_up(known: RecoveryState) -> Seen:
+    return Seen(view(known, faults=(XID,)), replace(POLICY, attempts=1))
+
+
+def _no_recovery_job(known: RecoveryState) -> Seen:
+    return Seen(view(known, faults=(XID,)), replace(POLICY, recovery_job=None))
+
+
+HOLE: Final = BlackHole(since=SINCE, gangs=3)
+
+SEEN: Final[dict[str, Callable[[RecoveryState], Seen]]] = {
+    "well": _see(),
+    "well, with a gang": _see(gangs=(gang("on", 3),)),
+    "well, not read since": _see(read_at=SINCE),
+    "well, read by nobody": _see(read_at=None),
+    "ill": _see(faults=(XID,)),
+    "ill, a gang on the device, one beside it": _see(faults=(XID,), gangs=(gang("on", 3), gang("beside", 0))),
+    "ill, a gang that is leaving": _see(faults=(XID,), gangs=(gang("on", 3, leaving=True),)),
+    "ill, foreign pods": _see(faults=(XID,), foreign_pods=1),
+    "ill, drain time is over": _drain_time_is_over,
+    "ill, verify time is over": _verify_time_is_over,
+    "ill, attempts used up": _attempts_used_up,
+    "ill, no recovery Job in the policy": _no_recovery_job,
+    "kills pods": _see(black_hole=HOLE),
+    "kills pods, Job succeeded": _job(JobProgress.SUCCEEDED, black_hole=HOLE),
+    "Job runs, ill": _job(JobProgress.RUNNING, faults=(XID,)),
+    "Job runs, well": _job(JobProgress.RUNNING),
+    "Job runs too long": _job_takes_too_long,
+    "Job succeeded, ill": _job(JobProgress.SUCCEEDED, faults=(XID,)),
+    "Job succeeded, well": _job(JobProgress.SUCCEEDED),
+    "Job failed, ill": _job(JobProgress.FAILED, faults=(XID,)),
+    "Job failed, well": _job(JobProgress.FAILED),
+    "Job is gone, ill": _job_is_gone,
+    "hold": _see(faults=(XID,), gangs=(gang("on", 3),), hold=True),
+    "taint removed by hand": _see(faults=(XID,), taint=TaintOwner.ABSENT),
+    "policy evicts": _evict,
+    "policy reports": _report,
+    "order cordon": _see(order="cordon"),
+    "order drain": _see(order="drain"),
+    "order recover": _see(order="recover"),
+    "order verify": _see(order="verify"),
+    "order done": _see(faults=(XID,), order="done"),
+    "order unknown": _see(order="repair"),
+}
+
+
+def told(turn: RecoveryTurn, attempts: int) -> str:
+    """The phase afterwards, then what is done: the taint that is written with the annotation, Jobs, gangs."""
+    words = [turn.state.phase.value]
+    if turn.state.attempts != attempts:
+        words.append(f"attempt {turn.state.attempts}")
+    for effect in turn.effects:
+        match effect:
+            case WriteNode():
+                words.append("+taint" if effect.tainted else "-taint")
+            case CreateJob():
+                words.append(f"create {effect.template}")
+            case DeleteJob():
+                words.append("delete Job")
+            case EvictGangs():
+                words.append("evict " + " ".join(key.uid for key in effect.gangs))
+            case TryNode():
+                words.append("try")
+    return ", ".join(words)
+
+
+#: Phase → what is seen → the phase afterwards and what is done. A node begins in its first attempt, NONE without one.
+TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
+    RecoveryPhase.NONE: {
+        "well": "none",
+        "well, with a gang": "none",
+        "well, not read since": "none",
+        "well, read by nobody": "none",
+        "ill": "cordoned, +taint",
+        "ill, a gang on the device, one beside it": "cordoned, +taint",
+        "ill, a gang that is leaving": "cordoned, +taint",
+        "ill, foreign pods": "cordoned, +taint",
+        "ill, drain time is over": "cordoned, +taint",
+        "ill, verify time is over": "cordoned, +taint",
+        "ill, attempts used up": "cordoned, +taint",
+        "ill, no recovery Job in the policy": "cordoned, +taint",
+        "kills pods": "cordoned, +taint",
+        "kills pods, Job succeeded": "cordoned, +taint",
+        "Job runs, ill": "cordoned, +taint",
+        "Job runs, well": "none",
+        "Job runs too long": "cordoned, +taint",
+        "Job succeeded, ill": "cordoned, +taint",
+        "Job succeeded, well": "none",
+        "Job failed, ill": "cordoned, +taint",
+        "Job failed, well": "none",
+        "Job is gone, ill": "cordoned, +taint",
+        "hold": "none",
+        "taint removed by hand": "cordoned, +taint",
+        "policy evicts": "none, evict on",
+        "policy reports": "none",
+        "order cordon": "cordoned, +taint",
+        "order drain": "draining, +taint",
+        "order recover": "recovering, attempt 1, +taint",
+        "order verify": "verifying, +taint",
+        "order done": "none, -taint",
+        "order unknown": "none, -taint",
+    },
+    RecoveryPhase.CORDONED: {
+        "well": "verifying, +taint",
+        "well, with a gang": "verifying, +taint",
+        "well, not read since": "verifying, +taint",
+        "well, read by nobody": "verifying, +taint",
+        "ill": "draining, +taint",
+        "ill, a gang on the device, one beside it": "draining, +taint",
+        "ill, a gang that is leaving": "draining, +taint",
+        "ill, foreign pods": "draining, +taint",
+        "ill, drain time is over": "draining, +taint",
+        "ill, verify time is over": "draining, +taint",
+        "ill, attempts used up": "draining, +taint",
+        "ill, no recovery Job in the policy": "draining, +taint",
+        "kills pods": "draining, +taint",
+        "kills pods, Job succeeded": "draining, +taint",
+        "Job runs, ill": "draining, +taint",
+        "Job runs, well": "verifying, +taint",
+        "Job runs too long": "draining, +taint",
+        "Job succeeded, ill": "draining, +taint",
+        "Job succeeded, well": "verifying, +taint",
+        "Job failed, ill": "draining, +taint",
+        "Job failed, well": "verifying, +taint",
+        "Job is gone, ill": "draining, +taint",
+        "hold": "cordoned",
+        "taint removed by hand": "none, -taint",
+        "policy evicts": "none, -taint",
+        "policy reports": "none, -taint",
+        "order cordon": "cordoned, +taint",
+        "order drain": "draining, +taint",
+        "order recover": "recovering, attempt 2, +taint",
+        "order verify": "verifying, +taint",
+        "order done": "none, -taint",
+        "order unknown": "cordoned, +taint",
+    },
+    RecoveryPhase.DRAINING: {
+        "well": "verifying, +taint",
+        "well, with a gang": "verifying, +taint",
+        "well, not read since": "verifying, +taint",
+        "well, read by nobody": "verifying, +taint",
+        "ill": "recovering, attempt 2, +taint",
+        "ill, a gang on the device, one beside it": "draining, evict on",
+        "ill, a gang that is leaving": "draining",
+        "ill, foreign pods": "draining, +taint",
+        "ill, drain time is over": "draining, evict beside",
+        "ill, verify time is over": "recovering, attempt 2, +taint",
+        "ill, attempts used up": "failed, +taint",
+        "ill, no recovery Job in the policy": "recovering, attempt 2, +taint",
+        "kills pods": "recovering, attempt 2, +taint",
+        "kills pods, Job succeeded": "recovering, attempt 2, +taint",
+        "Job runs, ill": "recovering, attempt 2, +taint",
+        "Job runs, well": "verifying, +taint",
+        "Job runs too long": "recovering, attempt 2, +taint",
+        "Job succeeded, ill": "recovering, attempt 2, +taint",
+        "Job succeeded, well": "verifying, +taint",
+        "Job failed, ill": "recovering, attempt 2, +taint",
+        "Job failed, well": "verifying, +taint",
+        "Job is gone, ill": "recovering, attempt 2, +taint",
+        "hold": "draining",
+        "taint removed by hand": "none, -taint",
+        "policy evicts": "none, -taint",
+        "policy reports": "none, -taint",
+        "order cordon": "cordoned, +taint",
+        "order drain": "draining, +taint",
+        "order recover": "recovering, attempt 2, +taint",
+        "order verify": "verifying, +taint",
+        "order done": "none, -taint",
+        "order unknown": "draining, +taint",
+    },
+    RecoveryPhase.RECOVERING: {
+        "well": "verifying, +taint",
+        "well, with a gang": "verifying, +taint",
+        "well, not read since": "verifying, +taint",
+        "well, read by nobody": "verifying, +taint",
+        "ill": "recovering, create ops/recover-gpu",
+        "ill, a gang on the device, one beside it": "draining, attempt 0, +taint",
+        "ill, a gang that is leaving": "draining, attempt 0, +taint",
+        "ill, foreign pods": "draining, attempt 0, +taint",
+        "ill, drain time is over": "draining, attempt 0, +taint",
+        "ill, verify time is over": "recovering, create ops/recover-gpu",
+        "ill, attempts used up": "recovering, create ops/recover-gpu",
+        "ill, no recovery Job in the policy": "recovering",
+        "kills pods": "recovering, create ops/recover-gpu",
+        "kills pods, Job succeeded": "verifying, +taint",
+        "Job runs, ill": "recovering, +taint",
+        "Job runs, well": "recovering, +taint",
+        "Job runs too long": "recovering, attempt 2, +taint, delete Job",
+        "Job succeeded, ill": "verifying, +taint",
+        "Job succeeded, well": "verifying, +taint",
+        "Job failed, ill": "recovering, +taint",
+        "Job failed, well": "verifying, +taint",
+        "Job is gone, ill": "recovering, attempt 2, +taint",
+        "hold": "recovering",
+        "taint removed by hand": "none, -taint",
+        "policy evicts": "none, -taint",
+        "policy reports": "none, -taint",
+        "order cordon": "cordoned, +taint",
+        "order drain": "draining, +taint",
+        "order recover": "recovering, attempt 2, +taint",
+        "order verify": "verifying, +taint",
+        "order done": "none, -taint",
+        "order unknown": "recovering, +taint",
+    },
+    RecoveryPhase.VERIFYING: {
+        "well": "verifying, create ops/test-gpu",
+        "well, with a gang": "none, -taint",
+        "well, not read since": "verifying",
+        "well, read by nobody": "verifying, create ops/test-gpu",
+        "ill": "verifying",
+        "ill, a gang on the device, one beside it": "draining, +taint",
+        "ill, a gang that is leaving": "draining, +taint",
+        "ill, foreign pods": "verifying",
+        "ill, drain time is over": "draining, +taint",
+        "ill, verify time is over": "recovering, attempt 2, +taint",
+        "ill, attempts used up": "verifying",
+        "ill, no recovery Job in the policy": "verifying",
+        "kills pods": "verifying, create ops/test-gpu",
+        "kills pods, Job succeeded": "none, -taint, try",
+        "Job runs, ill": "recovering, attempt 2, +taint, delete Job",
+        "Job runs, well": "verifying, +taint",
+        "Job runs too long": "recovering, attempt 2, +taint, delete Job",
+        "Job succeeded, ill": "recovering, attempt 2, +taint",
+        "Job succeeded, well": "none, -taint",
+        "Job failed, ill": "recovering, attempt 2, +taint",
+        "Job failed, well": "recovering, attempt 2, +taint",
+        "Job is gone, ill": "recovering, attempt 2, +taint",
+        "hold": "verifying",
+        "taint removed by hand": "none, -taint",
+        "policy evicts": "none, -taint",
+        "policy reports": "none, -taint",
+        "order cordon": "cordoned, +taint",
+        "order drain": "draining, +taint",
+        "order recover": "recovering, attempt 2, +taint",
+        "order verify": "verifying, +taint",
+        "order done": "none, -taint",
+        "order unknown": "verifying, +taint",
+    },
+    RecoveryPhase.FAILED: {
+        "well": "verifying, +taint",
+        "well, with a gang": "verifying, +taint",
+        "well, not read since": "failed",
+        "well, read by nobody": "verifying, +taint",
+        "ill": "failed",
+        "ill, a gang on the device, one beside it": "failed, evict on",
+        "ill, a gang that is leaving": "failed",
+        "ill, foreign pods": "failed",
+        "ill, drain time is over": "failed",
+        "ill, verify time is over": "failed",
+        "ill, attempts used up": "failed",
+        "ill, no recovery Job in the policy": "failed",
+        "kills pods": "failed",
+        "kills pods, Job succeeded": "failed",
+        "Job runs, ill": "failed",
+        "Job runs, well": "verifying, +taint",
+        "Job runs too long": "failed",
+        "Job succeeded, ill": "failed",
+        "Job succeeded, well": "verifying, +taint",
+        "Job failed, ill": "failed",
+        "Job failed, well": "verifying, +taint",
+        "Job is gone, ill": "failed",
+        "hold": "failed",
+        "taint removed by hand": "none, -taint",
+        "policy evicts": "none, -taint",
+        "policy reports": "none, -taint",
+        "order cordon": "cordoned, +taint",
+        "order drain": "draining, +taint",
+        "order recover": "recovering, attempt 2, +taint",
+        "order verify": "verifying, +taint",
+        "order done": "none, -taint",
+        "order unknown": "failed, +taint",
+    },
+}
+
+CELLS: Final = [(phase, seen) for phase in RecoveryPhase for seen in SEEN]
+
+
+def test_the_table_has_every_cell() -> None:
+    assert {(phase, seen) for phase, row in TABLE.items() for seen in row} == set(CELLS)
+
+
+@pytest.mark.parametrize(("phase", "seen"), CELLS)
+def test_what_follows(phase: RecoveryPhase, seen: str) -> None:
+    known = state(phase)
+    shown = SEEN[seen](known)
+    turn = step(shown.view, FLEET, shown.policy, NOW)
+    assert told(turn, known.attempts) == TABLE[phase][seen]

@@ -1,0 +1,295 @@
+"""One node: faults that come back, persons, restarts, and what is told."""
+
+from dataclasses import replace
+
+from admission.node_recovery.effects import (
+    CreateJob,
+    DeleteJob,
+    EvictGangs,
+    Tell,
+    TryNode,
+    WriteNode,
+)
+from admission.node_recovery.policy import OnFault
+from admission.node_recovery.recovery_jobs import job_name
+from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, WaitsFor
+from admission.node_recovery.step import step
+from admission.node_recovery.view import (
+    KILLS_PODS,
+    BlackHole,
+    DeviceFault,
+    Fleet,
+    JobProgress,
+    RecoveryJob,
+    TaintOwner,
+)
+from tests.builders.node_recovery import FLEET, NODE, NOW, POLICY, SINCE, XID, gang, job_of, state, view
+
+PERSON = StartedBy.PERSON
+
+
+def test_a_node_is_cordoned_with_its_fault_in_words() -> None:
+    turn = step(view(RecoveryState(), faults=(XID,)), FLEET, POLICY, NOW)
+    write, tell = turn.effects
+    assert isinstance(write, WriteNode)
+    assert write.annotation == (
+        '{"phase":"cordoned","since":"2027-01-15T08:01:40Z","illSince":"2027-01-15T07:59:00Z","cause":"device",'
+        '"fault":"device 3: Xid79 (fallen off the bus)","by":"muster"}'
+    )
+    assert tell == Tell(
+        node=NODE,
+        reason="GpuNodeCordoned",
+        message="device 3: Xid79 (fallen off the bus): no new GPU work",
+        warning=True,
+    )
+
+
+def test_a_node_waits_where_the_circuit_breaker_does_not_let_it_go_and_that_is_told_once() -> None:
+    crowded = Fleet(out=3, most_out=3, templates=FLEET.templates)
+    first = step(view(RecoveryState(), faults=(XID,)), crowded, POLICY, NOW)
+    assert first.state.waits is WaitsFor.CIRCUIT_BREAKER
+    assert [effect.message for effect in first.effects if isinstance(effect, Tell)] == [
+        "device 3: Xid79 (fallen off the bus): nothing is done now"
+        " (3 nodes out of service, the policy allows 3)"
+    ]
+    assert step(view(first.state, faults=(XID,)), crowded, POLICY, NOW + 60).effects == ()
+    gone = step(view(first.state), crowded, POLICY, NOW + 60)
+    assert gone.effects == (WriteNode(node=NODE, annotation="", tainted=False),)
+
+
+def test_gangs_are_not_evicted_where_the_circuit_breaker_does_not_let_it() -> None:
+    policy, gangs = replace(POLICY, on_fault=OnFault.EVICT), (gang("on", 3),)
+    turn = step(view(RecoveryState(), faults=(XID,), gangs=gangs), Fleet(most_out=0), policy, NOW)
+    assert turn.state.waits is WaitsFor.CIRCUIT_BREAKER
+    assert not any(isinstance(effect, EvictGangs) for effect in turn.effects)
+
+
+def test_a_fault_without_a_gang_on_its_device_is_left_alone_where_only_gangs_are_evicted() -> None:
+    policy, gangs = replace(POLICY, on_fault=OnFault.EVICT), (gang("beside", 0),)
+    turn = step(view(RecoveryState(), faults=(XID,), gangs=gangs), Fleet(most_out=0), policy, NOW)
+    assert (turn.effects, turn.state) == ((), RecoveryState())
+
+
+def test_a_gang_whose_devices_are_not_known_may_be_on_the_faulty_one() -> None:
+    shown = view(state(RecoveryPhase.DRAINING), faults=(XID,), gangs=(gang("unknown"), gang("beside", 0)))
+    (evict,) = step(shown, FLEET, POLICY, NOW).effects
+    assert isinstance(evict, EvictGangs)
+    assert [key.uid for key in evict.gangs] == ["unknown"]
+
+
+def test_a_fault_of_an_unknown_device_may_be_on_any() -> None:
+    fault = replace(XID, device="", index=None)
+    shown = view(state(RecoveryPhase.DRAINING), faults=(fault,), gangs=(gang("one", 1), gang("two", 2)))
+    (evict,) = step(shown, FLEET, POLICY, NOW).effects
+    assert isinstance(evict, EvictGangs)
+    assert [key.uid for key in evict.gangs] == ["one", "two"]
+
+
+def test_draining_without_a_time_lets_gangs_end() -> None:
+    shown = view(state(RecoveryPhase.DRAINING), faults=(XID,), gangs=(gang("beside", 0),))
+    turn = step(shown, FLEET, replace(POLICY, drain_timeout=None), NOW + 10**6)
+    assert (turn.effects, turn.look_again) == ((), None)
+
+
+def test_a_node_looks_again_when_its_gangs_have_to_go() -> None:
+    shown = view(state(RecoveryPhase.DRAINING), faults=(XID,), gangs=(gang("beside", 0),))
+    assert step(shown, FLEET, POLICY, NOW).look_again == SINCE + 3600
+
+
+def test_a_person_who_asks_to_drain_has_all_gangs_evicted_now() -> None:
+    known = state(RecoveryPhase.DRAINING, by=PERSON, cause=FaultCause.PERSON)
+    (evict,) = step(view(known, gangs=(gang("any", 0),), hold=True), FLEET, POLICY, NOW).effects
+    assert isinstance(evict, EvictGangs)
+    assert evict.message == "node gpu-7 is taken out of service"
+
+
+def test_a_node_that_a_person_drained_stays_out_until_the_next_word() -> None:
+    known = state(RecoveryPhase.DRAINING, by=PERSON, cause=FaultCause.PERSON)
+    assert step(view(known), FLEET, POLICY, NOW + 10**6).effects == ()
+
+
+def test_the_next_attempt_has_a_job_of_another_name() -> None:
+    first = state(RecoveryPhase.RECOVERING)
+    assert job_name(NODE, replace(first, attempts=2)) != job_name(NODE, first)
+    assert job_name(NODE, replace(first, since=SINCE + 1)) != job_name(NODE, first)
+
+
+def test_a_job_that_was_seen_and_is_gone_is_not_made_again() -> None:
+    known = state(RecoveryPhase.RECOVERING)
+    seen = step(view(known, faults=(XID,), jobs=job_of(known, JobProgress.RUNNING)), FLEET, POLICY, NOW)
+    assert seen.state.job == job_name(NODE, known)
+    gone = step(view(seen.state, faults=(XID,)), FLEET, POLICY, NOW)
+    assert gone.state.attempts == known.attempts + 1
+    assert not any(isinstance(effect, CreateJob) for effect in gone.effects)
+
+
+def test_a_missing_template_is_told_once_and_costs_no_attempt() -> None:
+    known, without = state(RecoveryPhase.RECOVERING), replace(FLEET, templates=frozenset())
+    first = step(view(known, faults=(XID,)), without, POLICY, NOW)
+    assert first.state == replace(known, waits=WaitsFor.TEMPLATE)
+    assert "waits for CronJob ops/recover-gpu, which does not exist" in str(first.effects)
+    assert step(view(first.state, faults=(XID,)), without, POLICY, NOW + 9999).effects == ()
+    there = step(view(first.state, faults=(XID,)), FLEET, POLICY, NOW)
+    assert any(isinstance(effect, CreateJob) for effect in there.effects)
+
+
+def test_a_refused_job_is_told_and_tried_again() -> None:
+    known = state(RecoveryPhase.RECOVERING)
+    turn = step(view(known, faults=(XID,), refused="exceeded quota"), FLEET, POLICY, NOW)
+    assert turn.state.waits is WaitsFor.JOB_REFUSED
+    assert [type(effect) for effect in turn.effects] == [WriteNode, Tell, CreateJob]
+    assert "exceeded quota" in str(turn.effects)
+
+
+def test_foreign_pods_are_waited_for() -> None:
+    turn = step(view(state(RecoveryPhase.DRAINING), faults=(XID,), foreign_pods=2), FLEET, POLICY, NOW)
+    assert turn.state.waits is WaitsFor.FOREIGN_PODS
+    assert "2 pods that Muster did not admit hold devices" in str(turn.effects)
+
+
+def test_a_failed_recovery_job_is_not_believed_before_the_agent_had_time() -> None:
+    known = state(RecoveryPhase.RECOVERING)
+    jobs = job_of(known, JobProgress.FAILED)
+    ends = NOW - 10 + POLICY.verify_timeout
+    waiting = step(view(known, faults=(XID,), jobs=jobs), FLEET, POLICY, NOW)
+    assert (waiting.state.attempts, waiting.look_again) == (1, ends)
+    unread = step(view(known, faults=(XID,), jobs=jobs), FLEET, POLICY, ends)
+    assert unread.state.attempts == 2  # it was read after the end of the Job
+    stale = step(view(known, faults=(XID,), jobs=jobs, read_at=NOW - 20), FLEET, POLICY, ends)
+    assert (stale.state.attempts, stale.state.waits) == (1, WaitsFor.AGENT)
+
+
+def test_a_fault_that_soon_comes_back_goes_on_counting_attempts() -> None:
+    known = state(RecoveryPhase.NONE, attempts=POLICY.attempts)
+    soon = SINCE + POLICY.attempts_within - 1
+    cordoned = step(view(known, faults=(XID,)), FLEET, POLICY, soon).state
+    draining = step(view(cordoned, faults=(XID,)), FLEET, POLICY, soon).state
+    assert step(view(draining, faults=(XID,)), FLEET, POLICY, soon).state.phase is RecoveryPhase.FAILED
+
+
+def test_attempts_are_forgotten_after_a_while() -> None:
+    known = state(RecoveryPhase.NONE, attempts=2)
+    ends = SINCE + POLICY.attempts_within
+    assert step(view(known), FLEET, POLICY, ends - 1) == replace(
+        step(view(known), FLEET, POLICY, ends - 1), effects=(), look_again=ends
+    )
+    over = step(view(known), FLEET, POLICY, ends)
+    assert over.effects == (WriteNode(node=NODE, annotation="", tainted=False),)
+
+
+def test_a_person_accepts_a_fault_and_only_that_one() -> None:
+    other = DeviceFault(device="GPU-0", index=0, reason="EccUncorrected", since=NOW)
+    done = step(view(state(RecoveryPhase.FAILED), faults=(XID,), order="done"), FLEET, POLICY, NOW)
+    assert done.state.accepted == ("GPU-3/Xid79",)
+    assert step(view(done.state, faults=(XID,)), FLEET, POLICY, NOW).effects == ()
+    again = step(view(done.state, faults=(XID, other)), FLEET, POLICY, NOW)
+    assert (again.state.phase, again.state.fault) == (RecoveryPhase.CORDONED, "device 0: EccUncorrected")
+
+
+def test_an_accepted_fault_counts_again_when_it_was_gone() -> None:
+    accepted = state(RecoveryPhase.NONE, accepted=("GPU-3/Xid79",))
+    gone = step(view(accepted), FLEET, POLICY, NOW)
+    assert gone.effects == (WriteNode(node=NODE, annotation="", tainted=False),)
+
+
+def test_an_order_takes_back_that_a_fault_was_accepted() -> None:
+    accepted = state(RecoveryPhase.NONE, accepted=("GPU-3/Xid79",))
+    turn = step(view(accepted, faults=(XID,), order="recover"), FLEET, POLICY, NOW)
+    assert (turn.state.accepted, turn.state.cause) == ((), FaultCause.DEVICE)
+
+
+def test_a_person_who_says_done_has_a_node_tried_that_killed_pods() -> None:
+    hole = BlackHole(since=SINCE, gangs=3)
+    turn = step(view(state(RecoveryPhase.FAILED), black_hole=hole, order="done"), FLEET, POLICY, NOW)
+    assert turn.state.accepted == (KILLS_PODS,)
+    assert TryNode(node=NODE) in turn.effects
+
+
+def test_the_order_is_consumed_in_the_write_that_follows_it() -> None:
+    turn = step(view(RecoveryState(), order="cordon"), FLEET, POLICY, NOW)
+    (write,) = (effect for effect in turn.effects if isinstance(effect, WriteNode))
+    assert write.consumes_order
+    assert write.tainted
+    assert (turn.state.by, turn.state.cause) == (PERSON, FaultCause.PERSON)
+
+
+def test_an_order_counts_under_every_policy_and_beyond_the_circuit_breaker() -> None:
+    policy = replace(POLICY, on_fault=OnFault.REPORT, max_nodes_out=0)
+    known = step(view(RecoveryState(), order="recover"), Fleet(most_out=0), policy, NOW).state
+    (create,) = step(view(known), FLEET, policy, NOW).effects
+    assert isinstance(create, CreateJob)
+
+
+def test_what_a_person_asked_for_on_a_well_node_is_not_tried_again() -> None:
+    known = state(RecoveryPhase.RECOVERING, by=PERSON, cause=FaultCause.PERSON)
+    turn = step(view(known, jobs=job_of(known, JobProgress.FAILED)), FLEET, POLICY, NOW)
+    assert (turn.state.phase, turn.state.cause) == (RecoveryPhase.FAILED, FaultCause.PERSON)
+    assert step(view(turn.state), FLEET, POLICY, NOW + 10**6).effects == ()
+
+
+def test_a_recovery_job_of_a_person_runs_though_the_node_is_well_and_has_gangs() -> None:
+    known = state(RecoveryPhase.RECOVERING, by=PERSON, cause=FaultCause.PERSON)
+    (create,) = step(view(known, gangs=(gang("any", 0),)), FLEET, POLICY, NOW).effects
+    assert isinstance(create, CreateJob)
+
+
+def test_hold_lets_the_step_of_a_person_go_on_but_not_the_next_one() -> None:
+    known = state(RecoveryPhase.RECOVERING, by=PERSON, cause=FaultCause.PERSON)
+    assert step(view(known, hold=True), FLEET, POLICY, NOW).effects
+    done = view(known, hold=True, jobs=job_of(known, JobProgress.SUCCEEDED))
+    assert step(done, FLEET, POLICY, NOW).effects == ()
+    assert step(replace(done, hold=False), FLEET, POLICY, NOW).state.phase is RecoveryPhase.VERIFYING
+
+
+def test_a_failed_test_is_not_taken_for_a_fault_that_is_gone() -> None:
+    known = state(RecoveryPhase.VERIFYING, attempts=POLICY.attempts)
+    failed = step(view(known, jobs=job_of(known, JobProgress.FAILED)), FLEET, POLICY, NOW).state
+    assert (failed.phase, failed.cause) == (RecoveryPhase.FAILED, FaultCause.VERIFICATION)
+    assert step(view(failed, read_at=NOW + 99), FLEET, POLICY, NOW + 100).effects == ()
+
+
+def test_after_a_failed_test_the_recovery_job_runs_though_no_fault_is_reported() -> None:
+    known = state(RecoveryPhase.RECOVERING, cause=FaultCause.VERIFICATION)
+    (create,) = step(view(known), FLEET, POLICY, NOW).effects
+    assert isinstance(create, CreateJob)
+
+
+def test_a_lost_annotation_leads_through_a_test_and_not_straight_back() -> None:
+    for annotation in ("", "{", '{"phase":"gone"}'):
+        lost = view(RecoveryState(), annotation=annotation, taint=TaintOwner.MUSTER)
+        turn = step(lost, FLEET, POLICY, NOW)
+        assert turn.state.phase is RecoveryPhase.VERIFYING
+        assert turn.state.since == NOW
+
+
+def test_an_unreadable_annotation_of_a_node_in_service_is_removed() -> None:
+    turn = step(view(RecoveryState(), annotation="{"), FLEET, POLICY, NOW)
+    assert turn.effects == (WriteNode(node=NODE, annotation="", tainted=False),)
+
+
+def test_a_taint_of_a_person_alone_asks_for_nothing() -> None:
+    assert step(view(RecoveryState(), taint=TaintOwner.PERSON), FLEET, POLICY, NOW).effects == ()
+
+
+def test_jobs_of_phases_that_are_over_are_deleted() -> None:
+    left = RecoveryJob(namespace="ops", name="muster-recover-gpu-7-old", created=SINCE)
+    shown = view(state(RecoveryPhase.FAILED), faults=(XID,), jobs={left.name: left})
+    assert step(shown, FLEET, POLICY, NOW).effects == (DeleteJob(node=NODE, namespace="ops", name=left.name),)
+    going = replace(left, deleting=True)
+    assert step(replace(shown, jobs={left.name: going}), FLEET, POLICY, NOW).effects == ()
+
+
+def test_a_node_tells_how_long_it_was_away() -> None:
+    known = state(RecoveryPhase.VERIFYING)
+    turn = step(view(known, jobs=job_of(known, JobProgress.SUCCEEDED)), FLEET, POLICY, NOW)
+    (tell,) = (effect for effect in turn.effects if isinstance(effect, Tell))
+    assert tell.message == f"Job {job_name(NODE, known)} succeeded: back in service after 3 min"
+    assert turn.state == RecoveryState(since=NOW, attempts=1)
+
+
+def test_long_faults_do_not_make_the_annotation_change_again_and_again() -> None:
+    long = replace(XID, message="x" * 5000)
+    turn = step(view(RecoveryState(), faults=(long,)), FLEET, replace(POLICY, attempts=9), NOW)
+    assert len(turn.state.annotation()) < 1000
+    held = view(turn.state, faults=(long,), hold=True)
+    assert step(held, FLEET, POLICY, NOW).effects == ()
