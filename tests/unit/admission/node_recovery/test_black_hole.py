@@ -1,0 +1,244 @@
+"""Nodes that kill the pods of whatever gang they get."""
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.node_recovery import black_hole
+from admission.node_recovery.black_hole import BlackHoleDetector, PodRun
+from admission.node_recovery.policy import BlackHoleRule
+from admission.node_recovery.view import BlackHole
+from queues.workload import AdmissionId, NodeName, WorkloadKey, WorkloadKind
+
+RULE = BlackHoleRule(gangs=3, within=120, window=1800, retry_after=600)
+A, B = NodeName("a"), NodeName("b")
+T = 1_800_000_000
+
+
+def key(name: str) -> WorkloadKey:
+    return WorkloadKey(WorkloadKind.JOB, name)
+
+
+def run(
+    node: NodeName, gang: str, *, at: int, took: int = 5, failed: bool = True, admission: int = 1
+) -> PodRun:
+    return PodRun(
+        node=node,
+        gang=key(gang),
+        admission=AdmissionId(admission),
+        started=at,
+        until=at + took,
+        failed=failed,
+    )
+
+
+@pytest.fixture
+def detector() -> BlackHoleDetector:
+    return BlackHoleDetector(RULE)
+
+
+@pytest.fixture
+def closed(detector: BlackHoleDetector) -> BlackHoleDetector:
+    """Node A has killed the pods of three gangs."""
+    for number in range(3):
+        detector.saw(run(A, f"g{number}", at=T + number * 60))
+    return detector
+
+
+CLOSED_AT = T + 125
+RETRY = CLOSED_AT + RULE.retry_after
+
+
+def test_pods_of_three_gangs_that_fail_early_show_a_black_hole(closed: BlackHoleDetector) -> None:
+    assert closed.black_hole(A, CLOSED_AT) == BlackHole(since=CLOSED_AT, gangs=3)
+    assert not closed.takes_gangs(A, CLOSED_AT)
+    assert str(closed.black_hole(A, CLOSED_AT)) == "pods of 3 different gangs failed soon after their start"
+
+
+def test_many_pods_of_two_gangs_show_nothing(detector: BlackHoleDetector) -> None:
+    for number in range(20):
+        detector.saw(run(A, f"g{number % 2}", at=T + number, admission=number))
+    assert detector.takes_gangs(A, T + 30)
+
+
+def test_failures_on_other_nodes_are_theirs(detector: BlackHoleDetector) -> None:
+    for number, node in enumerate((A, A, B)):
+        detector.saw(run(node, f"g{number}", at=T))
+    assert detector.takes_gangs(A, T + 10)
+    assert detector.takes_gangs(B, T + 10)
+
+
+def test_a_pod_that_fails_late_did_well(detector: BlackHoleDetector) -> None:
+    for number in range(3):
+        detector.saw(run(A, f"g{number}", at=T, took=RULE.within + 1))
+    assert detector.takes_gangs(A, T + 200)
+
+
+def test_failures_outside_of_the_window_do_not_count(detector: BlackHoleDetector) -> None:
+    for number in range(3):
+        detector.saw(run(A, f"g{number}", at=T + number * 900))
+    assert detector.takes_gangs(A, T + 1800)
+
+
+def test_a_success_in_between_clears_the_node(detector: BlackHoleDetector) -> None:
+    detector.saw(run(A, "g0", at=T))
+    detector.saw(run(A, "g1", at=T))
+    detector.saw(run(A, "good", at=T + 10, failed=False))
+    detector.saw(run(A, "g2", at=T + 20))
+    assert detector.takes_gangs(A, T + 30)
+
+
+def test_a_pod_that_started_before_the_trouble_shows_nothing_by_its_late_end(
+    closed: BlackHoleDetector,
+) -> None:
+    closed.saw(run(A, "old", at=T - 9000, took=9500, failed=False))
+    assert not closed.takes_gangs(A, CLOSED_AT + 100)
+
+
+def test_a_gang_that_fails_on_several_nodes_shows_nothing_of_any(detector: BlackHoleDetector) -> None:
+    for admission, node in enumerate((A, B, A, B)):
+        for gang in ("broken1", "broken2", "broken3"):
+            detector.saw(run(node, gang, at=T + admission * 60, admission=admission))
+        if admission:
+            assert detector.takes_gangs(A, T + admission * 60 + 10)
+            assert detector.takes_gangs(B, T + admission * 60 + 10)
+
+
+def test_a_node_is_open_again_when_its_gangs_turn_out_to_fail_elsewhere_too(
+    closed: BlackHoleDetector,
+) -> None:
+    closed.saw(run(B, "g1", at=CLOSED_AT + 10, admission=2))
+    assert closed.takes_gangs(A, CLOSED_AT + 20)
+
+
+def test_of_one_admission_only_the_first_failure_counts(detector: BlackHoleDetector) -> None:
+    for number in range(3):
+        detector.saw(run(A, f"g{number}", at=T + 100 * number))
+        detector.saw(run(B, f"g{number}", at=T + 100 * number, took=20))
+    assert not detector.takes_gangs(A, T + 230)
+    assert detector.takes_gangs(B, T + 230)
+
+
+def test_the_first_failure_counts_though_it_is_told_last(detector: BlackHoleDetector) -> None:
+    for number in range(3):
+        detector.saw(run(B, f"g{number}", at=T + 100 * number, took=20))
+        detector.saw(run(A, f"g{number}", at=T + 100 * number))
+    assert not detector.takes_gangs(A, T + 230)
+    assert detector.takes_gangs(B, T + 230)
+
+
+def test_after_a_time_one_gang_is_tried(closed: BlackHoleDetector) -> None:
+    assert not closed.takes_gangs(A, RETRY - 1)
+    assert closed.takes_gangs(A, RETRY)
+    assert closed.black_hole(A, RETRY) is None
+    closed.seated(A, key("trial"), RETRY)
+    assert not closed.takes_gangs(A, RETRY + 1)
+
+
+def test_a_trial_that_fails_closes_the_node_for_twice_the_time(closed: BlackHoleDetector) -> None:
+    closed.seated(A, key("trial"), RETRY)
+    closed.saw(run(A, "trial", at=RETRY + 10, took=0))
+    assert closed.black_hole(A, RETRY + 10) == BlackHole(since=RETRY + 10, gangs=4, trials=1)
+    assert not closed.takes_gangs(A, RETRY + 10 + 2 * RULE.retry_after - 1)
+    assert closed.takes_gangs(A, RETRY + 10 + 2 * RULE.retry_after)
+
+
+@pytest.mark.parametrize(
+    "well", [run(A, "trial", at=RETRY + 10, failed=False), run(A, "trial", at=RETRY + 10, took=121)], ids=str
+)
+def test_a_trial_that_succeeds_or_runs_opens_the_node(closed: BlackHoleDetector, well: PodRun) -> None:
+    closed.seated(A, key("trial"), RETRY)
+    closed.saw(well)
+    assert closed.takes_gangs(A, RETRY + 200)
+    closed.saw(run(A, "next", at=RETRY + 300))
+    assert closed.takes_gangs(A, RETRY + 310)
+
+
+def test_a_trial_that_shows_nothing_does_not_keep_the_node_closed(closed: BlackHoleDetector) -> None:
+    closed.seated(A, key("never starts"), RETRY)
+    assert closed.takes_gangs(A, RETRY + RULE.retry_after)
+
+
+def test_a_trial_by_a_gang_that_fails_everywhere_is_none(closed: BlackHoleDetector) -> None:
+    closed.saw(run(B, "broken", at=RETRY - 20, admission=1))
+    closed.seated(A, key("broken"), RETRY)
+    closed.saw(run(A, "broken", at=RETRY + 1, admission=2))
+    assert closed.takes_gangs(A, RETRY + 10)
+
+
+def test_a_failure_of_a_pod_that_started_before_the_trial_is_no_trial(closed: BlackHoleDetector) -> None:
+    closed.saw(run(A, "late", at=RETRY - 10, took=20))
+    assert closed.takes_gangs(A, RETRY + 20)
+
+
+def test_a_node_can_be_tried_now(closed: BlackHoleDetector) -> None:
+    closed.try_now(A, CLOSED_AT + 1)
+    assert closed.takes_gangs(A, CLOSED_AT + 1)
+    closed.try_now(B, CLOSED_AT + 1)
+    assert closed.takes_gangs(B, CLOSED_AT + 1)
+
+
+def test_the_pause_between_trials_stops_growing(closed: BlackHoleDetector) -> None:
+    at = RETRY
+    for number in range(20):
+        closed.saw(run(A, f"trial{number}", at=at, took=0))
+        hole = closed.black_hole(A, at)
+        assert hole is not None
+        at += RULE.retry_after * 32
+        assert closed.takes_gangs(A, at)
+
+
+def test_a_node_that_is_gone_is_forgotten(closed: BlackHoleDetector) -> None:
+    closed.forget(A)
+    closed.saw(run(A, "next", at=CLOSED_AT + 10))
+    assert closed.takes_gangs(A, CLOSED_AT + 20)
+
+
+def test_memory_is_bounded(detector: BlackHoleDetector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(black_hole, "MOST_GANGS", 10)
+    for number in range(100):
+        detector.saw(run(NodeName(f"n{number}"), f"g{number}", at=T + number))
+    assert len(detector._failures) == len(detector._on_node) == 10
+    detector.expire(T + 200 + RULE.window)
+    assert not detector._failures
+    assert not detector._on_node
+
+
+runs = st.lists(
+    st.tuples(
+        st.sampled_from((A, B)),
+        st.sampled_from("pqrst"),
+        st.integers(0, 400),
+        st.integers(0, 200),
+        st.booleans(),
+    ),
+    max_size=40,
+)
+
+
+@given(runs)
+def test_no_node_is_closed_for_ever(drawn: list[tuple[NodeName, str, int, int, bool]]) -> None:
+    """Whatever was seen: after the longest pause a gang is tried, and when it does well the node is open."""
+    detector, numbers, at = BlackHoleDetector(RULE), count(), T
+    for node, gang, pause, took, failed in drawn:
+        at += pause
+        detector.seated(node, key(gang), at)
+        detector.saw(run(node, gang, at=at, took=took, failed=failed, admission=next(numbers)))
+    later = at + 200 + RULE.retry_after * 32
+    for node in (A, B):
+        assert detector.takes_gangs(node, later)
+        detector.saw(run(node, "good", at=later, failed=False))
+        assert detector.takes_gangs(node, later)
+        assert node not in detector._holes
+
+
+@given(runs)
+def test_what_is_remembered_agrees(drawn: list[tuple[NodeName, str, int, int, bool]]) -> None:
+    detector, numbers, at = BlackHoleDetector(RULE), count(), T
+    for node, gang, pause, took, failed in drawn:
+        at += pause
+        detector.saw(run(node, gang, at=at, took=took, failed=failed, admission=next(numbers) // 2))
+        blamed = {(seen.node, gang) for gang, seen in detector._failures.items() if not seen.everywhere}
+        assert blamed == {(node, gang) for node, gangs in detector._on_node.items() for gang in gangs}

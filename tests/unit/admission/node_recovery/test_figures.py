@@ -1,0 +1,66 @@
+"""How often nodes fail and how long they take to come back."""
+
+from admission.node_recovery.figures import RecoveryFigures, ill_nodes
+from admission.node_recovery.state import RecoveryPhase, RecoveryState
+from admission.node_recovery.view import BlackHole, NodeView
+from queues.workload import NodeName
+from tests.builders.node_recovery import NOW, SINCE, XID, state
+
+A, B = NodeName("a"), NodeName("b")
+BOTH = frozenset({A, B})
+
+
+def test_the_time_to_repair_is_from_the_fault_to_the_return() -> None:
+    figures = RecoveryFigures()
+    figures = figures.after({}, {A: 100, B: 150}, nodes=BOTH, now=160)
+    figures = figures.after({A: 100, B: 150}, {B: 150}, nodes=BOTH, now=400)
+    figures = figures.after({B: 150}, {}, nodes=BOTH, now=250)
+    assert (figures.faults, figures.repairs, figures.repair_seconds) == (2, 2, 400)
+    assert figures.mean_time_to_repair == 200.0
+
+
+def test_a_node_that_is_gone_has_not_come_back() -> None:
+    figures = RecoveryFigures().after({A: 100}, {}, nodes=frozenset({B}), now=400)
+    assert figures == RecoveryFigures()
+
+
+def test_what_a_process_finds_in_its_first_turn_is_no_new_fault() -> None:
+    assert RecoveryFigures().after({A: 100}, {A: 100}, nodes=BOTH, now=400) == RecoveryFigures()
+
+
+def test_the_time_between_failures_is_that_of_well_nodes() -> None:
+    figures = RecoveryFigures().elapsed(well=10, seconds=60).elapsed(well=9, seconds=100)
+    assert figures.mean_time_between_failures is None
+    figures = figures.after({}, {A: 1, B: 1}, nodes=BOTH, now=1)
+    assert figures.mean_time_between_failures == 750.0
+
+
+def test_a_clock_that_steps_back_takes_nothing_away() -> None:
+    figures = RecoveryFigures().elapsed(well=10, seconds=-60)
+    assert figures.after({A: 500}, {}, nodes=BOTH, now=400).repair_seconds == 0
+    assert figures.well_seconds == 0
+
+
+def test_without_a_repair_there_is_no_mean() -> None:
+    assert RecoveryFigures().mean_time_to_repair is None
+
+
+def test_attempts_and_failures_are_counted_as_they_begin() -> None:
+    recovering = state(RecoveryPhase.RECOVERING, attempts=1)
+    failed = state(RecoveryPhase.FAILED, attempts=2)
+    figures = RecoveryFigures().moved(state(RecoveryPhase.DRAINING, attempts=0), recovering)
+    figures = figures.moved(recovering, state(RecoveryPhase.RECOVERING, attempts=2))
+    figures = figures.moved(recovering, failed).moved(failed, failed)
+    assert (figures.attempts, figures.failures) == (3, 1)
+    assert figures.moved(failed, RecoveryState()) == figures
+
+
+def test_a_node_is_ill_from_its_first_fault_until_it_is_in_service() -> None:
+    views = {
+        A: NodeView(name=A, faults=(XID,), black_hole=BlackHole(since=XID.since + 5, gangs=3)),
+        B: NodeView(name=B),
+    }
+    verifying = {B: state(RecoveryPhase.VERIFYING, ill_since=SINCE)}
+    assert ill_nodes(views, verifying, NOW) == {A: XID.since, B: SINCE}
+    assert ill_nodes(views, {B: state(RecoveryPhase.CORDONED, ill_since=0)}, NOW)[B] == NOW
+    assert ill_nodes({B: views[B]}, {B: state(RecoveryPhase.NONE)}, NOW) == {}
