@@ -23,7 +23,7 @@ from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.past_use import without
 from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
 from admission.world.world import World
-from queues.admissions import LastEviction
+from queues.admissions import CAUSES_TOLD, LastEviction
 from queues.errors import DatabaseError, DataRefused, Fenced
 from queues.plan import Evict, Plan, Reason, setbacks_of
 from queues.reason_codes import ReasonCode
@@ -415,5 +415,5 @@ async def recall(database: Database, world: World) -> None:
 def _last_eviction(evict: Evict, now: int) -> LastEviction | None:
     """What is told of an eviction while its workload waits; None: nothing."""
     by = evict.facts.get("for", "")
-    refusal = evict.message if evict.code is ReasonCode.REFUSED else ""
-    return LastEviction(at=now, code=evict.code, by=by, refusal=refusal) if by or refusal else None
+    cause = evict.message if evict.code in CAUSES_TOLD else ""
+    return LastEviction(at=now, code=evict.code, by=by, cause=cause) if by or cause else None

@@ -12,7 +12,7 @@ from admission.facts.cluster import (
     QueueFact,
     TopologyFact,
 )
-from admission.facts.devices import DeviceClassFact, ResourceClaimFact, ResourceSliceFact
+from admission.facts.devices import DeviceClassFact, NodeDevicesFact, ResourceClaimFact, ResourceSliceFact
 from admission.facts.pods import PodDefaultsFact, PodFact, TemplateFact
 from admission.facts.workloads import WorkloadFact
 from queues.admissions import Recreation
@@ -38,6 +38,7 @@ class FactKind(StrEnum):
     POD_DEFAULTS = "pod defaults"
     DEVICE_CLASS = "deviceclasses"
     RESOURCE_SLICE = "resourceslices"
+    NODE_DEVICES = "devices"
     CLAIM_TEMPLATE = "resourceclaimtemplates"
     RESOURCE_CLAIM = "resourceclaims"
     RESOURCE_QUOTA = "resourcequotas"
@@ -59,6 +60,7 @@ Fact = (
     | PodDefaultsFact
     | DeviceClassFact
     | ResourceSliceFact
+    | NodeDevicesFact
     | ResourceClaimFact
     | NamespaceQuota
     | Command

@@ -26,6 +26,7 @@ from admission.workloads.readiness.gang_readiness import GangReadiness, follows_
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
 from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
+    faulty_gangs,
     is_refused,
     leftover_pods,
     outgrowing_pods,
@@ -194,6 +195,7 @@ def _held_state(
     readiness = GangReadiness() if over else gang_readiness(inputs, kept_open, now, timeouts)
     missing = MissingPods() if over else missing_pods(inputs, kept_open, now, timeouts)
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
+    faulty = {} if over else faulty_gangs(inputs, open_, now)
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else seat_maps)
@@ -216,7 +218,7 @@ def _held_state(
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable={**missing.late, **readiness.late, **rollbacks} or _NOTHING,
+        evictable={**missing.late, **readiness.late, **faulty, **rollbacks} or _NOTHING,
         outgrown=changes.outgrown or _NOTHING,
         larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
@@ -234,7 +236,7 @@ def _held_state(
         look_at=_next_look(now, readiness.look_at, missing.look_at, untried, syncs.until),
         is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
         missing_since=missing.since,
-        follows_policy=bool(missing.since) or follows_policy(inputs, seat_maps),
+        follows_policy=bool(missing.since or inputs.device_faults) or follows_policy(inputs, seat_maps),
     )
 
 

@@ -10,6 +10,7 @@ from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
+from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
@@ -80,16 +81,20 @@ class NodeInventory:
         self._beyond: set[NodeName] = set()
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}
+        #: Faults of devices that pods have, by the pod's uid.
+        self._faulty_pods: dict[str, DeviceFault] = {}
         self.ports = PortsInUse()
         self._table: NodeTable | None = None
         self._changes: dict[NodeName, Resources] = {}
 
     def put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         """A node appeared, changed or went away."""
-        if fact is None:
-            self.nodes.pop(name, None)
-        else:
+        before = self.nodes.pop(name, None)
+        for uid in () if before is None else before.faulty_pods:
+            self._faulty_pods.pop(uid, None)
+        if fact is not None:
             self.nodes[name] = fact
+            self._faulty_pods.update(fact.faulty_pods)
         self.unsaved.add(name)
         self._table = None
 
@@ -194,6 +199,12 @@ class NodeInventory:
             for name, fact in found.items()
             if not fact.ready
         }
+
+    def device_faults(self, pods: Iterable[PodFact]) -> dict[str, DeviceFault]:
+        """Faults of the devices that these pods have, by the pod's uid."""
+        if not self._faulty_pods:
+            return {}
+        return {pod.uid: self._faulty_pods[pod.uid] for pod in pods if pod.uid in self._faulty_pods}
 
     def room(self, node: NodeName) -> Resources:
         """What the node has beyond foreign pods and seats."""

@@ -532,6 +532,8 @@ class World:
             job_over=job is not None and job.is_stopped(),
             job_restarts=job is not None and job.phase is Phase.RESTARTING,
             setbacks=self.setbacks.get(key, NO_SETBACKS),
+            last_eviction=last.code if (last := self.last_evictions.get(key)) is not None else None,
+            device_faults=self.node_inventory.device_faults(pods),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),
             suspended_before=self.seen_times.suspended_before.get(key, 0),

@@ -14,6 +14,9 @@ ROOT = QueueName("root")
 #: Why a queue whose object was deleted cannot be used.
 WAS_REMOVED: Final = "it was removed"
 
+#: Value of ``policy.health.onFault`` that leaves gangs where they are.
+REPORT: Final = "report"
+
 #: The highest value that Kubernetes allows for priority classes of users. The classes ``system-…`` rank above it.
 HIGHEST_USER_PRIORITY = 1_000_000_000
 
@@ -60,6 +63,8 @@ class QueuePolicy:
     #: Seconds for which work is protected at most by its user's wish, or because its gang waited; the smallest on the
     #: path. Default: no bound.
     max_protection: int | None = None
+    #: report | evict | recover: what is done with a gang on a device that is not well; default report.
+    on_fault: str | None = None
 
 
 #: Rules of which the smallest on the path counts, not the nearest: a queue cannot grant itself more than it has.
@@ -76,6 +81,7 @@ DEFAULT_POLICY = QueuePolicy(
     before_borrowing="try-next",
     before_preempting="try-next",
     max_priority=HIGHEST_USER_PRIORITY,
+    on_fault=REPORT,
 )
 
 

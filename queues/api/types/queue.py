@@ -90,6 +90,14 @@ class StarvationPolicy(Model):
     clear_after: Duration | None = None
 
 
+class HealthPolicy(Model):
+    """What is done about devices that are not well. They take no new work in any case."""
+
+    #: ``evict``: gangs on them are taken back whole, and come first in their queue. ``recover``: that, and Muster
+    #: recovers the node. ``report``: they are only told.
+    on_fault: Literal["report", "evict", "recover"] | None = None
+
+
 class QueuePolicySpec(Model):
     """How a queue is served. An absent field is inherited from the parent queue; at the top it has Muster's default."""
 
@@ -119,6 +127,8 @@ class QueuePolicySpec(Model):
     max_priority: Int32 | None = None
     #: Users' own protections from eviction count no longer than this; of all queues on the path the smallest counts.
     max_protection: Duration | None = None
+    #: What is done about devices that are not well.
+    health: HealthPolicy | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
 
@@ -317,6 +327,7 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
         ready_backoff_limit=spec.ready_backoff_limit,
         max_priority=spec.max_priority,
         max_protection=_seconds(spec.max_protection),
+        on_fault=None if spec.health is None else spec.health.on_fault,
         usage_half_life=_seconds(spec.usage_half_life),
         before_borrowing=choice.before_borrowing,
         before_preempting=choice.before_preempting,
