@@ -92,7 +92,7 @@ class Rank(NamedTuple):
     joins: bool
     #: By the queue's order: − (priority × 3600 − ageing × created), or seconds, or 0.
     urgency: int
-    #: Small before large: ``precedence`` under ``priority`` where places are cleared. 0: elsewhere, and what comes first.
+    #: Small before large: ``precedence`` under ``priority`` where places are cleared; 0: elsewhere, or it comes first.
     precedence: int
     arrival: int
     key: WorkloadKey
