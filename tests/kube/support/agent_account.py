@@ -1,0 +1,59 @@
+"""Tokens of the node agents' service account, bound to a Node as the token of a pod is, and access with them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from admission.agent.api_client import ApiClient, Endpoint
+from admission.kube.install.rbac import AGENT_ACCOUNT, AGENT_NAMESPACE
+from deploy.local.client import LocalClient
+from deploy.local.cluster import LocalCluster
+
+_TOKENS = f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token"
+
+
+def agent_endpoint(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> Endpoint:
+    """The access of the agent of a Node, with a token in a file; None: a token that names no node."""
+    with cluster.client() as admin:
+        token = agent_token(admin, node)
+    name = "unbound" if node is None else node["metadata"]["name"]
+    file = folder / f"{name}.token"
+    file.write_text(token)
+    return Endpoint(server=cluster.url, authority=authority(cluster), token_file=file)
+
+
+def agent_client(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> ApiClient:
+    """The same as a client."""
+    return ApiClient(agent_endpoint(cluster, folder, node))
+
+
+def agent_token(admin: LocalClient, node: Mapping[str, Any] | None) -> str:
+    """A token of the account; with a Node: one that names it, as the token of a pod on that Node does."""
+    spec: dict[str, Any] = {"expirationSeconds": 3600}
+    if node is not None:
+        named = {key: node["metadata"][key] for key in ("name", "uid")}
+        spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Node", **named}
+    answer = admin.create(
+        _TOKENS, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    )
+    return str(answer["status"]["token"])
+
+
+def authority(cluster: LocalCluster) -> str:
+    """PEM text of the authority of a cluster's API server."""
+    return (cluster.directory / "pki" / "ca.crt").read_text()
+
+
+def device_definition() -> dict[str, Any]:
+    """The definition of Devices."""
+    path = Path(__file__).parents[3] / "deploy/crds/scheduling.koordinator.sh_devices.yaml"
+    read: dict[str, Any] = yaml.safe_load(path.read_text())
+    return read
+
+
+def told(answer: object) -> str:
+    """A document in one line, for failures."""
+    return json.dumps(answer)[:500]
