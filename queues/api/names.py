@@ -105,6 +105,16 @@ GPU_MEMORY: Final = "gpu-memory"
 
 GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
 
+#: Taint of a node (NoSchedule): no new GPU work. Muster's own has the value ``muster``.
+GPU_FAULT: Final = "muster.dev/gpu-fault"
+#: Annotation of a Node: how far its recovery has come (JSON).
+RECOVERY: Final = "muster.dev/recovery"
+#: Annotations of a Node, by a person: ``"true"``, and nothing goes on by itself; a step that is to be done now.
+RECOVERY_HOLD: Final = "muster.dev/recovery-hold"
+RECOVERY_STEP: Final = "muster.dev/recovery-step"
+#: Annotation of Jobs, and of their pods, that recover or test a node: its name.
+RECOVERY_NODE: Final = "muster.dev/recovery-node"
+
 #: Expected run time, and the most work that an eviction loses; Go durations (``2h``, ``30m``).
 RUN_TIME: Final = "muster.dev/run-time"
 CHECKPOINT_INTERVAL: Final = "muster.dev/checkpoint-interval"

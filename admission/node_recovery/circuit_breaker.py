@@ -1,0 +1,53 @@
+"""How many nodes may be out of service at one time, and which go next."""
+
+from collections.abc import Mapping
+
+from admission.node_recovery.policy import HealthPolicy
+from admission.node_recovery.situation import Situation, known_state
+from admission.node_recovery.view import Fleet, NodeView, RecoveryStep, TaintOwner
+from queues.workload import NodeName
+
+#: Steps that a person may ask for and that take a node out of service.
+_TAKES_OUT = frozenset({RecoveryStep.CORDON, RecoveryStep.DRAIN, RecoveryStep.RECOVER, RecoveryStep.VERIFY})
+
+
+def most_out(policy: HealthPolicy, nodes: int) -> int | None:
+    """The most nodes of so many that Muster may take out of service; None: there is no bound."""
+    bounds = [] if policy.max_nodes_out is None else [policy.max_nodes_out]
+    if policy.max_percent_out is not None:
+        bounds.append(max(1, nodes * policy.max_percent_out // 100) if policy.max_percent_out else 0)
+    return min(bounds, default=None)
+
+
+def fleet_of(
+    nodes: Mapping[NodeName, NodeView], policy: HealthPolicy, now: int, *, templates: frozenset[str]
+) -> Fleet:
+    """What the step of each node has to know of all of them.
+
+    ``nodes``: all nodes with devices. Places that are free go to the nodes with the oldest faults, then by name. Nodes
+    that a person took out of service take places too, but need none.
+    """
+    out = frozenset(name for name, view in nodes.items() if _is_out(view))
+    most = most_out(policy, len(nodes))
+    ill = sorted(
+        (since, name) for name, view in nodes.items() if (since := _ill(view, policy, now)) is not None
+    )
+    waiting = [name for _, name in ill if name not in out]
+    free = len(waiting) if most is None else max(0, most - len(out))
+    granted = out | frozenset(waiting[:free])
+    return Fleet(granted=granted, out=len(out), most_out=most, templates=templates)
+
+
+def _is_out(view: NodeView) -> bool:
+    """Whether the node is out of service or goes out with this plan because a person wants it."""
+    if view.order in _TAKES_OUT or view.taint is not TaintOwner.ABSENT:
+        return True
+    return bool(view.annotation) and known_state(view, 0).phase.is_out
+
+
+def _ill(view: NodeView, policy: HealthPolicy, now: int) -> int | None:
+    """Since when a node has a fault that asks for something; None: it has none."""
+    if view.hold or not (view.faults or view.black_hole):
+        return None
+    here = Situation(view=view, fleet=Fleet(), policy=policy, now=now, state=known_state(view, now))
+    return here.ill_since if here.ill else None

@@ -1,0 +1,90 @@
+"""How often nodes fail and how long they take to come back, as counts and sums that metrics show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from admission.node_recovery.state import RecoveryPhase, RecoveryState
+from admission.node_recovery.view import NodeView
+from queues.workload import NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryFigures:
+    """What has happened to the nodes of a fleet since the process began. Every number only grows."""
+
+    #: Nodes that became ill.
+    faults: int = 0
+    #: Nodes that came back: no fault, and in service.
+    repairs: int = 0
+    #: Seconds from the begin of a fault to the return, summed up over ``repairs``.
+    repair_seconds: int = 0
+    #: Seconds that nodes were well, summed up over all nodes.
+    well_seconds: int = 0
+    #: Recovery attempts that were begun.
+    attempts: int = 0
+    #: Recoveries that were given up.
+    failures: int = 0
+
+    @property
+    def mean_time_to_repair(self) -> float | None:
+        """Seconds; None: no node has come back yet."""
+        return self.repair_seconds / self.repairs if self.repairs else None
+
+    @property
+    def mean_time_between_failures(self) -> float | None:
+        """Seconds that a node was well per fault; None: no node has failed yet."""
+        return self.well_seconds / self.faults if self.faults else None
+
+    def after(
+        self,
+        before: Mapping[NodeName, int],
+        ill: Mapping[NodeName, int],
+        *,
+        nodes: frozenset[NodeName],
+        now: int,
+    ) -> "RecoveryFigures":
+        """With the changes between two turns.
+
+        ``before``, ``ill``: nodes that were and are ill, each since when (``ill_nodes``); ``nodes``: those that exist.
+        A node that is gone has neither failed nor come back. In its first turn a process passes the same mapping twice:
+        what it finds was counted by the process before.
+        """
+        back = [name for name in before if name not in ill and name in nodes]
+        return replace(
+            self,
+            faults=self.faults + sum(name not in before for name in ill),
+            repairs=self.repairs + len(back),
+            repair_seconds=self.repair_seconds + sum(max(0, now - before[name]) for name in back),
+        )
+
+    def elapsed(self, *, well: int, seconds: int) -> "RecoveryFigures":
+        """With a time in which so many nodes were well."""
+        return replace(self, well_seconds=self.well_seconds + max(0, well) * max(0, seconds))
+
+    def moved(self, before: RecoveryState, after: RecoveryState) -> "RecoveryFigures":
+        """With what one step of one node did."""
+        gave_up = after.phase is RecoveryPhase.FAILED and before.phase is not RecoveryPhase.FAILED
+        return replace(
+            self,
+            attempts=self.attempts + max(0, after.attempts - before.attempts),
+            failures=self.failures + gave_up,
+        )
+
+
+def ill_nodes(
+    views: Mapping[NodeName, NodeView], states: Mapping[NodeName, RecoveryState], now: int
+) -> dict[NodeName, int]:
+    """Nodes with a fault, or out of service because of one, each since when (seconds).
+
+    ``states``: as ``plan`` gives them; nodes that are left out there are in service.
+    """
+    ill: dict[NodeName, int] = {}
+    for name, view in views.items():
+        state = states.get(name, RecoveryState())
+        begun = [fault.since for fault in view.faults]
+        begun += [view.black_hole.since] if view.black_hole else []
+        if state.phase.is_out:
+            begun.append(state.ill_since or now)
+        if begun:
+            ill[name] = min(begun)
+    return ill

@@ -1,0 +1,143 @@
+"""A node at the moment of a step: what is seen of it, what is remembered of it, and what the policy wants."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from admission.node_recovery.effects import Effect, Tell
+from admission.node_recovery.policy import HealthPolicy
+from admission.node_recovery.recovery_jobs import job_name
+from admission.node_recovery.state import (
+    LONGEST_FAULT,
+    FaultCause,
+    RecoveryPhase,
+    RecoveryState,
+    StartedBy,
+    read_state,
+)
+from admission.node_recovery.view import (
+    KILLS_PODS,
+    BlackHole,
+    DeviceFault,
+    Fleet,
+    JobProgress,
+    NodeView,
+    RecoveryJob,
+    TaintOwner,
+)
+from queues.text_format import listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryOutcome:
+    """What a phase comes to: the state afterwards, and what is done now."""
+
+    state: RecoveryState
+    effects: tuple[Effect, ...] = ()
+    #: Seconds since the epoch at which time alone changes something; None: it does not.
+    look_again: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a step is decided on."""
+
+    view: NodeView
+    fleet: Fleet
+    policy: HealthPolicy
+    now: int
+    state: RecoveryState
+
+    @property
+    def faults(self) -> tuple[DeviceFault, ...]:
+        """Faults of devices that nobody has accepted."""
+        return tuple(fault for fault in self.view.faults if fault.name not in self.state.accepted)
+
+    @property
+    def black_hole(self) -> BlackHole | None:
+        """The finding that the node kills pods, unless that is accepted."""
+        return None if KILLS_PODS in self.state.accepted else self.view.black_hole
+
+    @property
+    def ill(self) -> bool:
+        """Whether there is a fault that nobody has accepted."""
+        return bool(self.faults or self.black_hole)
+
+    @property
+    def cause(self) -> FaultCause | None:
+        """What the node is ill of; None: it is not ill."""
+        if self.faults:
+            return FaultCause.DEVICE
+        return FaultCause.KILLS_PODS if self.black_hole else None
+
+    @property
+    def ill_since(self) -> int:
+        """When the earliest fault began; now if there is none."""
+        begun = [fault.since for fault in self.faults]
+        begun += [self.black_hole.since] if self.black_hole else []
+        return min([*begun, self.now])
+
+    @property
+    def told(self) -> str:
+        """The faults in words; "": none."""
+        found = [*map(str, self.faults), *([str(self.black_hole)] if self.black_hole else [])]
+        return listed(found)[:LONGEST_FAULT]
+
+    @property
+    def person_alone(self) -> bool:
+        """Whether only a person's word moves the node on: it has no fault that Muster would act on by itself."""
+        return self.state.by is StartedBy.PERSON and not (self.policy.recovers and self.ill)
+
+    @property
+    def job(self) -> RecoveryJob | None:
+        """The Job of the present phase; None: it is not there."""
+        return self.view.jobs.get(job_name(self.view.name, self.state))
+
+    def read_after(self, moment: int) -> bool:
+        """Whether the devices were read later than this; true if nothing reports them, for then nothing can."""
+        return self.view.read_at is None or self.view.read_at > moment
+
+    def enter(self, phase: RecoveryPhase, **changes: Any) -> RecoveryState:
+        """The state at the beginning of another phase, with the faults as they are now."""
+        known = self.state
+        if not phase.is_out:
+            kept = RecoveryState(since=self.now, attempts=known.attempts, accepted=known.accepted)
+            return replace(kept, **changes)
+        # What a person began without a policy that recovers stays his: another policy does not end it.
+        by = StartedBy.MUSTER if self.policy.recovers else known.by
+        entered = replace(known, phase=phase, since=self.now, by=by, job="", waits=None)
+        if self.ill:
+            entered = replace(entered, cause=self.cause, fault=self.told)
+        if not known.phase.is_out:
+            entered = replace(entered, ill_since=self.ill_since)
+        return replace(entered, **changes)
+
+    def keep(self, *effects: Effect, look_again: int | None = None) -> RecoveryOutcome:
+        """Stay in the phase, and do this. Nothing is waited for beyond what the phase takes."""
+        return RecoveryOutcome(state=replace(self.state, waits=None), effects=effects, look_again=look_again)
+
+    def move(
+        self, state: RecoveryState, reason: str, message: str, *, warning: bool = False
+    ) -> RecoveryOutcome:
+        """Another state, and the event that tells of it."""
+        return RecoveryOutcome(state=state, effects=(self.tell(reason, message, warning=warning),))
+
+    def tell(self, reason: str, message: str, *, warning: bool = False) -> Tell:
+        """An event of this node."""
+        return Tell(node=self.view.name, reason=reason, message=message, warning=warning)
+
+
+def known_state(view: NodeView, now: int) -> RecoveryState:
+    """What is remembered of a node.
+
+    Muster's taint without a phase means that the annotation was lost or spoiled: the node goes on as a cordoned one, so
+    that it finds its way back.
+    """
+    state = read_state(view.annotation) or RecoveryState()
+    if state.phase.is_out or view.taint is not TaintOwner.MUSTER:
+        return state
+    return replace(state, phase=RecoveryPhase.CORDONED, since=now, ill_since=now, waits=None)
+
+
+def is_running(job: RecoveryJob) -> bool:
+    """Whether a Job still does something."""
+    return job.progress is JobProgress.RUNNING and not job.deleting

@@ -1,0 +1,123 @@
+"""Ways from one phase of a node's recovery to another, each with the event that tells of it; and what to wait for."""
+
+from dataclasses import replace
+
+from admission.node_recovery.effects import CreateJob, TryNode
+from admission.node_recovery.recovery_jobs import job_name, template_of
+from admission.node_recovery.situation import RecoveryOutcome, Situation
+from admission.node_recovery.state import FaultCause, RecoveryPhase, StartedBy, WaitsFor
+from admission.node_recovery.view import KILLS_PODS
+from queues.text_format import counted, duration
+
+
+def cordon(here: Situation) -> RecoveryOutcome:
+    """Take the node out of service."""
+    state = here.enter(RecoveryPhase.CORDONED, by=StartedBy.MUSTER)
+    return here.move(state, "GpuNodeCordoned", f"{here.told}: no new GPU work", warning=True)
+
+
+def drain(here: Situation, why: str, cause: FaultCause | None = None) -> RecoveryOutcome:
+    """Let its gangs leave."""
+    state = here.enter(RecoveryPhase.DRAINING)
+    state = replace(state, cause=cause or state.cause)
+    return here.move(state, "GpuNodeDraining", f"{why}: {_leaving(here)}")
+
+
+def verify(here: Situation, why: str) -> RecoveryOutcome:
+    """Have the node tested."""
+    return here.move(here.enter(RecoveryPhase.VERIFYING), "GpuNodeVerifying", f"{why}: the node is tested")
+
+
+def back_in_service(here: Situation, why: str) -> RecoveryOutcome:
+    """Take the node back. How often it was tried stays known for a while."""
+    took = f" after {duration(here.now - here.state.ill_since)}" if here.state.ill_since else ""
+    state = here.enter(RecoveryPhase.NONE)
+    return _on_trial(here, here.move(state, "GpuNodeRecovered", f"{why}: back in service{took}"))
+
+
+def accepted(here: Situation, why: str) -> RecoveryOutcome:
+    """Take the node back with its faults, which a person has accepted."""
+    names = {fault.name for fault in here.view.faults} | ({KILLS_PODS} if here.view.black_hole else set())
+    state = here.enter(RecoveryPhase.NONE, accepted=tuple(sorted(names)))
+    return _on_trial(here, here.move(state, "GpuNodeReturned", f"{why}: back in service as it is"))
+
+
+def released(here: Situation) -> RecoveryOutcome:
+    """Take the node back, since the policy does not take nodes out of service any more."""
+    why = "the policy takes no node out of service any more"
+    return here.move(here.enter(RecoveryPhase.NONE), "GpuNodeReturned", why)
+
+
+def next_attempt(here: Situation, cause: FaultCause, why: str) -> RecoveryOutcome:
+    """Begin a recovery attempt, or give up if all are used up.
+
+    What a person asked for on a node without a fault is not tried again, nor is anything under a policy that does not
+    recover nodes.
+    """
+    attempts, policy = here.state.attempts, here.policy
+    if attempts >= policy.attempts or not policy.recovers or cause is FaultCause.PERSON:
+        failed = here.enter(RecoveryPhase.FAILED, cause=cause)
+        message = f"{why}: out of service after {counted(attempts, 'attempt')}; it needs a person"
+        return here.move(failed, "GpuNodeFailed", message, warning=True)
+    if here.view.occupied and here.state.by is StartedBy.MUSTER:
+        return drain(here, why, cause)
+    state = here.enter(RecoveryPhase.RECOVERING, cause=cause, attempts=attempts + 1)
+    how = f"by a Job from {policy.recovery_job}" if policy.recovery_job else "by others, without a Job"
+    message = f"{why}: attempt {state.attempts} of {policy.attempts}, {how}"
+    return here.move(state, "GpuNodeRecovering", message)
+
+
+def drain_first(here: Situation) -> RecoveryOutcome:
+    """Go back to draining before the Job of an attempt was made: pods came that Muster let in a moment too late."""
+    outcome = drain(here, "pods with devices are on the node")
+    return replace(outcome, state=replace(outcome.state, attempts=max(0, here.state.attempts - 1)))
+
+
+def wait_for(
+    here: Situation, waits: WaitsFor, message: str, *, look_again: int | None = None
+) -> RecoveryOutcome:
+    """Stay in the phase, and tell once what for."""
+    told = () if here.state.waits is waits else (here.tell("GpuNodeWaits", message, warning=True),)
+    return RecoveryOutcome(state=replace(here.state, waits=waits), effects=told, look_again=look_again)
+
+
+def wait_for_read(here: Situation) -> RecoveryOutcome:
+    """Stay in the phase until the agent has read the devices."""
+    return wait_for(here, WaitsFor.AGENT, "the agent has not read the devices since then: waits for it")
+
+
+def create_job(here: Situation) -> RecoveryOutcome:
+    """Make the Job of this phase."""
+    template = template_of(here.state.phase, here.policy) or ""
+    if template not in here.fleet.templates:
+        return wait_for(
+            here, WaitsFor.TEMPLATE, f"waits for CronJob {template or 'of the policy'}, which does not exist"
+        )
+    name = job_name(here.view.name, here.state)
+    create = CreateJob(node=here.view.name, template=template, name=name)
+    if not here.view.refused:
+        return here.keep(create)
+    waits = wait_for(here, WaitsFor.JOB_REFUSED, f"Job {name} is refused: {here.view.refused}")
+    return replace(waits, effects=(*waits.effects, create))
+
+
+def job_seen(here: Situation, *, look_again: int) -> RecoveryOutcome:
+    """Stay in the phase, and remember that its Job was there."""
+    name = job_name(here.view.name, here.state)
+    return RecoveryOutcome(state=replace(here.state, job=name, waits=None), look_again=look_again)
+
+
+def _on_trial(here: Situation, outcome: RecoveryOutcome) -> RecoveryOutcome:
+    """A node that killed pods gets one gang at first."""
+    if here.view.black_hole is None:
+        return outcome
+    return replace(outcome, effects=(TryNode(node=here.view.name), *outcome.effects))
+
+
+def _leaving(here: Situation) -> str:
+    if not here.view.gangs:
+        return "no gang is on it"
+    gangs, timeout = counted(len(here.view.gangs), "gang"), here.policy.drain_timeout
+    if timeout == 0:
+        return f"{gangs} on it must go"
+    return f"{gangs} on it may go on {'until they end' if timeout is None else f'for {duration(timeout)}'}"

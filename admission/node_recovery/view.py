@@ -1,0 +1,170 @@
+"""What the cluster shows of nodes with devices, as far as their recovery asks for it.
+
+Views have to show every write that was sent, also where the watch is behind: two plans on one old view would take two
+nodes out of service where one is allowed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from queues.workload import NodeName, WorkloadKey
+
+#: Value of Muster's taint ``muster.dev/gpu-fault``. With any other value it is a person's own.
+TAINT_VALUE: Final = "muster"
+#: How the fault of a node that kills pods is called among accepted faults.
+KILLS_PODS: Final = "kills-pods"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFault:
+    """An unhealthy device, as its Device object says."""
+
+    #: Uuid; "": not known which.
+    device: str
+    #: As in ``muster.dev/devices``; None: not known which device it is, so it may be any.
+    index: int | None = None
+    reason: str
+    message: str = ""
+    #: Seconds since the epoch.
+    since: int
+
+    @property
+    def name(self) -> str:
+        """What it is called among accepted faults: the same fault of the same device."""
+        return f"{self.device}/{self.reason}"
+
+    def __str__(self) -> str:
+        which = f"device {self.index}" if self.index is not None else self.device or "a device"
+        return f"{which}: {self.reason}" + (f" ({self.message})" if self.message else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlackHole:
+    """The finding that a node kills pods: what was seen, and since when."""
+
+    since: int
+    #: Different gangs with a pod that failed early.
+    gangs: int
+    #: Trials that failed.
+    trials: int = 0
+
+    def __str__(self) -> str:
+        return f"pods of {self.gangs} different gangs failed soon after their start"
+
+
+class TaintOwner(StrEnum):
+    """Who wrote the taint ``muster.dev/gpu-fault`` that a node has."""
+
+    #: The node does not have it.
+    ABSENT = "absent"
+    MUSTER = "muster"
+    PERSON = "person"
+
+
+class RecoveryStep(StrEnum):
+    """What a person asks for by ``muster.dev/recovery-step``."""
+
+    CORDON = "cordon"
+    DRAIN = "drain"
+    RECOVER = "recover"
+    VERIFY = "verify"
+    #: The node is well, or its faults are accepted.
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangOnNode:
+    """A gang that holds devices of the node."""
+
+    key: WorkloadKey
+    #: Indices of its devices there; None: not known, so that a fault of the node may be on one of them.
+    devices: frozenset[int] | None = None
+    #: Its eviction is under way, or its pods are ending.
+    leaving: bool = False
+
+    def is_on(self, faults: Iterable[DeviceFault]) -> bool:
+        """Whether one of these faults may be on one of its devices."""
+        return any(
+            fault.index is None or self.devices is None or fault.index in self.devices for fault in faults
+        )
+
+
+class JobProgress(StrEnum):
+    """How far a Job is."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryJob:
+    """A Job that was made for a node's recovery."""
+
+    namespace: str
+    name: str
+    progress: JobProgress = JobProgress.RUNNING
+    #: Seconds since the epoch.
+    created: int
+    #: None: it has not ended.
+    ended: int | None = None
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """A node with devices."""
+
+    name: NodeName
+    faults: tuple[DeviceFault, ...] = ()
+    #: None: it does not kill pods, as far as is known.
+    black_hole: BlackHole | None = None
+    #: When its devices were last read (the agent's last heartbeat, seconds). None: nothing reports devices of this
+    #: node. Of a reporter without heartbeats, such as koordlet: now.
+    read_at: int | None = None
+    taint: TaintOwner = TaintOwner.ABSENT
+    #: Values of ``muster.dev/recovery`` and ``muster.dev/recovery-step``; "": none.
+    annotation: str = ""
+    order: str = ""
+    #: ``muster.dev/recovery-hold`` is ``"true"``.
+    hold: bool = False
+    #: Gangs with devices of the node, also those that are leaving.
+    gangs: tuple[GangOnNode, ...] = ()
+    #: Pods with devices of the node that Muster did not admit. Pods of recovery Jobs do not count.
+    foreign_pods: int = 0
+    #: Jobs of the recovery of this node, by name.
+    jobs: Mapping[str, RecoveryJob] = field(default_factory=dict)
+    #: Why the API server refused the Job of the present phase the last time; "": it did not.
+    refused: str = ""
+
+    @property
+    def occupied(self) -> bool:
+        """Whether pods hold devices of the node."""
+        return bool(self.gangs or self.foreign_pods)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has to be looked at."""
+        return not (
+            self.faults
+            or self.black_hole
+            or self.annotation
+            or self.order
+            or self.jobs
+            or self.taint is TaintOwner.MUSTER
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """What the step of one node has to know of the others."""
+
+    #: Nodes that the circuit breaker lets Muster act on.
+    granted: frozenset[NodeName] = frozenset()
+    #: Nodes that are out of service, and the most that may be. None: there is no bound.
+    out: int = 0
+    most_out: int | None = None
+    #: CronJobs that exist and that Jobs may be made from: ``namespace/name``.
+    templates: frozenset[str] = frozenset()
