@@ -9,6 +9,7 @@ from admission.facts.cluster import (
     HyperNodeFact,
     NamespaceFact,
     NodeFact,
+    NodeRecoveryFact,
     QueueFact,
     TopologyFact,
 )
@@ -39,6 +40,7 @@ class FactKind(StrEnum):
     DEVICE_CLASS = "deviceclasses"
     RESOURCE_SLICE = "resourceslices"
     NODE_DEVICES = "devices"
+    NODE_RECOVERY = "recoveries of nodes"
     CLAIM_TEMPLATE = "resourceclaimtemplates"
     RESOURCE_CLAIM = "resourceclaims"
     RESOURCE_QUOTA = "resourcequotas"
@@ -61,6 +63,7 @@ Fact = (
     | DeviceClassFact
     | ResourceSliceFact
     | NodeDevicesFact
+    | NodeRecoveryFact
     | ResourceClaimFact
     | NamespaceQuota
     | Command

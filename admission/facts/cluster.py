@@ -9,7 +9,7 @@ from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
-from queues.workload import NodeName, QueueName, Requirement, Taint
+from queues.workload import NodeName, QueueName, Requirement, Taint, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,17 @@ class NodeFact:
     def offer(self) -> tuple[object, ...]:
         """What of the node matters to the seats on it."""
         return (self.ready, self.unschedulable, self.allocatable, self.out_of_service, self.faulty_pods)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecoveryFact:
+    """What the recovery of a node asks of admissions."""
+
+    node: NodeName
+    #: Why the node takes no new gangs, in words; "": it does.
+    closed: str = ""
+    #: Gangs to take back whole, with what their users are told.
+    evicted: Mapping[WorkloadKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

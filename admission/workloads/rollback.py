@@ -146,10 +146,13 @@ def rollbacks_of(
 
 
 def faulty_gangs(inputs: WorkloadInputs, places: Sequence[SeatMap], now: int) -> dict[AdmissionId, Rollback]:
-    """Gangs with a pod on a device that is not well, where the queue's policy takes them back. The device takes no new
-    pods, so that the gang gets another place, and comes first in its queue."""
-    if not inputs.device_faults or inputs.policy.on_fault == REPORT:
+    """Gangs with a pod on a device that is not well, or on a node that is being recovered, where the queue's policy
+    takes them back. The device takes no new pods, so that the gang gets another place, and comes first in its queue."""
+    if not (inputs.device_faults or inputs.taken_back) or inputs.policy.on_fault == REPORT:
         return {}
+    if inputs.taken_back:
+        taken = Rollback(ReasonCode.GPU_UNHEALTHY, inputs.taken_back, now)
+        return {place.admission.id: taken for place in places}
     found: dict[AdmissionId, Rollback] = {}
     for place in places:
         hit = [pod for _, pod in sorted(place.seated.items()) if pod.uid in inputs.device_faults]

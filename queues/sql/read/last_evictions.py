@@ -51,7 +51,9 @@ async def _last_evictions(
     by = last.c.numbers["for"].astext
     is_caused = last.c.code.in_(sorted(CAUSES_TOLD))
     # Of evictions for others and of the other ones alike there is a setback, which says so cheaply.
-    told = or_(and_(backoffs.c.waiting_since > 0, by.is_not(None)), and_(backoffs.c.not_before > 0, is_caused))
+    told = or_(
+        and_(backoffs.c.waiting_since > 0, by.is_not(None)), and_(backoffs.c.not_before > 0, is_caused)
+    )
     cause = case((is_caused, last.c.message), else_="")
     asked = (
         select(
