@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -104,7 +105,7 @@ def test_nobody_writes_more_than_once_a_second_whatever_changes(writing: _Writin
         labels = {"muster.dev/gpu-count": str(change)}
         writing.reporter.offer(_report(healthy=change % 2 == 1, labels=labels, events={f"e{change}": event}))
         writing.go_on(0.05)
-    gaps = [after - before for before, after in zip(writing.at, writing.at[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(writing.at)]
     assert len(writing.at) > 10
     assert min(gaps) >= PACE * 0.999
 
