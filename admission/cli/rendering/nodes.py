@@ -63,7 +63,7 @@ def _phase(text: str) -> str:
     except ValueError:
         return ""
     phase = found.get("phase") if isinstance(found, dict) else None
-    return phase if isinstance(phase, str) and phase != "None" else ""
+    return phase.capitalize() if isinstance(phase, str) and phase != "none" else ""
 
 
 def _models(devices: Iterable[Document]) -> str:

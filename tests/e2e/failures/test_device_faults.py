@@ -45,8 +45,10 @@ def test_a_gang_on_a_gpu_that_fails_starts_again_whole_on_other_nodes(sandbox: S
     with reported(sandbox, first):
         report(sandbox, first, 5)
         sandbox.wait(
-            lambda: not before & {pod["metadata"]["uid"] for pod in sandbox.running("train-")}
-            and len(sandbox.running("train-")) == 2,
+            lambda: (
+                not before & {pod["metadata"]["uid"] for pod in sandbox.running("train-")}
+                and len(sandbox.running("train-")) == 2
+            ),
             "the gang to run with other pods",
         )
         assert set(sandbox.nodes_of("train-").values()) == set(nodes) - {first}

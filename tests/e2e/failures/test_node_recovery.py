@@ -66,8 +66,10 @@ def test_a_node_is_drained_repaired_and_taken_in_again(sandbox: Sandbox) -> None
         report(sandbox, ill, 2)
         sandbox.wait(lambda: names.GPU_FAULT in taints(sandbox, ill), "the node to be tainted")
         sandbox.wait(
-            lambda: set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes) - {ill}
-            and len(sandbox.running("train-")) == 1,
+            lambda: (
+                set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes) - {ill}
+                and len(sandbox.running("train-")) == 1
+            ),
             "the gang to run on the other node",
         )
         sandbox.wait(lambda: len(repairs(sandbox)) == 1, "a Job that repairs the node")

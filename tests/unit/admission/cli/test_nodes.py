@@ -71,7 +71,7 @@ def test_wide_shows_driver_islands_and_what_is_wrong_in_full() -> None:
         ({}, "Ready"),
         ({"unschedulable": True}, "Cordoned"),
         ({"ready": "Unknown", "unschedulable": True}, "NotReady"),
-        ({"annotations": {names.RECOVERY: json.dumps({"phase": "Draining"})}}, "Draining"),
+        ({"annotations": {names.RECOVERY: json.dumps({"phase": "draining"})}}, "Draining"),
         ({"annotations": {names.RECOVERY: "x"}}, "Ready"),
         ({"annotations": {names.RECOVERY: "[]"}}, "Ready"),
     ],
