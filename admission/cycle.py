@@ -17,7 +17,14 @@ from admission.containment.halvings import Halvings
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
-from admission.turn_report import Decided, QueueAmounts, TurnReport, log_applied, log_queue_changes
+from admission.turn_report import (
+    Decided,
+    QueueAmounts,
+    TurnReport,
+    evictions_of,
+    log_applied,
+    log_queue_changes,
+)
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.past_use import without
@@ -373,6 +380,7 @@ class Cycle:
             freed=sum(len(free.seats) for free in plan.frees) if applied else 0,
             evicted=len(applied.evicted) if applied else 0,
             dropped=len(applied.dropped) if applied else 0,
+            evictions=evictions_of(applied.evicted, snapshot) if applied else {},
             pending=self._pending,
             used=self._amounts.used,
             deserved=self._amounts.deserved,

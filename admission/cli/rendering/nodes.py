@@ -87,7 +87,9 @@ def _islands(devices: Iterable[Document]) -> int | None:
 
 
 def _fault(device: Document) -> dict[str, Any]:
-    told: Document = next((each for each in device.get("conditions") or () if each.get("type") == "Healthy"), {})
+    told: Document = next(
+        (each for each in device.get("conditions") or () if each.get("type") == "Healthy"), {}
+    )
     return {
         "device": device.get("minor"),
         "id": device.get("id", ""),

@@ -129,12 +129,20 @@ _OWN_RULES: Final = (
     ),
     PolicyRule("see-node-devices", "GPUs that are not well", _KOORDINATOR, ("devices",), _SEE),
     PolicyRule(
-        "take-nodes-out", "the taint of nodes that are recovered, and how far that is", "", ("nodes",), ("get", "patch")
+        "take-nodes-out",
+        "the taint of nodes that are recovered, and how far that is",
+        "",
+        ("nodes",),
+        ("get", "patch"),
     ),
     PolicyRule("recover-nodes", "Jobs that recover and test nodes", "batch", ("jobs",), ("create", "delete")),
     PolicyRule("read-recoveries", "what these Jobs are made from", "batch", ("cronjobs",), ("get",)),
     PolicyRule(
-        "read-heartbeats", "when the agent of a node was heard last", "coordination.k8s.io", ("leases",), ("get",)
+        "read-heartbeats",
+        "when the agent of a node was heard last",
+        "coordination.k8s.io",
+        ("leases",),
+        ("get",),
     ),
     PolicyRule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
     PolicyRule(

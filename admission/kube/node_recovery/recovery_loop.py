@@ -6,6 +6,7 @@ what fails is tried again. Evictions, and nodes that take no gangs, are handed t
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NoReturn
@@ -24,7 +25,7 @@ from admission.kube.node_recovery.node_views import NodeViews
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.effects import CreateJob, DeleteJob, Effect, EvictGangs, Tell, TryNode, WriteNode
-from admission.node_recovery.figures import RecoveryFigures, ill_nodes
+from admission.node_recovery.figures import NodeHealth, RecoveryFigures, ill_nodes
 from admission.node_recovery.plan import plan
 from admission.node_recovery.policy import BlackHoleRule, HealthPolicy
 from admission.node_recovery.state import RecoveryState, read_state
@@ -122,6 +123,16 @@ class NodeRecovery:
             if await self._carry_out(views[name], turn.effects, evicted, now):
                 self.figures = self.figures.moved(before, turn.state)
         await self._ask(closed, evicted)
+
+    def health(self) -> NodeHealth:
+        """The health of nodes as it is now, for metrics."""
+        inventory = self._world.node_inventory
+        faults = [fault for name in inventory.faulty for fault in inventory.nodes[name].faults]
+        return NodeHealth(
+            nodes=len(inventory.faulty),
+            faults=Counter(fault.reason for fault in faults),
+            figures=self.figures,
+        )
 
     def _root(self) -> Queue | None:
         found = self._world.queues.get(QueueName(ROOT))
