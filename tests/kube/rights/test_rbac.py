@@ -98,6 +98,7 @@ PURPOSES: dict[str, list[Ask]] = {
     "recover-nodes": [_creates(api_resources.JOBS.path("default")), _deletes(_in(api_resources.JOBS))],
     "read-recoveries": [_at(_in(api_resources.CRON_JOBS))],
     "read-heartbeats": [_at(_in(api_resources.LEASES))],
+    "see-node-devices": _sees(api_resources.DEVICES),
     "see-hypernodes": _sees(api_resources.HYPERNODES),
     "see-budgets": _sees(api_resources.BUDGETS),
     "see-quotas": _sees(api_resources.RESOURCE_QUOTAS),

@@ -208,6 +208,28 @@ def test_a_device_that_is_taken_out_is_lost_and_others_keep_their_index(
     assert nvidia.read() == before
 
 
+def test_a_device_that_was_exchanged_between_two_reads_is_seen_by_the_next(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    old = node.add_device()
+    nvidia.read()
+    node.unplug(old)
+    new = node.replace(old)
+    assert [(device.id, device.index, device.lost) for device in nvidia.read().devices] == [(new, 0, False)]
+
+
+def test_where_the_library_does_not_start_again_a_lost_device_is_still_told(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpu, other = node.add_device(), node.add_device()
+    nvidia.read()
+    node.lose(gpu)
+    node.state.init_result = UNKNOWN
+    assert {device.id: device.lost for device in nvidia.read().devices} == {gpu: True, other: False}
+    with pytest.raises(VendorFailed):
+        nvidia.read()
+
+
 def test_a_device_in_the_place_of_a_lost_one_takes_its_index(node: FakeNvml, nvidia: Nvidia) -> None:
     old, other = node.add_device(), node.add_device()
     nvidia.read()
