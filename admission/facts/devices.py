@@ -62,7 +62,7 @@ class DeviceFault(NamedTuple):
 
     #: Uuid of the device, as its vendor writes it.
     device: str
-    #: Its number on the node.
+    #: The number by which pods name it on its node (``muster.dev/devices``).
     minor: int
     #: In one word, such as ``XidFault``, and as a sentence.
     reason: str
@@ -80,6 +80,7 @@ class ReportedDevice:
     """A device of a node, as an agent on the node reports it."""
 
     id: str
+    #: The number by which pods name it (``muster.dev/devices``).
     minor: int
     #: As a label value: ``NVIDIA-H100-80GB-HBM3``; "": not told.
     model: str = ""
@@ -100,7 +101,7 @@ class NodeDevicesFact:
     node: NodeName
     #: The extended resource that whole devices count as.
     resource: str
-    #: By minor.
+    #: By number.
     devices: tuple[ReportedDevice, ...] = ()
-    #: Minors of the devices that pods have, by the pod's uid.
+    #: Numbers of the devices that pods have, by the pod's uid.
     holders: Mapping[str, frozenset[int]] = field(default_factory=dict)

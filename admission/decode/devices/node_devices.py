@@ -66,35 +66,48 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     vendor = (metadata.labels or {}).get(names.KOORDINATOR_GPU_VENDOR, "nvidia")
     instances = _instances((metadata.annotations or {}).get(names.MIG_INSTANCES, ""))
     gpus = [each for each in (found.spec.devices or ())[:_MOST_DEVICES] if each.type == _GPU]
-    devices = [_device(each, instances.get(each.id, {})) for each in gpus if each.minor >= 0]
+    numbers = {each.minor: _number(each) for each in gpus if each.minor >= 0}
+    devices = [
+        _device(each, numbers[each.minor], instances.get(each.id, {})) for each in gpus if each.minor >= 0
+    ]
     return NodeDevicesFact(
         node=NodeName(metadata.name),
         resource=_RESOURCES.get(vendor, f"{vendor}.com/gpu"),
         devices=tuple(sorted(devices, key=lambda each: each.minor)),
-        holders=_holders(found.status.allocations or ()),
+        holders=_holders(found.status.allocations or (), numbers),
     )
 
 
-def _device(device: _Device, instances: Mapping[str, int]) -> ReportedDevice:
+def _number(device: _Device) -> int:
+    """The number by which pods name a device: its place on the node where the agent tells it, else its minor."""
+    told = (device.labels or {}).get(names.DEVICE_INDEX, "")
+    return int(told) if _is_small(told) else device.minor
+
+
+def _is_small(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 4
+
+
+def _device(device: _Device, number: int, instances: Mapping[str, int]) -> ReportedDevice:
     labels = device.labels or {}
     island = labels.get(names.NVLINK_ISLAND, "")
     return ReportedDevice(
         id=device.id[:_LONGEST],
-        minor=device.minor,
+        minor=number,
         model=labels.get(names.GPU_MODEL, "")[:_LONGEST],
-        fault=None if device.health else _fault(device),
-        island=int(island) if island.isascii() and island.isdecimal() and len(island) < 4 else None,
+        fault=None if device.health else _fault(device, number),
+        island=int(island) if _is_small(island) else None,
         is_partitioned=bool(instances),
         instances=instances,
     )
 
 
-def _fault(device: _Device) -> DeviceFault:
+def _fault(device: _Device, number: int) -> DeviceFault:
     found = condition(device.conditions, "Healthy")
     told = found if found is not None and found.status != "True" else WireCondition()
     return DeviceFault(
         device=device.id[:_LONGEST],
-        minor=device.minor,
+        minor=number,
         reason=(told.reason or "Unhealthy")[:_LONGEST],
         message=shortened(told.message or ""),
         since=seconds(told.last_transition_time),
@@ -116,12 +129,13 @@ def _instances(text: str) -> dict[str, dict[str, int]]:
         return {}
 
 
-def _holders(allocations: tuple[_Allocation, ...]) -> dict[str, frozenset[int]]:
-    """Minors by the uid of the pod that has them."""
+def _holders(allocations: tuple[_Allocation, ...], numbers: Mapping[int, int]) -> dict[str, frozenset[int]]:
+    """Numbers of devices by the uid of the pod that has them. ``numbers``: by minor."""
     held: dict[str, frozenset[int]] = {}
     for allocation in allocations:
         if allocation.type == _GPU:
             for entry in (allocation.entries or ())[:_MOST_ENTRIES]:
-                minors = frozenset((entry.minors or ())[:_MOST_DEVICES])
-                held[entry.uuid[:_LONGEST]] = held.get(entry.uuid[:_LONGEST], frozenset()) | minors
+                minors = (entry.minors or ())[:_MOST_DEVICES]
+                found = frozenset(numbers[minor] for minor in minors if minor in numbers)
+                held[entry.uuid[:_LONGEST]] = held.get(entry.uuid[:_LONGEST], frozenset()) | found
     return held

@@ -53,6 +53,16 @@ def test_pods_hold_devices_by_their_uid() -> None:
     assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
 
 
+def test_devices_are_known_by_the_number_that_pods_name_not_by_their_device_file() -> None:
+    labels = ({names.DEVICE_INDEX: "0"}, {names.DEVICE_INDEX: "1"})
+    devices = (device(3, labels=labels[0]), device(1, labels=labels[1], health=False))
+    found = read(device_object("n1", *devices, holders={"a": [3, 9], "b": [1]}))
+    assert [(each.id, each.minor) for each in found.devices] == [("GPU-3", 0), ("GPU-1", 1)]
+    assert found.devices[1].fault is not None
+    assert found.devices[1].fault.minor == 1
+    assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
+
+
 @pytest.mark.parametrize(("vendor", "resource"), [("amd", "amd.com/gpu"), ("huawei", "huawei.com/gpu")])
 def test_devices_of_a_vendor_count_as_its_resource(vendor: str, resource: str) -> None:
     labels = {names.KOORDINATOR_GPU_VENDOR: vendor}
