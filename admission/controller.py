@@ -33,6 +33,7 @@ from admission.leadership import (
 )
 from admission.logs import about
 from admission.metrics import Metrics, Watching
+from admission.node_recovery.figures import NodeHealth
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
@@ -79,6 +80,7 @@ class Controller:
             longest_block=self._watchdog.longest,
             retention_lag=self._retention_lag,
             unlisted_jobs=self._unlisted_jobs,
+            node_health=self._node_health,
         )
         self._metrics_text = KeptText(self._metrics.text)
 
@@ -285,6 +287,10 @@ class Controller:
     def _unlisted_jobs(self) -> int:
         unseen = self._term.unseen_pods if self._term is not None else None
         return unseen.unlisted if unseen is not None else 0
+
+    def _node_health(self) -> NodeHealth | None:
+        recovery = self._term.node_recovery if self._term is not None else None
+        return recovery.health() if recovery is not None else None
 
     def _watching(self) -> dict[str, Watching]:
         if self._term is None:

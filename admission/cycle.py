@@ -17,13 +17,20 @@ from admission.containment.halvings import Halvings
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
-from admission.turn_report import Decided, QueueAmounts, TurnReport, log_applied, log_queue_changes
+from admission.turn_report import (
+    Decided,
+    QueueAmounts,
+    TurnReport,
+    evictions_of,
+    log_applied,
+    log_queue_changes,
+)
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.past_use import without
 from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
 from admission.world.world import World
-from queues.admissions import LastEviction
+from queues.admissions import CAUSES_TOLD, LastEviction
 from queues.errors import DatabaseError, DataRefused, Fenced
 from queues.plan import Evict, Plan, Reason, setbacks_of
 from queues.reason_codes import ReasonCode
@@ -373,6 +380,7 @@ class Cycle:
             freed=sum(len(free.seats) for free in plan.frees) if applied else 0,
             evicted=len(applied.evicted) if applied else 0,
             dropped=len(applied.dropped) if applied else 0,
+            evictions=evictions_of(applied.evicted, snapshot) if applied else {},
             pending=self._pending,
             used=self._amounts.used,
             deserved=self._amounts.deserved,
@@ -415,5 +423,5 @@ async def recall(database: Database, world: World) -> None:
 def _last_eviction(evict: Evict, now: int) -> LastEviction | None:
     """What is told of an eviction while its workload waits; None: nothing."""
     by = evict.facts.get("for", "")
-    refusal = evict.message if evict.code is ReasonCode.REFUSED else ""
-    return LastEviction(at=now, code=evict.code, by=by, refusal=refusal) if by or refusal else None
+    cause = evict.message if evict.code in CAUSES_TOLD else ""
+    return LastEviction(at=now, code=evict.code, by=by, cause=cause) if by or cause else None

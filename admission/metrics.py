@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from admission.turn_report import TurnReport
+from admission.node_recovery.figures import NodeHealth
+from admission.turn_report import EvictionCost, TurnReport
 from queues.resources import PODS, in_bytes, scale
 
 TURN_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -71,16 +72,19 @@ class Metrics:
         longest_block: Callable[[], float] = float,
         retention_lag: Callable[[], Mapping[str, float]] = dict,
         unlisted_jobs: Callable[[], int] = int,
+        node_health: Callable[[], NodeHealth | None] = lambda: None,
     ) -> None:
         """All are called at each scrape: API requests so far by (verb, code), informers by name, seconds of the
-        event loop's longest block, seconds for which each history has outlived its retention, and Jobs of which the
-        pods are to be listed before their seats are given back."""
+        event loop's longest block, seconds for which each history has outlived its retention, Jobs of which the pods
+        are to be listed before their seats are given back, and the health of nodes; None: another replica looks."""
         self._registry = CollectorRegistry()
         self._requests = requests
         self._informers = informers
         self._longest_block = longest_block
         self._retention_lag = retention_lag
         self._unlisted_jobs = unlisted_jobs
+        self._node_health = node_health
+        self._evictions: dict[str, EvictionCost] = {}
         self._term: int | None = None
         self._last: TurnReport | None = None
         self._turns = 0
@@ -126,6 +130,9 @@ class Metrics:
         counts = (report.admitted, report.adopted, report.freed, report.evicted, report.dropped)
         for what, count in zip(self._counts, counts, strict=True):
             self._counts[what] += count
+        for code, each in report.evictions.items():
+            before = self._evictions.get(code, EvictionCost())
+            self._evictions[code] = EvictionCost(before.admissions + each.admissions, before.lost + each.lost)
         for stage, waits in ((Stage.ADMITTED, report.admitted_after), (Stage.BOUND, report.bound_after)):
             for seconds in waits:
                 self._waits.labels(stage.value).observe(max(0.0, seconds))
@@ -161,6 +168,8 @@ class Metrics:
         yield from self._cluster_io()
         if self._last is not None:
             yield from _of_turn(self._last)
+        if (health := self._node_health()) is not None:
+            yield from _of_nodes(health)
 
     def _leadership(self) -> Iterator[Metric]:
         leads = self._term is not None
@@ -191,6 +200,13 @@ class Metrics:
         about = "Decisions of this replica that the ledger took (drop: refused)."
         counts = {(what,): count for what, count in self._counts.items()}
         yield _family(CounterMetricFamily, "muster_decisions", about, counts, "what")
+
+        about = "Admissions that were evicted, by reason."
+        evicted = {(code,): each.admissions for code, each in sorted(self._evictions.items())}
+        yield _family(CounterMetricFamily, "muster_evictions", about, evicted, "reason")
+        about = "Device-seconds of work that evictions cost, by reason."
+        lost = {(code,): each.lost for code, each in sorted(self._evictions.items())}
+        yield _family(CounterMetricFamily, "muster_lost_device_seconds", about, lost, "reason")
 
     def _cluster_io(self) -> Iterator[Metric]:
         about = "Requests to the API server by verb and status code."
@@ -250,6 +266,24 @@ def _of_turn(report: TurnReport) -> Iterator[Metric]:
         )
     about = "Nodes that admissions may use."
     yield _family(GaugeMetricFamily, "muster_nodes_usable", about, {(): report.nodes_usable})
+
+
+def _of_nodes(health: NodeHealth) -> Iterator[Metric]:
+    about = "Devices that are not well, by what is wrong."
+    faults = {(reason,): count for reason, count in sorted(health.faults.items())}
+    yield _family(GaugeMetricFamily, "muster_devices_faulty", about, faults, "reason")
+    about = "Nodes with devices that are not well."
+    yield _family(GaugeMetricFamily, "muster_nodes_faulty", about, {(): health.nodes})
+    figures = health.figures
+    for name, about, value in (
+        ("faults", "Nodes that became faulty.", figures.faults),
+        ("repairs", "Nodes that came back without a fault.", figures.repairs),
+        ("repair_seconds", "Seconds from fault to return, over all repairs.", figures.repair_seconds),
+        ("well_seconds", "Seconds without a fault, over all nodes.", figures.well_seconds),
+        ("recovery_attempts", "Recoveries that were begun.", figures.attempts),
+        ("recoveries_failed", "Recoveries that were given up.", figures.failures),
+    ):
+        yield _family(CounterMetricFamily, f"muster_node_{name}", about, {(): value})
 
 
 def _base_units(resource: str, units: int) -> float:

@@ -26,6 +26,9 @@ from admission.kube.commands import CommandRemover
 from admission.kube.groups.automatic_groups import AutomaticGroups
 from admission.kube.job_starts.job_starter import JobStarter
 from admission.kube.job_starts.started_jobs import StartedJobs
+from admission.kube.node_recovery.marked_nodes import MarkedNodes
+from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
+from admission.kube.node_recovery.recovery_loop import NodeRecovery
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of
@@ -116,7 +119,16 @@ class LeaderTerm:
         self._dependencies = dependencies
         self._lease = lease
         self._started_jobs = StartedJobs()
-        self.informers = Informers(dependencies.client, listeners={"volcano-jobs": self._started_jobs})
+        self._marked_nodes, self._recovery_jobs = MarkedNodes(), RecoveryJobs()
+        self.informers = Informers(
+            dependencies.client,
+            listeners={
+                "volcano-jobs": self._started_jobs,
+                "nodes": self._marked_nodes,
+                "jobs": self._recovery_jobs,
+            },
+        )
+        self.node_recovery: NodeRecovery | None = None
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.history_keeper: HistoryKeeper | None = None
@@ -330,7 +342,22 @@ class LeaderTerm:
         """What goes on beside the turns."""
         self._keep_history(world, tasks)
         tasks.create_task(self._keep_twins(), name="priority class twins")
+        self._recover_nodes(world, tasks)
         self._start_jobs(tasks)
+
+    def _recover_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
+        """Nodes with devices that are not well."""
+        recovery = self.node_recovery = NodeRecovery(
+            self._dependencies.client,
+            self._check_lease,
+            world,
+            self._marked_nodes,
+            self._recovery_jobs,
+            hand_in=self.informers.hand_in,
+            now=self._lease.now,
+            instance=self._lease.term.holder,
+        )
+        tasks.create_task(recovery.run(), name="recovery of nodes")
 
     def _start_jobs(self, tasks: asyncio.TaskGroup) -> None:
         """Of CronJobs and JobFlows."""

@@ -1,9 +1,10 @@
 """The outcome of one turn, for metrics, logs and statuses, and the decision behind it."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from admission.apply import Applied
 from admission.engine.decide import Memo
@@ -11,16 +12,47 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import QueueFact
 from queues.admissions import Admission, AdmissionState
-from queues.plan import Admit, Plan
+from queues.plan import Admit, Evict, Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
+from queues.resources import WHOLE, Resources, is_device
 from queues.slices import slices
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _log = logging.getLogger(__name__)
+
+
+class EvictionCost(NamedTuple):
+    """Admissions that were evicted for one reason."""
+
+    admissions: int = 0
+    #: Device-seconds since their starts or last checkpoints.
+    lost: int = 0
+
+
+def evictions_of(evicts: Iterable[Evict], snapshot: Snapshot) -> dict[ReasonCode, EvictionCost]:
+    """Evictions and the work that they cost, by reason. Declared checkpoints count; without devices it is 0."""
+    found: dict[ReasonCode, EvictionCost] = {}
+    for evict in evicts:
+        admission = snapshot.admissions.get(evict.admission)
+        if admission is None:
+            continue
+        holder = snapshot.holders.get(admission.workload) or snapshot.pending.get(admission.workload)
+        interval = None if holder is None else holder.checkpoint_interval
+        ran = max(0, snapshot.now - admission.opened_at)
+        devices = sum(_devices(seat.takes) for seat in admission.holding())
+        before = found.get(evict.code, EvictionCost())
+        lost = devices * (ran % interval if interval else ran) // WHOLE
+        found[evict.code] = EvictionCost(before.admissions + 1, before.lost + lost)
+    return found
+
+
+def _devices(takes: Resources) -> int:
+    """Thousandths of devices, of the resource that a pod takes most of."""
+    return max((units for name, units in takes.items() if "/" in name and not is_device(name)), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +70,8 @@ class TurnReport:
     freed: int = 0
     evicted: int = 0
     dropped: int = 0
+    #: Admissions that were evicted, and the work that they lose, by reason.
+    evictions: Mapping[ReasonCode, EvictionCost] = field(default_factory=dict)
     pending: Mapping[tuple[QueueName, ReasonCode], int] = field(default_factory=dict)
     used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)

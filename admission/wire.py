@@ -301,6 +301,7 @@ class WireNodeStatus(WireStruct):
     """A node's status."""
 
     allocatable: dict[str, Quantity] | None = None
+    capacity: dict[str, Quantity] | None = None
     conditions: tuple[WireCondition, ...] | None = None
 
 

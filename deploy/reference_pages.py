@@ -8,6 +8,7 @@ A test compares them.
 from pathlib import Path
 
 from deploy.kinds_page import kinds_page
+from deploy.xids_page import xids_page
 from queues.api.metadata_keys.tables import reference_page
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -15,7 +16,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def pages() -> dict[str, str]:
     """Path below ``docs`` → content."""
-    return {"reference/annotations.md": reference_page(), "reference/kinds.md": kinds_page()}
+    return {
+        "reference/annotations.md": reference_page(),
+        "reference/kinds.md": kinds_page(),
+        "reference/xids.md": xids_page(),
+    }
 
 
 def main() -> None:

@@ -120,25 +120,30 @@ class Claim:
         return not any(seat.node for seat in self.seats)
 
 
+#: Codes of evictions of which the message is told while the workload waits again.
+CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, ReasonCode.GPU_UNHEALTHY))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEviction:
     """The last eviction of a workload, if it was not admitted since and what is told of it helps while it waits.
 
-    So it was for a beneficiary, or the scheduler refused its pods, for a reason that need not be in any books.
+    So it was for a beneficiary; or the scheduler refused its pods, for a reason that need not be in any books; or one
+    of its devices failed, so that it comes before others of its queue now.
     """
 
     #: Seconds since the epoch.
     at: int
-    #: By which rule: Preempted, Reclaimed, Cleared, or Refused.
+    #: By which rule: Preempted, Reclaimed, Cleared; Refused; or GpuUnhealthy.
     code: ReasonCode
     #: The beneficiary, as ``kind/namespace/name``; "": none has its place.
     by: str = ""
-    #: Which pod was refused, in the scheduler's words; "": none was.
-    refusal: str = ""
+    #: Which pod was refused, in the scheduler's words, or which device failed; "": neither.
+    cause: str = ""
 
     def appended_to(self, message: str) -> str:
         """The reason for which the workload waits now, with the eviction that ended its last run."""
-        why = f" for {self.by}" if self.by else f": {self.refusal}"
+        why = f" for {self.by}" if self.by else f": {self.cause}"
         return f"{message}; evicted at {rfc3339(self.at)} ({self.code}){why}"
 
 

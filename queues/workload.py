@@ -299,6 +299,8 @@ class Workload:
     evictions: int = 0
     #: Start of the current waiting time (seconds since the epoch); 0: ``created``.
     waiting_since: int = 0
+    #: A device under it failed: among equals of its queue it comes first, whatever its size.
+    comes_first: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.namespace}/{self.name}"

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from admission.cli.commands.agent import agent
 from admission.cli.commands.check import check
 from admission.cli.commands.convert import convert
 from admission.cli.commands.crds import crds
@@ -29,6 +30,7 @@ def muster() -> None:
 
 for command in (
     run,
+    agent,
     install,
     uninstall,
     migrate,

@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from admission.decode.affinity import affinity_of, kept_apart
+from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import explained, one, other_gates
-from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodShape

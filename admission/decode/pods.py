@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.affinity import affinity_of, kept_apart
+from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import condition, defect, explained, one, other_gates, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_readiness import readiness_of
-from admission.decode.resource_claims import claims_of
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.pods import PodController, PodFact, PodPhase, PodShape
 from admission.wire import (

@@ -9,10 +9,11 @@ from admission.facts.cluster import (
     HyperNodeFact,
     NamespaceFact,
     NodeFact,
+    NodeRecoveryFact,
     QueueFact,
     TopologyFact,
 )
-from admission.facts.devices import DeviceClassFact, ResourceClaimFact, ResourceSliceFact
+from admission.facts.devices import DeviceClassFact, NodeDevicesFact, ResourceClaimFact, ResourceSliceFact
 from admission.facts.pods import PodDefaultsFact, PodFact, TemplateFact
 from admission.facts.workloads import WorkloadFact
 from queues.admissions import Recreation
@@ -38,6 +39,8 @@ class FactKind(StrEnum):
     POD_DEFAULTS = "pod defaults"
     DEVICE_CLASS = "deviceclasses"
     RESOURCE_SLICE = "resourceslices"
+    NODE_DEVICES = "devices"
+    NODE_RECOVERY = "recoveries of nodes"
     CLAIM_TEMPLATE = "resourceclaimtemplates"
     RESOURCE_CLAIM = "resourceclaims"
     RESOURCE_QUOTA = "resourcequotas"
@@ -59,6 +62,8 @@ Fact = (
     | PodDefaultsFact
     | DeviceClassFact
     | ResourceSliceFact
+    | NodeDevicesFact
+    | NodeRecoveryFact
     | ResourceClaimFact
     | NamespaceQuota
     | Command

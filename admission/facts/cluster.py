@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from admission.facts.devices import DeviceFault
 from queues.api import names
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
 from queues.quota.queue import Queue
-from queues.resources import Resources
-from queues.workload import NodeName, QueueName, Requirement, Taint
+from queues.resources import NOTHING, Resources
+from queues.workload import NodeName, QueueName, Requirement, Taint, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,12 @@ class NodeFact:
     ready: bool = True
     #: Since when (seconds) it is not ready; 0: it is, or it does not say.
     not_ready_since: int = 0
+    #: What of its devices the kubelet leaves out of ``allocatable``: its device plugin says that they are not well.
+    withheld: Resources = NOTHING
+    #: Devices that are not well. ``allocatable`` is without them.
+    faults: tuple[DeviceFault, ...] = ()
+    #: Faults of devices that pods have, by the pod's uid: the first one of each.
+    faulty_pods: Mapping[str, DeviceFault] = field(default_factory=dict)
 
     @property
     def out_of_service(self) -> bool:
@@ -31,7 +38,18 @@ class NodeFact:
 
     def offer(self) -> tuple[object, ...]:
         """What of the node matters to the seats on it."""
-        return (self.ready, self.unschedulable, self.allocatable, self.out_of_service)
+        return (self.ready, self.unschedulable, self.allocatable, self.out_of_service, self.faulty_pods)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecoveryFact:
+    """What the recovery of a node asks of admissions."""
+
+    node: NodeName
+    #: Why the node takes no new gangs, in words; "": it does.
+    closed: str = ""
+    #: Gangs to take back whole, with what their users are told.
+    evicted: Mapping[WorkloadKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
-"""Facts about devices of dynamic resource allocation."""
+"""Facts about devices: those that pods claim (dynamic resource allocation), and those that node agents report."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from queues.workload import NodeName
@@ -54,3 +55,53 @@ class PodResourceClaim(NamedTuple):
     template: str = ""
     #: The ResourceClaim: the one it names, or the one that was made for it; "": not made yet.
     claim: str = ""
+
+
+class DeviceFault(NamedTuple):
+    """Why a device takes no new work."""
+
+    #: Uuid of the device, as its vendor writes it.
+    device: str
+    #: The number by which pods name it on its node (``muster.dev/devices``).
+    minor: int
+    #: In one word, such as ``XidFault``, and as a sentence.
+    reason: str
+    message: str
+    #: Since when (seconds); 0: not told.
+    since: int = 0
+
+    def told(self) -> str:
+        """For people: which device, and why."""
+        return f"GPU {self.minor} ({self.device}): {self.reason}{self.message and f', {self.message}'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedDevice:
+    """A device of a node, as an agent on the node reports it."""
+
+    id: str
+    #: The number by which pods name it (``muster.dev/devices``).
+    minor: int
+    #: As a label value: ``NVIDIA-H100-80GB-HBM3``; "": not told.
+    model: str = ""
+    #: None: it is well.
+    fault: DeviceFault | None = None
+    #: Devices with the same number are joined by NVLinks; None: not told.
+    island: int | None = None
+    #: Whether MIG has cut it in parts: it is then offered by its instances.
+    is_partitioned: bool = False
+    #: Number of MIG instances by profile (``1g.10gb``).
+    instances: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDevicesFact:
+    """The devices of a node: a Device object (Koordinator's kind, written by Muster's agent or by koordlet)."""
+
+    node: NodeName
+    #: The extended resource that whole devices count as.
+    resource: str
+    #: By number.
+    devices: tuple[ReportedDevice, ...] = ()
+    #: Numbers of the devices that pods have, by the pod's uid.
+    holders: Mapping[str, frozenset[int]] = field(default_factory=dict)

@@ -96,6 +96,10 @@ class BlackHoleDetector:
         # A gang on trial that shows nothing, for it never started or left again, does not keep the node closed.
         return hole.on_trial is None or hole.on_trial[1] + self.rule.retry_after <= now
 
+    def suspected(self) -> set[NodeName]:
+        """Nodes with early failures that count, and nodes that were found to kill pods."""
+        return {*self._on_node, *self._holes}
+
     def seated(self, node: NodeName, gang: WorkloadKey, now: int) -> None:
         """A gang was seated on the node: if the node is on trial, this is its trial."""
         hole = self._holes.get(node)

@@ -1,7 +1,7 @@
 """How often nodes fail and how long they take to come back, as counts and sums that metrics show."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from admission.node_recovery.view import NodeView
@@ -69,6 +69,17 @@ class RecoveryFigures:
             attempts=self.attempts + max(0, after.attempts - before.attempts),
             failures=self.failures + gave_up,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeHealth:
+    """The health of the nodes of a cluster at one moment."""
+
+    #: Nodes with a device that is not well.
+    nodes: int = 0
+    #: Devices that are not well, by reason.
+    faults: Mapping[str, int] = field(default_factory=dict)
+    figures: RecoveryFigures = RecoveryFigures()
 
 
 def ill_nodes(

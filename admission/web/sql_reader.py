@@ -235,7 +235,7 @@ def _reason(stored: views.StoredReason | None, last: LastEviction | None) -> bod
         return None
     facts = facts_with_quantities(stored.facts)
     if last is not None:
-        why = {"for": last.by} if last.by else {"refusal": last.refusal}
+        why = {"for": last.by} if last.by else {"refusal": last.cause}
         facts = {**facts, "evicted": {"at": rfc3339(last.at), "code": last.code, **why}}
     return bodies.ReasonBody(
         code=stored.code,

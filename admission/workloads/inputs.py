@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
@@ -13,6 +14,7 @@ from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.plan import Reason
 from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.queue import DEFAULT_POLICY, QueuePolicy
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, Obstacle, QueueName, WorkloadKey
 
@@ -104,6 +106,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: A Volcano Job that restarts keeps its seats: what ends meanwhile may be restarted next.
     job_restarts: bool = False
     setbacks: Setbacks = NO_SETBACKS
+    #: Why it was evicted last, if that is told while it waits (``LastEviction``); None: it was not, or runs again.
+    last_eviction: ReasonCode | None = None
     #: The policy that counts for its queue.
     policy: QueuePolicy = DEFAULT_POLICY
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
@@ -117,6 +121,10 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     pods_seen: bool = False
     #: ``WorkloadState.missing_since`` as it was; empty: nothing was missing in this term.
     missing_since: Mapping[AdmissionId, MissingSince] = {}
+    #: Faults of devices that pods of it have, by the pod's uid.
+    device_faults: Mapping[str, DeviceFault] = {}
+    #: Why it is taken back from a node that is being recovered; "": it is not.
+    taken_back: str = ""
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.

@@ -11,6 +11,7 @@ from admission.workloads.request_changes import RequestChanges, change_of
 from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
 from queues.quota.namespace_quota import first_lack, requests_together
+from queues.quota.queue import REPORT
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, WorkloadKey
 
@@ -141,6 +142,23 @@ def rollbacks_of(
         elif (lacks := quota_lacks(inputs, place)) and now - _last_made(place) >= timeouts.refusal_grace:
             message = f"not all of its pods can be made. {lacks}"
             found[admission.id] = Rollback(ReasonCode.NAMESPACE_QUOTA, message, not_before)
+    return with_joined(places, found)
+
+
+def faulty_gangs(inputs: WorkloadInputs, places: Sequence[SeatMap], now: int) -> dict[AdmissionId, Rollback]:
+    """Gangs with a pod on a device that is not well, or on a node that is being recovered, where the queue's policy
+    takes them back. The device takes no new pods, so that the gang gets another place, and comes first in its queue."""
+    if not (inputs.device_faults or inputs.taken_back) or inputs.policy.on_fault == REPORT:
+        return {}
+    if inputs.taken_back:
+        taken = Rollback(ReasonCode.GPU_UNHEALTHY, inputs.taken_back, now)
+        return {place.admission.id: taken for place in places}
+    found: dict[AdmissionId, Rollback] = {}
+    for place in places:
+        hit = [pod for _, pod in sorted(place.seated.items()) if pod.uid in inputs.device_faults]
+        if hit:
+            told = f"{inputs.device_faults[hit[0].uid].told()} of node {hit[0].node}, under pod {hit[0].name}"
+            found[place.admission.id] = Rollback(ReasonCode.GPU_UNHEALTHY, told, now)
     return with_joined(places, found)
 
 

@@ -21,11 +21,12 @@ from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, Wo
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.job_syncs import NO_SYNCS, syncs_of
 from admission.workloads.lost_pods import lost_pods
-from admission.workloads.pod_sets import as_made, elsewhere, enlarged, without_succeeded
+from admission.workloads.pod_sets import as_made, elsewhere, enlarged, without_indexes, without_succeeded
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
 from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
+    faulty_gangs,
     is_refused,
     leftover_pods,
     outgrowing_pods,
@@ -194,6 +195,7 @@ def _held_state(
     readiness = GangReadiness() if over else gang_readiness(inputs, kept_open, now, timeouts)
     missing = MissingPods() if over else missing_pods(inputs, kept_open, now, timeouts)
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
+    faulty = {} if over else faulty_gangs(inputs, open_, now)
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else seat_maps)
@@ -216,7 +218,7 @@ def _held_state(
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable={**missing.late, **readiness.late, **rollbacks} or _NOTHING,
+        evictable={**missing.late, **readiness.late, **faulty, **rollbacks} or _NOTHING,
         outgrown=changes.outgrown or _NOTHING,
         larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
@@ -234,7 +236,7 @@ def _held_state(
         look_at=_next_look(now, readiness.look_at, missing.look_at, untried, syncs.until),
         is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
         missing_since=missing.since,
-        follows_policy=bool(missing.since) or follows_policy(inputs, seat_maps),
+        follows_policy=bool(missing.since or inputs.device_faults) or follows_policy(inputs, seat_maps),
     )
 
 
@@ -257,16 +259,26 @@ def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:
 
 
 def _without_succeeded(inputs: WorkloadInputs) -> WorkloadInputs:
-    """The inputs without pods of a Job of several pod sets that are done, though its status does not say so yet."""
+    """The inputs without pods of a Job that have succeeded, though its status does not say so yet: its controller makes
+    no other pods for them, and may count them seconds later. Other kinds tell by themselves which pods are done."""
     fact = inputs.fact
-    if fact is None or not fact.progress:
+    if fact is None or not support_of(fact.key).holding.is_suspended:
         return inputs
-    succeeded = Counter(pod.task for pod in inputs.pods if pod.phase is PodPhase.SUCCEEDED)
+    succeeded = [pod for pod in inputs.pods if pod.phase is PodPhase.SUCCEEDED]
     if not succeeded:
         return inputs
-    left = without_succeeded(fact.pod_sets, fact.progress, succeeded)
+    if fact.indexed:
+        indexes = frozenset(pod.index for pod in succeeded if pod.index is not None)
+        fact = replace(fact, pod_sets=without_indexes(fact.pod_sets, indexes))
+        return msgspec.structs.replace(inputs, fact=fact)
+    name_of = support_of(fact.key).pod_set_name
+    # Of two pods of one index that succeed the controller counts one.
+    places = {(name_of(pod, fact), pod.uid if pod.index is None else pod.index) for pod in succeeded}
+    left = without_succeeded(fact.pod_sets, fact.progress, Counter(name for name, _ in places))
     asked = sum(pods.count for pods in left)
-    fact = replace(fact, pod_sets=left, minimum=asked, parallelism=asked)
+    # Of several pod sets the status alone tells how many pods there are at a time.
+    parallelism = asked if len(left) > 1 else fact.parallelism
+    fact = replace(fact, pod_sets=left, minimum=min(fact.minimum, asked), parallelism=parallelism)
     return msgspec.structs.replace(inputs, fact=fact)
 
 

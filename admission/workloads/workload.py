@@ -152,6 +152,7 @@ def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
         "preemptable": False not in said and (True in said or not alone),
         "evictions": inputs.setbacks.evictions,
         "waiting_since": inputs.setbacks.waiting_since,
+        "comes_first": inputs.last_eviction is ReasonCode.GPU_UNHEALTHY,
     }
 
 

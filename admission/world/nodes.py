@@ -4,17 +4,23 @@ Kept up to date object by object, so that a frozen ``NodeTable`` costs what chan
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.facts.changes import Change, FactKind
-from admission.facts.cluster import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
+from admission.facts.cluster import FlavorFact, HyperNodeFact, NodeFact, NodeRecoveryFact, TopologyFact
+from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
 from queues.resources import MOST, NOTHING, Resources, total
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
+
+#: Kinds of facts that ``NodeInventory.observe`` takes.
+ABOUT_NODES: Final = frozenset(
+    (FactKind.FLAVOR, FactKind.HYPERNODE, FactKind.TOPOLOGY, FactKind.NODE_RECOVERY)
+)
 
 Place = tuple[NodeName, tuple[HostPort, ...]]
 
@@ -80,22 +86,54 @@ class NodeInventory:
         self._beyond: set[NodeName] = set()
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}
+        #: Faults of devices that pods have, by the pod's uid.
+        self._faulty_pods: dict[str, DeviceFault] = {}
+        #: Nodes with devices that are not well.
+        self.faulty: set[NodeName] = set()
+        self._recoveries: dict[NodeName, NodeRecoveryFact] = {}
+        #: Gangs that recoveries take back, and why.
+        self._evicted: dict[WorkloadKey, str] = {}
         self.ports = PortsInUse()
         self._table: NodeTable | None = None
         self._changes: dict[NodeName, Resources] = {}
 
+    def _put_recovery(self, name: NodeName, fact: NodeRecoveryFact | None) -> set[WorkloadKey]:
+        before = self._recoveries.pop(name, None)
+        if fact is not None:
+            self._recoveries[name] = fact
+        if ("" if before is None else before.closed) != ("" if fact is None else fact.closed):
+            self._table = None
+        about = {key for each in (before, fact) if each is not None for key in each.evicted}
+        for key in about:
+            self._evicted.pop(key, None)
+        for each in self._recoveries.values():
+            self._evicted.update(each.evicted)
+        return about
+
+    def taken_back(self, key: WorkloadKey) -> str:
+        """Why a gang is taken back from a node that is being recovered, in words; "": it is not."""
+        return self._evicted.get(key, "")
+
     def put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         """A node appeared, changed or went away."""
-        if fact is None:
-            self.nodes.pop(name, None)
-        else:
+        before = self.nodes.pop(name, None)
+        for uid in () if before is None else before.faulty_pods:
+            self._faulty_pods.pop(uid, None)
+        self.faulty.discard(name)
+        if fact is not None:
             self.nodes[name] = fact
+            self._faulty_pods.update(fact.faulty_pods)
+            if fact.faults:
+                self.faulty.add(name)
         self.unsaved.add(name)
         self._table = None
 
-    def observe(self, change: Change) -> None:
-        """A ResourceFlavor, Topology or HyperNode appeared, changed or went away."""
+    def observe(self, change: Change) -> set[WorkloadKey]:
+        """A ResourceFlavor, Topology or HyperNode appeared, changed or went away; or the recovery of a node asks for
+        something else, of the workloads that are returned."""
         match change.kind, change.fact:
+            case FactKind.NODE_RECOVERY, NodeRecoveryFact() | None:
+                return self._put_recovery(NodeName(change.key), change.fact)
             case FactKind.FLAVOR, FlavorFact() | None:
                 self.put_flavor(change.key, change.fact)
             case FactKind.TOPOLOGY, TopologyFact() | None:
@@ -104,6 +142,7 @@ class NodeInventory:
                 self._put(self.hypernodes, change.key, change.fact)
             case _:
                 raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
+        return set()
 
     def put_flavor(self, name: str, fact: FlavorFact | None) -> None:
         """A ResourceFlavor appeared, changed or went away."""
@@ -132,6 +171,14 @@ class NodeInventory:
             self._foreign_pods[pod] = place
             self._change_foreign(*place)
         return tuple(node for node, _ in filter(None, (before, place)))
+
+    def foreign_on(self, node: NodeName) -> Iterator[tuple[str, Resources]]:
+        """Pods of others on a node, with what they take of it."""
+        if node not in self._foreign:
+            return
+        for uid, (place, takes) in self._foreign_pods.items():
+            if place == node:
+                yield uid, takes
 
     def is_charged(self, pod: str) -> bool:
         """Whether a pod takes something on its node that is not in the books."""
@@ -195,6 +242,12 @@ class NodeInventory:
             if not fact.ready
         }
 
+    def device_faults(self, pods: Iterable[PodFact]) -> dict[str, DeviceFault]:
+        """Faults of the devices that these pods have, by the pod's uid."""
+        if not self._faulty_pods:
+            return {}
+        return {pod.uid: self._faulty_pods[pod.uid] for pod in pods if pod.uid in self._faulty_pods}
+
     def room(self, node: NodeName) -> Resources:
         """What the node has beyond foreign pods and seats."""
         limit = self.limit(node)
@@ -248,7 +301,9 @@ class NodeInventory:
                 used = Resources({resource: min(used[resource], MOST) for resource in used})
             if (seats := self._seats.get(name)) is not None:
                 used += seats
-            why_not = "not ready" if not fact.ready else "unschedulable" if fact.unschedulable else ""
+            recovery = self._recoveries.get(name)
+            closed = "" if recovery is None else recovery.closed
+            why_not = "not ready" if not fact.ready else "unschedulable" if fact.unschedulable else closed
             yield Node(
                 name=name,
                 allocatable=fact.allocatable,

@@ -27,12 +27,13 @@ from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
+from admission.world.learned.ended_pods import EndedPods
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas
 from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
-from admission.world.nodes import NodeInventory
+from admission.world.nodes import ABOUT_NODES, NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
 from admission.world.pods import PODS_OF_ONE, PodIndex
@@ -67,6 +68,7 @@ class World:
         self.avoided_nodes = AvoidedNodes()
         self.templates = TemplateIndex(timeouts.dry_run)
         self.larger_pods = LargerPods()
+        self.ended_pods = EndedPods()
         self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
         self.commands = Commands()
         #: Parts of the world that tell which workloads a change is about.
@@ -148,8 +150,8 @@ class World:
                     self._put_node(NodeName(change.key), change.fact)
                 case FactKind.QUEUE, QueueFact() | None:
                     self._put_queue(QueueName(change.key), change.fact)
-                case ((FactKind.FLAVOR | FactKind.HYPERNODE | FactKind.TOPOLOGY), _):
-                    self.node_inventory.observe(change)
+                case kind, _ if kind in ABOUT_NODES:
+                    self._dirty |= self.node_inventory.observe(change)
                     self.snapshot_is_stale = True
                 case FactKind.NAMESPACE, NamespaceFact() | None:
                     labels = None if change.fact is None else change.fact.labels
@@ -180,6 +182,7 @@ class World:
         else:
             self.recreations.update(fact)
             fact = following(before, fact)
+            self.ended_pods.observe(before, fact)
             if fact.admission is not None and is_live(fact):
                 self.admission_index.note_unknown(fact.admission)
         self.namespace_quotas.replace_pod(before, fact)
@@ -532,6 +535,9 @@ class World:
             job_over=job is not None and job.is_stopped(),
             job_restarts=job is not None and job.phase is Phase.RESTARTING,
             setbacks=self.setbacks.get(key, NO_SETBACKS),
+            last_eviction=last.code if (last := self.last_evictions.get(key)) is not None else None,
+            device_faults=self.node_inventory.device_faults(pods),
+            taken_back=self.node_inventory.taken_back(key),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),
             suspended_before=self.seen_times.suspended_before.get(key, 0),

@@ -11,6 +11,7 @@ from queues.api.names import (
     BUS_VOLCANO,
     CORE,
     FLOW_VOLCANO,
+    KOORDINATOR_SCHEDULING,
     MUSTER,
     PART_OF_LABEL,
     SCHEDULING_VOLCANO,
@@ -116,6 +117,9 @@ TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=Fal
 
 HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
 
+#: What node agents report, one for each node: Koordinator's kind.
+DEVICES: Final = ApiResource(KOORDINATOR_SCHEDULING, "devices", "Device", namespaced=False)
+
 COMMANDS: Final = ApiResource(BUS_VOLCANO, "commands", "Command")
 
 BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
@@ -139,6 +143,8 @@ PRIORITY_CLASSES: Final = ApiResource(
 )
 
 EVENTS: Final = ApiResource("v1", "events", "Event")
+
+LEASES: Final = ApiResource("coordination.k8s.io/v1", "leases", "Lease")
 
 # ── what stands beside a Job's pods, and what Muster installs ───────────────────────────────────────────────────
 

@@ -13,6 +13,7 @@ import yaml
 
 from queues.api.api_resources import (
     COMMANDS,
+    DEVICES,
     FLAVORS,
     HYPERNODES,
     JOB_FLOWS,
@@ -29,6 +30,7 @@ from queues.api.model import Model
 from queues.api.names import MANAGED_BY_LABEL
 from queues.api.types.command import CommandDocument
 from queues.api.types.cron_job import VolcanoCronJob
+from queues.api.types.device import Device
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
@@ -165,6 +167,12 @@ RESOURCES = (
     CrdResource(
         model=Topology,
         served=TOPOLOGIES,
+        columns=(_AGE,),
+    ),
+    # As Koordinator defines it, without a status subresource.
+    CrdResource(
+        model=Device,
+        served=DEVICES,
         columns=(_AGE,),
     ),
 )

@@ -11,6 +11,8 @@ SCHEDULING_VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 BUS_VOLCANO: Final = "bus.volcano.sh/v1alpha1"
 TOPOLOGY_VOLCANO: Final = "topology.volcano.sh/v1alpha1"
 FLOW_VOLCANO: Final = "flow.volcano.sh/v1alpha1"
+#: Koordinator's Devices.
+KOORDINATOR_SCHEDULING: Final = "scheduling.koordinator.sh/v1alpha1"
 MUSTER: Final = "muster.dev/v1alpha1"
 #: The read API, which the API server passes on to Muster.
 READ_API: Final = "read.muster.dev/v1"
@@ -64,6 +66,37 @@ SHARES_DEVICES: Final = "muster.dev/shares-devices"
 
 #: Label of a node, written by NVIDIA's device discovery: MiB of memory of each device.
 DEVICE_MEMORY: Final = "nvidia.com/gpu.memory"
+
+#: Annotation of a node: devices that a person calls unhealthy, ``all`` or their numbers or uuids: ``0,3=fan is loud``.
+GPU_UNHEALTHY: Final = "muster.dev/gpu-unhealthy"
+#: Labels of nodes, written by Muster's agent: the model that all devices of the node have, how many devices answer,
+#: their driver's version and that of its runtime (CUDA, ROCm, Level Zero). The model is a label of each device too.
+GPU_MODEL: Final = "muster.dev/gpu-model"
+GPU_COUNT: Final = "muster.dev/gpu-count"
+GPU_DRIVER: Final = "muster.dev/gpu-driver"
+GPU_RUNTIME: Final = "muster.dev/gpu-runtime"
+#: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.
+NVL_DOMAIN: Final = "muster.dev/nvl-domain"
+#: Labels of devices (``spec.devices[].labels`` of a Device): number of the device, as pods name it; number of the set
+#: of devices that NVLinks join; whether MIG and ECC are enabled.
+DEVICE_INDEX: Final = "muster.dev/device-index"
+NVLINK_ISLAND: Final = "muster.dev/nvlink-island"
+MIG_MODE: Final = "muster.dev/mig"
+ECC_MODE: Final = "muster.dev/ecc"
+#: Annotations of a Device, as JSON: links between its devices, MIG instances of each device, and what the agent has to
+#: remember of their faults.
+DEVICE_LINKS: Final = "muster.dev/links"
+MIG_INSTANCES: Final = "muster.dev/mig-instances"
+HEALTH_MEMORY: Final = "muster.dev/health-memory"
+#: Koordinator's labels of Devices and nodes: vendor, model and driver of the node's devices.
+KOORDINATOR_GPU_VENDOR: Final = "node.koordinator.sh/gpu-vendor"
+KOORDINATOR_GPU_MODEL: Final = "node.koordinator.sh/gpu-model"
+KOORDINATOR_GPU_DRIVER: Final = "node.koordinator.sh/gpu-driver-version"
+#: Labels of a node that its agent writes, and takes off again; it writes no others.
+AGENT_NODE_LABELS: Final = (
+    *(GPU_MODEL, GPU_COUNT, GPU_DRIVER, GPU_RUNTIME, NVL_DOMAIN),
+    *(KOORDINATOR_GPU_VENDOR, KOORDINATOR_GPU_MODEL, KOORDINATOR_GPU_DRIVER),
+)
 
 #: Annotations of a pod, KAI's: a part of a device (``0.5``) or its memory in MiB, and of how many devices.
 GPU_FRACTION: Final = "gpu-fraction"

@@ -92,7 +92,7 @@ class Rank(NamedTuple):
     joins: bool
     #: By the queue's order: − (priority × 3600 − ageing × created), or seconds, or 0.
     urgency: int
-    #: Small before large: ``precedence`` under ``priority`` where places are cleared, else 0.
+    #: Small before large: ``precedence`` under ``priority`` where places are cleared; 0: elsewhere, or it comes first.
     precedence: int
     arrival: int
     key: WorkloadKey
@@ -102,7 +102,7 @@ def rank(tree: QueueTree, candidate: LineEntry) -> Rank:
     """The place of an entry in its queue."""
     workload = candidate.workload
     queue = workload.queue
-    before = precedence(workload) if small_first(tree, queue) else 0
+    before = precedence(workload) if small_first(tree, queue) and not workload.comes_first else 0
     priority = tree.counted_priority(queue, workload.priority)
     urgent = urgency(tree, queue, priority, workload.created, workload.run_time)
     return Rank(candidate.joins, urgent, before, workload.arrival, workload.key)

@@ -14,6 +14,9 @@ ROOT = QueueName("root")
 #: Why a queue whose object was deleted cannot be used.
 WAS_REMOVED: Final = "it was removed"
 
+#: Value of ``policy.health.onFault`` that leaves gangs where they are.
+REPORT: Final = "report"
+
 #: The highest value that Kubernetes allows for priority classes of users. The classes ``system-…`` rank above it.
 HIGHEST_USER_PRIORITY = 1_000_000_000
 
@@ -60,6 +63,29 @@ class QueuePolicy:
     #: Seconds for which work is protected at most by its user's wish, or because its gang waited; the smallest on the
     #: path. Default: no bound.
     max_protection: int | None = None
+    #: report | evict | recover: what is done with a gang on a device that is not well; default report.
+    on_fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecoveryRules:
+    """How nodes with devices that are not well are recovered (``policy.health.recovery`` of root). Times in seconds.
+
+    None: the default.
+    """
+
+    #: CronJobs (``namespace/name``) that recovery Jobs and test Jobs are made from; None: there are none.
+    job: str | None = None
+    verify_job: str | None = None
+    #: Most nodes that are out of service at a time, and the same in per cent of all nodes with devices.
+    max_nodes_out: int | None = None
+    max_percent_out: int | None = None
+    #: Gangs that are not on faulty devices may go on for so long.
+    drain_timeout: int | None = None
+    job_timeout: int | None = None
+    attempts: int | None = None
+    #: Gangs of which pods fail soon after their start until a node gets no more; 0: nothing is concluded from it.
+    black_hole_gangs: int | None = None
 
 
 #: Rules of which the smallest on the path counts, not the nearest: a queue cannot grant itself more than it has.
@@ -76,6 +102,7 @@ DEFAULT_POLICY = QueuePolicy(
     before_borrowing="try-next",
     before_preempting="try-next",
     max_priority=HIGHEST_USER_PRIORITY,
+    on_fault=REPORT,
 )
 
 
@@ -110,6 +137,8 @@ class Queue:
     #: pack | spread; None: inherited, at the top ``pack``.
     placement: str | None = None
     policy: QueuePolicy = QueuePolicy()
+    #: Counts of root only.
+    node_recovery: NodeRecoveryRules = NodeRecoveryRules()
     #: Stops admissions of this queue and everything below.
     paused: bool = False
     #: Volcano's state: a closed queue takes and admits nothing new.

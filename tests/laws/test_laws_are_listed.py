@@ -26,7 +26,17 @@ def laws_in(module: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["decision", "fairness", "node_recovery", "preemption", "quota_holds", "release", "starvation"]
+    "module",
+    [
+        "decision",
+        "device_health",
+        "fairness",
+        "node_recovery",
+        "preemption",
+        "quota_holds",
+        "release",
+        "starvation",
+    ],
 )
 def test_every_law_is_listed(module: str) -> None:
     assert laws_in(module) - LISTED == set()

@@ -6,6 +6,7 @@ nothing, and a newer version changes what differs. ``tell`` gets the progress li
 
 import asyncio
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +15,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.crds import apply_definitions
 from admission.kube.install.queues import create_first_queue, first_queue
-from admission.kube.install.rbac import rbac
+from admission.kube.install.rbac import AGENT_NAMESPACE, agent_identity, agent_rbac, rbac
 from admission.kube.install.read_api import read_api
 from admission.kube.install.server_side_apply import (
     FIELD_MANAGER,
@@ -25,6 +26,7 @@ from admission.kube.install.server_side_apply import (
     items_of,
 )
 from admission.kube.install.stored_jobs import warn_of_stored_jobs
+from admission.kube.policies.agents import agent_policies
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.certificates import Keyring
@@ -54,6 +56,8 @@ from queues.errors import ApiError, MusterError
 OLDEST_MINOR: Final = 36
 #: Seconds until the API server must evaluate new policies.
 _PATIENCE: Final = 30.0
+#: Labels of the namespace of the node agents, whose pods need host paths and the host's processes.
+AGENTS_MAY: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
 
 
 class ServerTooOld(MusterError):
@@ -96,6 +100,8 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
     await _create_namespace(client, installation.namespace, tell)
     await _apply_account(client, installation, tell)
     await apply_all(client, rbac(installation.namespace, installation.identity), tell)
+    await _create_namespace(client, AGENT_NAMESPACE, tell, AGENTS_MAY)
+    await apply_all(client, agent_rbac(), tell)
     keeper = KeyringStore(client, namespace=installation.namespace, names=installation.callee.names())
     keyring = await keeper.agree()
     await apply_all(client, policies(installation), tell)
@@ -112,6 +118,7 @@ def policies(installation: Installation) -> list[Document]:
     """The admission policies, the validating ones first: nothing waits unguarded."""
     return [
         *validating_policies(installation.policy_options),
+        *agent_policies(agent_identity(), AGENT_NAMESPACE),
         *mutating_policies(installation.policy_options),
     ]
 
@@ -126,10 +133,11 @@ async def _check_version(client: Client) -> None:
         raise ServerTooOld(found=version.get("gitVersion", "of unknown version"))
 
 
-async def _create_namespace(client: Client, name: str, tell: Tell) -> None:
+async def _create_namespace(client: Client, name: str, tell: Tell, labels: Mapping[str, str] = {}) -> None:
     """Only one that Muster made carries its label, so that uninstalling knows which to delete."""
     if await found_at(client, NAMESPACES.path(name=name)) is None:
-        await client.create(NAMESPACES.path(), NAMESPACES.document(name), field_manager=FIELD_MANAGER)
+        namespace = NAMESPACES.document(name, labels=labels)
+        await client.create(NAMESPACES.path(), namespace, field_manager=FIELD_MANAGER)
         tell(f"namespace/{name} created")
     else:
         tell(f"namespace/{name} unchanged")

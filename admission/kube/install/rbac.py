@@ -16,12 +16,17 @@ from queues.api.api_resources import (
     CLUSTER_ROLES,
     ROLE_BINDINGS,
     ROLES,
+    SERVICE_ACCOUNTS,
     Document,
     api_service_name,
 )
 from queues.api.names import READ_API
 
 ACCOUNT: Final = "muster"
+#: Service account of the node agents. It has a namespace of its own: agents need host paths and the host's processes,
+#: which the level "restricted" of Muster's namespace does not let pods have.
+AGENT_ACCOUNT: Final = "muster-agent"
+AGENT_NAMESPACE: Final = "muster-agents"
 #: Where the API server tells how its proxy identifies itself, and the role that may read it.
 PROXY_NAMESPACE: Final = "kube-system"
 _PROXY_READER: Final = {
@@ -35,6 +40,7 @@ _VOLCANO_BUS: Final = "bus.volcano.sh"
 _VOLCANO_TOPOLOGY: Final = "topology.volcano.sh"
 _VOLCANO_FLOW: Final = "flow.volcano.sh"
 _OWN: Final = "muster.dev"
+_KOORDINATOR: Final = "scheduling.koordinator.sh"
 _SEE: Final = ("list", "watch")
 
 
@@ -120,6 +126,23 @@ _OWN_RULES: Final = (
         "resource.k8s.io",
         ("deviceclasses", "resourceslices", "resourceclaimtemplates", "resourceclaims"),
         _SEE,
+    ),
+    PolicyRule("see-node-devices", "GPUs that are not well", _KOORDINATOR, ("devices",), _SEE),
+    PolicyRule(
+        "take-nodes-out",
+        "the taint of nodes that are recovered, and how far that is",
+        "",
+        ("nodes",),
+        ("get", "patch"),
+    ),
+    PolicyRule("recover-nodes", "Jobs that recover and test nodes", "batch", ("jobs",), ("create", "delete")),
+    PolicyRule("read-recoveries", "what these Jobs are made from", "batch", ("cronjobs",), ("get",)),
+    PolicyRule(
+        "read-heartbeats",
+        "when the agent of a node was heard last",
+        "coordination.k8s.io",
+        ("leases",),
+        ("get",),
     ),
     PolicyRule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
     PolicyRule(
@@ -287,6 +310,40 @@ AT_HOME: Final = (
     PolicyRule("keep-certificates", "the shared keyring", "", ("secrets",), ("get", "update"), (SECRET,)),
 )
 
+#: Cluster-wide rights of the node agents. A policy holds what they write to the Node that their token names
+#: (``admission.kube.policies.agents``).
+AGENT: Final = (
+    PolicyRule("read-device", "what was reported before", _KOORDINATOR, ("devices",), ("get",)),
+    PolicyRule(
+        "report-devices",
+        "devices, links and health of the node, and which pod uses which",
+        _KOORDINATOR,
+        ("devices",),
+        ("create", "update"),
+    ),
+    PolicyRule(
+        "watch-node",
+        "its uid and labels, and a person's word that a device is unhealthy",
+        "",
+        ("nodes",),
+        _SEE,
+    ),
+    PolicyRule("label-node", "vendor, model and driver", "", ("nodes",), ("patch",)),
+    PolicyRule(
+        "own-by-node",
+        "Devices go with their Node, where the cluster asks for the right to say so",
+        "",
+        ("nodes/finalizers",),
+        ("update",),
+    ),
+    PolicyRule("watch-pods", "whose devices are used, and what was admitted", "", ("pods",), _SEE),
+    PolicyRule("tell-pods", "a pod got other devices than it was admitted for", "", ("events",), ("create",)),
+)
+#: Rights of the node agents in their namespace.
+AGENT_AT_HOME: Final = (
+    PolicyRule("beat", "the agent of a node lives", "coordination.k8s.io", ("leases",), ("create", "patch")),
+)
+
 #: For people, bound by administrators or by way of Kubernetes' own view, edit and admin.
 _QUEUED: Final = (
     (_VOLCANO_BATCH, "jobs"),
@@ -323,6 +380,28 @@ def rbac(namespace: str, identity: str) -> list[Document]:
         ROLE_BINDINGS.document(ACCOUNT, PROXY_NAMESPACE, roleRef=_PROXY_READER, subjects=subjects),
         *people(),
     ]
+
+
+def agent_rbac() -> list[Document]:
+    """The node agents' account, with its roles and bindings."""
+    subjects = [_subject(agent_identity())]
+    everywhere, at_home = (
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": AGENT_ACCOUNT}
+        for kind in ("ClusterRole", "Role")
+    )
+    home = AGENT_NAMESPACE
+    return [
+        SERVICE_ACCOUNTS.document(AGENT_ACCOUNT, home),
+        CLUSTER_ROLES.document(AGENT_ACCOUNT, rules=[rule.document() for rule in AGENT]),
+        CLUSTER_ROLE_BINDINGS.document(AGENT_ACCOUNT, roleRef=everywhere, subjects=subjects),
+        ROLES.document(AGENT_ACCOUNT, home, rules=[rule.document() for rule in AGENT_AT_HOME]),
+        ROLE_BINDINGS.document(AGENT_ACCOUNT, home, roleRef=at_home, subjects=subjects),
+    ]
+
+
+def agent_identity() -> str:
+    """The node agents' user name at the API server."""
+    return f"system:serviceaccount:{AGENT_NAMESPACE}:{AGENT_ACCOUNT}"
 
 
 def people() -> list[Document]:

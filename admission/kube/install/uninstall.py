@@ -11,7 +11,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.crds import remove_definitions
 from admission.kube.install.drain import DrainMode, free_or_leave, let_return
-from admission.kube.install.rbac import PROXY_NAMESPACE
+from admission.kube.install.rbac import AGENT_NAMESPACE, PROXY_NAMESPACE
 from admission.kube.install.server_side_apply import StillThere, Tell, found_at, gone, items_of
 from queues.api.api_resources import (
     API_SERVICES,
@@ -19,8 +19,10 @@ from queues.api.api_resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
+    LEASES,
     NAMESPACES,
     NETWORK_POLICIES,
     PART_OF,
@@ -64,6 +66,7 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
     # API that is announced does not answer, no namespace can be deleted.
     await _delete_all(client, API_SERVICES, None, tell)
     await _delete_all(client, DEPLOYMENTS, home, tell)
+    await _delete_all(client, DAEMON_SETS, AGENT_NAMESPACE, tell)
     for webhooks in WEBHOOK_CONFIGURATIONS:
         await _delete_all(client, webhooks, None, tell)
     for bindings, policies in zip(POLICY_BINDINGS, POLICIES, strict=True):
@@ -86,6 +89,9 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
     ):
         await _delete_all(client, resource, home if resource.namespaced else None, tell)
     await _delete_all(client, ROLE_BINDINGS, PROXY_NAMESPACE, tell)
+    for resource in (ROLE_BINDINGS, ROLES, NETWORK_POLICIES, SERVICE_ACCOUNTS, LEASES):
+        await _delete_all(client, resource, AGENT_NAMESPACE, tell)
+    await _remove_namespace(client, AGENT_NAMESPACE, tell)
     await _remove_namespace(client, home, tell)
 
 
@@ -97,7 +103,7 @@ async def _delete_all(client: Client, resource: ApiResource, namespace: str | No
     answer = await client.get(resource.path(namespace), labelSelector=_SELECTOR)
     # Muster's pods are to be gone as well.
     propagation: Literal["Foreground", "Background"] = (
-        "Foreground" if resource is DEPLOYMENTS else "Background"
+        "Foreground" if resource in (DEPLOYMENTS, DAEMON_SETS) else "Background"
     )
     for item in msgspec.json.decode(answer)["items"]:
         one = resource.path(namespace, item["metadata"]["name"])

@@ -23,22 +23,23 @@ from admission.decode.admin_documents import (
     queue_fact,
     topology_fact,
 )
-from admission.decode.fields import defect
-from admission.decode.nodes import node_fact
-from admission.decode.pod_defaults import pod_defaults_fact
-from admission.decode.pods import minimal_pod_fact
-from admission.decode.resource_claims import (
+from admission.decode.devices.node_devices import WireNodeDevices, node_devices_fact
+from admission.decode.devices.resource_claims import (
     WireResourceClaim,
     WireResourceClaimTemplate,
     resource_claim_fact,
     resource_claim_template_fact,
 )
-from admission.decode.resource_slices import (
+from admission.decode.devices.resource_slices import (
     WireDeviceClass,
     WireResourceSlice,
     device_class_fact,
     resource_slice_fact,
 )
+from admission.decode.fields import defect
+from admission.decode.nodes import node_fact
+from admission.decode.pod_defaults import pod_defaults_fact
+from admission.decode.pods import minimal_pod_fact
 from admission.decode.workload_facts import asks, unreadable_fact
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import HyperNodeFact, NamespaceFact, QueueFact, TopologyFact
@@ -67,6 +68,7 @@ from queues.api.api_resources import (
     CLAIM_TEMPLATES,
     COMMANDS,
     DEVICE_CLASSES,
+    DEVICES,
     FLAVORS,
     HYPERNODES,
     LIMIT_RANGES,
@@ -119,7 +121,8 @@ def _may_be_absent(resource: ApiResource, struct: Any, fact: Any) -> AnyKind:
 
 
 def _devices(fact_kind: FactKind, resource: ApiResource, struct: Any, fact: Any) -> "_Facts":
-    """A kind of dynamic resource allocation, which Kubernetes serves in this version since 1.34."""
+    """A kind about devices: of dynamic resource allocation, which Kubernetes serves in this version since 1.34, or of
+    node agents, whose definition may be older than this version or absent."""
     return _Facts(fact_kind, _may_be_absent(resource, struct, fact))
 
 
@@ -157,6 +160,7 @@ _FACTS: Final = (
         FactKind.CLAIM_TEMPLATE, CLAIM_TEMPLATES, WireResourceClaimTemplate, resource_claim_template_fact
     ),
     _devices(FactKind.RESOURCE_CLAIM, RESOURCE_CLAIMS, WireResourceClaim, resource_claim_fact),
+    _devices(FactKind.NODE_DEVICES, DEVICES, WireNodeDevices, node_devices_fact),
     _Facts(FactKind.NODE, _kind(NODES, WireNode, lambda node, raw: node_fact(node))),
     _Facts(FactKind.QUEUE, _kind(QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)), _unreadable_queue)),
     _Facts(FactKind.TOPOLOGY, _kind(TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw)))),

@@ -4,7 +4,7 @@ An Indexed Job with as many completions as its parallelism has a seat per comple
 interchangeable: whichever pod comes takes any vacant seat.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -37,7 +37,7 @@ from queues.api.api_resources import JOB_SETS, JOBS, MPI_JOBS, RAY_JOBS
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey, WorkloadKind
 
 #: Kinds whose operators make Jobs.
 _PARENTS: Final = (JOB_SETS, MPI_JOBS, RAY_JOBS)
@@ -126,6 +126,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         pod_sets=(replace(pods, done=done),) if done else alone,
         templates=() if finished else one((template_digest(template),)),
         claims={MAIN: claims} if claims else NOTHING_BY_NAME,
+        progress=_progress(None if indexed else spec.completions, status.succeeded or 0),
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
         generation=generation,
@@ -193,6 +194,12 @@ def _at_once(job: WireJob, parallelism: int) -> int:
         return max(0, min(parallelism, job.spec.completions - succeeded))
     # A work queue: after the first success no pod is made any more.
     return min(parallelism, job.status.active or 0) if succeeded else parallelism
+
+
+@lru_cache(maxsize=4096)
+def _progress(wanted: int | None, succeeded: int) -> Mapping[str, PodSetProgress]:
+    """Pods that shall succeed, and those that the controller has counted. None: indexes tell, or the status alone."""
+    return NOTHING_BY_NAME if wanted is None else {MAIN: PodSetProgress(wanted, succeeded)}
 
 
 def _gang(text: str | None, parallelism: int, values: UserValues) -> int:

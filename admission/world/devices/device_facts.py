@@ -1,4 +1,5 @@
-"""Facts of pods, workloads and nodes with their devices of dynamic resource allocation: counted as amounts. Pure.
+"""Facts of pods, workloads and nodes with their devices counted as amounts: those that are claimed (dynamic resource
+allocation), and those that agents on the nodes report. Pure.
 
 What counts follows from several objects, which may come and change in any order. So pods and workloads with claims, and
 nodes, are kept as they were seen, and are told anew when something changes that their devices follow from.
@@ -9,11 +10,12 @@ from dataclasses import replace
 
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import FlavorFact, NodeFact
-from admission.facts.devices import DeviceClassFact, ResourceClaimFact, ResourceSliceFact
+from admission.facts.devices import DeviceClassFact, NodeDevicesFact, ResourceClaimFact, ResourceSliceFact
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.world.admissions import KeyIndex
 from admission.world.devices.device_classes import DeviceClasses
+from admission.world.devices.reported_devices import with_reported
 from admission.world.devices.resource_claims import Place, ResourceClaims
 from queues.workload import NodeName
 
@@ -34,6 +36,8 @@ class DeviceFacts:
         self._users: KeyIndex[tuple[FactKind, Place], _Subject] = KeyIndex()
         self._slices: dict[str, ResourceSliceFact] = {}
         self._slices_on: KeyIndex[NodeName, str] = KeyIndex()
+        #: What agents report, by node.
+        self._reported: dict[NodeName, NodeDevicesFact] = {}
         #: Nodes as they were seen.
         self._nodes: dict[NodeName, Change] = {}
 
@@ -64,8 +68,18 @@ class DeviceFacts:
                     yield from self._put_claim(change, claim)
                 case FactKind.RESOURCE_SLICE, ResourceSliceFact() | None:
                     yield from self._put_slice(change.key, change.fact)
+                case FactKind.NODE_DEVICES, NodeDevicesFact() | None:
+                    yield from self._put_reported(NodeName(change.key), change.fact)
                 case _:
                     yield change
+
+    def reported(self, node: NodeName) -> NodeDevicesFact | None:
+        """What the agent of a node reports; None: it has none."""
+        return self._reported.get(node)
+
+    def reporting_nodes(self) -> Iterable[NodeName]:
+        """Nodes with an agent that reports devices."""
+        return self._reported.keys()
 
     def _note_claimant(self, change: Change) -> None:
         subject = (change.kind, change.key)
@@ -107,20 +121,39 @@ class DeviceFacts:
             self._nodes[NodeName(change.key)] = change
 
     def _on_node(self, change: Change) -> Change:
-        """The node with the devices of its slices: as many as it announces itself, or more."""
-        if not isinstance(change.fact, NodeFact) or change.fact.name not in self._slices_on:
+        """The node with its devices: as many as it or its slices announce, less those that are not well."""
+        if not isinstance(change.fact, NodeFact):
             return change
-        slices = [self._slices[each] for each in self._slices_on.of(change.fact.name)]
+        fact = self._with_slices(change.fact)
+        if (reported := self._reported.get(fact.name)) is not None:
+            fact = with_reported(fact, reported)
+        return change if fact is change.fact else replace(change, fact=fact)
+
+    def _with_slices(self, fact: NodeFact) -> NodeFact:
+        """The node with the devices of its slices: as many as it announces itself, or more."""
+        if fact.name not in self._slices_on:
+            return fact
+        slices = [self._slices[each] for each in self._slices_on.of(fact.name)]
         newest: dict[tuple[str, str], int] = {}
         for each in slices:
             pool = (each.driver, each.pool)
             newest[pool] = max(newest.get(pool, 0), each.generation)
         current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
         devices = self.classes.counted(current)
-        allocatable = change.fact.allocatable
+        allocatable = fact.allocatable
         if devices.fits(allocatable):
-            return change
-        return replace(change, fact=replace(change.fact, allocatable=allocatable.largest(devices)))
+            return fact
+        return replace(fact, allocatable=allocatable.largest(devices))
+
+    def _put_reported(self, node: NodeName, fact: NodeDevicesFact | None) -> Iterator[Change]:
+        seen = self._nodes.get(node)
+        before = None if seen is None else self._on_node(seen)
+        self._reported.pop(node, None)
+        if fact is not None:
+            self._reported[node] = fact
+        # Agents report each pod that gets devices. Nothing follows from that unless one of them is not well.
+        if seen is not None and (after := self._on_node(seen)) != before:
+            yield after
 
     def _put_slice(self, name: str, fact: ResourceSliceFact | None) -> Iterator[Change]:
         before = self._slices.pop(name, None)

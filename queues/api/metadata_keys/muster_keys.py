@@ -5,6 +5,8 @@ from typing import Final
 from queues.api import kueue_names, names
 from queues.api.metadata_keys.known_key import (
     ANNOTATION,
+    DEVICE,
+    DEVICE_OBJECT,
     JOB,
     LABEL,
     NAMESPACE,
@@ -236,6 +238,37 @@ MUSTER_KEYS: Final = (
         use=KeyUse.READ,
         meaning="MiB of memory of each device of the node",
         places=places(NODE, of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.GPU_UNHEALTHY,
+        use=KeyUse.READ,
+        meaning="devices that a person calls unhealthy: `all`, or numbers and uuids, each with `=reason` if wanted",
+        places=places(NODE),
+    ),
+    *(
+        KnownKey(key=key, use=KeyUse.WRITTEN, meaning=meaning, places=places(*where, of=fields))
+        for key, meaning, where, fields in (
+            (names.GPU_MODEL, "model of the device; on a Node: of all its devices", (NODE, DEVICE), (LABEL,)),
+            (names.GPU_COUNT, "how many devices answer", (NODE,), (LABEL,)),
+            (names.GPU_DRIVER, "version of the devices' driver", (NODE,), (LABEL,)),
+            (names.GPU_RUNTIME, "version of CUDA, ROCm or Level Zero", (NODE, DEVICE_OBJECT), (LABEL,)),
+            (names.NVL_DOMAIN, "NVLink domain across nodes, and clique", (NODE, DEVICE), (LABEL,)),
+            (names.DEVICE_INDEX, "number of the device on the node", (DEVICE,), (LABEL,)),
+            (names.NVLINK_ISLAND, "devices with the same number are joined by NVLinks", (DEVICE,), (LABEL,)),
+            (names.MIG_MODE, "whether MIG is enabled", (DEVICE,), (LABEL,)),
+            (names.ECC_MODE, "whether ECC is enabled", (DEVICE,), (LABEL,)),
+            (names.DEVICE_LINKS, "how each two devices are connected", (DEVICE_OBJECT,), (ANNOTATION,)),
+            (names.MIG_INSTANCES, "MIG instances of each device", (DEVICE_OBJECT,), (ANNOTATION,)),
+            (
+                names.HEALTH_MEMORY,
+                "what the agent has to remember of faults when it starts again",
+                (DEVICE_OBJECT,),
+                (ANNOTATION,),
+            ),
+            (names.KOORDINATOR_GPU_VENDOR, "vendor of the devices", (DEVICE_OBJECT, NODE, DEVICE), (LABEL,)),
+            (names.KOORDINATOR_GPU_MODEL, "model of all devices", (DEVICE_OBJECT, NODE), (LABEL,)),
+            (names.KOORDINATOR_GPU_DRIVER, "version of their driver", (DEVICE_OBJECT, NODE), (LABEL,)),
+        )
     ),
     KnownKey(
         key=names.COMPLETION_INDEX,

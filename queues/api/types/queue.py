@@ -14,7 +14,7 @@ from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
-from queues.quota.queue import ROOT, Limits
+from queues.quota.queue import ROOT, Limits, NodeRecoveryRules
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import QueuePolicy as DomainPolicy
 from queues.resources import Resources, amount
@@ -53,6 +53,9 @@ class FlavorLimits(Model):
     capability: Quantities = Field(default_factory=dict)
 
 
+#: An object of a namespace: ``namespace/name``.
+NamespacedName = Annotated[Text, Field(pattern=r"^[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*$", max_length=317)]
+
 NextOrStop = Literal["try-next", "stop"]
 
 
@@ -90,6 +93,37 @@ class StarvationPolicy(Model):
     clear_after: Duration | None = None
 
 
+class NodeRecoveryPolicy(Model):
+    """How nodes are recovered that have devices that are not well, where ``onFault`` is ``recover``. Of ``root`` only."""
+
+    #: CronJob (``namespace/name``) that recovery Jobs are made from. Absent: the device is waited for.
+    job: NamespacedName | None = None
+    #: CronJob that test Jobs are made from. Absent: what the agent reports is enough.
+    verify_job: NamespacedName | None = None
+    #: Most nodes that are out of service at a time. Absent: no such bound.
+    max_nodes_out: Count | None = None
+    #: The same in per cent of all nodes with devices, at least one node. Absent: 10.
+    max_percent_out: Annotated[Count, Field(le=100)] | None = None
+    #: How long gangs that are not on faulty devices may go on. Absent: an hour.
+    drain_timeout: Duration | None = None
+    #: How long a recovery or test Job may take. Absent: half an hour.
+    job_timeout: Duration | None = None
+    #: How often recovery is tried. Absent: 3.
+    attempts: Count | None = None
+    #: A node on which pods of so many gangs fail soon after their start gets no more gangs; 0: it does. Absent: 3.
+    black_hole_gangs: Count | None = None
+
+
+class HealthPolicy(Model):
+    """What is done about devices that are not well. They take no new work in any case."""
+
+    #: ``evict``: gangs on them are taken back whole, and come first in their queue. ``recover``: that, and Muster
+    #: recovers the node. ``report``: they are only told.
+    on_fault: Literal["report", "evict", "recover"] | None = None
+    #: How nodes are recovered; of ``root``.
+    recovery: NodeRecoveryPolicy | None = None
+
+
 class QueuePolicySpec(Model):
     """How a queue is served. An absent field is inherited from the parent queue; at the top it has Muster's default."""
 
@@ -119,6 +153,8 @@ class QueuePolicySpec(Model):
     max_priority: Int32 | None = None
     #: Users' own protections from eviction count no longer than this; of all queues on the path the smallest counts.
     max_protection: Duration | None = None
+    #: What is done about devices that are not well.
+    health: HealthPolicy | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
 
@@ -288,6 +324,7 @@ class QueueDocument(Model):
             max_run_time=_seconds(spec.access.max_run_time),
             namespace_selector=selector,
             policy=_policy(policy),
+            node_recovery=_node_recovery(policy.health),
             generation=self.metadata.generation,
         )
 
@@ -317,9 +354,26 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
         ready_backoff_limit=spec.ready_backoff_limit,
         max_priority=spec.max_priority,
         max_protection=_seconds(spec.max_protection),
+        on_fault=None if spec.health is None else spec.health.on_fault,
         usage_half_life=_seconds(spec.usage_half_life),
         before_borrowing=choice.before_borrowing,
         before_preempting=choice.before_preempting,
+    )
+
+
+def _node_recovery(health: HealthPolicy | None) -> NodeRecoveryRules:
+    if health is None or health.recovery is None:
+        return NodeRecoveryRules()
+    told = health.recovery
+    return NodeRecoveryRules(
+        job=told.job,
+        verify_job=told.verify_job,
+        max_nodes_out=told.max_nodes_out,
+        max_percent_out=told.max_percent_out,
+        drain_timeout=_seconds(told.drain_timeout),
+        job_timeout=_seconds(told.job_timeout),
+        attempts=told.attempts,
+        black_hole_gangs=told.black_hole_gangs,
     )
 
 

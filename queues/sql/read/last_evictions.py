@@ -3,7 +3,7 @@
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import LastEviction
+from queues.admissions import CAUSES_TOLD, LastEviction
 from queues.reason_codes import ReasonCode
 from queues.sql.statements import newest_first, same
 from queues.sql.tables import backoffs, decisions, workloads
@@ -25,8 +25,8 @@ _BY_UID = and_(workloads.c.kind != WorkloadKind.POD, decisions.c.workload_uid ==
 async def last_evictions(
     tx: AsyncConnection, which: ColumnElement[bool] | None = None
 ) -> dict[WorkloadKey, LastEviction]:
-    """Workloads (that match ``which``) that were evicted for another one, or refused by the scheduler, and not admitted
-    since.
+    """Workloads (that match ``which``) that were evicted for another one, because the scheduler refused their pods, or
+    because a device failed, and not admitted since.
 
     An eviction older than the log of decisions is absent.
     """
@@ -49,16 +49,18 @@ async def _last_evictions(
         .lateral("last")
     )
     by = last.c.numbers["for"].astext
-    refused = last.c.code == ReasonCode.REFUSED
-    # Of evictions for others and of refusals alike there is a setback, which says so cheaply.
-    told = or_(and_(backoffs.c.waiting_since > 0, by.is_not(None)), and_(backoffs.c.not_before > 0, refused))
-    refusal = case((refused, last.c.message), else_="")
+    is_caused = last.c.code.in_(sorted(CAUSES_TOLD))
+    # Of evictions for others and of the other ones alike there is a setback, which says so cheaply.
+    told = or_(
+        and_(backoffs.c.waiting_since > 0, by.is_not(None)), and_(backoffs.c.not_before > 0, is_caused)
+    )
+    cause = case((is_caused, last.c.message), else_="")
     asked = (
         select(
             *workloads.c["kind", "uid"],
             *last.c["decided_at", "code"],
             func.coalesce(by, "").label("by"),
-            refusal.label("refusal"),
+            cause.label("cause"),
         )
         .select_from(workloads.join(backoffs, same(backoffs, workloads)).join(last, true()))
         .where(last.c.kind == "evict", told)
@@ -70,7 +72,7 @@ async def _last_evictions(
             at=int(row.decided_at.timestamp()),
             code=ReasonCode.of_row(row.code),
             by=row.by,
-            refusal=row.refusal,
+            cause=row.cause,
         )
         for row in await tx.execute(asked)
     }

@@ -116,7 +116,7 @@ async def test_what_the_scheduler_said_is_told_until_its_pods_have_another_place
     first = await admitted(harness, "train")
     await evicted(harness, "train", first, code="Refused", not_before=NOW + 10, message=words)
 
-    assert await known(muster) == {key("train"): LastEviction(at=NOW, code="Refused", refusal=words)}
+    assert await known(muster) == {key("train"): LastEviction(at=NOW, code="Refused", cause=words)}
     (story,) = await SqlReader(muster, clock=lambda: NOW).explain(namespace="ns", name="train", kind=None)
     assert story.reason is not None
     assert story.reason.message == f"0 of 2 pods fit; evicted at {WHEN} (Refused): {words}"

@@ -3,8 +3,10 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from admission.metrics import Metrics, Watching
-from admission.turn_report import TurnReport
+from admission.node_recovery.figures import NodeHealth, RecoveryFigures
+from admission.turn_report import EvictionCost, TurnReport
 from queues.quota.accounts import Account
+from queues.reason_codes import ReasonCode
 from queues.workload import FlavorName, QueueName
 
 A, B = QueueName("a"), QueueName("b")
@@ -45,6 +47,35 @@ def test_decisions_add_up_over_turns() -> None:
     }
     assert found["muster_turn_phase_seconds_count,phase=decide"] == 2
     assert round(found["muster_turn_phase_seconds_sum,phase=apply"], 3) == 0.6
+
+
+def test_evictions_and_what_they_cost_add_up_by_reason() -> None:
+    metrics = Metrics()
+    code = ReasonCode.GPU_UNHEALTHY
+    metrics.observe(report(evicted=1, evictions={code: EvictionCost(1, 800)}))
+    metrics.observe(report(evicted=2, evictions={code: EvictionCost(2, 40)}))
+
+    found = samples(metrics)
+
+    assert found["muster_evictions_total,reason=GpuUnhealthy"] == 3
+    assert found["muster_lost_device_seconds_total,reason=GpuUnhealthy"] == 840
+
+
+def test_the_leader_tells_of_nodes_that_are_not_well() -> None:
+    figures = RecoveryFigures(
+        faults=3, repairs=2, repair_seconds=600, well_seconds=9000, attempts=4, failures=1
+    )
+    health = NodeHealth(nodes=1, faults={"XidFault": 2}, figures=figures)
+
+    found = samples(Metrics(node_health=lambda: health))
+
+    assert found["muster_devices_faulty,reason=XidFault"] == 2
+    assert found["muster_nodes_faulty"] == 1
+    assert found["muster_node_repair_seconds_total"] / found["muster_node_repairs_total"] == 300
+    assert found["muster_node_well_seconds_total"] / found["muster_node_faults_total"] == 3000
+    assert found["muster_node_recovery_attempts_total"] == 4
+    assert found["muster_node_recoveries_failed_total"] == 1
+    assert "muster_nodes_faulty" not in samples(Metrics())
 
 
 def test_amounts_are_in_devices_and_bytes() -> None:

@@ -1,15 +1,18 @@
 """What happens is told in the log, a line each."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from admission.apply import Applied
-from admission.turn_report import log_applied
+from admission.engine.nodes.table import NodeTable
+from admission.engine.snapshot import Snapshot
+from admission.turn_report import EvictionCost, evictions_of, log_applied
 from queues.plan import Admit, Adopt, Evict, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId
-from tests.builders.facts import GROUP, JOB, VOLCANO, admission, evicting
+from tests.builders.facts import GROUP, JOB, NOW, VOLCANO, admission, evicting, state_of, volcano_job
 
 RUNS = admission(JOB, "n1 n1", number=1)
 SEATS = Admit(
@@ -44,3 +47,25 @@ async def test_adoptions_evictions_and_refusals_of_the_ledger_are_a_line_each(
         ("evicting", "ns/train", "Reclaimed"),
         ("not admitted by the ledger", str(GROUP), "NodeFull"),
     ]
+
+
+def test_what_evictions_cost_is_counted_from_the_start_or_the_last_checkpoint() -> None:
+    held = replace(admission(VOLCANO, "n1 n1"), opened_at=NOW - 100)
+    other = replace(admission(JOB, "n1", number=2), opened_at=NOW - 100)
+    waits = state_of(volcano_job(2), (), [held], key=VOLCANO).workload
+    snapshot = Snapshot(
+        now=NOW,
+        queues={},
+        nodes=NodeTable.build(()),
+        pending={},
+        admissions={each.id: each for each in (held, other)},
+        holders={VOLCANO: replace(waits, checkpoint_interval=30)},
+    )
+    evicts = [Evict(admission=each.id, code=ReasonCode.GPU_UNHEALTHY, message="") for each in (held, other)]
+
+    found = evictions_of(evicts, snapshot)
+
+    assert found == {ReasonCode.GPU_UNHEALTHY: EvictionCost(2, 2 * (100 % 30) + 100)}
+    assert (
+        evictions_of([Evict(admission=AdmissionId(9), code=ReasonCode.CLEARED, message="")], snapshot) == {}
+    )

@@ -66,7 +66,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "access.namespaceSelector",
         # Parts that only hold others.
         "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
-        "policy.preemption.borrowWhilePreempting policy.starvation access",
+        "policy.preemption.borrowWhilePreempting policy.starvation policy.health access",
+        "admission/workloads/rollback.py": "policy.health.onFault",
         "queues/order/line.py": "priority",
         "queues/order/policies.py": "policy.usageHalfLife access.maxRunTime",
         "admission/engine/placement/flavors.py": "policy.flavorChoice.beforeBorrowing "

@@ -50,6 +50,20 @@ def test_what_the_gang_needs_to_start_is_counted_in_devices(asked: Workload, cou
     assert devices(asked) == count
 
 
+def test_one_that_lost_its_device_gives_way_to_nothing_of_its_priority() -> None:
+    tree = QueueTree.build(
+        {ROOT: Queue(name=ROOT, parent=None), QueueName("q"): Queue(name=QueueName("q"))}, {}
+    )
+
+    def place(asked: Workload) -> object:
+        return rank(tree, LineEntry(workload=asked, shape="s", joins=False, accounts=()))
+
+    large, small = workload(pods(4, gpu=8), minimum=4), workload(pods(1, gpu=1))
+    assert place(small) < place(large)  # type: ignore[operator]
+    assert place(replace(large, comes_first=True)) < place(small)  # type: ignore[operator]
+    assert place(replace(small, priority=1)) < place(replace(large, comes_first=True))  # type: ignore[operator]
+
+
 def test_a_large_one_gives_way_to_what_is_smaller_only_for_so_long() -> None:
     large = workload(pods(1, gpu=8), created=1000)
     soon = workload(pods(1, gpu=1), created=1000 + 7 * PATIENCE - 1)

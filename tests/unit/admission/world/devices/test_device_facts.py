@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from admission.decode.admin_documents import flavor_fact
-from admission.decode.resource_claims import (
+from admission.decode.devices.resource_claims import (
     WireResourceClaim,
     WireResourceClaimTemplate,
     resource_claim_fact,
     resource_claim_template_fact,
 )
-from admission.decode.resource_slices import (
+from admission.decode.devices.resource_slices import (
     WireDeviceClass,
     WireResourceSlice,
     device_class_fact,

@@ -1,0 +1,290 @@
+"""The agent of one node: a loop that takes what its watches have seen and says what the API server is to have.
+
+Its threads, none of which waits for another one:
+
+- of each vendor one that reads its devices and one that waits for their events (``device_watch``);
+- one that watches the Node, one that watches its pods (``node_watch``);
+- one that writes (``reporter``), and one that renews the lease (``heartbeat``);
+- the main thread, which runs the loop.
+
+A call into a vendor's library may hang, and mostly does so because of a broken device. Only the thread in that call
+stands still: events that came before are reported, the lease is renewed, metrics are served. After ``hang_seconds``
+without an answer the devices of that vendor are reported as lost, as they are to whoever would use them; the first
+answer ends that. Where a library has not answered once since the start, these are the devices reported before.
+"""
+
+import logging
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from admission.agent.allocations import Mismatch, allocations, mismatches
+from admission.agent.api_client import ApiClient
+from admission.agent.backoff import Backoff
+from admission.agent.cgroups import pod_of_process
+from admission.agent.device_object import device_document, node_labels
+from admission.agent.device_watch import DeviceWatch, Seen, not_answering
+from admission.agent.health import DeviceHealth, HealthState, assess
+from admission.agent.heartbeat import Heartbeat
+from admission.agent.kubelet_checkpoint import CheckpointUnreadable, GivenDevices, KubeletCheckpoint
+from admission.agent.metrics import AgentMetrics, Observation
+from admission.agent.mismatch_events import MismatchEvents
+from admission.agent.node_watch import NodeWatch, WatchedNode
+from admission.agent.readings import DeviceEvent, DeviceId, NodeReading
+from admission.agent.remembered import remembered
+from admission.agent.reporter import Report, Reporter
+from admission.agent.settings import AgentSettings
+from admission.agent.vendors.vendor import Vendor
+from queues.api.api_resources import Document
+from queues.errors import ApiError
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two steps at least, so that a flood of events costs little; the first one comes at once.
+_BETWEEN_STEPS = 0.2
+#: Seconds without a step after which the loop counts as dead.
+_DEAD = 60.0
+
+
+@dataclass
+class Parts:
+    """What an agent is made of."""
+
+    settings: AgentSettings
+    client: ApiClient
+    devices: Sequence[DeviceWatch]
+    node: NodeWatch
+    reporter: Reporter
+    heartbeat: Heartbeat
+    metrics: AgentMetrics
+    rng: random.Random
+    checkpoint: KubeletCheckpoint
+    pod_of_pid: Callable[[int], str | None] = pod_of_process
+    wake: threading.Event = field(default_factory=threading.Event)
+
+
+def parts(
+    settings: AgentSettings,
+    client: ApiClient,
+    vendors: Mapping[str, Vendor],
+    *,
+    rng: random.Random,
+    clock: Callable[[], float] = time.monotonic,
+) -> Parts:
+    """The parts of an agent. ``vendors``: by name, in the order in which their devices are told."""
+    wake = threading.Event()
+    node = settings.node_name
+    holder = socket.gethostname()
+    return Parts(
+        settings=settings,
+        client=client,
+        devices=[
+            DeviceWatch(name, vendor, poll_seconds=settings.poll_seconds, changed=wake.set, clock=clock)
+            for name, vendor in vendors.items()
+        ],
+        node=NodeWatch(client, node, changed=wake.set, rng=rng),
+        reporter=Reporter(client, node, rng=rng),
+        heartbeat=Heartbeat(client, namespace=settings.namespace, node=node, holder=holder, rng=rng),
+        metrics=AgentMetrics(),
+        rng=rng,
+        checkpoint=KubeletCheckpoint(
+            Path(settings.kubelet_dir) / "device-plugins/kubelet_internal_checkpoint"
+        ),
+        wake=wake,
+    )
+
+
+class Agent:
+    """The loop over the parts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._health: HealthState | None = None
+        #: Whether there is a Device of this node: then it is kept up to date even if the devices are gone.
+        self._has_device = False
+        #: Devices that were reported before the start, by vendor.
+        self._remembered: dict[str, NodeReading] = {}
+        #: Events that no assessment has seen yet.
+        self._events: list[DeviceEvent] = []
+        self._load_at = 0.0
+        self._backoff = Backoff(parts.rng)
+        self._mismatch_events = MismatchEvents(parts.settings.node_name)
+        self._stepped_at = time.monotonic()
+        parts.metrics.requests = lambda: parts.client.requests
+        parts.metrics.writes = lambda: {**parts.reporter.writes, "lease": parts.heartbeat.renewals}
+        self._told: set[str] = set()
+
+    @property
+    def metrics(self) -> AgentMetrics:
+        """What the agent measures."""
+        return self._parts.metrics
+
+    def is_alive(self) -> bool:
+        """Whether the loop goes on."""
+        return time.monotonic() - self._stepped_at < _DEAD + self._settings.poll_seconds
+
+    def run(self, stop: threading.Event) -> None:
+        """Start all threads and loop until ``stop``. Whoever sets it sets ``wake`` too, to have it noticed at once."""
+        made = self._parts
+        threads = [thread for watch in made.devices for thread in watch.threads(stop)]
+        for thread in threads:
+            thread.start()
+        # Agents often start together: of a rollout, or after a failure of the API server.
+        stop.wait(made.rng.uniform(0, self._settings.start_spread_seconds))
+        others = [
+            *made.node.threads(stop),
+            threading.Thread(target=made.reporter.run, args=(stop,), name="reporter", daemon=True),
+            threading.Thread(
+                target=made.heartbeat.run,
+                args=(time.time, self._node_uid, stop),
+                name="heartbeat",
+                daemon=True,
+            ),
+        ]
+        for thread in others:
+            thread.start()
+        while not stop.is_set():
+            made.wake.clear()
+            try:
+                self.step(time.time(), time.monotonic())
+            except Exception:  # a fault of the agent: the next reading may be another one
+                logger.exception("the devices of this node could not be reported")
+            if not stop.wait(_BETWEEN_STEPS):
+                made.wake.wait(self._settings.poll_seconds)
+        # None of the threads is waited for: each may be in a call that takes long, and none keeps the process alive.
+        made.reporter.wake()
+        for watch in made.devices:
+            watch.wake()
+
+    def step(self, now: float, ticks: float) -> None:
+        """Take what was seen, assess it, offer the report. ``now``: seconds since the epoch; ``ticks``: monotonic."""
+        self._stepped_at = ticks
+        seen = [watch.take() for watch in self._parts.devices]
+        for each in seen:
+            self._events += each.events
+            self.metrics.events(each.events)
+        if not all(each.answered or self._is_silent(each) for each in seen):
+            return
+        if self._health is None and not self._load(ticks):
+            self.metrics.observe(Observation(seen=seen, readings=self._readings(seen), ticks=ticks))
+            return
+        readings = self._readings(seen)
+        health = self._assess(readings, now)
+        self._offer(seen, readings, health, now, ticks)
+
+    # ── the parts of a step ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _is_silent(self, seen: Seen) -> bool:
+        silent = seen.silent > self._settings.hang_seconds + self._settings.poll_seconds
+        # A vendor without devices is looked for once a minute.
+        return silent and (seen.reading is not None or not seen.answered)
+
+    def _readings(self, seen: Sequence[Seen]) -> list[NodeReading]:
+        readings = []
+        for each in seen:
+            silent = self._is_silent(each)
+            if self._news(f"silence of {each.vendor}", silent):
+                logger.error(
+                    "the library of %s has not answered for %.0f s; its devices count as lost until it does",
+                    each.vendor,
+                    each.silent,
+                )
+            reading = each.reading if each.answered else self._remembered.get(each.vendor)
+            if reading is not None:
+                readings.append(not_answering(reading) if silent else reading)
+        return readings
+
+    def _load(self, ticks: float) -> bool:
+        """Whether the health that was reported before is known: the agent goes on from there."""
+        if ticks < self._load_at:
+            return False
+        try:
+            stored = self._parts.reporter.load(ticks)
+        except ApiError as error:
+            if self._news("loading", True):
+                logger.warning("what was reported before cannot be read; nothing is reported yet: %s", error)
+            self._load_at = ticks + self._backoff.after_failure(float(error.facts.get("retry_after") or 0))
+            return False
+        self._health, self._has_device = HealthState.from_document(stored), stored is not None
+        for watch in self._parts.devices:
+            if (reading := remembered(stored, watch.vendor)) is not None:
+                self._remembered[watch.vendor] = reading
+        return True
+
+    def _assess(self, readings: Sequence[NodeReading], now: float) -> Mapping[DeviceId, DeviceHealth]:
+        assert self._health is not None
+        node = self._parts.node.node
+        mark = None if node is None else node.mark
+        self._health, health = assess(self._health, readings, self._events, mark, now)
+        self._events = []
+        return health
+
+    def _offer(
+        self,
+        seen: Sequence[Seen],
+        readings: Sequence[NodeReading],
+        health: Mapping[DeviceId, DeviceHealth],
+        now: float,
+        ticks: float,
+    ) -> None:
+        node, pods = self._parts.node.node, self._parts.node.pods or {}
+        given, pod_of_pid = self._given(), cache(self._parts.pod_of_pid)
+        uses = allocations(readings, pods, given, pod_of_pid)
+        found = mismatches(readings, pods, given, pod_of_pid)
+        self.metrics.observe(
+            Observation(
+                seen=seen,
+                readings=readings,
+                health=health,
+                allocations=uses,
+                pods=pods,
+                mismatches=found,
+                ticks=ticks,
+            )
+        )
+        if node is None or self._parts.node.pods is None:
+            return
+        self._has_device = self._has_device or bool(readings)
+        name = self._settings.node_name
+        device = device_document(name, node.uid, readings, health, uses) if self._has_device else None
+        self._parts.reporter.offer(
+            Report(
+                device=device,
+                labels=node_labels(readings),
+                node_labels=node.labels,
+                events=self._told_mismatches(found, now, ticks),
+            )
+        )
+
+    def _told_mismatches(self, found: Sequence[Mismatch], now: float, ticks: float) -> Mapping[str, Document]:
+        # What does not outlast a reading may be a pod that the watch of pods has not shown yet.
+        return self._mismatch_events.lasting(found, now, ticks, at_least=self._settings.poll_seconds)
+
+    def _given(self) -> tuple[GivenDevices, ...]:
+        try:
+            given = self._parts.checkpoint.read()
+        except CheckpointUnreadable as unreadable:
+            if self._news("checkpoint", True):
+                logger.warning("%s", unreadable)
+            return ()
+        self._news("checkpoint", False)
+        return given
+
+    def _node_uid(self) -> str | None:
+        node: WatchedNode | None = self._parts.node.node
+        return None if node is None else node.uid
+
+    def _news(self, what: str, is_so: bool) -> bool:
+        """Whether something is so now that was not so at the last look."""
+        news = is_so and what not in self._told
+        if is_so:
+            self._told.add(what)
+        else:
+            self._told.discard(what)
+        return news

@@ -1,0 +1,363 @@
+"""What the agent writes of a node's devices: the Device object (Koordinator's kind) and labels of the Node. Pure.
+
+Other programs write into the same objects: koordlet its RDMA devices, Koordinator's manager its annotations. What is
+not the agent's is left as it is.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from admission.agent.allocations import Allocation
+from admission.agent.health.conditions import DeviceHealth, condition_documents, memory_text
+from admission.agent.islands import islands
+from admission.agent.readings import DeviceId, DeviceReading, Fabric, Link, MigInstance, NodeReading
+from queues.api import names
+from queues.errors import InvalidQuantity
+from queues.resources import quantity
+
+Document = dict[str, Any]
+
+#: Koordinator's type of accelerators of all vendors.
+GPU: Final = "gpu"
+_UNKNOWN: Final = -1
+_CORE: Final = "koordinator.sh/gpu-core"
+_MEMORY: Final = "koordinator.sh/gpu-memory"
+_MEMORY_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
+
+#: Labels and annotations of a Device that are the agent's to write and to take away.
+_LABELS: Final = (
+    names.KOORDINATOR_GPU_VENDOR,
+    names.KOORDINATOR_GPU_MODEL,
+    names.KOORDINATOR_GPU_DRIVER,
+    names.GPU_RUNTIME,
+)
+_ANNOTATIONS: Final = (names.DEVICE_LINKS, names.MIG_INSTANCES, names.HEALTH_MEMORY)
+
+_NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_LABEL: Final = 63
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def device_document(
+    node_name: str,
+    node_uid: str,
+    readings: Sequence[NodeReading],
+    health: Mapping[DeviceId, DeviceHealth],
+    allocations: Sequence[Allocation],
+) -> Document:
+    """The Device object of a node: the same text for the same input, in whatever order.
+
+    A device without an entry in ``health`` is unhealthy: nothing is known of it yet.
+    """
+    minors = {device.id: _minor(device) for reading in readings for device in reading.devices}
+    minors |= {
+        instance.id: _minor(device)
+        for reading in readings
+        for device in reading.devices
+        for instance in device.mig_instances
+    }
+    devices = [
+        _device(device, reading, islands(reading), health.get(device.id))
+        for reading in readings
+        for device in reading.devices
+    ]
+    return {
+        "apiVersion": names.KOORDINATOR_SCHEDULING,
+        "kind": "Device",
+        "metadata": {
+            "name": node_name,
+            "labels": _given(_labels(readings), _LABELS),
+            "annotations": _annotations(readings, health),
+            "ownerReferences": [_owner(node_name, node_uid)],
+        },
+        "spec": {"devices": sorted(devices, key=_place)},
+        "status": {"allocations": _allocations(allocations, minors)},
+    }
+
+
+def node_labels(readings: Sequence[NodeReading]) -> dict[str, str | None]:
+    """The agent's labels of the Node. None: it has no such label (any more)."""
+    found = _labels(readings)
+    return {key: found.get(key) for key in names.AGENT_NODE_LABELS}
+
+
+def label_value(text: str) -> str:
+    """A text as the value of a label: other characters than labels may have become ``-``."""
+    return _NOT_IN_LABELS.sub("-", text)[:_LONGEST_LABEL].strip("._-")
+
+
+def model_label(model: str) -> str:
+    """A model as Koordinator's label has it: without the vendor NVIDIA, ``-`` for blanks."""
+    return label_value(model.removeprefix("NVIDIA "))
+
+
+def difference(stored: Mapping[str, Any] | None, wanted: Document) -> Document | None:
+    """The Device object to write, so that a stored one says what ``wanted`` does. None: it says so already.
+
+    ``stored``: as the API server has it; None: there is none. The order of lists, forms of quantities, and whatever is
+    not the agent's make no difference; the latter is kept, the version of the object included.
+    """
+    if stored is None:
+        return wanted
+    if _compared(stored, wanted) == _compared(wanted, wanted):
+        return None
+    return _merged(stored, wanted)
+
+
+# ── parts of the document ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _labels(readings: Sequence[NodeReading]) -> dict[str, str]:
+    """All labels of a node and its Device. What differs between devices of the node is absent."""
+    devices = [device for reading in readings for device in reading.devices]
+    model = _only(model_label(device.model) for device in devices)
+    driver = _only(label_value(reading.driver_version) for reading in readings)
+    found = {
+        names.KOORDINATOR_GPU_VENDOR: _only(label_value(reading.vendor) for reading in readings),
+        names.KOORDINATOR_GPU_MODEL: model,
+        names.KOORDINATOR_GPU_DRIVER: driver,
+        names.GPU_RUNTIME: _only(label_value(reading.runtime_version) for reading in readings),
+        names.GPU_MODEL: model,
+        names.GPU_DRIVER: driver,
+        names.NVL_DOMAIN: _only(_domain(device.fabric) for device in devices if not device.lost),
+        names.GPU_COUNT: str(sum(1 for device in devices if not device.lost)) if devices else "",
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _only(values: Iterable[str]) -> str:
+    """The value that all have; "": they differ, or there are none."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else ""
+
+
+def _given(found: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+    return {key: found[key] for key in keys if key in found}
+
+
+def _domain(fabric: Fabric | None) -> str:
+    """The NVLink domain across nodes; "": none, or the fabric manager has not finished.
+
+    In one node without such links the uuid of the cluster is zero.
+    """
+    if fabric is None or not fabric.complete or not fabric.cluster.strip("0-"):
+        return ""
+    return label_value(f"{fabric.cluster}.{fabric.clique}")
+
+
+def _annotations(readings: Sequence[NodeReading], health: Mapping[DeviceId, DeviceHealth]) -> dict[str, str]:
+    links = {
+        reading.vendor: [_link(each) for each in sorted(reading.links, key=lambda link: link.between)]
+        for reading in readings
+        if reading.links
+    }
+    instances = {
+        device.id: [_instance(each) for each in sorted(device.mig_instances, key=_place_on_device)]
+        for reading in readings
+        for device in reading.devices
+        if device.mig_instances
+    }
+    found = {names.HEALTH_MEMORY: memory_text(health, readings)}
+    if links:
+        found[names.DEVICE_LINKS] = _json(links)
+    if instances:
+        found[names.MIG_INSTANCES] = _json(instances)
+    return found
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _link(link: Link) -> Document:
+    found: Document = {"between": list(link.between)}
+    if link.nvlinks:
+        found |= {"nvlinks": link.nvlinks, "version": link.version, "switched": link.switched}
+    if link.path is not None:
+        found["path"] = link.path.value
+    if link.peer_access is not None:
+        found["peerAccess"] = link.peer_access
+    return found
+
+
+def _instance(instance: MigInstance) -> Document:
+    found: Document = {
+        "id": instance.id,
+        "profile": instance.profile,
+        "gpuInstance": instance.gpu_instance,
+        "computeInstance": instance.compute_instance,
+        "memory": binary_quantity(instance.memory_bytes),
+    }
+    if instance.start is not None and instance.size is not None:
+        found |= {"start": instance.start, "size": instance.size}
+    return found
+
+
+def _place_on_device(instance: MigInstance) -> tuple[int, int, str]:
+    return instance.gpu_instance, instance.compute_instance, instance.id
+
+
+def _owner(node_name: str, node_uid: str) -> Document:
+    return {
+        "apiVersion": names.CORE,
+        "kind": "Node",
+        "name": node_name,
+        "uid": node_uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _device(
+    device: DeviceReading, node: NodeReading, island: Mapping[DeviceId, int], health: DeviceHealth | None
+) -> Document:
+    found: Document = {
+        "type": GPU,
+        "id": device.id,
+        "minor": _minor(device),
+        "health": health is not None and health.healthy,
+        "labels": _device_labels(device, node.vendor, island.get(device.id)),
+        "resources": {
+            _CORE: "100",
+            _MEMORY: binary_quantity(device.memory_bytes),
+            _MEMORY_RATIO: "100",
+        },
+        "topology": {
+            "socketID": _UNKNOWN,
+            "nodeID": _UNKNOWN if device.numa_node is None else device.numa_node,
+            "pcieID": device.pcie_root,
+            "busID": device.bus_id,
+        },
+        "conditions": condition_documents(health) if health is not None else [],
+    }
+    if device.module is not None:
+        found["moduleID"] = device.module
+    return found
+
+
+def _minor(device: DeviceReading) -> int:
+    """Number of the device in the object. Koordinator's programs stop at a device without one; then it is the index."""
+    return device.index if device.minor is None else device.minor
+
+
+def _device_labels(device: DeviceReading, vendor: str, island: int | None) -> dict[str, str]:
+    modes = {None: "", True: "enabled", False: "disabled"}
+    found = {
+        names.KOORDINATOR_GPU_VENDOR: label_value(vendor),
+        names.GPU_MODEL: model_label(device.model),
+        names.DEVICE_INDEX: str(device.index),
+        names.NVLINK_ISLAND: "" if island is None else str(island),
+        names.NVL_DOMAIN: _domain(device.fabric),
+        names.MIG_MODE: modes[device.mig_enabled],
+        names.ECC_MODE: modes[device.ecc_enabled],
+    }
+    return {key: value for key, value in sorted(found.items()) if value}
+
+
+def binary_quantity(amount: int) -> str:
+    """Bytes as Kubernetes writes them: with the largest binary suffix that leaves a whole number."""
+    suffix = ""
+    for larger in _BINARY:
+        if not amount or amount % 1024:
+            break
+        amount, suffix = amount // 1024, larger
+    return f"{amount}{suffix}"
+
+
+def _allocations(allocations: Iterable[Allocation], minors: Mapping[DeviceId, int]) -> list[Document]:
+    entries = [
+        {
+            "namespace": each.namespace,
+            "name": each.name,
+            "uuid": each.pod_uid,
+            "minors": sorted({minors[device] for device in each.devices if device in minors}),
+        }
+        for each in allocations
+    ]
+    used = [entry for entry in entries if entry["minors"]]
+    return [{"type": GPU, "entries": sorted(used, key=_place_of_entry)}] if used else []
+
+
+def _place(device: Mapping[str, Any]) -> tuple[str, int, str]:
+    return str(device.get("type", "")), int(device.get("minor") or 0), str(device.get("id", ""))
+
+
+def _place_of_entry(entry: Mapping[str, Any]) -> tuple[str, str, str]:
+    return str(entry.get("namespace", "")), str(entry.get("name", "")), str(entry.get("uuid", ""))
+
+
+# ── what a stored object says ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _compared(document: Mapping[str, Any], wanted: Document) -> Any:
+    """What of an object is the agent's, in a form in which equal meanings are equal."""
+    metadata = _mapping(document.get("metadata"))
+    own = [_normal_device(each) for each in _devices(document) if each.get("type") == GPU]
+    entries = [
+        (*_place_of_entry(entry), sorted(map(str, _list(entry.get("minors")))))
+        for allocation in _allocated(document)
+        if allocation.get("type") == GPU
+        for entry in map(_mapping, _list(allocation.get("entries")))
+    ]
+    owner = wanted["metadata"]["ownerReferences"][0]
+    return (
+        _given(_mapping(metadata.get("labels")), _LABELS),
+        _given(_mapping(metadata.get("annotations")), _ANNOTATIONS),
+        any(owner.items() <= _mapping(each).items() for each in _list(metadata.get("ownerReferences"))),
+        sorted(own, key=_json),
+        sorted(entries),
+    )
+
+
+def _normal_device(device: Mapping[str, Any]) -> Document:
+    """A device with quantities as exact amounts, and conditions by type; empty fields count as absent."""
+    resources = {name: _amount(value) for name, value in _mapping(device.get("resources")).items()}
+    conditions = sorted(map(_json, _list(device.get("conditions"))))
+    normal = {**device, "resources": resources, "conditions": conditions}
+    return {key: value for key, value in normal.items() if value not in (None, "", [], {})}
+
+
+def _amount(value: Any) -> str:
+    try:
+        return str(quantity(value).normalize())
+    except InvalidQuantity:
+        return f"invalid: {value}"
+
+
+def _merged(stored: Mapping[str, Any], wanted: Document) -> Document:
+    """The stored object with what is the agent's as it is wanted."""
+    metadata, new = dict(_mapping(stored.get("metadata"))), wanted["metadata"]
+    for field, keys in (("labels", _LABELS), ("annotations", _ANNOTATIONS)):
+        others = {key: value for key, value in _mapping(metadata.get(field)).items() if key not in keys}
+        metadata[field] = {**others, **new[field]}
+    owners = [each for each in _list(metadata.get("ownerReferences")) if _mapping(each).get("kind") != "Node"]
+    metadata["ownerReferences"] = [*owners, *new["ownerReferences"]]
+    devices = [each for each in _devices(stored) if each.get("type") != GPU]
+    allocations = [each for each in _allocated(stored) if each.get("type") != GPU]
+    return {
+        **stored,
+        "metadata": metadata,
+        "spec": {**_mapping(stored.get("spec")), "devices": [*devices, *wanted["spec"]["devices"]]},
+        "status": {
+            **_mapping(stored.get("status")),
+            "allocations": [*allocations, *wanted["status"]["allocations"]],
+        },
+    }
+
+
+def _devices(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [_mapping(each) for each in _list(_mapping(document.get("spec")).get("devices"))]
+
+
+def _allocated(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [_mapping(each) for each in _list(_mapping(document.get("status")).get("allocations"))]
+
+
+def _list(found: Any) -> Sequence[Any]:
+    return found if isinstance(found, list | tuple) else ()
+
+
+def _mapping(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, Mapping) else {}

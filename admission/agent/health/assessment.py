@@ -1,0 +1,161 @@
+"""Health of all devices of a node: readings, events and a person's marks → conditions. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from admission.agent.health.conditions import (
+    FAULTS,
+    PROBLEMS,
+    UNHEALTHY,
+    Condition,
+    ConditionType,
+    DeviceHealth,
+    HealthState,
+    Problem,
+)
+from admission.agent.health.marks import read_marks
+from admission.agent.health.problems import FALLEN, faults_after, idle_links, problems
+from admission.agent.readings import DeviceEvent, DeviceId, DeviceReading, EventKind, NodeReading
+from admission.agent.xids import XidClass, xid_class
+
+#: A device that changed so often within so many seconds is flapping, until it was well for as long.
+FLAPS: Final = 3
+DAMPING: Final = 600
+
+_NEW: Final = DeviceHealth(healthy=True, conditions=())
+#: Of conditions that are not true.
+_NONE: Final = Problem(reason="NoProblem", message="")
+_OVER: Final = Problem(reason="Recovered", message="")
+_NOT_MARKED: Final = Problem(reason="NotMarked", message="")
+_FLAPPING: Final = Problem(
+    reason="Flapping",
+    message=f"{FLAPS} changes within {DAMPING // 60} minutes: unhealthy until it was well for {DAMPING // 60} minutes",
+)
+
+
+def assess(
+    state: HealthState,
+    readings: Sequence[NodeReading],
+    events: Sequence[DeviceEvent],
+    mark: str | None,
+    now: float,
+) -> tuple[HealthState, Mapping[DeviceId, DeviceHealth]]:
+    """The health of each device in the readings, and the state for the next assessment.
+
+    ``events``: since the last assessment; the readings may be older than they are. ``mark``: value of the annotation
+    ``muster.dev/gpu-unhealthy`` of the node; None: it has none. ``now``: seconds since the epoch.
+    A device that is in no reading is forgotten; if it comes back it is a new one. So what cannot be read for a moment
+    has to be given as it was read last, or as lost.
+    """
+    marks = read_marks(mark, readings)
+    found: dict[DeviceId, DeviceHealth] = {}
+    for node in readings:
+        for device in node.devices:
+            own = [each for each in events if each.device in (None, device.id)]
+            earlier = state.devices.get(device.id)
+            restarted = _came_back(earlier, device) or _driver_started(state, node)
+            present = _present(earlier, device, own, restarted=restarted, now=int(now))
+            told = problems(device, node, earlier, present, restarted=restarted)
+            present = _damped(earlier, present, told, int(now))
+            if device.id in marks.devices:
+                reason = marks.devices[device.id]
+                told[ConditionType.MARKED_UNHEALTHY] = Problem(reason="MarkedByPerson", message=reason)
+            found[device.id] = _concluded(present, told, marks.problem, int(now))
+    starts = {node.vendor: node.driver_start for node in readings if node.driver_start}
+    return HealthState(devices=found, driver_starts=starts), found
+
+
+def _came_back(earlier: DeviceHealth | None, device: DeviceReading) -> bool:
+    lost = earlier.condition(ConditionType.LOST) if earlier is not None else None
+    return lost is not None and lost.status and lost.reason == FALLEN and not device.lost
+
+
+def _driver_started(state: HealthState, node: NodeReading) -> bool:
+    before = state.driver_starts.get(node.vendor)
+    return bool(before and node.driver_start) and before != node.driver_start
+
+
+def _present(
+    earlier: DeviceHealth | None,
+    device: DeviceReading,
+    events: Sequence[DeviceEvent],
+    *,
+    restarted: bool,
+    now: int,
+) -> DeviceHealth:
+    """The health with faults, links and counts as they are now; the conditions are those of before."""
+    before = earlier or _NEW
+    of_programs = sum(1 for each in events if _is_of_a_program(each))
+    return replace(
+        before,
+        faults=faults_after(before.faults, events, device, restarted=restarted, now=now),
+        idle_links=idle_links(device, before.idle_links),
+        # A clock that was set back must not keep a device unhealthy.
+        changes=tuple(min(each, now) for each in before.changes),
+        application_xids=before.application_xids + of_programs,
+    )
+
+
+def _is_of_a_program(event: DeviceEvent) -> bool:
+    of_xid = event.kind is EventKind.XID and event.code is not None
+    return of_xid and xid_class(event.code or 0) is XidClass.APPLICATION
+
+
+def _damped(
+    earlier: DeviceHealth | None, present: DeviceHealth, told: dict[ConditionType, Problem], now: int
+) -> DeviceHealth:
+    """The health with its changes; while the device is flapping this is added to what is told of it."""
+    faulty = any(kind in told for kind in FAULTS)
+    changes = present.changes
+    if earlier is not None and faulty != any(earlier.has(kind) for kind in FAULTS):
+        changes = (*changes, now)[-FLAPS:]
+    often = len(changes) == FLAPS and changes[-1] - changes[0] <= DAMPING
+    if often or present.has(ConditionType.FLAPPING):
+        if faulty or (changes and now - changes[-1] < DAMPING):
+            told[ConditionType.FLAPPING] = _FLAPPING
+        else:
+            changes = ()
+    return replace(present, changes=changes)
+
+
+def _concluded(
+    present: DeviceHealth, told: Mapping[ConditionType, Problem], invalid_mark: str, now: int
+) -> DeviceHealth:
+    """The health with its conditions."""
+    conditions = [_healthy(present.condition(ConditionType.HEALTHY), told, now)]
+    for kind in PROBLEMS:
+        over = _OVER
+        if kind is ConditionType.MARKED_UNHEALTHY:
+            over = Problem(reason="InvalidMark", message=invalid_mark) if invalid_mark else _NOT_MARKED
+        before = present.condition(kind)
+        if kind in told or before is not None or over.message:
+            conditions.append(_condition(before, kind, told.get(kind), over, now))
+    healthy = not any(kind in told for kind in UNHEALTHY)
+    return replace(present, healthy=healthy, conditions=tuple(sorted(conditions, key=lambda each: each.type)))
+
+
+def _condition(
+    before: Condition | None, kind: ConditionType, problem: Problem | None, over: Problem, now: int
+) -> Condition:
+    """A condition that is true while there is the problem."""
+    status = problem is not None
+    told = problem or over
+    since = before.since if before is not None and before.status is status else now
+    return Condition(type=kind, status=status, reason=told.reason, message=told.message, since=since)
+
+
+def _healthy(before: Condition | None, told: Mapping[ConditionType, Problem], now: int) -> Condition:
+    """The sum: false with the worst problem; true with ``Recovered`` from its last problem on."""
+    worst = next((told[kind] for kind in UNHEALTHY if kind in told), None)
+    if worst is None and before is not None and before.status:
+        return before
+    told_of = worst or (_NONE if before is None else replace(_OVER, message=f"after {before.reason}"))
+    since = before.since if before is not None and before.status is (worst is None) else now
+    return Condition(
+        type=ConditionType.HEALTHY,
+        status=worst is None,
+        reason=told_of.reason,
+        message=told_of.message,
+        since=since,
+    )

@@ -1,0 +1,96 @@
+"""The Lease by which others see that the agent of a node lives: its name is the node's, and the Node owns it.
+
+It says that the agent runs and reaches the API server, and no more. While a library hangs the lease is renewed all the
+same: the agent knows of the hanging and reports the devices as not answering, which says more than a lease that ends.
+"""
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from admission.agent.api_client import ApiClient
+from admission.agent.backoff import Backoff
+from queues.api.api_resources import LEASES, NODES, Document
+from queues.errors import ApiError, Conflict, NotFound
+from queues.text_format import rfc3339
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two renewals, and how far each may lie from that, as a part of it.
+INTERVAL: Final = 30.0
+_JITTER: Final = 0.1
+#: Seconds after the last renewal from which on the agent counts as dead: three renewals may be missed.
+LASTS: Final = 120
+#: Seconds until the next look for a Node that is not known.
+_UNKNOWN: Final = 0.5
+
+
+class Heartbeat:
+    """Renews the lease of one agent."""
+
+    def __init__(
+        self, client: ApiClient, *, namespace: str, node: str, holder: str, rng: random.Random
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._node = node
+        self._holder = holder
+        self._rng = rng
+        self._backoff = Backoff(rng)
+        self._failing = False
+        #: Renewals so far: for the metrics.
+        self.renewals = 0
+
+    def run(
+        self, clock: Callable[[], float], node_uid: Callable[[], str | None], stop: threading.Event
+    ) -> None:
+        """Renew until ``stop``. ``node_uid``: None while the Node is not known; then there is no lease yet."""
+        while not stop.is_set():
+            uid = node_uid()
+            stop.wait(_UNKNOWN if uid is None else self.beat(clock(), uid))
+
+    def beat(self, now: float, node_uid: str) -> float:
+        """Renew the lease; seconds until the next time. Never raises for an answer of the API server, or none.
+
+        ``now``: seconds since the epoch; ``node_uid``: of the Node, with which the lease goes.
+        """
+        try:
+            self._renew(now, node_uid)
+        except ApiError as error:
+            if not self._failing:
+                logger.warning("the lease %s/%s is not renewed: %s", self._namespace, self._node, error)
+            self._failing = True
+            return self._backoff.after_failure(float(error.facts.get("retry_after") or 0))
+        if self._failing:
+            logger.info("the lease %s/%s is renewed again", self._namespace, self._node)
+        self._failing = False
+        self.renewals += 1
+        self._backoff.succeeded()
+        return INTERVAL * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+
+    def _renew(self, now: float, node_uid: str) -> None:
+        # One request: a merge patch needs no version of what it changes, and nobody else writes this lease.
+        lease = self._document(now, node_uid)
+        try:
+            self._client.merge(LEASES.path(self._namespace, self._node), lease)
+        except NotFound:
+            try:
+                self._client.create(LEASES.path(self._namespace), lease)
+            except Conflict:  # a request that was answered too late had created it
+                return
+
+    def _document(self, now: float, node_uid: str) -> Document:
+        owner = {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": self._node, "uid": node_uid}
+        document = LEASES.document(
+            self._node,
+            self._namespace,
+            spec={
+                "holderIdentity": self._holder,
+                "leaseDurationSeconds": LASTS,
+                "renewTime": rfc3339(now, "microseconds"),
+            },
+        )
+        document["metadata"]["ownerReferences"] = [owner]
+        return document

@@ -1,0 +1,80 @@
+"""What the agent knows of its Node and of the pods on it, by a watch each, in a thread each."""
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.agent.api_client import ApiClient
+from admission.agent.object_watch import ObjectWatch
+from admission.agent.pod_info import PodInfo, pod_info
+from queues.api.api_resources import NODES, PODS, Document
+from queues.api.names import GPU_UNHEALTHY
+
+#: Pods that have ended use nothing any more; when one ends, the watch tells it as deleted.
+_LIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedNode:
+    """The agent's Node."""
+
+    uid: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: What a person says of its devices (``muster.dev/gpu-unhealthy``); None: nothing.
+    mark: str | None = None
+
+
+class NodeWatch:
+    """The agent's Node, and the pods on it. ``changed`` is called after each change, by the watches' threads."""
+
+    def __init__(
+        self, client: ApiClient, node: str, *, changed: Callable[[], None], rng: random.Random
+    ) -> None:
+        self._nodes = ObjectWatch(
+            client,
+            NODES.path(),
+            f"metadata.name={node}",
+            only_metadata=True,
+            value=watched_node,
+            changed=changed,
+            rng=rng,
+        )
+        # Whole pods: whether one has resource claims is in its spec.
+        self._pods = ObjectWatch(
+            client,
+            PODS.path(),
+            f"spec.nodeName={node},{_LIVE}",
+            only_metadata=False,
+            value=pod_info,
+            changed=changed,
+            rng=rng,
+        )
+
+    @property
+    def node(self) -> WatchedNode | None:
+        """None: not known yet, or there is no such Node."""
+        return next(iter((self._nodes.objects or {}).values()), None)
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo] | None:
+        """Live pods of the Node, by uid; None: not known yet."""
+        return self._pods.objects
+
+    def threads(self, stop: threading.Event) -> list[threading.Thread]:
+        """The threads of the watches, not started. They do not keep the process from ending."""
+        return [
+            threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True)
+            for name, watch in (("node watch", self._nodes), ("pod watch", self._pods))
+        ]
+
+
+def watched_node(document: Document) -> WatchedNode:
+    """What the agent needs of its Node."""
+    metadata = document["metadata"]
+    return WatchedNode(
+        uid=metadata["uid"],
+        labels=metadata.get("labels") or {},
+        mark=(metadata.get("annotations") or {}).get(GPU_UNHEALTHY),
+    )

@@ -1,0 +1,129 @@
+"""A list and then a watch, for as long as the agent runs: of the agent's Node, and of the pods on it.
+
+What an object says is reduced to a value when it comes in, and objects are listed in pages: no more than a few of them
+are in memory at any time.
+"""
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
+
+from admission.agent.api_client import ApiClient, Form, WatchEvent
+from admission.agent.backoff import Backoff
+from queues.api.api_resources import Document
+from queues.errors import ApiError, Gone
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+#: Seconds that a watch lasts: drawn anew each time, so that those that began together do not end together.
+_LASTS: Final = (300, 600)
+#: Objects of a page.
+_PAGE: Final = 50
+#: Seconds between the end of a watch and the next one.
+_BETWEEN: Final = (0.05, 0.5)
+
+
+class ObjectWatch(Generic[Value]):
+    """The objects that a field selector names, by uid, as values.
+
+    ``value``: what an object comes down to; None: it is left out.
+    ``changed`` is called, in the thread of the watch, after each change of a value. A new mapping is made for each
+    change, so whoever holds one may go through it.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        path: str,
+        selector: str,
+        *,
+        only_metadata: bool,
+        value: Callable[[Document], Value | None],
+        changed: Callable[[], None],
+        rng: random.Random,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._selector = selector
+        self._forms = (Form.METADATA_LIST, Form.METADATA) if only_metadata else (Form.WHOLE, Form.WHOLE)
+        self._value = value
+        self._changed = changed
+        self._rng = rng
+        #: None: not listed yet.
+        self.objects: Mapping[str, Value] | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """List and watch until ``stop``; a failure is told once, and tried again with pauses."""
+        backoff = Backoff(self._rng)
+        told = False
+        while not stop.is_set():
+            try:
+                version = self.list()
+                if told:
+                    logger.info("%s is watched again", self._path)
+                told = False
+                self.follow(version, stop, backoff.succeeded)
+            except Gone:
+                # Listed again; with a pause, should the API server say so each time.
+                stop.wait(backoff.after_failure())
+            except ApiError as error:
+                if not told:
+                    logger.warning("%s cannot be watched; what was seen last counts: %s", self._path, error)
+                told = True
+                stop.wait(backoff.after_failure(float(error.facts.get("retry_after") or 0)))
+
+    def list(self) -> str:
+        """Read all objects; the resource version they are of. Raises ApiError."""
+        found: dict[str, Value] = {}
+        page: dict[str, str] = {}
+        while True:
+            listed = self._client.get(
+                self._path, form=self._forms[0], fieldSelector=self._selector, limit=str(_PAGE), **page
+            )
+            for each in listed["items"]:
+                self._put(found, each)
+            if not (rest := listed["metadata"].get("continue")):
+                self._keep(found)
+                return str(listed["metadata"]["resourceVersion"])
+            page = {"continue": rest}
+
+    def follow(self, version: str, stop: threading.Event, progress: Callable[[], None]) -> None:
+        """Watch again and again, each time from where the last one ended. Raises ApiError."""
+        while not stop.is_set():
+            seconds = self._rng.randint(*_LASTS)
+            events = self._client.watch(
+                self._path,
+                version=version,
+                seconds=seconds,
+                form=self._forms[1],
+                fieldSelector=self._selector,
+            )
+            for event in events:
+                version = str(event.object["metadata"]["resourceVersion"])
+                self._apply(event)
+                progress()
+            # An API server that ends each watch at once is not asked without a pause.
+            stop.wait(self._rng.uniform(*_BETWEEN))
+
+    def _apply(self, event: WatchEvent) -> None:
+        if event.type == "BOOKMARK":
+            return
+        known = dict(self.objects or {})
+        known.pop(event.object["metadata"]["uid"], None)
+        if event.type != "DELETED":
+            self._put(known, event.object)
+        self._keep(known)
+
+    def _put(self, objects: dict[str, Value], document: Document) -> None:
+        value = self._value(document)
+        if value is not None:
+            objects[document["metadata"]["uid"]] = value
+
+    def _keep(self, objects: Mapping[str, Value]) -> None:
+        before, self.objects = self.objects, objects
+        if objects != before:
+            self._changed()

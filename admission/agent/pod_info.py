@@ -1,0 +1,120 @@
+"""What the agent knows of a pod: its name, its queue and gang, and the devices that it was admitted to. Pure.
+
+Pods are written by tenants. Whatever is in a document, it gives a value or None, never an exception; what
+cannot be used counts as missing.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from queues.api import names
+
+#: Characters of a name; longer values are nobody's name, and would blow up metrics and messages.
+_LONGEST_NAME: Final = 253
+#: Numbers of devices, ascending or not: ``0,3``. A node has at most a few hundred.
+_DEVICES: Final = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){0,511}", re.ASCII)
+_ADMISSION: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+#: Uid of a static pod: the kubelet makes it from the manifest.
+_STATIC_UID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+#: The kubelet's annotations on the object that stands for a static pod, and the uid that it uses itself.
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_STATIC_HASH: Final = "kubernetes.io/config.hash"
+#: Label of the job controller on the pods of a batch/v1 Job.
+_BATCH_JOB: Final = "batch.kubernetes.io/job-name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodInfo:
+    """A pod of the node. Names are "" where the pod does not have them."""
+
+    uid: str
+    namespace: str
+    name: str
+    queue: str = ""
+    #: The gang: its PodGroup, else its Volcano Job, else its batch/v1 Job.
+    group: str = ""
+    #: Who created it.
+    user: str = ""
+    #: The admission that holds its seat; None: Muster did not admit it.
+    admission: int | None = None
+    #: ``DeviceReading.index`` of the devices that it was admitted to, ascending; None: the admission names none.
+    devices: tuple[int, ...] | None = None
+    #: Uid that the kubelet, its checkpoint and the cgroups use: another one for static pods.
+    kubelet_uid: str
+    #: Whether its devices come from resource claims (dynamic resource allocation) also.
+    has_claims: bool = False
+    #: Whether it has succeeded or failed: it uses nothing any more.
+    ended: bool = False
+
+
+def pod_info(document: object) -> PodInfo | None:
+    """The pod of a JSON document, as ``json.loads`` gives it. None: it is no pod that has a name and a uid."""
+    metadata = _mapping(_mapping(document).get("metadata"))
+    uid, namespace, name = (_name(metadata, key) for key in ("uid", "namespace", "name"))
+    if not (uid and namespace and name):
+        return None
+    labels, annotations = _mapping(metadata.get("labels")), _mapping(metadata.get("annotations"))
+    spec, status = _mapping(_mapping(document).get("spec")), _mapping(_mapping(document).get("status"))
+    return PodInfo(
+        uid=uid,
+        namespace=namespace,
+        name=name,
+        queue=(
+            _name(labels, names.QUEUE_LABEL)
+            or _name(annotations, names.QUEUE_ANNOTATION)
+            or _name(labels, names.QUEUE_ANNOTATION)
+            or _name(annotations, names.VOLCANO_QUEUE)
+            or _name(labels, names.VOLCANO_QUEUE)
+        ),
+        group=(
+            _name(annotations, names.GROUP_ANNOTATION)
+            or _name(annotations, names.GROUP_ANNOTATION_VOLCANO)
+            or _name(annotations, names.JOB_NAME)
+            or _name(labels, names.JOB_NAME)
+            or _name(labels, _BATCH_JOB)
+        ),
+        user=_name(annotations, names.USER),
+        admission=_admission(annotations.get(names.ADMISSION_ID)),
+        devices=device_numbers(annotations.get(names.DEVICES)),
+        kubelet_uid=_kubelet_uid(metadata, annotations) or uid,
+        has_claims=bool(spec.get("resourceClaims")),
+        ended=status.get("phase") in ("Succeeded", "Failed"),
+    )
+
+
+def device_numbers(annotation: object) -> tuple[int, ...] | None:
+    """Numbers of devices in ``muster.dev/devices``, ascending, each once. None: there is none, or it is not of
+    that form."""
+    if not isinstance(annotation, str) or not _DEVICES.fullmatch(annotation):
+        return None
+    return tuple(sorted({int(number) for number in annotation.split(",")}))
+
+
+def _kubelet_uid(metadata: Mapping[object, object], annotations: Mapping[object, object]) -> str:
+    """Uid of a static pod; "": it is none.
+
+    A tenant may write the annotations on any pod. Only the kubelet's pods are owned by a Node, and only uids of
+    static pods have this form, so that no pod can take the place of another one that came from the API server.
+    """
+    owners = metadata.get("ownerReferences")
+    of_node = isinstance(owners, list) and any(_mapping(owner).get("kind") == "Node" for owner in owners)
+    found = annotations.get(_STATIC_HASH)
+    if not of_node or _MIRROR not in annotations or not isinstance(found, str):
+        return ""
+    return found if _STATIC_UID.fullmatch(found) else ""
+
+
+def _admission(value: object) -> int | None:
+    return int(value) if isinstance(value, str) and _ADMISSION.fullmatch(value) else None
+
+
+def _mapping(value: object) -> Mapping[object, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _name(values: Mapping[object, object], key: str) -> str:
+    value = values.get(key)
+    return value if isinstance(value, str) and len(value) <= _LONGEST_NAME else ""

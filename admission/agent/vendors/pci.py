@@ -1,0 +1,66 @@
+"""Where a device sits on the PCI bus, by what the kernel shows in sysfs."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+SYSFS: Final = Path("/sys")
+
+_BUS_ID: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
+_RENDER: Final = re.compile(r"renderD(?P<number>[0-9]{1,4})", re.ASCII)
+#: The first device file of a card for computing is ``/dev/dri/renderD128``.
+_FIRST_RENDER: Final = 128
+
+
+def bus_id(value: object) -> str:
+    """A bus id in small letters, ``0000:18:00.0``; "": it is none."""
+    found = value.strip().lower() if isinstance(value, str) else ""
+    return found if _BUS_ID.fullmatch(found) else ""
+
+
+def pcie_root(bus: str, sysfs: Path = SYSFS) -> str:
+    """The root complex that a device hangs on, ``pci0000:17``; "": unknown. ``bus``: as ``bus_id`` gives it."""
+    if not bus:
+        return ""
+    try:
+        parts = _folder(bus, sysfs).resolve(strict=True).parts
+    except OSError:
+        return ""
+    return next((part for part in parts if _ROOT.fullmatch(part)), "")
+
+
+def numa_node(bus: str, sysfs: Path = SYSFS) -> int | None:
+    """The NUMA node of a device; None: unknown, as on machines that have only one."""
+    if not bus:
+        return None
+    try:
+        node = int((_folder(bus, sysfs) / "numa_node").read_text())
+    except (OSError, ValueError):
+        return None
+    return node if node >= 0 else None
+
+
+def render_minor(bus: str, sysfs: Path = SYSFS) -> int | None:
+    """Number of a card's device file for computing, from 0: that of ``renderD128``; None: unknown."""
+    if not bus:
+        return None
+    try:
+        names = sorted(entry.name for entry in (_folder(bus, sysfs) / "drm").iterdir())
+    except OSError:
+        return None
+    numbers = (int(found["number"]) for name in names if (found := _RENDER.fullmatch(name)))
+    return next((number - _FIRST_RENDER for number in numbers if number >= _FIRST_RENDER), None)
+
+
+def bound_devices(driver: str, sysfs: Path = SYSFS) -> frozenset[str]:
+    """Bus ids of the devices that a driver of the kernel has; empty: none, or unknown."""
+    try:
+        names = [entry.name for entry in (sysfs / "bus" / "pci" / "drivers" / driver).iterdir()]
+    except OSError:
+        return frozenset()
+    return frozenset(found for name in names if (found := bus_id(name)))
+
+
+def _folder(bus: str, sysfs: Path) -> Path:
+    return sysfs / "bus" / "pci" / "devices" / bus

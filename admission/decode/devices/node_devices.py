@@ -1,0 +1,141 @@
+"""Device objects (scheduling.koordinator.sh/v1alpha1) → facts. Pure.
+
+Muster's agent writes them, and koordlet does; what only Muster's agent tells is absent in the other's.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from admission.decode.fields import condition, seconds
+from admission.facts.devices import DeviceFault, NodeDevicesFact, ReportedDevice
+from admission.wire import Int64, WireCondition, WireMetadata, WireStruct
+from queues.api import names
+from queues.api.reading.user_values import shortened
+from queues.resources import GPU
+from queues.workload import NodeName
+
+#: The resource that whole devices of a vendor count as.
+_RESOURCES: Final = {"nvidia": GPU, "amd": "amd.com/gpu", "intel": "gpu.intel.com/xe"}
+_GPU: Final = "gpu"
+#: Bounds of what is kept of a Device object: any koordlet, or somebody with rights, may write it.
+_MOST_DEVICES: Final = 64
+_MOST_ENTRIES: Final = 1024
+_LONGEST: Final = 256
+
+
+class _Device(WireStruct):
+    type: str = ""
+    id: str = ""
+    minor: Int64 = -1
+    health: bool = False
+    labels: dict[str, str] | None = None
+    conditions: tuple[WireCondition, ...] | None = None
+
+
+class _Spec(WireStruct):
+    devices: tuple[_Device, ...] | None = None
+
+
+class _Entry(WireStruct):
+    uuid: str = ""
+    minors: tuple[Int64, ...] | None = None
+
+
+class _Allocation(WireStruct):
+    type: str = ""
+    entries: tuple[_Entry, ...] | None = None
+
+
+class _Status(WireStruct):
+    allocations: tuple[_Allocation, ...] | None = None
+
+
+class WireNodeDevices(WireStruct):
+    """A Device object."""
+
+    metadata: WireMetadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
+    """The GPUs of a node, with what is wrong with them and which pods have them."""
+    metadata = found.metadata
+    vendor = (metadata.labels or {}).get(names.KOORDINATOR_GPU_VENDOR, "nvidia")
+    instances = _instances((metadata.annotations or {}).get(names.MIG_INSTANCES, ""))
+    gpus = [each for each in (found.spec.devices or ())[:_MOST_DEVICES] if each.type == _GPU]
+    numbers = {each.minor: _number(each) for each in gpus if each.minor >= 0}
+    devices = [
+        _device(each, numbers[each.minor], instances.get(each.id, {})) for each in gpus if each.minor >= 0
+    ]
+    return NodeDevicesFact(
+        node=NodeName(metadata.name),
+        resource=_RESOURCES.get(vendor, f"{vendor}.com/gpu"),
+        devices=tuple(sorted(devices, key=lambda each: each.minor)),
+        holders=_holders(found.status.allocations or (), numbers),
+    )
+
+
+def _number(device: _Device) -> int:
+    """The number by which pods name a device: its place on the node where the agent tells it, else its minor."""
+    told = (device.labels or {}).get(names.DEVICE_INDEX, "")
+    return int(told) if _is_small(told) else device.minor
+
+
+def _is_small(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 4
+
+
+def _device(device: _Device, number: int, instances: Mapping[str, int]) -> ReportedDevice:
+    labels = device.labels or {}
+    island = labels.get(names.NVLINK_ISLAND, "")
+    return ReportedDevice(
+        id=device.id[:_LONGEST],
+        minor=number,
+        model=labels.get(names.GPU_MODEL, "")[:_LONGEST],
+        fault=None if device.health else _fault(device, number),
+        island=int(island) if _is_small(island) else None,
+        is_partitioned=bool(instances),
+        instances=instances,
+    )
+
+
+def _fault(device: _Device, number: int) -> DeviceFault:
+    found = condition(device.conditions, "Healthy")
+    told = found if found is not None and found.status != "True" else WireCondition()
+    return DeviceFault(
+        device=device.id[:_LONGEST],
+        minor=number,
+        reason=(told.reason or "Unhealthy")[:_LONGEST],
+        message=shortened(told.message or ""),
+        since=seconds(told.last_transition_time),
+    )
+
+
+def _instances(text: str) -> dict[str, dict[str, int]]:
+    """Number of MIG instances by profile, of each device. Empty: there are none, or what is told cannot be read."""
+    try:
+        told: Any = msgspec.json.decode(text or "{}")
+        counts: dict[str, dict[str, int]] = {}
+        for device, instances in list(told.items())[:_MOST_DEVICES]:
+            for each in instances[:_MOST_DEVICES]:
+                profile = str(each["profile"])[:_LONGEST]
+                of_device = counts.setdefault(str(device), {})
+                of_device[profile] = of_device.get(profile, 0) + 1
+        return counts
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _holders(allocations: tuple[_Allocation, ...], numbers: Mapping[int, int]) -> dict[str, frozenset[int]]:
+    """Numbers of devices by the uid of the pod that has them. ``numbers``: by minor."""
+    held: dict[str, frozenset[int]] = {}
+    for allocation in allocations:
+        if allocation.type == _GPU:
+            for entry in (allocation.entries or ())[:_MOST_ENTRIES]:
+                minors = (entry.minors or ())[:_MOST_DEVICES]
+                found = frozenset(numbers[minor] for minor in minors if minor in numbers)
+                held[entry.uuid[:_LONGEST]] = held.get(entry.uuid[:_LONGEST], frozenset()) | found
+    return held

@@ -1,0 +1,124 @@
+"""What the recovery of nodes is decided on, put together from the world and from what Nodes and Jobs say."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from admission.kube.node_recovery.marked_nodes import MarkedNodes
+from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
+from admission.node_recovery.black_hole import BlackHoleDetector
+from admission.node_recovery.view import DeviceFault, GangOnNode, NodeView
+from admission.world.world import World
+from queues.admissions import AdmissionState
+from queues.resources import Resources
+from queues.workload import NodeName, WorkloadKey
+
+#: Views of nodes of which nothing has to be looked at that are kept: there is one for each node of the cluster.
+_KEPT: Final = 20_000
+
+
+class NodeViews:
+    """Views of all nodes with devices."""
+
+    def __init__(
+        self, world: World, marks: MarkedNodes, jobs: RecoveryJobs, detector: BlackHoleDetector
+    ) -> None:
+        self._world = world
+        self._marks = marks
+        self._jobs = jobs
+        self._detector = detector
+        self._quiet: dict[NodeName, NodeView] = {}
+        #: Why the API server refused the Job of a node the last time.
+        self.refused: dict[NodeName, str] = {}
+        #: When the agents of nodes were last heard (seconds); nodes that are left out: now.
+        self.heard: dict[NodeName, int] = {}
+
+    def in_recovery(self, name: NodeName) -> bool:
+        """Whether Muster remembers something of a node."""
+        return bool(self._marks.of(name).annotation)
+
+    def interesting(self, holes: Iterable[NodeName], namespaces: frozenset[str]) -> set[NodeName]:
+        """Nodes of which something has to be looked at. ``namespaces``: those that recovery Jobs are made in."""
+        inventory = self._world.node_inventory
+        found = {*inventory.faulty, *self._marks.all(), *holes, *self._jobs.nodes(namespaces)}
+        return {name for name in found if name in inventory.nodes}
+
+    def all(
+        self, interesting: set[NodeName], namespaces: frozenset[str], now: int
+    ) -> dict[NodeName, NodeView]:
+        """The view of each node with devices, by name."""
+        if len(self._quiet) > _KEPT:
+            self._quiet.clear()
+        views: dict[NodeName, NodeView] = {}
+        for name, fact in self._world.node_inventory.nodes.items():
+            if name in interesting:
+                views[name] = self._view(name, namespaces, now)
+            elif _takes_devices(fact.allocatable):
+                views[name] = self._quiet.setdefault(name, NodeView(name=name))
+        return views
+
+    def _view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
+        world, marks = self._world, self._marks.of(name)
+        reported = world.devices.reported(name)
+        return NodeView(
+            name=name,
+            faults=tuple(
+                DeviceFault(
+                    device=fault.device,
+                    index=fault.minor,
+                    reason=fault.reason,
+                    message=fault.message,
+                    since=fault.since or now,
+                )
+                for fault in world.node_inventory.nodes[name].faults
+            ),
+            black_hole=self._detector.black_hole(name, now),
+            read_at=None if reported is None else self.heard.get(name, now),
+            taint=marks.taint,
+            annotation=marks.annotation,
+            order=marks.order,
+            hold=marks.hold,
+            gangs=tuple(self._gangs(name)),
+            foreign_pods=self._foreign_pods(name, namespaces),
+            jobs=self._jobs.of(name, namespaces),
+            refused=self.refused.get(name, ""),
+        )
+
+    def _gangs(self, name: NodeName) -> list[GangOnNode]:
+        found = [self._gang(key, name) for key in sorted(self._world.admission_index.seated_on(name))]
+        return [gang for gang in found if gang is not None]
+
+    def _gang(self, key: WorkloadKey, name: NodeName) -> GangOnNode | None:
+        """A gang that holds devices of the node; None: it holds none."""
+        world = self._world
+        admissions = [
+            each
+            for each in world.admission_index.of(key)
+            if any(seat.node == name and _takes_devices(seat.takes) for seat in each.holding())
+        ]
+        if not admissions:
+            return None
+        reported = world.devices.reported(name)
+        holders = {} if reported is None else reported.holders
+        pods = [pod for pod in world.pod_index.of(key) if pod.node == name]
+        devices = [holders.get(pod.uid) for pod in pods]
+        known = None if not devices or None in devices else frozenset().union(*filter(None, devices))
+        return GangOnNode(
+            key=key,
+            devices=known,
+            leaving=all(each.state is AdmissionState.EVICTING for each in admissions),
+        )
+
+    def _foreign_pods(self, name: NodeName, namespaces: frozenset[str]) -> int:
+        """Pods with devices that are not in the books. Those of recovery Jobs are in the templates' namespaces."""
+        world = self._world
+        return sum(
+            _takes_devices(takes)
+            and (pod := world.pods.get(uid)) is not None
+            and pod.namespace not in namespaces
+            for uid, takes in world.node_inventory.foreign_on(name)
+        )
+
+
+def _takes_devices(takes: Resources) -> bool:
+    """Whether an extended resource is among these amounts."""
+    return any("/" in resource for resource in takes)

@@ -1,0 +1,140 @@
+"""What node agents may write: only what is about the Node that their token names. Pure.
+
+All agents share one account, so RBAC alone would let the agent of one node write for every other. Since Kubernetes 1.32
+the token of a pod names the pod's node, and the API server passes the name on with each request. The policy compares:
+
+- a Device, and its status, of that node's name; a Lease of that name;
+- of the Node its labels about devices (``AGENT_NODE_LABELS``), and nothing else of it;
+- Events about pods, told as seen on that node.
+
+A token that names no node writes nothing. Everybody else's writes are RBAC's affair: nobody but cluster administrators
+has the right to write Devices unless somebody grants it, and where Koordinator runs, its account is granted it.
+"""
+
+from typing import Final
+
+from admission.kube.policies.cel import text, texts
+from queues.api.api_resources import (
+    DEVICES,
+    EVENTS,
+    LEASES,
+    NODES,
+    POLICIES,
+    POLICY_BINDINGS,
+    ApiResource,
+    Document,
+)
+from queues.api.names import AGENT_NODE_LABELS
+
+NAME: Final = "muster-guard-agents"
+#: Where the API server tells the node that a token is bound to.
+NODE_OF_TOKEN: Final = "authentication.kubernetes.io/node-name"
+
+_NODE: Final = f"request.userInfo.?extra[?{text(NODE_OF_TOKEN)}][?0].orValue('')"
+_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
+#: Names of deleted objects are in the request only, those of created ones in the object only.
+_NAMED: Final = "request.?name.orValue('') != '' ? request.name : object.metadata.?name.orValue('')"
+#: The subresource; "": the object itself.
+_PART: Final = "request.?subResource.orValue('')"
+_OWN_LABELS: Final = texts(AGENT_NODE_LABELS)
+
+
+def agent_policies(identity: str, namespace: str) -> list[Document]:
+    """The policy with its bindings. ``identity``: the agents' user name; ``namespace``: of their leases.
+
+    Leases are looked at in that namespace only: kubelets renew hundreds a second in another one.
+    """
+    everywhere = [_rule(kind) for kind in (DEVICES, NODES)] + [EVENTS.rule(["CREATE", "UPDATE"])]
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": [*everywhere, _rule(LEASES)]},
+        "matchConditions": [
+            {"name": "by-an-agent", "expression": f"request.userInfo.username == {text(identity)}"}
+        ],
+        "variables": [
+            {"name": "node", "expression": _NODE},
+            {"name": "named", "expression": _NAMED},
+            {"name": "part", "expression": _PART},
+        ],
+        "validations": [*_names_a_node(), *_is_of_that_node(), *_changes_only_labels(), *_tells_of_pods()],
+    }
+    home = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    return [
+        POLICIES[1].document(NAME, spec=spec),
+        _binding(NAME, {"resourceRules": everywhere}),
+        _binding(f"{NAME}-leases", {"resourceRules": [_rule(LEASES)], **home}),
+    ]
+
+
+def _rule(kind: ApiResource) -> Document:
+    """All writes of objects of a kind, and of their subresources."""
+    return {**kind.rule(_WRITES), "resources": [kind.plural, f"{kind.plural}/*"]}
+
+
+def _binding(name: str, matched: Document) -> Document:
+    spec = {"policyName": NAME, "validationActions": ["Deny"], "matchResources": matched}
+    return POLICY_BINDINGS[1].document(name, spec=spec)
+
+
+def _names_a_node() -> list[Document]:
+    return [
+        _validation(
+            "variables.node != ''",
+            "'The token of this node agent names no node, expected one of a pod (Kubernetes 1.32 or newer).'",
+        )
+    ]
+
+
+def _is_of_that_node() -> list[Document]:
+    kept = "request.operation != 'DELETE' && (request.resource.resource != 'nodes' || variables.part == '')"
+    return [
+        _validation(
+            f"{_IS_EVENT} || ({kept} && variables.named == variables.node)",
+            "request.resource.resource + (variables.part == '' ? '' : '/' + variables.part) + ' '"
+            " + variables.named + ': found ' + request.operation + ' by the agent of node ' + variables.node"
+            " + ', expected one of the object with its name.'",
+        )
+    ]
+
+
+def _changes_only_labels() -> list[Document]:
+    before, now = (f"{of}.metadata.?labels.orValue({{}})" for of in ("oldObject", "object"))
+    same_labels = (
+        f"{now}.all(key, key in {_OWN_LABELS} || (key in {before} && {before}[key] == {now}[key]))"
+        f" && {before}.all(key, key in {_OWN_LABELS} || key in {now})"
+    )
+    rest = " && ".join(
+        f"object.metadata.?{field}.orValue({empty}) == oldObject.metadata.?{field}.orValue({empty})"
+        for field, empty in (("annotations", "{}"), ("finalizers", "[]"), ("ownerReferences", "[]"))
+    )
+    whole = f"request.operation == 'UPDATE' && object.?spec == oldObject.?spec && {rest} && {same_labels}"
+    return [
+        _validation(
+            f"request.resource.resource != 'nodes' || request.operation == 'DELETE' || ({whole})",
+            "'Node ' + variables.named + ': found another change, expected one of the labels about devices only.'",
+        )
+    ]
+
+
+_IS_EVENT: Final = "request.resource.resource == 'events'"
+
+
+def _tells_of_pods() -> list[Document]:
+    about_a_pod = "object.?involvedObject.?kind.orValue('') == 'Pod'"
+    seen_there = "object.?source.?host.orValue('') == variables.node"
+    return [
+        _validation(
+            f"!({_IS_EVENT}) || (request.operation == 'CREATE' && {about_a_pod} && {seen_there})",
+            "'Event: found one about ' + object.?involvedObject.?kind.orValue('none') + ' from host '"
+            " + object.?source.?host.orValue('none') + ', expected one about a Pod from ' + variables.node + '.'",
+        )
+    ]
+
+
+def _validation(expression: str, message: str) -> Document:
+    return {
+        "expression": expression,
+        "messageExpression": message,
+        "message": "A node agent writes only what is about its own Node.",
+        "reason": "Forbidden",
+    }

@@ -1,0 +1,89 @@
+"""What a node offers of the devices that its agent reports: those that are not well take no new work. Pure.
+
+Two sources tell that a device is not well: the device plugin, which takes it out of the node's ``allocatable`` (its
+``capacity`` keeps it), and the agent, by a Device object. They may tell it at different times, of different devices, or
+one of them not at all. A node offers what both allow; a device that both leave out counts once.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from admission.facts.cluster import NodeFact
+from admission.facts.devices import DeviceFault, NodeDevicesFact, ReportedDevice
+from queues.resources import WHOLE, Resources, device
+
+
+def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
+    """The node without the devices that are not well, and with their faults."""
+    faults = tuple(each.fault for each in reported.devices if each.fault is not None)
+    if not faults:
+        return fact
+    amounts = dict(fact.allocatable)
+    if device(reported.resource, 0) in amounts:
+        amounts = _one_by_one(amounts, fact.withheld[reported.resource], reported)
+    else:
+        for resource, units in _units_by_resource(reported).items():
+            if resource in amounts:
+                amounts[resource] = _offered(
+                    amounts[resource], fact.withheld[resource], reported.devices, units
+                )
+    return replace(
+        fact,
+        allocatable=Resources(amounts),
+        faults=faults,
+        faulty_pods=_faulty_pods(reported.holders, faults),
+    )
+
+
+def _units_by_resource(reported: NodeDevicesFact) -> dict[str, tuple[int, ...]]:
+    """How many units of each resource each device is offered as.
+
+    MIG instances have a resource each profile (``nvidia.com/mig-1g.10gb``) beside devices that are whole. Where every
+    device is cut in parts, the plugin may call the instances by the resource of whole devices as well.
+    """
+    devices = reported.devices
+    whole = tuple(0 if each.is_partitioned else 1 for each in devices)
+    if not any(whole):
+        whole = tuple(sum(each.instances.values()) for each in devices)
+    prefix = reported.resource.partition("/")[0]
+    profiles = {profile for each in devices for profile in each.instances}
+    return {
+        reported.resource: whole,
+        **{
+            f"{prefix}/mig-{profile}": tuple(each.instances.get(profile, 0) for each in devices)
+            for profile in profiles
+        },
+    }
+
+
+def _offered(
+    allocatable: int, withheld: int, devices: Iterable[ReportedDevice], units: tuple[int, ...]
+) -> int:
+    """What is left of an amount. The plugin may offer each unit several times (time-slicing), or know fewer units than
+    are reported: then those that it does not know are the ones that are not well."""
+    known, reported = (allocatable + withheld) // WHOLE, sum(units)
+    if not reported:
+        return allocatable
+    lost = sum(count for each, count in zip(devices, units, strict=True) if each.fault is not None)
+    replicas = max(1, -(-known // reported))
+    left = known - max(0, lost - max(0, reported - known)) * replicas
+    return min(allocatable, max(left, 0) * WHOLE)
+
+
+def _one_by_one(amounts: Mapping[str, int], withheld: int, reported: NodeDevicesFact) -> dict[str, int]:
+    """The amounts of a node that shares its devices. It has a row for each device; which ones the plugin leaves out
+    only the agent tells."""
+    resource = reported.resource
+    count = (amounts[resource] + withheld) // WHOLE
+    faulty = {each.minor for each in reported.devices if each.fault is not None}
+    rows = {device(resource, index): 0 if index in faulty else WHOLE for index in range(count)}
+    offered = min(amounts[resource], sum(rows.values()))
+    return {**amounts, **rows, resource: offered}
+
+
+def _faulty_pods(
+    holders: Mapping[str, frozenset[int]], faults: Iterable[DeviceFault]
+) -> dict[str, DeviceFault]:
+    by_minor = {fault.minor: fault for fault in faults}
+    found = {uid: sorted(minors & by_minor.keys()) for uid, minors in holders.items()}
+    return {uid: by_minor[minors[0]] for uid, minors in found.items() if minors}

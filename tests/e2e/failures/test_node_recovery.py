@@ -1,0 +1,90 @@
+"""Nodes with a GPU that is not well: taken out of service, recovered by an administrator's Job, and taken in again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from queues.api import names
+from queues.api.api_resources import CRON_JOBS, DEVICES, JOBS, NODES
+from tests.builders.node_devices import device, device_object
+from tests.e2e.support.api_paths import path
+from tests.e2e.support.gang_kinds import finish_all
+from tests.e2e.support.manifests import volcano_job
+from tests.e2e.support.sandbox import Sandbox
+
+
+@contextmanager
+def recovering(sandbox: Sandbox, **rules: Any) -> Iterator[None]:
+    """Nodes are recovered while the block goes on, with a Job made from a CronJob of the sandbox."""
+    container = {"name": "repair", "image": "repair", "resources": {}}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    template = {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}
+    repair = {
+        "apiVersion": CRON_JOBS.api_version,
+        "kind": CRON_JOBS.kind,
+        "metadata": {"name": "repair"},
+        "spec": {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": template},
+    }
+    sandbox.api.create(CRON_JOBS.path(sandbox.name), repair)
+    recovery = {"job": f"{sandbox.name}/repair", **rules}
+    health = {"onFault": "recover", "recovery": recovery}
+    root = path("Queue", "", "root")
+    sandbox.api.merge(root, {"spec": {"policy": {"health": health}}})
+    yield
+    sandbox.api.merge(root, {"spec": {"policy": {"health": None}}})
+
+
+def report(sandbox: Sandbox, node: str, *faulty: int) -> None:
+    """These of the node's eight GPUs are not well."""
+    devices = [device(minor, health=minor not in faulty) for minor in range(8)]
+    change = device_object(node, *devices)
+    sandbox.api.merge(DEVICES.path(name=node), {"spec": change["spec"]})
+
+
+def taints(sandbox: Sandbox, node: str) -> list[str]:
+    found = sandbox.api.get(NODES.path(name=node))
+    return [each["key"] for each in found["spec"].get("taints", ())]
+
+
+def phase(sandbox: Sandbox, node: str) -> str:
+    return str(sandbox.api.get(NODES.path(name=node))["metadata"].get("annotations", {}).get(names.RECOVERY))
+
+
+def repairs(sandbox: Sandbox) -> list[str]:
+    found = sandbox.api.get(JOBS.path(sandbox.name))["items"]
+    return [each["metadata"]["name"] for each in found]
+
+
+def test_a_node_is_drained_repaired_and_taken_in_again(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(volcano_job(sandbox, "train", 1, 8))
+    sandbox.wait_running("train-", 1)
+    [ill] = set(sandbox.nodes_of("train-").values())
+    sandbox.api.create(DEVICES.path(), device_object(ill, *map(device, range(8))))
+    with recovering(sandbox):
+        report(sandbox, ill, 2)
+        sandbox.wait(lambda: names.GPU_FAULT in taints(sandbox, ill), "the node to be tainted")
+        sandbox.wait(
+            lambda: (
+                set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes) - {ill}
+                and len(sandbox.running("train-")) == 1
+            ),
+            "the gang to run on the other node",
+        )
+        sandbox.wait(lambda: len(repairs(sandbox)) == 1, "a Job that repairs the node")
+        [name] = repairs(sandbox)
+        [pod] = sandbox.wait_running(name, 1)
+        assert pod["spec"]["nodeName"] == ill
+        finish_all(sandbox, name)
+        report(sandbox, ill)
+        sandbox.wait(lambda: names.GPU_FAULT not in taints(sandbox, ill), "the node to be taken in again")
+        assert '"phase"' not in phase(sandbox, ill) or '"none"' in phase(sandbox, ill)
+        assert repairs(sandbox) == [name], "it was repaired once"
+        sandbox.add(volcano_job(sandbox, "next", 1, 8))
+        sandbox.wait_running("next-", 1)
+        assert set(sandbox.nodes_of("next-").values()) == {ill}
+        finish_all(sandbox, "train-")
+        finish_all(sandbox, "next-")
+    sandbox.api.delete(DEVICES.path(name=ill))
+    sandbox.api.delete(CRON_JOBS.path(sandbox.name, "repair"))

@@ -1,0 +1,164 @@
+"""The state file of the fake NVML, as ``state.h`` lays it out; and the models that it knows."""
+
+import ctypes
+from ctypes import c_char, c_uint8, c_uint32, c_uint64
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+DEVICES: Final = 16
+LINKS: Final = 36
+INSTANCES: Final = 8
+PROCESSES: Final = 16
+FAILURES: Final = 64
+EVENTS: Final = 256
+#: A GPU or compute instance that is none: the whole device.
+NO_INSTANCE: Final = 0xFFFFFFFF
+GIB: Final = 1 << 30
+
+
+class Presence(IntEnum):
+    """How a device answers, as ``enum presence``."""
+
+    UNPLUGGED = 0
+    PRESENT = 1
+    LOST = 2
+    #: It answers sessions that began after others did.
+    BACK = 3
+
+
+class LinkState(IntEnum):
+    """As ``enum link_state``."""
+
+    ABSENT = 0
+    DOWN = 1
+    UP = 2
+
+
+class Link(ctypes.Structure):
+    _fields_ = [("state", c_uint32), ("remote_type", c_uint32), ("remote_slot", c_uint32)]
+
+
+class Instance(ctypes.Structure):
+    _fields_ = [
+        *(
+            (name, c_uint32)
+            for name in ("used", "gpu_instance", "compute_instance", "start", "size", "slices")
+        ),
+        ("memory_mib", c_uint64),
+        ("uuid", c_char * 96),
+        ("profile", c_char * 32),
+    ]
+
+
+class Process(ctypes.Structure):
+    _fields_ = [
+        ("memory", c_uint64),
+        *((name, c_uint32) for name in ("pid", "gpu_instance", "compute_instance", "padding")),
+    ]
+
+
+class Device(ctypes.Structure):
+    _fields_ = [
+        ("uuid", c_char * 96),
+        ("name", c_char * 96),
+        ("bus_id", c_char * 32),
+        *((name, c_uint64) for name in ("memory_total", "memory_used", "event_types", "clock_reasons")),
+        *((name, c_uint64) for name in ("ecc_corrected", "ecc_uncorrected")),
+        *((name, c_uint64) for name in ("nvlink_kib_sent", "nvlink_kib_received")),
+        *((name, c_uint32) for name in ("presence", "back_after", "minor", "module")),
+        *((name, c_uint32) for name in ("board", "pcie_switch", "pcie_root", "numa", "peers")),
+        *((name, c_uint32) for name in ("mig_supported", "mig_enabled", "ecc_supported", "ecc_enabled")),
+        *((f"remap_{name}", c_uint32) for name in ("corrected", "uncorrected", "pending", "failed")),
+        *(
+            (name, c_uint32)
+            for name in ("recovery_action", "fabric_state", "fabric_clique", "nvlink_version")
+        ),
+        *((name, c_uint32) for name in ("temperature", "power", "power_limit", "sm_clock", "memory_clock")),
+        *((name, c_uint32) for name in ("utilisation", "process_count", "padding")),
+        ("fabric_cluster", c_uint8 * 16),
+        ("links", Link * LINKS),
+        ("instances", Instance * INSTANCES),
+        ("processes", Process * PROCESSES),
+    ]
+
+
+class Failure(ctypes.Structure):
+    _fields_ = [("function", c_char * 64), ("code", c_uint32)]
+
+
+class Event(ctypes.Structure):
+    _fields_ = [
+        ("type", c_uint64),
+        ("data", c_uint64),
+        *((name, c_uint32) for name in ("slot", "gpu_instance", "compute_instance", "padding")),
+    ]
+
+
+class State(ctypes.Structure):
+    _fields_ = [
+        *((name, c_uint64) for name in ("size", "calls", "events_written")),
+        *((name, c_uint32) for name in ("driver_loaded", "driver_starts", "delay_microseconds", "sessions")),
+        *((name, c_uint32) for name in ("cuda_version", "init_result")),
+        ("driver_version", c_char * 80),
+        ("failures", Failure * FAILURES),
+        ("events", Event * EVENTS),
+        ("devices", Device * DEVICES),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A MIG profile: slices of the device and of its memory, and GiB as NVML gives them (MiB)."""
+
+    slices: int
+    size: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model of GPU: what is the same for all of its devices."""
+
+    name: str
+    memory: int
+    #: How many NVLinks it has, and their NVML_NVLINK_VERSION.
+    nvlinks: int = 0
+    nvlink_version: int = 0
+    ecc: bool = True
+    power_limit: int = 300_000
+    profiles: dict[str, Profile]
+
+
+def _profiles(gigabytes: tuple[int, int, int, int], mib: int) -> dict[str, Profile]:
+    """The usual ones of a model, by the memory in their names and that of one eighth of the device."""
+    shapes = ((1, 1), (2, 2), (3, 4), (7, 8))
+    return {
+        f"{slices}g.{memory}gb": Profile(slices=slices, size=size, memory_mib=size * mib)
+        for (slices, size), memory in zip(shapes, gigabytes, strict=True)
+    }
+
+
+MODELS: Final = {
+    "H100": Model(
+        name="NVIDIA H100 80GB HBM3",
+        memory=81559 << 20,
+        nvlinks=18,
+        nvlink_version=6,
+        power_limit=700_000,
+        profiles=_profiles((10, 20, 40, 80), 9856),
+    ),
+    "A100": Model(
+        name="NVIDIA A100-SXM4-40GB",
+        memory=40960 << 20,
+        nvlinks=12,
+        nvlink_version=5,
+        power_limit=400_000,
+        profiles=_profiles((5, 10, 20, 40), 4864),
+    ),
+    "L40S": Model(name="NVIDIA L40S", memory=46068 << 20, profiles={}),
+    "T4": Model(name="Tesla T4", memory=15360 << 20, power_limit=70_000, profiles={}),
+    "RTX": Model(
+        name="NVIDIA GeForce RTX 4090", memory=24564 << 20, ecc=False, power_limit=450_000, profiles={}
+    ),
+}

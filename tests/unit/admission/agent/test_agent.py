@@ -1,0 +1,239 @@
+"""The loop of the agent, step by step."""
+
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.agent.node_watch import WatchedNode
+from admission.agent.readings import DeviceEvent, EventKind, Process
+from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
+from tests.builders.agents import NODE, SteppedAgent, reading, running_pod, with_device
+from tests.fakes.agent_api import unavailable
+
+XID = DeviceEvent(kind=EventKind.XID, device="GPU-1", code=79)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> SteppedAgent:
+    return SteppedAgent(tmp_path)
+
+
+def _gives(agent: SteppedAgent, pod: str, *devices: str) -> None:
+    """The kubelet writes what it gave to the pod."""
+    entry = {
+        "PodUID": f"uid-of-{pod}",
+        "ContainerName": "main",
+        "ResourceName": "nvidia.com/gpu",
+        "DeviceIDs": {"0": list(devices)},
+    }
+    agent.checkpoint.parent.mkdir(exist_ok=True)
+    agent.checkpoint.write_text(json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
+
+
+def test_devices_and_labels_are_reported_and_then_nothing_while_nothing_changes(agent: SteppedAgent) -> None:
+    agent.turn()
+    assert agent.health() == [True, True]
+    labels = agent.api.objects["/api/v1/nodes/n1"]["metadata"]["labels"]
+    assert labels["muster.dev/gpu-model"] == "H100-80GB-HBM3"
+    agent.seen.node = WatchedNode(uid="uid-1", labels=labels)
+    written = len(agent.api.writes)
+    for temperature in range(40, 90):
+        agent.library.answer = reading(temperature=temperature, power=temperature * 1000)
+        agent.turn()
+    assert len(agent.api.writes) == written == 2
+
+
+def test_an_xid_is_reported_by_the_event_alone(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.happened(XID)
+    agent.turn(0.1, answers=False)
+    assert agent.health() == [True, False]
+    assert "XidFault" in agent.conditions(1)
+
+
+def test_events_that_come_while_nothing_can_be_reported_are_not_lost(agent: SteppedAgent) -> None:
+    agent.api.faults.append(unavailable())
+    agent.happened(XID)
+    agent.turn()
+    assert agent.device is None
+    agent.turn()
+    assert agent.health() == [True, False]
+
+
+def test_an_agent_that_starts_again_goes_on_from_what_was_reported(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.happened(XID)
+    agent.turn()
+    before = json.dumps(agent.device)
+    agent.start()
+    agent.turn()
+    assert agent.health() == [True, False]
+    assert json.dumps(agent.device) == before, "nothing is written: since when and why stay as they are"
+
+
+def test_a_library_that_hangs_makes_its_devices_lost_and_its_first_answer_ends_that(
+    agent: SteppedAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent.turn()
+    for _ in range(7):
+        agent.turn(answers=False)
+    assert agent.health() == [True, True]
+    for _ in range(3):
+        agent.turn(answers=False)
+    assert agent.health() == [False, False]
+    assert "Lost" in agent.conditions(0)
+    told = [record for record in caplog.records if "has not answered for" in record.getMessage()]
+    assert len(told) == 1
+    agent.turn()
+    assert "Lost" not in agent.conditions(0)
+
+
+def test_a_library_that_fails_for_long_makes_its_devices_lost(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.library.answer = VendorFailed(vendor="NVIDIA", why="driver/library version mismatch")
+    for _ in range(9):
+        agent.turn()
+    assert agent.health() == [False, False]
+
+
+def test_an_agent_that_starts_where_the_library_hangs_reports_the_devices_of_before_as_lost(
+    agent: SteppedAgent,
+) -> None:
+    agent.turn()
+    before = agent.device
+    assert before is not None
+    agent.start()
+    for _ in range(9):
+        agent.turn(answers=False)
+    assert agent.health() == [False, False]
+    after = agent.device
+    assert after is not None
+    for one, other in zip(before["spec"]["devices"], after["spec"]["devices"], strict=True):
+        for key in ("id", "minor", "resources", "topology"):
+            assert one[key] == other[key]
+    agent.turn()
+    assert "Lost" not in agent.conditions(0)
+
+
+def test_until_a_library_has_answered_nothing_is_reported(tmp_path: Path) -> None:
+    agent = SteppedAgent(tmp_path)
+    agent.turn(answers=False)
+    assert agent.api.writes == []
+
+
+def test_a_node_without_devices_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    agent = SteppedAgent(tmp_path, VendorAbsent(vendor="NVIDIA", why="there is no libnvidia-ml.so.1"))
+    for _ in range(30):
+        agent.turn(60)
+    assert agent.api.writes == []
+    assert len(caplog.records) == 1
+
+
+def test_devices_that_an_administrator_took_out_are_reported_as_gone(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.library.answer = VendorAbsent(vendor="NVIDIA", why="the driver is not loaded")
+    agent.turn()
+    assert agent.health() == []
+
+
+def test_what_a_person_says_of_a_device_is_reported_with_the_next_step(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.seen.node = WatchedNode(uid="uid-1", mark="0=smells")
+    agent.turn(0.2, answers=False)
+    assert agent.health() == [False, True]
+    agent.seen.node = NODE
+    agent.turn(0.2, answers=False)
+    assert agent.conditions(0) == set()
+
+
+def test_a_node_that_is_not_known_yet_is_not_written_about(agent: SteppedAgent) -> None:
+    agent.seen.node = None
+    agent.turn()
+    agent.seen.node, agent.seen.pods = NODE, None
+    agent.turn()
+    assert agent.api.writes == []
+    agent.seen.pods = {}
+    agent.turn()
+    assert agent.health() == [True, True]
+
+
+def test_a_new_node_of_the_same_name_owns_the_device(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.seen.node = WatchedNode(uid="uid-2")
+    agent.turn()
+    assert agent.device is not None
+    owners = agent.device["metadata"]["ownerReferences"]
+    assert [each["uid"] for each in owners] == ["uid-2"]
+
+
+def test_which_pod_has_which_device_is_reported(agent: SteppedAgent) -> None:
+    agent.seen.pods = {"uid-of-train-0": running_pod()}
+    _gives(agent, "train-0", "GPU-1")
+    agent.turn()
+    assert agent.device is not None
+    assert agent.device["status"]["allocations"] == [
+        {
+            "type": "gpu",
+            "entries": [{"namespace": "ml", "name": "train-0", "uuid": "uid-of-train-0", "minors": [1]}],
+        }
+    ]
+
+
+def test_a_pod_with_other_devices_than_it_was_admitted_to_is_told_once(agent: SteppedAgent) -> None:
+    agent.seen.pods = {"uid-of-train-0": running_pod(devices=(0,))}
+    _gives(agent, "train-0", "GPU-1")
+    agent.turn()
+    assert agent.events() == [], "what does not last a reading is not told"
+    for _ in range(5):
+        agent.turn()
+    (event,) = agent.events()
+    assert event["reason"] == "DevicesNotAsAdmitted"
+    assert event["involvedObject"]["name"] == "train-0"
+    assert event["source"] == {"component": "muster-agent", "host": "n1"}
+    assert "device 1" in event["message"]
+    assert "device 0" in event["message"]
+
+
+def test_a_process_on_a_device_that_its_pod_was_not_given_is_told(agent: SteppedAgent) -> None:
+    agent.seen.pods = {"uid-of-train-0": running_pod()}
+    agent.parts.pod_of_pid = {77: "uid-of-train-0"}.get
+    _gives(agent, "train-0", "GPU-0")
+    agent.library.answer = with_device(reading(), 1, processes=(Process(pid=77),))
+    for _ in range(3):
+        agent.turn()
+    assert [each["reason"] for each in agent.events()] == ["DevicesNotGiven"]
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told_once_and_holds_nothing_up(
+    agent: SteppedAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent.checkpoint.parent.mkdir()
+    agent.checkpoint.write_text("{")
+    for _ in range(3):
+        agent.turn()
+    assert agent.health() == [True, True]
+    assert len([record for record in caplog.records if "the kubelet" in record.getMessage().lower()]) == 1
+
+
+def test_a_step_that_fails_does_not_end_the_agent(
+    agent: SteppedAgent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop, steps = threading.Event(), []
+
+    def fails(*_: Any) -> None:
+        steps.append(1)
+        if len(steps) == 3:
+            stop.set()
+        agent.parts.wake.set()
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(agent.agent, "step", fails)
+    monkeypatch.setattr(agent.seen, "threads", lambda _: [], raising=False)
+    agent.agent.run(stop)
+    assert len(steps) == 3
+    assert "could not be reported" in caplog.text

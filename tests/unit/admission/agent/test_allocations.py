@@ -1,0 +1,239 @@
+"""Which pod has which devices, and what is told when admission, kubelet and processes do not agree."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from admission.agent.allocations import Allocation, Mismatch, MismatchKind, allocations, mismatches
+from admission.agent.kubelet_checkpoint import GivenDevices
+from admission.agent.pod_info import PodInfo
+from admission.agent.readings import DeviceReading, MigInstance, NodeReading, Process
+
+TRAIN = PodInfo(uid="u-train", namespace="team-a", name="train-0", kubelet_uid="u-train")
+SERVE = PodInfo(uid="u-serve", namespace="team-b", name="serve-0", kubelet_uid="u-serve")
+#: Processes of the pods; all others are the node's.
+PIDS = {100: "u-train", 101: "u-train", 200: "u-serve", 300: "u-gone"}
+
+
+def gpu(index, *pids, **fields):
+    return DeviceReading(
+        id=f"GPU-{index}",
+        index=index,
+        minor=index,
+        model="NVIDIA H100 80GB HBM3",
+        memory_bytes=80 << 30,
+        bus_id=f"0000:{index + 16:02X}:00.0",
+        processes=tuple(Process(pid=pid) for pid in pids),
+        **fields,
+    )
+
+
+def node(*devices, vendor="nvidia"):
+    return (NodeReading(vendor=vendor, devices=devices),)
+
+
+def gave(pod, *ids, resource="nvidia.com/gpu"):
+    return GivenDevices(pod_uid=pod.kubelet_uid, container="main", resource=resource, ids=ids)
+
+
+def pods(*found):
+    return {pod.uid: pod for pod in found}
+
+
+def test_a_pod_has_what_the_kubelet_gave_it():
+    found = allocations(node(gpu(0), gpu(1), gpu(2)), pods(TRAIN), [gave(TRAIN, "GPU-2", "GPU-0")], PIDS.get)
+    assert found == (
+        Allocation(pod_uid="u-train", namespace="team-a", name="train-0", devices=("GPU-0", "GPU-2")),
+    )
+
+
+def test_a_pod_that_the_kubelet_gave_nothing_has_what_its_processes_compute_on():
+    found = allocations(node(gpu(0, 100), gpu(1, 101, 7), gpu(2)), pods(TRAIN), [], PIDS.get)
+    assert [one.devices for one in found] == [("GPU-0", "GPU-1")]
+
+
+def test_what_processes_use_beside_what_was_given_is_no_allocation():
+    found = allocations(node(gpu(0, 100), gpu(1, 100)), pods(TRAIN), [gave(TRAIN, "GPU-0")], PIDS.get)
+    assert [one.devices for one in found] == [("GPU-0",)]
+
+
+def test_pods_that_are_gone_or_have_ended_have_nothing():
+    readings = node(gpu(0, 100), gpu(1, 300))
+    gone = GivenDevices(pod_uid="u-gone", container="main", resource="nvidia.com/gpu", ids=("GPU-1",))
+    ended = replace(TRAIN, ended=True)
+    assert allocations(readings, pods(ended), [gone, gave(TRAIN, "GPU-0")], PIDS.get) == ()
+    assert mismatches(readings, pods(ended), [gone, gave(TRAIN, "GPU-0")], PIDS.get) == ()
+
+
+def test_allocations_are_by_namespace_and_name_whatever_the_order_of_what_is_known():
+    readings = node(gpu(0), gpu(1), gpu(2))
+    known = [replace(TRAIN, uid=f"u{n}", kubelet_uid=f"u{n}", name=f"p{n}") for n in range(3)]
+    given = [gave(pod, f"GPU-{n}") for n, pod in enumerate(known)]
+    expected = allocations(readings, pods(*known), given, PIDS.get)
+    assert [one.name for one in expected] == ["p0", "p1", "p2"]
+    for seed in range(5):
+        order = Random(seed)
+        mixed_pods, mixed_given = order.sample(known, 3), order.sample(given, 3)
+        assert allocations(readings, pods(*mixed_pods), mixed_given, PIDS.get) == expected
+
+
+@pytest.mark.parametrize(
+    ("plugin_id", "resource"),
+    [
+        ("GPU-1", "nvidia.com/gpu"),
+        ("GPU-1::3", "nvidia.com/gpu.shared"),
+        ("1", "nvidia.com/gpu"),
+        ("1::0", "nvidia.com/gpu"),
+        ("nvidia1", "nvidia.com/gpu"),
+        ("nvidia1/vgpu2", "nvidia.com/gpu"),
+        ("0000:11:00.0", "amd.com/gpu"),
+        ("GPU-1", "example.com/accelerator"),
+    ],
+)
+def test_a_device_is_known_by_each_name_that_device_plugins_have_for_it(plugin_id, resource):
+    found = allocations(
+        node(gpu(0), gpu(1)), pods(TRAIN), [gave(TRAIN, plugin_id, resource=resource)], PIDS.get
+    )
+    assert [one.devices for one in found] == [("GPU-1",)]
+
+
+def test_intels_plugin_names_the_card_and_the_share_of_it():
+    readings = node(replace(gpu(0), minor=1), replace(gpu(1), minor=2), vendor="intel")
+    found = allocations(
+        readings, pods(TRAIN), [gave(TRAIN, "card2-0", resource="gpu.intel.com/xe")], PIDS.get
+    )
+    assert [one.devices for one in found] == [("GPU-1",)]
+
+
+@pytest.mark.parametrize("resource", ["rdma/hca", "amd.com/gpu", "evilnvidia.com/gpu"])
+def test_a_bare_number_of_another_resource_is_no_gpu(resource):
+    readings = node(gpu(0)) + node(gpu(0), vendor="amd")
+    assert allocations(readings, pods(TRAIN), [gave(TRAIN, "0", resource=resource)], PIDS.get) == ()
+
+
+MIG = gpu(
+    0,
+    mig_enabled=True,
+    mig_instances=tuple(
+        MigInstance(
+            id=f"MIG-{n}", profile="1g.10gb", gpu_instance=n + 7, compute_instance=0, memory_bytes=10 << 30
+        )
+        for n in range(2)
+    ),
+)
+
+
+@pytest.mark.parametrize("plugin_id", ["MIG-1", "MIG-1::0", "nvidia0/gi8"])
+def test_a_pod_with_a_mig_instance_has_the_instance_and_its_device(plugin_id):
+    given = [gave(TRAIN, plugin_id, resource="nvidia.com/mig-1g.10gb")]
+    (found,) = allocations(node(MIG), pods(TRAIN), given, PIDS.get)
+    assert (found.devices, found.instances) == (("GPU-0",), ("MIG-1",))
+
+
+def test_a_static_pod_is_found_by_the_uid_of_the_kubelet():
+    static = replace(TRAIN, kubelet_uid="hash")
+    (found,) = allocations(node(gpu(0)), pods(static), [gave(static, "GPU-0")], PIDS.get)
+    assert found.pod_uid == "u-train"
+
+
+def test_a_pod_that_claims_the_uid_of_another_does_not_get_its_devices():
+    thief = replace(SERVE, kubelet_uid=TRAIN.uid)
+    for known in (pods(TRAIN, thief), pods(thief, TRAIN)):
+        (found,) = allocations(node(gpu(0)), known, [gave(TRAIN, "GPU-0")], PIDS.get)
+        assert found.name == "train-0"
+
+
+def test_each_process_is_looked_up_once():
+    asked = []
+
+    def pod_of_pid(pid):
+        asked.append(pid)
+        return PIDS.get(pid)
+
+    allocations(node(gpu(0, 100), gpu(1, 100)), pods(TRAIN), [], pod_of_pid)
+    assert asked == [100]
+
+
+def test_a_pod_whose_devices_are_as_admitted_and_used_is_no_mismatch():
+    admitted = replace(TRAIN, devices=(0, 1))
+    given = [gave(TRAIN, "GPU-0", "GPU-1")]
+    assert mismatches(node(gpu(0, 100), gpu(1), gpu(2, 7)), pods(admitted), given, PIDS.get) == ()
+
+
+def test_other_devices_than_admitted_are_told_as_found_and_expected():
+    admitted = replace(TRAIN, devices=(0, 1))
+    found = mismatches(
+        node(gpu(0), gpu(1), gpu(2), gpu(3)), pods(admitted), [gave(TRAIN, "GPU-2", "GPU-3")], PIDS.get
+    )
+    assert found == (
+        Mismatch(
+            kind=MismatchKind.NOT_AS_ADMITTED,
+            pod_uid="u-train",
+            namespace="team-a",
+            name="train-0",
+            found=(2, 3),
+            expected=(0, 1),
+            message=(
+                "The kubelet gave devices 2, 3 of this node to the pod; expected devices 0, 1, which Muster admitted"
+                " it to (muster.dev/devices)."
+            ),
+        ),
+    )
+
+
+def test_computing_on_a_device_that_was_not_given_is_told():
+    found = mismatches(node(gpu(0, 100), gpu(1, 100), gpu(2)), pods(TRAIN), [gave(TRAIN, "GPU-0")], PIDS.get)
+    assert [(one.kind, one.found, one.expected) for one in found] == [(MismatchKind.NOT_GIVEN, (1,), (0,))]
+    assert found[0].message == (
+        "The pod computes on device 1 of this node; expected only device 0, which the kubelet gave it."
+    )
+
+
+def test_computing_without_any_device_is_told():
+    (found,) = mismatches(node(gpu(0, 100)), pods(TRAIN), [], PIDS.get)
+    assert (found.found, found.expected) == ((0,), ())
+    assert found.message == (
+        "The pod computes on device 0 of this node; expected none: it was given no device."
+    )
+
+
+def test_a_pod_with_parts_of_devices_may_compute_on_what_it_was_admitted_to():
+    shared = replace(TRAIN, devices=(1,))
+    assert mismatches(node(gpu(0), gpu(1, 100)), pods(shared), [], PIDS.get) == ()
+    (found,) = mismatches(node(gpu(0, 100), gpu(1)), pods(shared), [], PIDS.get)
+    assert found.message == (
+        "The pod computes on device 0 of this node; expected only device 1, which Muster admitted it to."
+    )
+
+
+def test_another_mig_instance_of_the_same_device_is_told():
+    on_other = replace(MIG, processes=(Process(pid=100, instance="MIG-0"),))
+    given = [gave(TRAIN, "MIG-1", resource="nvidia.com/mig-1g.10gb")]
+    (found,) = mismatches(node(on_other), pods(TRAIN), given, PIDS.get)
+    assert (
+        found.message == "The pod computes on other MIG instances of device 0 of this node than it was given."
+    )
+
+
+@pytest.mark.parametrize("instance", ["MIG-1", None])
+def test_its_own_mig_instance_is_no_mismatch_nor_is_an_unknown_one(instance):
+    own = replace(MIG, processes=(Process(pid=100, instance=instance),))
+    assert mismatches(node(own), pods(TRAIN), [gave(TRAIN, "MIG-1")], PIDS.get) == ()
+
+
+def test_a_whole_device_covers_its_mig_instances():
+    used = replace(MIG, processes=(Process(pid=100, instance="MIG-0"),))
+    assert mismatches(node(used), pods(TRAIN), [gave(TRAIN, "GPU-0")], PIDS.get) == ()
+
+
+def test_pods_with_resource_claims_or_with_devices_of_unknown_ids_are_not_judged():
+    readings = node(gpu(0, 100))
+    assert mismatches(readings, pods(replace(TRAIN, has_claims=True)), [], PIDS.get) == ()
+    assert mismatches(readings, pods(TRAIN), [gave(TRAIN, "novel-id")], PIDS.get) == ()
+    judged = mismatches(readings, pods(TRAIN), [gave(TRAIN, "nic0", resource="rdma/hca")], PIDS.get)
+    assert [one.kind for one in judged] == [MismatchKind.NOT_GIVEN]
+
+
+def test_processes_of_the_node_and_of_unknown_pods_are_no_mismatch():
+    assert mismatches(node(gpu(0, 7, 300)), pods(TRAIN), [], PIDS.get) == ()

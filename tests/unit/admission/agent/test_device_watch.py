@@ -1,0 +1,187 @@
+"""Reading devices and waiting for their events, with libraries that are absent, fail, and hang."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from admission.agent.device_watch import DeviceWatch, not_answering
+from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, Process, Telemetry
+from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
+from tests.waiting import until
+
+XID = DeviceEvent(kind=EventKind.XID, device="GPU-0", code=79)
+READING = NodeReading(
+    vendor="nvidia",
+    devices=(
+        DeviceReading(
+            id="GPU-0",
+            index=0,
+            model="H100",
+            memory_bytes=1,
+            processes=(Process(pid=1),),
+            telemetry=Telemetry(temperature=40),
+        ),
+    ),
+)
+
+
+class _Library:
+    """Does what it is told to."""
+
+    def __init__(self) -> None:
+        self.reads: Callable[[], NodeReading] = lambda: READING
+        self.events: queue.Queue[DeviceEvent | Exception] = queue.Queue()
+        self.readings = 0
+        self.waits = 0
+
+    def read(self) -> NodeReading:
+        self.readings += 1
+        return self.reads()
+
+    def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
+        self.waits += 1
+        try:
+            found = self.events.get(timeout=0.02)
+        except queue.Empty:
+            return ()
+        if isinstance(found, Exception):
+            raise found
+        return (found,)
+
+
+def _fails(error: Exception) -> Callable[[], NodeReading]:
+    def read() -> NodeReading:
+        raise error
+
+    return read
+
+
+class _Watched:
+    def __init__(self) -> None:
+        self.library = _Library()
+        self.now = 0.0
+        self.changes = threading.Semaphore(0)
+        self.watch = DeviceWatch(
+            "nvidia", self.library, poll_seconds=30, changed=self.changes.release, clock=lambda: self.now
+        )
+        self.stop = threading.Event()
+
+    def start(self) -> None:
+        self.threads = self.watch.threads(self.stop)
+        for thread in self.threads:
+            thread.start()
+
+    def end(self) -> None:
+        self.stop.set()
+        self.watch.wake()
+
+
+@pytest.fixture
+def watched() -> Iterator[_Watched]:
+    watched = _Watched()
+    yield watched
+    watched.end()
+
+
+def test_a_reading_is_kept_until_the_next_one_and_numbered(watched: _Watched) -> None:
+    assert not watched.watch.take().answered
+    assert watched.watch.read() == 30
+    watched.now = 4
+    seen = watched.watch.take()
+    assert (seen.reading, seen.number, seen.silent) == (READING, 1, 4)
+    assert watched.watch.take().number == 1
+
+
+def test_an_absent_library_is_told_once_and_looked_for_each_minute(
+    watched: _Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    watched.library.reads = _fails(VendorAbsent(vendor="NVIDIA", why="there is no libnvidia-ml.so.1"))
+    assert [watched.watch.read() for _ in range(3)] == [60, 60, 60]
+    seen = watched.watch.take()
+    assert (seen.answered, seen.reading) == (True, None)
+    assert [record.getMessage() for record in caplog.records] == [
+        "No device of NVIDIA on this node: there is no libnvidia-ml.so.1. Looked for again every 60 s."
+    ]
+
+
+def test_a_library_that_goes_away_leaves_no_reading(watched: _Watched) -> None:
+    watched.watch.read()
+    watched.library.reads = _fails(VendorAbsent(vendor="NVIDIA", why="unloaded"))
+    watched.watch.read()
+    assert watched.watch.take().reading is None
+
+
+@pytest.mark.parametrize("error", [VendorFailed(vendor="NVIDIA", why="timeout"), RuntimeError("a fault")])
+def test_a_failed_reading_leaves_the_last_one_and_is_told_once(
+    watched: _Watched, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    watched.watch.read()
+    watched.library.reads = _fails(error)
+    watched.now = 50
+    assert [watched.watch.read(), watched.watch.read()] == [30, 30]
+    seen = watched.watch.take()
+    assert (seen.reading, seen.number, seen.silent) == (READING, 1, 50)
+    assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+
+
+def test_an_event_is_taken_once_and_has_the_devices_read_at_once(watched: _Watched) -> None:
+    watched.start()
+    until(lambda: watched.library.readings == 1, "the first reading")
+    watched.library.events.put(XID)
+    until(lambda: watched.library.readings == 2, "a reading long before its time")
+    assert watched.watch.take().events == (XID,)
+    assert watched.watch.take().events == ()
+
+
+def test_events_are_not_waited_for_while_there_is_no_library(watched: _Watched) -> None:
+    watched.library.reads = _fails(VendorAbsent(vendor="NVIDIA", why="none"))
+    watched.start()
+    until(lambda: watched.library.readings == 1, "the first reading")
+    assert watched.changes.acquire(timeout=5)
+    assert watched.library.waits == 0
+
+
+def test_a_wait_that_fails_is_tried_again(watched: _Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admission.agent.device_watch._WAIT", 0.02)
+    watched.start()
+    watched.library.events.put(VendorFailed(vendor="NVIDIA", why="gone"))
+    watched.library.events.put(RuntimeError("a fault"))
+    watched.library.events.put(XID)
+    until(lambda: watched.library.events.empty() and watched.library.readings == 2, "the event after both")
+    assert watched.watch.take().events == (XID,)
+
+
+def test_an_event_is_seen_although_the_reading_hangs(watched: _Watched) -> None:
+    hanging, done = threading.Event(), threading.Event()
+
+    def hang() -> NodeReading:
+        hanging.set()
+        done.wait(30)
+        return READING
+
+    watched.watch.read()
+    watched.library.reads = hang
+    watched.start()
+    assert hanging.wait(10)
+    watched.watch.wake()
+    watched.library.events.put(XID)
+    seen = []
+
+    def told() -> bool:
+        seen.extend(watched.watch.take().events)
+        return bool(seen)
+
+    until(told, "the event")
+    assert seen == [XID]
+    done.set()
+
+
+def test_devices_of_a_silent_library_are_lost_with_what_stays_the_same() -> None:
+    (device,) = not_answering(READING).devices
+    assert (device.id, device.model, device.lost) == ("GPU-0", "H100", True)
+    assert device.processes == ()
+    assert device.telemetry == Telemetry()

@@ -1,0 +1,565 @@
+"""Health of devices: each kind of problem, how it begins and how it ends."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from admission.agent.device_object import device_document
+from admission.agent.health import Condition, ConditionType, DeviceHealth, HealthState, assess
+from admission.agent.readings import DeviceEvent, EventKind, NodeReading, RecoveryAction
+from tests.builders.device_readings import (
+    device,
+    direct,
+    ecc,
+    lost,
+    node,
+    remapping,
+    switched,
+    with_start,
+)
+
+START = 1_800_000_000
+MINUTE = 60
+
+PROGRAM, RESET, REBOOT, HARDWARE = 13, 95, 79, 64
+
+
+class Agent:
+    """The assessments of one node, one after the other."""
+
+    def __init__(self, state: HealthState | None = None, now: int = START) -> None:
+        self.state = state or HealthState()
+        self.now = now
+        self.health: dict[str, DeviceHealth] = {}
+        self.readings: tuple[NodeReading, ...] = ()
+
+    def sees(
+        self,
+        *readings: NodeReading,
+        events: Iterable[DeviceEvent] = (),
+        mark: str | None = None,
+        after: int = 5,
+    ) -> dict[str, DeviceHealth]:
+        self.now += after
+        self.readings = readings
+        self.state, health = assess(self.state, readings, tuple(events), mark, self.now)
+        self.health = dict(health)
+        return self.health
+
+    def device(self, *fields: Any, **more: Any) -> DeviceHealth:
+        """Health of the one device of a node, with these fields."""
+        keywords = {key: more.pop(key) for key in ("events", "mark", "after") if key in more}
+        return self.sees(node(device(*fields, **more)), **keywords)["GPU-0"]
+
+    def restarted(self) -> "Agent":
+        """Another agent that knows the stored object only."""
+        stored = device_document("n", "u", self.readings, self.health, ())
+        return Agent(HealthState.from_document(stored), self.now)
+
+
+def xid(code: int, on: str | None = "GPU-0") -> DeviceEvent:
+    return DeviceEvent(kind=EventKind.XID, device=on, code=code)
+
+
+def told(health: DeviceHealth, kind: ConditionType) -> tuple[bool, str]:
+    found = health.condition(kind)
+    assert found is not None, f"no condition {kind}"
+    return found.status, found.reason
+
+
+def healthy(health: DeviceHealth) -> Condition:
+    found = health.condition(ConditionType.HEALTHY)
+    assert found is not None
+    assert found.status is health.healthy
+    return found
+
+
+# ── levels ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_device_that_is_well_has_one_condition() -> None:
+    health = Agent().device()
+    assert health.healthy
+    assert [each.type for each in health.conditions] == [ConditionType.HEALTHY]
+    assert (healthy(health).reason, healthy(health).since) == ("NoProblem", START + 5)
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "kind", "reason"),
+    [
+        (
+            {"remapping": remapping(failed=True)},
+            {"remapping": remapping()},
+            ConditionType.ROW_REMAP_FAILURE,
+            "NoSpareRow",
+        ),
+        ({"ecc": ecc(1)}, {"ecc": ecc(0)}, ConditionType.ECC_UNCORRECTED, "UncorrectedErrors"),
+        ({"degrees": 96}, {"degrees": 89}, ConditionType.OVERHEATED, "TooHot"),
+        (
+            {"recovery": RecoveryAction.RESET},
+            {"recovery": RecoveryAction.NONE},
+            ConditionType.RECOVERY_NEEDED,
+            "ResetDevice",
+        ),
+    ],
+)
+def test_a_level_makes_a_device_unhealthy_for_as_long_as_it_is_read(
+    bad: dict[str, Any], good: dict[str, Any], kind: ConditionType, reason: str
+) -> None:
+    agent = Agent()
+    assert agent.device(**good).healthy
+    health = agent.device(**bad)
+    assert told(health, kind) == (True, reason)
+    assert (health.healthy, healthy(health).reason) == (False, reason)
+    assert healthy(health).message
+    health = agent.device(**good)
+    assert told(health, kind) == (False, "Recovered")
+    assert (health.healthy, healthy(health).reason, healthy(health).since) == (True, "Recovered", agent.now)
+    assert healthy(health).message == f"after {reason}"
+
+
+@pytest.mark.parametrize("action", [each for each in RecoveryAction if each is not RecoveryAction.NONE])
+def test_whatever_recovery_the_driver_asks_for_the_device_is_unhealthy(action: RecoveryAction) -> None:
+    health = Agent().device(recovery=action)
+    assert not health.healthy
+    assert re.fullmatch("[A-Z][A-Za-z]+", healthy(health).reason)
+    assert healthy(health).message.startswith("the driver asks for ")
+
+
+def test_a_pending_reset_is_told_and_the_device_stays_healthy() -> None:
+    health = Agent().device(remapping=remapping(pending=True))
+    assert health.healthy
+    assert told(health, ConditionType.RESET_PENDING) == (True, "RowsToRemap")
+
+
+@pytest.mark.parametrize(("degrees", "hot"), [(95, False), (96, True)])
+def test_above_95_degrees_a_device_is_overheated(degrees: int, hot: bool) -> None:
+    assert Agent().device(degrees=degrees).has(ConditionType.OVERHEATED) is hot
+
+
+@pytest.mark.parametrize(("degrees", "hot"), [(95, True), (90, True), (89, False), (None, True)])
+def test_it_is_so_until_it_is_below_90_degrees(degrees: int | None, hot: bool) -> None:
+    agent = Agent()
+    agent.device(degrees=96)
+    assert agent.device(degrees=degrees).has(ConditionType.OVERHEATED) is hot
+
+
+def test_what_cannot_be_read_goes_on_until_it_can() -> None:
+    agent = Agent()
+    agent.device(remapping=remapping(failed=True))
+    assert not agent.device(remapping=None).healthy
+    assert agent.device(remapping=remapping()).healthy
+
+
+def test_a_problem_of_a_lost_device_goes_on_when_it_is_back() -> None:
+    agent = Agent()
+    agent.device(degrees=97)
+    agent.sees(node(lost(device())))
+    assert agent.health["GPU-0"].has(ConditionType.OVERHEATED)
+    assert not agent.device(degrees=97).healthy
+
+
+def test_the_worst_problem_is_the_reason() -> None:
+    health = Agent().device(degrees=97, remapping=remapping(failed=True), ecc=ecc(3))
+    assert healthy(health).reason == "NoSpareRow"
+    assert health.has(ConditionType.OVERHEATED)
+    assert health.has(ConditionType.ECC_UNCORRECTED)
+
+
+# ── loss and return ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_lost_device_is_unhealthy_and_its_return_is_told() -> None:
+    agent = Agent()
+    agent.device()
+    health = agent.sees(node(lost(device())))["GPU-0"]
+    assert told(health, ConditionType.LOST) == (True, "FallenOffTheBus")
+    assert not health.healthy
+    health = agent.device()
+    assert healthy(health).reason == "Recovered"
+    assert healthy(health).message == "after FallenOffTheBus"
+
+
+def test_a_loss_that_is_told_counts_before_it_is_read() -> None:
+    agent = Agent()
+    agent.device()
+    health = agent.device(events=[DeviceEvent(kind=EventKind.LOST, device="GPU-0")])
+    assert told(health, ConditionType.LOST) == (True, "LossReported")
+    assert not agent.device().healthy, "the next reading may still be the one before the loss"
+    agent.sees(node(lost(device())))
+    assert agent.device().healthy
+
+
+def test_a_device_that_is_gone_is_forgotten_and_the_others_stay() -> None:
+    agent = Agent()
+    agent.sees(node(device(0), device(1, degrees=99)))
+    assert agent.sees(node(device(0))).keys() == {"GPU-0"}
+    assert healthy(agent.sees(node(device(0), device(1)))["GPU-1"]).reason == "NoProblem"
+
+
+# ── XIDs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_xids_of_programs_are_counted_and_change_nothing() -> None:
+    agent = Agent()
+    before = agent.device()
+    health = agent.device(events=[xid(PROGRAM), xid(31), xid(PROGRAM)])
+    assert (health, health.application_xids) == (before, 3)
+
+
+@pytest.mark.parametrize("code", [RESET, REBOOT, HARDWARE, 9999])
+def test_other_xids_make_the_device_unhealthy_and_no_other_one(code: int) -> None:
+    agent = Agent()
+    agent.sees(node(device(0), device(1)))
+    health = agent.sees(node(device(0), device(1)), events=[xid(code)])
+    assert told(health["GPU-0"], ConditionType.XID_FAULT) == (True, f"Xid{code}")
+    assert health["GPU-0"].healthy is False
+    assert health["GPU-1"].healthy is True
+
+
+def test_an_xid_of_no_device_counts_for_each() -> None:
+    health = Agent().sees(node(device(0), device(1)), events=[xid(RESET, on=None)])
+    assert [each.healthy for each in health.values()] == [False, False]
+
+
+def test_several_xids_are_told_together_the_worst_first() -> None:
+    agent = Agent()
+    agent.device(events=[xid(RESET)])
+    found = agent.device(events=[xid(HARDWARE), xid(48)]).condition(ConditionType.XID_FAULT)
+    assert found is not None
+    assert found.reason == f"Xid{HARDWARE}"
+    assert found.message.startswith(f"XID {HARDWARE} (also 48, {RESET}): A bad row")
+    assert found.message.endswith("Check the hardware, and replace the device if it comes again.")
+    assert found.since == START + 5
+
+
+@pytest.mark.parametrize("code", [RESET, REBOOT, HARDWARE])
+def test_it_is_over_when_the_driver_asked_for_a_recovery_and_does_not_any_more(code: int) -> None:
+    agent = Agent()
+    agent.device(events=[xid(code)], recovery=RecoveryAction.NONE)
+    assert not agent.device(recovery=RecoveryAction.NONE).healthy, "it has not asked yet"
+    agent.device(recovery=RecoveryAction.RESET)
+    health = agent.device(recovery=RecoveryAction.NONE)
+    assert (health.healthy, healthy(health).message) == (True, f"after Xid{code}")
+
+
+@pytest.mark.parametrize("code", [RESET, REBOOT, HARDWARE])
+def test_it_is_over_when_the_device_comes_back(code: int) -> None:
+    agent = Agent()
+    agent.device(events=[xid(code)])
+    agent.sees(node(lost(device())))
+    assert agent.device().healthy
+
+
+@pytest.mark.parametrize("code", [RESET, REBOOT, HARDWARE])
+def test_it_is_over_when_the_driver_was_started_again(code: int) -> None:
+    agent = Agent()
+    agent.sees(with_start(node(device()), "boot 1"), events=[xid(code)])
+    assert not agent.sees(with_start(node(device()), "boot 1"))["GPU-0"].healthy
+    assert agent.restarted().sees(with_start(node(device()), "boot 2"))["GPU-0"].healthy
+    assert not agent.sees(with_start(node(device()), ""))["GPU-0"].healthy, "unknown is not another start"
+
+
+@pytest.mark.parametrize(
+    ("code", "recovery", "ends"),
+    [
+        (RESET, None, True),
+        (RESET, RecoveryAction.NONE, True),
+        (9999, None, True),
+        (REBOOT, None, False),
+        (REBOOT, RecoveryAction.NONE, True),
+        (HARDWARE, None, False),
+        (HARDWARE, RecoveryAction.NONE, False),
+    ],
+)
+def test_a_quiet_time_ends_it_where_nothing_else_can(
+    code: int, recovery: RecoveryAction | None, ends: bool
+) -> None:
+    agent = Agent()
+    agent.device(events=[xid(code)], recovery=recovery)
+    agent.device(events=[xid(code)], recovery=recovery, after=5 * MINUTE)
+    assert not agent.device(recovery=recovery, after=10 * MINUTE - 1).healthy, "it was told again"
+    assert agent.device(recovery=recovery, after=1).healthy is ends
+    assert agent.device(recovery=recovery, after=86_400).healthy is ends
+
+
+def test_no_quiet_time_counts_while_the_driver_asks_or_the_device_is_lost() -> None:
+    agent = Agent()
+    agent.device(events=[xid(RESET)])
+    assert agent.device(recovery=RecoveryAction.RESET, after=3600).has(ConditionType.XID_FAULT)
+    agent = Agent()
+    agent.device(events=[xid(RESET)])
+    assert agent.sees(node(lost(device())), after=3600)["GPU-0"].has(ConditionType.XID_FAULT)
+
+
+def test_an_xid_that_is_told_all_the_time_is_written_down_once_a_minute() -> None:
+    agent = Agent()
+    first = agent.device(events=[xid(RESET)])
+    assert agent.device(events=[xid(RESET)], after=59) == first
+    assert agent.device(events=[xid(RESET)], after=1) != first
+
+
+@pytest.mark.parametrize("code", [63, 154, 162, 163])
+def test_notices_change_nothing_and_are_not_counted(code: int) -> None:
+    agent = Agent()
+    before = agent.device()
+    health = agent.device(events=[xid(code)])
+    assert (health, health.application_xids) == (before, 0)
+
+
+def test_xid_154_leaves_it_to_the_recovery_action() -> None:
+    changed = DeviceEvent(kind=EventKind.RECOVERY_CHANGED, device="GPU-0")
+    for event in (xid(154), changed):
+        assert Agent().device(events=[event], recovery=RecoveryAction.NONE).healthy
+        assert not Agent().device(events=[event], recovery=RecoveryAction.RESET).healthy
+
+
+def test_a_fault_that_a_newer_table_calls_harmless_is_over() -> None:
+    agent = Agent()
+    agent.device(events=[xid(RESET)])
+    stored = device_document("n", "u", agent.readings, agent.health, ())
+    old = json.loads(json.dumps(stored).replace(f'xid\\":{RESET}', f'xid\\":{PROGRAM}'))
+    agent = Agent(HealthState.from_document(old), agent.now)
+    assert [each.xid for each in agent.state.devices["GPU-0"].faults] == [PROGRAM]
+    assert agent.device().healthy
+
+
+def test_an_error_of_memory_that_is_told_counts_where_no_counter_can_be_read() -> None:
+    agent = Agent()
+    event = DeviceEvent(kind=EventKind.ECC_UNCORRECTED, device="GPU-0")
+    health = agent.device(ecc=None, events=[event])
+    assert told(health, ConditionType.ECC_UNCORRECTED) == (True, "UncorrectedErrorReported")
+    assert not agent.device(ecc=None, after=10 * MINUTE - 1).healthy
+    assert agent.device(ecc=None, after=1).healthy
+
+
+# ── NVLinks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pair(down: tuple[int, ...], **fields: Any) -> NodeReading:
+    return node(device(0, links_down=down, **fields), device(1), links=direct((0, 1)))
+
+
+def test_a_link_that_was_active_is_down() -> None:
+    agent = Agent()
+    agent.sees(node(device(0, links_down=(2, 3)), device(1, links_down=(2, 3)), links=direct((0, 1))))
+    assert agent.health["GPU-0"].healthy, "links that never were active"
+    broken = node(device(0, links_down=(1, 2, 3)), device(1, links_down=(1, 2, 3)), links=direct((0, 1)))
+    for _ in range(2):
+        found = agent.sees(broken)["GPU-0"].condition(ConditionType.LINK_DOWN)
+        assert found is not None
+        assert (found.status, found.message) == (True, "NVLink 1 is down")
+        agent = agent.restarted()
+    assert agent.sees(pair((2, 3)))["GPU-1"].healthy
+
+
+def test_a_link_that_others_of_the_model_have_is_down_though_it_was_never_seen_active() -> None:
+    devices = (device(0, links_down=(3, 7)), *map(device, range(1, 4)))
+    health = Agent().sees(node(*devices, links=switched(0, 1, 2, 3)))
+    assert told(health["GPU-0"], ConditionType.LINK_DOWN) == (True, "NvLinkDown")
+    assert health["GPU-1"].healthy
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": "NVIDIA L4"},
+        {"mig_enabled": True},
+    ],
+)
+def test_devices_that_are_not_alike_say_nothing_about_links(other: dict[str, Any]) -> None:
+    reading = node(device(0, links_down=(3,)), device(1, **other), links=switched(0, 1))
+    assert Agent().sees(reading)["GPU-0"].healthy
+
+
+def test_cards_without_a_bridge_are_healthy() -> None:
+    reading = node(device(0, links_down=tuple(range(18))), device(1, links_down=tuple(range(18))))
+    assert Agent().sees(reading)["GPU-0"].healthy
+
+
+def test_links_to_a_lost_device_do_not_count_but_those_to_a_switch_do() -> None:
+    for links, is_healthy in ((direct((0, 1)), True), (switched(0, 1, 2), False)):
+        agent = Agent()
+        agent.sees(node(device(0), device(1), device(2), links=links))
+        down = device(0, links_down=(1,))
+        assert agent.sees(node(down, lost(device(1)), device(2), links=links))["GPU-0"].healthy is is_healthy
+
+
+def test_mig_may_switch_links_off() -> None:
+    agent = Agent()
+    agent.sees(pair(()))
+    assert agent.sees(pair((0, 1), mig_enabled=True))["GPU-0"].healthy
+
+
+# ── marks ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("mark", "marked"),
+    [
+        (None, {}),
+        ("all", {"GPU-0": None, "GPU-1": None}),
+        ("all=moved to another rack", {"GPU-0": "moved to another rack", "GPU-1": "moved to another rack"}),
+        ("1", {"GPU-1": None}),
+        ("1=fan is loud, GPU-0", {"GPU-1": "fan is loud", "GPU-0": None}),
+        ("gpu-0=x=y", {"GPU-0": "x=y"}),
+        ("0,", {"GPU-0": None}),
+        ("7,1", {"GPU-1": None}),
+        ("true", {}),
+        ("", {}),
+        ("-1", {}),
+    ],
+)
+def test_a_person_marks_devices(mark: str | None, marked: dict[str, str | None]) -> None:
+    health = Agent().sees(node(device(0), device(1)), mark=mark)
+    assert {name for name, each in health.items() if not each.healthy} == marked.keys()
+    for name, reason in marked.items():
+        assert healthy(health[name]).reason == "MarkedByPerson"
+        assert healthy(health[name]).message == (reason or "muster.dev/gpu-unhealthy of the node names it")
+
+
+@pytest.mark.parametrize("mark", ["7", "true", "", "0;1", "GPU-9", "x" * 5000])
+def test_a_mark_that_names_no_device_is_told_with_what_is_expected(mark: str) -> None:
+    agent = Agent()
+    found = agent.sees(node(device(0), device(1)), mark=mark)["GPU-0"].condition(
+        ConditionType.MARKED_UNHEALTHY
+    )
+    assert found is not None
+    assert (found.status, found.reason) == (False, "InvalidMark")
+    assert f"found {mark[:50]!r}"[:-1] in found.message
+    assert "expected all, one of the numbers 0, 1, or the uuid of a device" in found.message
+    assert len(found.message) < 300
+    health = agent.sees(node(device(0), device(1)))["GPU-0"]
+    assert told(health, ConditionType.MARKED_UNHEALTHY) == (False, "NotMarked")
+
+
+def test_a_mark_that_is_taken_away_is_a_recovery_however_often() -> None:
+    agent = Agent()
+    for _ in range(5):
+        assert not agent.device(mark="0").healthy
+        health = agent.device()
+        assert (health.healthy, healthy(health).message) == (True, "after MarkedByPerson")
+
+
+# ── since, flapping ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_since_moves_only_with_the_status() -> None:
+    agent = Agent()
+    agent.device()
+    agent.device(degrees=97)
+    began = agent.now
+    agent.device(degrees=99, ecc=ecc(1))
+    health = agent.device(degrees=94, ecc=ecc(4))
+    assert healthy(health).since == began
+    assert {each.since for each in health.conditions} == {began, began + 5}
+
+
+def test_a_device_that_changes_three_times_is_flapping_until_it_was_well_for_ten_minutes() -> None:
+    agent = Agent()
+    agent.device()
+    for degrees in (97, 40, 97):
+        agent.device(degrees=degrees, after=MINUTE)
+    health = agent.device(degrees=40)
+    well_since = agent.now
+    assert (health.healthy, healthy(health).reason) == (False, "Flapping")
+    agent = agent.restarted()
+    assert not agent.device(after=10 * MINUTE - 1).healthy
+    health = agent.device(after=1)
+    assert (health.healthy, healthy(health).message, agent.now) == (
+        True,
+        "after Flapping",
+        well_since + 10 * MINUTE,
+    )
+    agent.device(degrees=97)
+    assert agent.device().healthy, "what was before does not count again"
+
+
+def test_a_device_that_changes_seldom_is_not_flapping() -> None:
+    agent = Agent()
+    agent.device()
+    for _ in range(5):
+        assert not agent.device(degrees=97, after=6 * MINUTE).healthy
+        assert agent.device(after=6 * MINUTE).healthy
+
+
+def test_a_clock_that_is_set_back_keeps_nothing_unhealthy_for_long() -> None:
+    agent = Agent()
+    agent.device(events=[xid(RESET)])
+    agent.now -= 86_400
+    agent.device()
+    assert agent.device(after=10 * MINUTE).healthy
+
+
+# ── over a restart of the agent ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_agent_that_starts_again_goes_on_where_it_was() -> None:
+    agent = Agent()
+    reading = node(device(0, degrees=97), device(1, links_down=(4,)), lost(device(2)), driver_start="boot 1")
+    agent.sees(reading, events=[xid(RESET), xid(HARDWARE, on="GPU-1")], mark="1=loud")
+    assert agent.restarted().state == agent.state
+    other = agent.restarted()
+    assert other.sees(reading) == agent.sees(reading)
+
+
+def test_a_fault_stays_though_the_annotation_was_taken_away() -> None:
+    agent = Agent()
+    health = agent.device(events=[xid(HARDWARE)])
+    stored = device_document("n", "u", agent.readings, {"GPU-0": health}, ())
+    del stored["metadata"]["annotations"]
+    agent = Agent(HealthState.from_document(stored), agent.now)
+    assert told(agent.device(after=3600), ConditionType.XID_FAULT) == (True, f"Xid{HARDWARE}")
+
+
+def test_links_of_an_object_of_koordlet_are_seen_for_the_first_time() -> None:
+    condition = {
+        "type": "Healthy",
+        "status": "True",
+        "reason": "Healthy",
+        "message": "",
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }
+    stored = {
+        "spec": {"devices": [{"type": "gpu", "id": "GPU-0", "health": True, "conditions": [condition]}]}
+    }
+    agent = Agent(HealthState.from_document(stored))
+    health = agent.device(links_down=(1, 2))
+    assert (health.healthy, healthy(health).since) == (True, 1767323045)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        {},
+        {"spec": None, "metadata": 3},
+        {"spec": {"devices": [None, 3, {"id": 4}, {"id": "GPU-0", "conditions": [None, {"type": 3}]}]}},
+        {"metadata": {"annotations": {"muster.dev/health-memory": "[1"}}},
+        {"metadata": {"annotations": {"muster.dev/health-memory": "[" * 100_000}}},
+        {"metadata": {"annotations": {"muster.dev/health-memory": '{"devices":{"GPU-0":{"faults":[3]}}}'}}},
+        {
+            "spec": {
+                "devices": [
+                    {
+                        "id": "GPU-0",
+                        "conditions": [
+                            {"type": "Healthy", "status": "True", "lastTransitionTime": "yesterday"},
+                            {
+                                "type": "Lost",
+                                "status": "Unknown",
+                                "lastTransitionTime": "0001-01-01T00:00:00Z",
+                            },
+                        ],
+                    }
+                ]
+            }
+        },
+    ],
+)
+def test_what_cannot_be_read_of_a_stored_object_counts_as_absent(document: Any) -> None:
+    agent = Agent(HealthState.from_document(document))
+    assert agent.device().healthy

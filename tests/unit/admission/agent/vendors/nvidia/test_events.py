@@ -1,0 +1,230 @@
+"""Events reach the thread that waits for them, whatever happens to the library in between."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from admission.agent.readings import DeviceEvent, EventKind
+from admission.agent.vendors.nvidia.nvidia import Nvidia
+from admission.agent.vendors.vendor import VendorFailed
+from tests.fakes.nvml.fake_nvml import (
+    DOUBLE_BIT_ECC,
+    GPU_UNAVAILABLE,
+    RECOVERY_ACTION,
+    XID,
+    FakeNvml,
+)
+from tests.waiting import until
+
+
+@contextmanager
+def listening(nvidia: Nvidia) -> Iterator[list[DeviceEvent | VendorFailed]]:
+    """A thread waits for events, again and again; what it got."""
+    heard: list[DeviceEvent | VendorFailed] = []
+    over = threading.Event()
+
+    def listen() -> None:
+        while not over.is_set():
+            try:
+                heard.extend(nvidia.wait(0.2))
+            except VendorFailed as error:
+                heard.append(error)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    try:
+        yield heard
+    finally:
+        over.set()
+        thread.join()
+
+
+def registered(nvidia: Nvidia, devices: int) -> Callable[[], bool]:
+    return lambda: len(nvidia._events._devices) == devices
+
+
+@pytest.fixture
+def ready(nvidia: Nvidia) -> Callable[[], None]:
+    """Read once and register for events."""
+
+    def begin() -> None:
+        nvidia.read()
+        assert nvidia.wait(0) == ()
+
+    return begin
+
+
+def test_an_xid_is_told_with_its_device(node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]) -> None:
+    _, second = node.add_device(), node.add_device()
+    ready()
+    node.xid(second, 79)
+    assert nvidia.wait(5) == (DeviceEvent(kind=EventKind.XID, device=second, code=79),)
+    assert nvidia.wait(0) == ()
+
+
+def test_an_xid_of_an_instance_names_it(node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]) -> None:
+    gpu = node.add_device()
+    _, instance = node.partition(gpu, "1g.10gb", "1g.10gb")
+    ready()
+    node.xid(gpu, 31, instance=instance)
+    (event,) = nvidia.wait(5)
+    assert (event.code, event.gpu_instance, event.compute_instance) == (31, 8, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (DOUBLE_BIT_ECC, EventKind.ECC_UNCORRECTED),
+        (GPU_UNAVAILABLE, EventKind.LOST),
+        (RECOVERY_ACTION, EventKind.RECOVERY_CHANGED),
+    ],
+)
+def test_other_events_have_their_kinds(
+    kind: int, told: EventKind, node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu = node.add_device()
+    ready()
+    node.event(gpu, kind, 5)
+    assert nvidia.wait(5) == (DeviceEvent(kind=told, device=gpu, code=None),)
+
+
+def test_events_that_come_together_are_told_together(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu = node.add_device()
+    ready()
+    for code in (48, 63, 94):
+        node.xid(gpu, code)
+    assert [event.code for event in nvidia.wait(5)] == [48, 63, 94]
+
+
+def test_only_what_a_device_supports_is_asked_for(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    old, none = node.add_device("T4", event_types=XID), node.add_device(event_types=0)
+    ready()
+    node.event(none, XID, 13)
+    node.xid(old, 48)
+    assert [(event.device, event.code) for event in nvidia.wait(5)] == [(old, 48)]
+
+
+def test_before_the_first_read_it_waits_and_then_hears(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    assert nvidia.wait(0.01) == ()
+    with listening(nvidia) as heard:
+        nvidia.read()
+        until(registered(nvidia, 1), "the device to be registered")
+        node.xid(gpu, 48)
+        until(lambda: bool(heard), "the event")
+    assert heard == [DeviceEvent(kind=EventKind.XID, device=gpu, code=48)]
+
+
+def test_a_device_that_is_plugged_in_is_heard(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.add_device()
+    nvidia.read()
+    with listening(nvidia) as heard:
+        until(registered(nvidia, 1), "the first device to be registered")
+        second = node.add_device()
+        nvidia.read()
+        until(registered(nvidia, 2), "both devices to be registered")
+        node.xid(second, 79)
+        until(lambda: bool(heard), "the event")
+    assert heard == [DeviceEvent(kind=EventKind.XID, device=second, code=79)]
+
+
+def test_a_device_that_is_lost_is_told_once_and_others_are_heard_on(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    first, second = node.add_device(), node.add_device()
+    ready()
+    node.lose(first)
+    assert nvidia.wait(5) == (DeviceEvent(kind=EventKind.LOST, device=first),)
+    assert nvidia.wait(0.02) == ()
+    node.xid(second, 45)
+    assert [event.device for event in nvidia.wait(5)] == [second]
+
+
+def test_a_device_that_came_back_is_heard_again(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu, _ = node.add_device(), node.add_device()
+    ready()
+    node.lose(gpu)
+    assert [event.kind for event in nvidia.wait(5)] == [EventKind.LOST]
+    nvidia.read()
+    node.bring_back(gpu)
+    nvidia.read()
+    assert nvidia.wait(0) == ()
+    node.xid(gpu, 13)
+    assert [(event.device, event.code) for event in nvidia.wait(5)] == [(gpu, 13)]
+
+
+def test_after_a_restart_of_the_driver_it_fails_once_and_then_hears_again(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpu = node.add_device()
+    nvidia.read()
+    with listening(nvidia) as heard:
+        until(registered(nvidia, 1), "the device to be registered")
+        node.restart_driver()
+        until(lambda: bool(heard), "the failure")
+        nvidia.read()
+        until(registered(nvidia, 1), "the device to be registered again")
+        node.xid(gpu, 48)
+        until(lambda: len(heard) > 1, "the event")
+    failure, event = heard
+    assert isinstance(failure, VendorFailed)
+    assert event == DeviceEvent(kind=EventKind.XID, device=gpu, code=48)
+
+
+def test_while_the_driver_is_away_it_fails_only_once(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    node.add_device()
+    ready()
+    node.stop_driver()
+    with pytest.raises(VendorFailed, match="Driver Not Loaded"):
+        nvidia.wait(5)
+    before = node.calls
+    assert nvidia.wait(0.01) == ()
+    assert node.calls == before
+
+
+def test_the_library_is_stopped_only_when_nobody_waits_in_it(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    nvidia.read()
+    with listening(nvidia) as heard:
+        for round_ in range(1, 6):
+            until(registered(nvidia, 1), "the device to be registered")
+            nvidia.close()
+            nvidia.read()
+            until(registered(nvidia, 1), "the device to be registered again")
+            node.xid(gpu, round_)
+            until(lambda: len(heard) == round_, "the event")  # noqa: B023
+    assert [event.code for event in heard if isinstance(event, DeviceEvent)] == [1, 2, 3, 4, 5]
+
+
+def test_a_device_without_events_is_waited_for_without_them(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    node.add_device(event_types=0)
+    ready()
+    before = node.calls
+    assert nvidia.wait(0.02) == ()
+    assert node.calls == before
+
+
+def test_an_error_of_the_wait_is_a_failure_and_the_next_wait_goes_on(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu = node.add_device()
+    ready()
+    node.fail("nvmlEventSetWait_v2", 999)
+    with pytest.raises(VendorFailed, match="waiting for events"):
+        nvidia.wait(5)
+    node.fail("nvmlEventSetWait_v2", 0)
+    assert nvidia.wait(0) == ()
+    node.xid(gpu, 48)
+    assert [event.code for event in nvidia.wait(5)] == [48]

@@ -1,0 +1,98 @@
+"""MIG instances, and the processes on them."""
+
+import pytest
+
+from admission.agent.readings import MigInstance, Process
+from admission.agent.vendors.nvidia.nvidia import Nvidia
+from tests.fakes.nvml.fake_nvml import FakeNvml
+
+
+def instances(nvidia: Nvidia) -> tuple[MigInstance, ...]:
+    return nvidia.read().devices[0].mig_instances
+
+
+def test_each_instance_is_told_with_its_profile_and_its_place(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    small, large = node.partition(gpu, "1g.10gb", "3g.40gb")
+    assert nvidia.read().devices[0].mig_enabled is True
+    assert instances(nvidia) == (
+        MigInstance(
+            id=small,
+            profile="1g.10gb",
+            gpu_instance=7,
+            compute_instance=0,
+            memory_bytes=9856 << 20,
+            start=0,
+            size=1,
+        ),
+        MigInstance(
+            id=large,
+            profile="3g.40gb",
+            gpu_instance=8,
+            compute_instance=0,
+            memory_bytes=4 * 9856 << 20,
+            start=1,
+            size=4,
+        ),
+    )
+
+
+def test_an_instance_of_another_profile_with_the_same_id_is_another_one(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpu = node.add_device()
+    node.partition(gpu, "1g.10gb")
+    (before,) = instances(nvidia)
+    node.partition(gpu, "2g.20gb")
+    (after,) = instances(nvidia)
+    assert (after.id, after.profile, after.memory_bytes) == (before.id, "2g.20gb", 2 * before.memory_bytes)
+
+
+def test_without_mig_there_are_no_instances(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    node.partition(gpu, "1g.10gb")
+    assert len(instances(nvidia)) == 1
+    node.whole(gpu)
+    assert instances(nvidia) == ()
+
+
+def test_where_the_place_may_not_be_asked_for_it_stays_unknown(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.fail("nvmlDeviceGetGpuInstanceById", 4)
+    node.partition(node.add_device(), "1g.10gb")
+    assert [(each.start, each.size) for each in instances(nvidia)] == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    ("model", "profile"), [("H100", "1g.10gb"), ("H100", "3g.40gb"), ("A100", "1g.5gb"), ("A100", "7g.40gb")]
+)
+def test_a_profile_that_is_not_in_the_name_follows_from_slices_and_memory(
+    model: str, profile: str, node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpu = node.add_device(model)
+    node.partition(gpu, profile)
+    nvidia.read()
+    node.fail("nvmlDeviceGetName", 3)
+    assert [each.profile for each in instances(nvidia)] == [profile]
+
+
+def test_media_extensions_are_named_as_the_device_plugin_does(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    node.partition(gpu, "1g.10gb")
+    node.instances(gpu)[0].profile = b"1g.10gb+me"
+    assert [each.profile for each in instances(nvidia)] == ["1g.10gb.me"]
+
+
+def test_processes_are_told_with_their_memory_and_instance(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu, other = node.add_device(), node.add_device()
+    first, second = node.partition(gpu, "1g.10gb", "1g.10gb")
+    node.run(gpu, 4242, memory=3 << 30, instance=second)
+    node.run(gpu, 17, instance=first)
+    node.run(other, 99, memory=0xFFFFFFFFFFFFFFFF)
+    devices = nvidia.read().devices
+    assert devices[0].processes == (
+        Process(pid=17, memory_bytes=1 << 30, instance=first),
+        Process(pid=4242, memory_bytes=3 << 30, instance=second),
+    )
+    assert devices[1].processes == (Process(pid=99, memory_bytes=None, instance=None),)
+    node.end_processes(gpu)
+    assert nvidia.read().devices[0].processes == ()

@@ -1,0 +1,344 @@
+"""A node's devices are read as they are, whatever comes, goes and fails."""
+
+from pathlib import Path
+
+import pytest
+
+from admission.agent.readings import DeviceReading, RecoveryAction, RowRemapping
+from admission.agent.vendors.nvidia.library import DriverReplaced
+from admission.agent.vendors.nvidia.nvidia import Nvidia
+from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
+from tests.fakes.nvml.fake_nvml import FakeNvml
+
+DRIVER_NOT_LOADED, GPU_IS_LOST, VERSION_MISMATCH, UNKNOWN = 9, 15, 18, 999
+
+
+def by_id(nvidia: Nvidia) -> dict[str, DeviceReading]:
+    return {device.id: device for device in nvidia.read().devices}
+
+
+def test_a_device_is_told_with_all_that_its_driver_says(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device("H100", numa=1, module=3, minor=5)
+    node.set(gpu, ecc_corrected=4, ecc_uncorrected=1, remap_corrected=2, remap_pending=1, recovery_action=1)
+    node.set(
+        gpu,
+        memory_used=5 << 30,
+        temperature=71,
+        power=431_000,
+        clock_reasons=0x1 | 0x4 | 0x40,
+        utilisation=93,
+    )
+    reading = nvidia.read()
+    (device,) = reading.devices
+    assert (reading.vendor, reading.driver_version, reading.runtime_version) == (
+        "nvidia",
+        "570.124.06",
+        "12.8",
+    )
+    assert (device.id, device.index, device.minor, device.module) == (gpu, 0, 5, 3)
+    assert (device.model, device.memory_bytes) == ("NVIDIA H100 80GB HBM3", 81559 << 20)
+    assert (device.bus_id, device.pcie_root, device.numa_node) == ("0000:18:00.0", "pci0000:17", 1)
+    assert (device.ecc_enabled, device.mig_enabled, device.lost) == (True, False, False)
+    assert device.ecc is not None
+    assert (device.ecc.corrected, device.ecc.uncorrected) == (4, 1)
+    assert device.remapping == RowRemapping(correctable=2, uncorrectable=0, pending=True, failed=False)
+    assert device.recovery is RecoveryAction.RESET
+    telemetry = device.telemetry
+    assert (telemetry.temperature, telemetry.power, telemetry.power_limit) == (71, 431_000, 700_000)
+    assert (telemetry.sm_clock, telemetry.memory_clock, telemetry.utilisation) == (1980, 2619, 93)
+    assert telemetry.throttling == ("sw-power-cap", "hw-thermal")
+    assert telemetry.memory_used_bytes == 5 << 30
+    assert telemetry.nvlink_bytes == 0
+
+
+@pytest.mark.parametrize("action", range(8))
+def test_each_recovery_action_has_a_meaning(action: int, node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    node.set(gpu, recovery_action=action)
+    assert by_id(nvidia)[gpu].recovery is list(RecoveryAction)[action]
+
+
+def test_an_action_that_is_not_known_stays_unknown(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device(recovery_action=8)
+    assert by_id(nvidia)[gpu].recovery is None
+
+
+def test_what_a_device_does_not_tell_stays_unknown(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.add_device("RTX", numa=-1)
+    node.unsupported(
+        "field 230", "nvmlDeviceGetModuleId", "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetMigMode"
+    )
+    node.unsupported("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature", "nvmlDeviceGetPowerUsage")
+    (device,) = nvidia.read().devices
+    assert (device.module, device.numa_node, device.fabric, device.mig_enabled) == (None, None, None, None)
+    assert (device.ecc_enabled, device.ecc, device.remapping, device.recovery) == (None, None, None, None)
+    assert (device.telemetry.temperature, device.telemetry.power, device.telemetry.nvlink_bytes) == (
+        None,
+        None,
+        None,
+    )
+    assert device.telemetry.sm_clock == 1980
+
+
+@pytest.mark.parametrize("code", [2, 3, 4, 10, 13, 999])
+def test_a_call_that_fails_costs_no_more_than_its_own_fact(code: int, node: FakeNvml, nvidia: Nvidia) -> None:
+    node.add_device()
+    node.fail("nvmlDeviceGetUtilizationRates", code)
+    (device,) = nvidia.read().devices
+    assert (device.telemetry.utilisation, device.telemetry.temperature, device.lost) == (None, 40, False)
+
+
+def test_an_older_driver_without_fields_is_asked_by_single_calls(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device(nvlinks="switched", ecc_corrected=7, remap_uncorrected=3, remap_failed=1)
+    everything = by_id(nvidia)[gpu]
+    nvidia.close()
+    node.unsupported("nvmlDeviceGetFieldValues", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetMemoryInfo_v2")
+    node.unsupported("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetComputeRunningProcesses_v3")
+    device = by_id(nvidia)[gpu]
+    assert (device.ecc, device.ecc_enabled, device.remapping) == (everything.ecc, True, everything.remapping)
+    assert device.telemetry.temperature == everything.telemetry.temperature
+    assert device.telemetry.memory_used_bytes == everything.telemetry.memory_used_bytes
+    assert device.recovery is None
+
+
+def test_models_may_be_mixed(node: FakeNvml, nvidia: Nvidia) -> None:
+    models = ["H100", "L40S", "T4"]
+    gpus = [node.add_device(model) for model in models]
+    assert [(device.id, device.model) for device in nvidia.read().devices] == list(
+        zip(gpus, ["NVIDIA H100 80GB HBM3", "NVIDIA L40S", "Tesla T4"], strict=True)
+    )
+
+
+# ── loss and return ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_device_that_falls_off_the_bus_is_lost_and_keeps_what_does_not_change(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    first, second = node.add_device(nvlinks="switched"), node.add_device(nvlinks="switched")
+    before = by_id(nvidia)[first]
+    node.lose(first)
+    reading = nvidia.read()
+    lost, other = reading.devices
+    assert (lost.id, lost.index, lost.lost, lost.model) == (first, 0, True, before.model)
+    assert (lost.minor, lost.bus_id, lost.pcie_root, lost.numa_node) == (
+        before.minor,
+        before.bus_id,
+        before.pcie_root,
+        before.numa_node,
+    )
+    assert (lost.ecc, lost.telemetry.temperature, lost.links_down, lost.mig_enabled) == (None, None, (), None)
+    assert (other.id, other.lost) == (second, False)
+    assert reading.links == ()
+
+
+def test_a_device_that_comes_back_is_whole_again(node: FakeNvml, nvidia: Nvidia) -> None:
+    first, second = node.add_device(nvlinks="switched"), node.add_device(nvlinks="switched")
+    before = nvidia.read()
+    node.lose(second)
+    assert by_id(nvidia)[second].lost
+    assert not by_id(nvidia)[first].lost
+    node.bring_back(second)
+    assert nvidia.read() == before
+
+
+def test_a_device_that_only_a_new_session_sees_is_found_after_a_few_reads(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpu, _ = node.add_device(), node.add_device()
+    before = nvidia.read()
+    node.lose(gpu)
+    for _ in range(5):
+        nvidia.read()
+    node.bring_back(gpu, to_running_sessions=False)
+    reads = next(count for count in range(1, 20) if nvidia.read() == before)
+    assert reads <= 4
+
+
+def test_a_device_that_stays_lost_starts_the_library_again_only_now_and_then(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpu, _ = node.add_device(), node.add_device()
+    nvidia.read()
+    node.lose(gpu)
+    before = node.sessions
+    for _ in range(64):
+        nvidia.read()
+    assert node.sessions - before <= 8
+
+
+def test_a_device_whose_handle_gives_any_error_is_lost(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    nvidia.read()
+    node.fail("nvmlDeviceGetHandleByIndex_v2", UNKNOWN)
+    assert by_id(nvidia)[gpu].lost
+    node.fail("nvmlDeviceGetHandleByIndex_v2", 0)
+    assert not by_id(nvidia)[gpu].lost
+
+
+def test_a_device_that_goes_away_during_a_read_is_lost_in_this_read(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    nvidia.read()
+    node.fail("nvmlDeviceGetPowerUsage", GPU_IS_LOST)
+    assert by_id(nvidia)[gpu].lost
+
+
+# ── hot plug ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_device_that_is_plugged_in_is_read_at_once(node: FakeNvml, nvidia: Nvidia) -> None:
+    first = node.add_device()
+    nvidia.read()
+    second = node.add_device("A100")
+    assert [device.id for device in nvidia.read().devices] == [first, second]
+
+
+def test_a_device_that_is_taken_out_is_lost_and_others_keep_their_index(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpus = [node.add_device() for _ in range(3)]
+    before = nvidia.read()
+    node.unplug(gpus[1])
+    assert [(device.id, device.index, device.lost) for device in nvidia.read().devices] == [
+        (gpus[0], 0, False),
+        (gpus[1], 1, True),
+        (gpus[2], 2, False),
+    ]
+    node.plug(gpus[1])
+    assert nvidia.read() == before
+
+
+def test_a_device_that_was_exchanged_between_two_reads_is_seen_by_the_next(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    old = node.add_device()
+    nvidia.read()
+    node.unplug(old)
+    new = node.replace(old)
+    assert [(device.id, device.index, device.lost) for device in nvidia.read().devices] == [(new, 0, False)]
+
+
+def test_where_the_library_does_not_start_again_a_lost_device_is_still_told(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpu, other = node.add_device(), node.add_device()
+    nvidia.read()
+    node.lose(gpu)
+    node.state.init_result = UNKNOWN
+    assert {device.id: device.lost for device in nvidia.read().devices} == {gpu: True, other: False}
+    with pytest.raises(VendorFailed):
+        nvidia.read()
+
+
+def test_a_device_in_the_place_of_a_lost_one_takes_its_index(node: FakeNvml, nvidia: Nvidia) -> None:
+    old, other = node.add_device(), node.add_device()
+    nvidia.read()
+    place = bytes(node.device(old).bus_id)
+    node.unplug(old)
+    nvidia.read()
+    new = node.add_device("A100", bus_id=place)
+    assert [(device.id, device.index) for device in nvidia.read().devices] == [(new, 0), (other, 1)]
+
+
+# ── the driver ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_driver_that_was_restarted_is_found_again_by_the_same_read(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device(nvlinks="switched")
+    nvidia.read()
+    node.set(gpu, minor=3)
+    node.restart_driver("575.51.02")
+    reading = nvidia.read()
+    assert (reading.driver_version, reading.devices[0].minor, reading.devices[0].lost) == (
+        "575.51.02",
+        3,
+        False,
+    )
+
+
+def test_while_the_driver_is_away_the_read_fails_and_then_goes_on(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.add_device()
+    before = nvidia.read()
+    node.stop_driver()
+    for _ in range(2):
+        with pytest.raises(VendorFailed, match="it was there before"):
+            nvidia.read()
+    node.start_driver()
+    assert nvidia.read() == before
+
+
+def test_without_a_driver_the_vendor_is_absent_until_it_is_loaded(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    node.stop_driver()
+    with pytest.raises(VendorAbsent, match="Driver Not Loaded"):
+        nvidia.read()
+    node.start_driver()
+    assert [device.id for device in nvidia.read().devices] == [gpu]
+
+
+def test_without_a_device_the_vendor_is_absent_until_one_is_plugged_in(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    with pytest.raises(VendorAbsent, match="no device"):
+        nvidia.read()
+    gpu = node.add_device()
+    assert [device.id for device in nvidia.read().devices] == [gpu]
+
+
+def test_without_a_library_the_vendor_is_absent(tmp_path: Path) -> None:
+    with pytest.raises(VendorAbsent, match="cannot open shared object file"):
+        Nvidia(tmp_path / "libnvidia-ml.so.1").read()
+
+
+def test_a_driver_of_another_version_than_the_library_takes_a_restart_of_the_agent(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    node.add_device()
+    node.state.init_result = VERSION_MISMATCH
+    with pytest.raises(DriverReplaced, match="Restart the agent"):
+        nvidia.read()
+
+
+def test_a_library_that_does_not_start_is_a_failure(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.state.init_result = UNKNOWN
+    with pytest.raises(VendorFailed):
+        nvidia.read()
+
+
+def test_closed_it_lets_go_of_the_driver_and_the_next_read_starts_it_again(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    node.add_device()
+    before = nvidia.read()
+    nvidia.close()
+    assert nvidia.read() == before
+    assert node.sessions == 2
+
+
+# ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_does_not_change_is_asked_once(node: FakeNvml, nvidia: Nvidia) -> None:
+    for place in range(8):
+        node.add_device(nvlinks="switched", numa=place // 4)
+
+    def calls() -> int:
+        before = node.calls
+        nvidia.read()
+        return node.calls - before
+
+    first, later = calls(), calls()
+    assert first <= 260
+    assert later <= 120
+    assert calls() == later
+
+
+def test_eight_devices_with_seven_instances_each_take_no_more_than_three_hundred_calls(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    for _ in range(8):
+        node.partition(node.add_device(), *["1g.10gb"] * 7)
+    nvidia.read()
+    before = node.calls
+    nvidia.read()
+    assert node.calls - before <= 300

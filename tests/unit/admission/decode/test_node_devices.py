@@ -1,0 +1,95 @@
+"""Device objects of agents → facts, whatever is in them."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.decode.devices.node_devices import WireNodeDevices, node_devices_fact
+from admission.decode.nodes import node_fact
+from admission.facts.devices import NodeDevicesFact
+from admission.wire import WireNode
+from queues.api import names
+from queues.resources import GPU, Resources
+from tests.builders.node_devices import Document, device, device_object
+
+
+def read(document: Document) -> NodeDevicesFact:
+    return node_devices_fact(msgspec.json.decode(msgspec.json.encode(document), type=WireNodeDevices))
+
+
+def test_devices_are_read_by_their_number_with_what_is_wrong() -> None:
+    found = read(device_object("n1", device(1, health=False), device(0)))
+    assert (found.node, found.resource) == ("n1", GPU)
+    assert [each.minor for each in found.devices] == [0, 1]
+    well, faulty = (each.fault for each in found.devices)
+    assert well is None
+    assert faulty is not None
+    assert faulty.told() == "GPU 1 (GPU-1): XidFault, XID 79: it has fallen off the bus"
+    assert faulty.since == 1_800_000_000
+
+
+def test_a_device_that_says_nothing_of_its_health_takes_no_work() -> None:
+    """As Koordinator's default has it."""
+    [found] = read(device_object("n1", {"type": "gpu", "id": "GPU-0", "minor": 0})).devices
+    assert found.fault is not None
+    assert (found.fault.reason, found.fault.since) == ("Unhealthy", 0)
+
+
+def test_what_only_musters_agent_tells_is_read_where_it_is() -> None:
+    labels = {names.GPU_MODEL: "H100", names.NVLINK_ISLAND: "1"}
+    parts = [{"profile": "1g.10gb"}, {"profile": "1g.10gb"}, {"profile": "3g.40gb"}]
+    annotations = {names.MIG_INSTANCES: json.dumps({"GPU-0": parts})}
+    found = read(device_object("n1", device(0, labels=labels), device(1), annotations=annotations)).devices
+    assert (found[0].model, found[0].island) == ("H100", 1)
+    assert found[0].instances == {"1g.10gb": 2, "3g.40gb": 1}
+    assert [each.is_partitioned for each in found] == [True, False]
+    assert (found[1].model, found[1].island) == ("", None)
+
+
+def test_pods_hold_devices_by_their_uid() -> None:
+    found = read(device_object("n1", device(0), device(1), holders={"a": [0], "b": [1]}))
+    assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
+
+
+def test_devices_are_known_by_the_number_that_pods_name_not_by_their_device_file() -> None:
+    labels = ({names.DEVICE_INDEX: "0"}, {names.DEVICE_INDEX: "1"})
+    devices = (device(3, labels=labels[0]), device(1, labels=labels[1], health=False))
+    found = read(device_object("n1", *devices, holders={"a": [3, 9], "b": [1]}))
+    assert [(each.id, each.minor) for each in found.devices] == [("GPU-3", 0), ("GPU-1", 1)]
+    assert found.devices[1].fault is not None
+    assert found.devices[1].fault.minor == 1
+    assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
+
+
+@pytest.mark.parametrize(("vendor", "resource"), [("amd", "amd.com/gpu"), ("huawei", "huawei.com/gpu")])
+def test_devices_of_a_vendor_count_as_its_resource(vendor: str, resource: str) -> None:
+    labels = {names.KOORDINATOR_GPU_VENDOR: vendor}
+    assert read(device_object("n1", device(0), labels=labels)).resource == resource
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "[]", "7", '{"GPU-0": 7}', '{"GPU-0": [7]}', '{"GPU-0": [{}]}', '{"a": null}']
+)
+def test_instances_that_cannot_be_read_are_none(text: str) -> None:
+    [found] = read(device_object("n1", device(0), annotations={names.MIG_INSTANCES: text})).devices
+    assert not found.is_partitioned
+
+
+def test_other_types_of_devices_and_those_without_a_number_are_left_out() -> None:
+    others: list[dict[str, Any]] = [{"type": "rdma", "minor": 0}, {"type": "gpu", "id": "GPU-9"}]
+    assert read(device_object("n1", *others)).devices == ()
+
+
+def test_a_node_tells_what_its_device_plugins_hold_back() -> None:
+    status = {
+        "capacity": {GPU: "8", "cpu": "64", "example.com/fpga": "x", "example.com/nic": "2"},
+        "allocatable": {GPU: "7", "cpu": "60", "example.com/nic": "2"},
+    }
+    found = node_fact(
+        msgspec.json.decode(
+            msgspec.json.encode({"metadata": {"name": "n1"}, "status": status}), type=WireNode
+        )
+    )
+    assert found.withheld == Resources({GPU: 1000})

@@ -1,0 +1,244 @@
+"""The loop that recovers nodes, round by round, against objects at an API server."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import NodeRecoveryFact
+from admission.facts.pods import PodPhase
+from admission.kube.node_recovery.marked_nodes import MarkedNodes
+from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
+from admission.kube.node_recovery.recovery_loop import NodeRecovery
+from admission.wire import WireNode
+from admission.workloads.kinds.batch_job import WireJob
+from admission.world.world import World
+from queues.api import names
+from queues.api.api_resources import CRON_JOBS, JOBS, NODES
+from queues.errors import ApiError
+from queues.quota.queue import NodeRecoveryRules, QueuePolicy
+from queues.workload import NodeName, WorkloadKey, WorkloadKind
+from tests.builders.facts import (
+    NOW,
+    TEAM,
+    VOLCANO,
+    admission,
+    node,
+    queue,
+    released,
+    seen,
+    volcano_job,
+    world,
+)
+from tests.builders.node_devices import node_devices
+from tests.fakes.fake_documents import FakeDocuments
+
+TAINT = {"key": names.GPU_FAULT, "value": "muster", "effect": "NoSchedule"}
+REPAIR = {"metadata": {"name": "repair"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}}
+RULES = NodeRecoveryRules(job="ops/repair", max_percent_out=100)
+
+
+def recover(rules: NodeRecoveryRules = RULES, on_fault: str = "recover") -> Any:
+    return queue("root", parent=None, policy=QueuePolicy(on_fault=on_fault), node_recovery=rules)
+
+
+def runs(name: str, key: WorkloadKey = VOLCANO, job: str = "train", by: int = 1) -> Any:
+    """A pod of a Volcano Job that was bound to the first node just now."""
+    return released(name, "worker/0", "n1", by=by, owner=key, owner_name=job, bound_at=NOW)
+
+
+class Rounds:
+    """A cluster of two nodes, the loop, and its clock."""
+
+    def __init__(self, *facts: Any, admissions: Any = ()) -> None:
+        self.now = NOW
+        self.world: World = world(
+            (*facts, queue(TEAM), node("n1"), node("n2")), admissions, {VOLCANO: 1} if admissions else None
+        )
+        self.api = FakeDocuments(
+            {
+                NODES.path(name="n1"): {"metadata": {"name": "n1", "uid": "u1"}, "spec": {}},
+                NODES.path(name="n2"): {"metadata": {"name": "n2", "uid": "u2"}, "spec": {}},
+                CRON_JOBS.path("ops", "repair"): REPAIR,
+            },
+            lambda: self.now,
+        )
+        self.marks, self.jobs = MarkedNodes(), RecoveryJobs()
+        self.handed_in: list[Change] = []
+        self.loop = NodeRecovery(
+            self.api,  # type: ignore[arg-type]
+            lambda: None,
+            self.world,
+            self.marks,
+            self.jobs,
+            hand_in=self.handed_in.append,
+            now=lambda: self.now,
+            instance="test",
+        )
+
+    def report(self, *faulty: int, **more: Any) -> None:
+        self.world.observe([Change(FactKind.NODE_DEVICES, "n1", node_devices("n1", faulty=faulty, **more))])
+
+    async def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.now += 1
+            await self.loop.look()
+            self.world.observe(self.handed_in)
+            self.world.refresh(self.now)
+            self.handed_in.clear()
+
+    def node(self, name: str = "n1") -> Any:
+        return self.api.documents[NODES.path(name=name)]
+
+    def taints(self) -> list[Any]:
+        return list(self.node()["spec"].get("taints", ()))
+
+    def phase(self) -> str:
+        told = json.loads(self.node()["metadata"].get("annotations", {}).get(names.RECOVERY, "{}"))
+        return str(told.get("phase", ""))
+
+    def made(self) -> list[str]:
+        start = JOBS.path("ops") + "/"
+        return [path.removeprefix(start) for path in self.api.documents if path.startswith(start)]
+
+    def end(self, name: str, condition: str) -> None:
+        document = self.api.documents[JOBS.path("ops", name)]
+        document["status"] = {"conditions": [{"type": condition, "status": "True"}]}
+        self.jobs.seen(msgspec.json.decode(msgspec.json.encode(document), type=WireJob), msgspec.Raw(b""))
+
+
+async def test_a_node_with_a_fault_is_tainted_repaired_and_taken_in_again() -> None:
+    rounds = Rounds(recover())
+    rounds.report(3)
+    await rounds.look(5)
+    assert rounds.taints() == [TAINT]
+    [job] = rounds.made()
+    assert rounds.phase() == "recovering"
+    rounds.end(job, "Complete")
+    rounds.report()
+    await rounds.look(5)
+    assert rounds.taints() == []
+    assert rounds.made() == [job]
+    assert rounds.loop.figures.repairs == 1
+
+
+async def test_where_faults_are_only_reported_the_node_stays_as_it_is() -> None:
+    rounds = Rounds(recover(on_fault="evict"))
+    rounds.report(3)
+    await rounds.look(3)
+    assert rounds.api.writes == []
+
+
+async def test_while_nothing_is_wrong_nothing_is_read_or_written() -> None:
+    rounds = Rounds(recover())
+    rounds.report()
+    await rounds.look(3)
+    assert rounds.api.writes == []
+
+
+async def test_gangs_on_the_faulty_device_are_taken_back_by_the_plan() -> None:
+    held = admission(VOLCANO, "n1", started=True)
+    pod = runs("a")
+    rounds = Rounds(recover(), volcano_job(1), pod, admissions=[held])
+    rounds.report(3, holders={"a": frozenset((3,))})
+    await rounds.look(3)
+    assert set(rounds.world.states[VOLCANO].evictable) == {held.id}
+
+
+async def test_a_gang_beside_it_goes_when_the_time_of_draining_is_over() -> None:
+    held = admission(VOLCANO, "n1", started=True)
+    pod = runs("a")
+    rules = replace(RULES, drain_timeout=60)
+    rounds = Rounds(recover(rules), volcano_job(1), pod, admissions=[held])
+    rounds.report(3, holders={"a": frozenset((5,))})
+    await rounds.look(5)
+    assert rounds.phase() == "draining"
+    assert not rounds.world.states[VOLCANO].evictable
+    rounds.now += 60
+    await rounds.look(2)
+    [rollback] = rounds.world.states[VOLCANO].evictable.values()
+    assert rollback.message.endswith("on node n1")
+
+
+async def test_a_node_that_somebody_writes_meanwhile_is_decided_on_again() -> None:
+    rounds = Rounds(recover())
+    rounds.report(3)
+    rounds.node()["metadata"]["annotations"] = {names.RECOVERY_HOLD: "true"}
+    await rounds.look(1)
+    assert rounds.taints() == []
+    assert rounds.marks.of(NodeName("n1")).hold
+
+
+async def test_a_write_that_fails_is_tried_again_after_a_pause() -> None:
+    rounds = Rounds(recover())
+    rounds.report(3)
+    path = NODES.path(name="n1")
+    rounds.api.failures[path] = ApiError(method="PATCH", path=path, status=500, reason="no")
+    await rounds.look(1)
+    assert rounds.taints() == []
+    await rounds.look(3)
+    assert rounds.taints() == [TAINT]
+
+
+async def test_taints_of_others_stay() -> None:
+    rounds = Rounds(recover())
+    rounds.node()["spec"]["taints"] = [{"key": "example.com/a", "effect": "NoExecute"}]
+    rounds.report(3)
+    await rounds.look(5)
+    assert rounds.taints() == [{"key": "example.com/a", "effect": "NoExecute"}, TAINT]
+    [job] = rounds.made()
+    rounds.end(job, "Complete")
+    rounds.report()
+    await rounds.look(5)
+    assert rounds.taints() == [{"key": "example.com/a", "effect": "NoExecute"}]
+
+
+async def test_what_was_written_counts_until_the_watch_shows_it() -> None:
+    rounds = Rounds(recover())
+    before = msgspec.convert(rounds.node(), WireNode)
+    rounds.report(3)
+    await rounds.look(1)
+    assert rounds.marks.of(NodeName("n1")).annotation
+    rounds.marks.seen(before, msgspec.Raw(b""))
+    assert rounds.marks.of(NodeName("n1")).annotation
+
+
+@pytest.mark.parametrize("template", ["ops/other", None])
+async def test_without_its_template_no_job_is_made(template: str | None) -> None:
+    rounds = Rounds(recover(replace(RULES, job=template)))
+    rounds.report(3)
+    await rounds.look(6)
+    assert rounds.made() == []
+    assert rounds.taints() == [TAINT]
+    rounds.report()
+    await rounds.look(4)
+    assert rounds.taints() == []
+
+
+def asked(rounds: Rounds) -> dict[NodeName, NodeRecoveryFact]:
+    return rounds.loop._asked
+
+
+async def test_a_node_on_which_gangs_fail_early_takes_no_more_and_is_told() -> None:
+    rounds = Rounds(recover(on_fault="report"))
+    for number in range(3):
+        kill(rounds, number)
+    await rounds.look(1)
+    assert list(asked(rounds)) == ["n1"]
+    table = rounds.world.node_inventory.table().layout
+    assert [bool(usable) for usable in table.usable] == [False, True]
+    assert table.why_not[0].startswith("closed to gangs: pods of 3 different gangs failed")
+    events = [path for method, path in rounds.api.writes if path.endswith("/events")]
+    assert len(events) == 1
+
+
+def kill(rounds: Rounds, number: int) -> None:
+    """A pod of a gang of its own runs on the node and fails."""
+    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, f"{VOLCANO.uid[:-1]}{number}")
+    fact = replace(volcano_job(1), key=key, name=f"train-{number}")
+    pod = runs(f"p{number}", key, fact.name, by=number + 1)
+    rounds.world.put_admissions([admission(key, "n1", number=number + 1, started=True)])
+    rounds.world.observe([seen(fact), seen(pod), seen(replace(pod, phase=PodPhase.FAILED))])

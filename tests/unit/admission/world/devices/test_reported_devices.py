@@ -1,0 +1,130 @@
+"""What nodes offer of devices that an agent reports, whatever their device plugin says meanwhile."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import NodeFact
+from admission.facts.devices import NodeDevicesFact
+from admission.world.devices.device_facts import DeviceFacts
+from admission.world.devices.reported_devices import with_reported
+from queues.api.names import SHARES_DEVICES
+from queues.api.reading.device_shares import with_devices
+from queues.resources import GPU, Resources, device
+from queues.workload import NodeName
+from tests.builders.facts import node, seen
+from tests.builders.node_devices import fault, node_devices, reported
+
+SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
+
+
+def offers(allocatable: int, withheld: int = 0, resource: str = GPU, **more: int) -> NodeFact:
+    amounts = {resource: allocatable * 1000, "pods": 110, **more}
+    held_back = Resources({resource: withheld * 1000})
+    return replace(node("n1"), allocatable=Resources(amounts), withheld=held_back)
+
+
+def left(fact: NodeFact, found: NodeDevicesFact, resource: str = GPU) -> float:
+    return with_reported(fact, found).allocatable[resource] / 1000
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "withheld", "faulty", "expected"),
+    [
+        (8, 0, (), 8),
+        (8, 0, (3,), 7),
+        (8, 0, (3, 5), 6),
+        (7, 1, (3,), 7),
+        (7, 1, (3, 5), 6),
+        (7, 1, (), 7),
+        (7, 0, (3,), 7),
+        (0, 8, tuple(range(8)), 0),
+        (32, 0, (3,), 28),
+        (28, 4, (3,), 28),
+    ],
+    ids=[
+        "all well",
+        "only the agent tells",
+        "two that only the agent tells",
+        "the plugin tells as well",
+        "the plugin tells one of two",
+        "only the plugin tells",
+        "the plugin does not know a lost one any more",
+        "none is well",
+        "each is offered four times",
+        "each is offered four times and the plugin tells as well",
+    ],
+)
+def test_a_device_that_is_not_well_counts_once_whichever_of_the_two_tells(
+    allocatable: int, withheld: int, faulty: tuple[int, ...], expected: int
+) -> None:
+    assert left(offers(allocatable, withheld), node_devices("n1", faulty=faulty)) == expected
+
+
+def test_other_resources_of_the_node_stay() -> None:
+    found = with_reported(offers(8, cpu=64_000), node_devices("n1", faulty=(0,)))
+    assert found.allocatable == Resources({GPU: 7000, "pods": 110, "cpu": 64_000})
+    assert [each.minor for each in found.faults] == [0]
+
+
+def test_mig_instances_of_a_device_that_is_not_well_are_no_longer_offered() -> None:
+    parts = {"is_partitioned": True, "instances": {"1g.10gb": 4, "3g.40gb": 1}}
+    devices = (reported(0, **parts), reported(1, fault=fault(1), **parts), reported(2))
+    found = replace(node_devices("n1"), devices=devices)
+    fact = offers(1, **{SMALL: 8000, LARGE: 2000})
+    assert {name: left(fact, found, name) for name in (GPU, SMALL, LARGE)} == {GPU: 1, SMALL: 4, LARGE: 1}
+
+
+def test_mig_instances_that_are_called_by_the_resource_of_whole_devices_are_counted_as_well() -> None:
+    parts = {"is_partitioned": True, "instances": {"1g.10gb": 7}}
+    devices = (reported(0, **parts), reported(1, fault=fault(1), **parts))
+    assert left(offers(14), replace(node_devices("n1"), devices=devices)) == 7
+
+
+def test_of_a_node_that_shares_its_devices_the_very_device_is_taken_out() -> None:
+    labels = {SHARES_DEVICES: "true"}
+    fact = node("n1", count=4, labels=labels)
+    fact = replace(fact, allocatable=with_devices(fact.allocatable, labels))
+    whole, first = with_reported(fact, node_devices("n1", 4, faulty=(1,))).allocatable, device(GPU, 0)
+    assert whole[GPU] == 3000
+    assert [whole[device(GPU, index)] for index in range(4)] == [1000, 0, 1000, 1000]
+    # The plugin has taken it out, and the rows of the node cannot tell which one that was.
+    smaller = replace(node("n1", count=3, labels=labels), withheld=Resources({GPU: 1000}))
+    smaller = replace(smaller, allocatable=with_devices(smaller.allocatable, labels))
+    assert first in smaller.allocatable
+    offered = with_reported(smaller, node_devices("n1", 4, faulty=(1,))).allocatable
+    assert [offered[device(GPU, index)] for index in range(4)] == [1000, 0, 1000, 1000]
+    assert offered[GPU] == 3000
+
+
+def test_pods_on_a_device_that_is_not_well_are_known_by_it() -> None:
+    holders = {"a": frozenset((0, 1)), "b": frozenset((2, 3))}
+    found = with_reported(offers(8), node_devices("n1", faulty=(1, 2), holders=holders))
+    assert {uid: each.minor for uid, each in found.faulty_pods.items()} == {"a": 1, "b": 2}
+
+
+def told(facts: DeviceFacts, fact: NodeDevicesFact | None) -> list[Any]:
+    changes = facts.resolved([Change(FactKind.NODE_DEVICES, "n1", fact)])
+    return [change.fact for change in changes]
+
+
+def test_a_node_is_told_anew_when_its_devices_change_what_it_offers_and_only_then() -> None:
+    facts = DeviceFacts()
+    list(facts.resolved([seen(offers(8))]))
+    assert told(facts, node_devices("n1")) == []
+    assert told(facts, node_devices("n1", holders={"a": frozenset((0,))})) == []
+    [found] = told(facts, node_devices("n1", faulty=(0,)))
+    assert found.allocatable[GPU] == 7000
+    [found] = told(facts, None)
+    assert found == offers(8)
+
+
+def test_devices_may_be_reported_before_their_node_is_seen() -> None:
+    facts = DeviceFacts()
+    assert told(facts, node_devices("n1", faulty=(0,))) == []
+    [change] = facts.resolved([seen(offers(8))])
+    assert isinstance(change.fact, NodeFact)
+    assert change.fact.name == NodeName("n1")
+    assert change.fact.allocatable[GPU] == 7000
