@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from admission.node_recovery.policy import HealthPolicy
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.situation import Situation, known_state
 from admission.node_recovery.view import Fleet, NodeView, RecoveryStep, TaintOwner
 from queues.workload import NodeName
@@ -11,7 +11,7 @@ from queues.workload import NodeName
 _TAKES_OUT = frozenset({RecoveryStep.CORDON, RecoveryStep.DRAIN, RecoveryStep.RECOVER, RecoveryStep.VERIFY})
 
 
-def most_out(policy: HealthPolicy, nodes: int) -> int | None:
+def most_out(policy: FaultPolicy, nodes: int) -> int | None:
     """The most nodes of so many that Muster may take out of service; None: there is no bound."""
     bounds = [] if policy.max_nodes_out is None else [policy.max_nodes_out]
     if policy.max_percent_out is not None:
@@ -20,7 +20,7 @@ def most_out(policy: HealthPolicy, nodes: int) -> int | None:
 
 
 def fleet_of(
-    nodes: Mapping[NodeName, NodeView], policy: HealthPolicy, now: int, *, templates: frozenset[str]
+    nodes: Mapping[NodeName, NodeView], policy: FaultPolicy, now: int, *, templates: frozenset[str]
 ) -> Fleet:
     """What the step of each node has to know of all of them.
 
@@ -45,7 +45,7 @@ def _is_out(view: NodeView) -> bool:
     return bool(view.annotation) and known_state(view, 0).phase.is_out
 
 
-def _ill(view: NodeView, policy: HealthPolicy, now: int) -> int | None:
+def _ill(view: NodeView, policy: FaultPolicy, now: int) -> int | None:
     """Since when a node has a fault that asks for something; None: it has none."""
     if view.hold or not (view.faults or view.black_hole):
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from admission.node_recovery.circuit_breaker import fleet_of
-from admission.node_recovery.policy import HealthPolicy
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.step import RecoveryTurn, step
 from admission.node_recovery.view import NodeView
 from queues.workload import NodeName
@@ -11,7 +11,7 @@ from queues.workload import NodeName
 
 def plan(
     nodes: Mapping[NodeName, NodeView],
-    policy: HealthPolicy,
+    policy: FaultPolicy,
     now: int,
     *,
     templates: frozenset[str] = frozenset(),

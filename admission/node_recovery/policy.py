@@ -30,7 +30,7 @@ class BlackHoleRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealthPolicy:
+class FaultPolicy:
     """What follows from a fault. Times in seconds."""
 
     on_fault: OnFault = OnFault.REPORT

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.node_recovery.effects import CreateJob
-from admission.node_recovery.policy import HealthPolicy
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from queues.api.names import BATCH, CORE, GPU_FAULT, RECOVERY_NODE
 from queues.workload import NodeName
@@ -23,7 +23,7 @@ _PREFIXES: Final[Mapping[RecoveryPhase, str]] = {
 }
 
 
-def template_of(phase: RecoveryPhase, policy: HealthPolicy) -> str | None:
+def template_of(phase: RecoveryPhase, policy: FaultPolicy) -> str | None:
     """The CronJob (``namespace/name``) that the Job of a phase is made from; None: the phase has no Job."""
     if phase is RecoveryPhase.RECOVERING:
         return policy.recovery_job

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.node_recovery.effects import Effect, Tell
-from admission.node_recovery.policy import HealthPolicy
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
 from admission.node_recovery.state import (
     LONGEST_FAULT,
@@ -17,7 +17,7 @@ from admission.node_recovery.state import (
 from admission.node_recovery.view import (
     KILLS_PODS,
     BlackHole,
-    DeviceFault,
+    FaultyDevice,
     Fleet,
     JobProgress,
     NodeView,
@@ -43,12 +43,12 @@ class Situation:
 
     view: NodeView
     fleet: Fleet
-    policy: HealthPolicy
+    policy: FaultPolicy
     now: int
     state: RecoveryState
 
     @property
-    def faults(self) -> tuple[DeviceFault, ...]:
+    def faults(self) -> tuple[FaultyDevice, ...]:
         """Faults of devices that nobody has accepted."""
         return tuple(fault for fault in self.view.faults if fault.name not in self.state.accepted)
 

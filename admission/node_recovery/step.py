@@ -6,7 +6,7 @@ from typing import Final
 
 from admission.node_recovery.effects import DeleteJob, Effect, WriteNode
 from admission.node_recovery.phases import PHASES
-from admission.node_recovery.policy import HealthPolicy
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
 from admission.node_recovery.situation import RecoveryOutcome, Situation, is_running, known_state
 from admission.node_recovery.state import (
@@ -39,7 +39,7 @@ class RecoveryTurn:
     look_again: int | None = None
 
 
-def step(view: NodeView, fleet: Fleet, policy: HealthPolicy, now: int) -> RecoveryTurn:
+def step(view: NodeView, fleet: Fleet, policy: FaultPolicy, now: int) -> RecoveryTurn:
     """What follows for a node: at most one phase further, or what its phase has to do.
 
     Its phase is entered before anything is done in it, so that whoever comes after a crash knows of it. On the world

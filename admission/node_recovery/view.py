@@ -18,7 +18,7 @@ KILLS_PODS: Final = "kills-pods"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFault:
+class FaultyDevice:
     """An unhealthy device, as its Device object says."""
 
     #: Uuid; "": not known which.
@@ -84,7 +84,7 @@ class GangOnNode:
     #: Its eviction is under way, or its pods are ending.
     leaving: bool = False
 
-    def is_on(self, faults: Iterable[DeviceFault]) -> bool:
+    def is_on(self, faults: Iterable[FaultyDevice]) -> bool:
         """Whether one of these faults may be on one of its devices."""
         return any(
             fault.index is None or self.devices is None or fault.index in self.devices for fault in faults
@@ -118,7 +118,7 @@ class NodeView:
     """A node with devices."""
 
     name: NodeName
-    faults: tuple[DeviceFault, ...] = ()
+    faults: tuple[FaultyDevice, ...] = ()
     #: None: it does not kill pods, as far as is known.
     black_hole: BlackHole | None = None
     #: When its devices were last read (the agent's last heartbeat, seconds). None: nothing reports devices of this

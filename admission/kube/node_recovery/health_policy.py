@@ -1,10 +1,10 @@
 """What the administrator of the cluster wants to happen to nodes with faults: from the Queue root."""
 
-from admission.node_recovery.policy import BlackHoleRule, HealthPolicy, OnFault
+from admission.node_recovery.policy import BlackHoleRule, FaultPolicy, OnFault
 from queues.quota.queue import DEFAULT_POLICY, NodeRecoveryRules, Queue
 
 
-def health_policy(root: Queue | None) -> HealthPolicy:
+def health_policy(root: Queue | None) -> FaultPolicy:
     """The policy for all nodes; None: there is no queue root.
 
     Gangs on faulty devices are evicted by the policies of their own queues, so that this one only recovers, or reports.
@@ -20,7 +20,7 @@ def health_policy(root: Queue | None) -> HealthPolicy:
         "job_timeout": rules.job_timeout,
         "attempts": rules.attempts,
     }
-    return HealthPolicy(
+    return FaultPolicy(
         on_fault=OnFault.RECOVER if on_fault == OnFault.RECOVER else OnFault.REPORT,
         black_hole=_black_hole(rules.black_hole_gangs),
         **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from typing import Final
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.view import DeviceFault, GangOnNode, NodeView
+from admission.node_recovery.view import FaultyDevice, GangOnNode, NodeView
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.resources import Resources
@@ -62,7 +62,7 @@ class NodeViews:
         return NodeView(
             name=name,
             faults=tuple(
-                DeviceFault(
+                FaultyDevice(
                     device=fault.device,
                     index=fault.minor,
                     reason=fault.reason,

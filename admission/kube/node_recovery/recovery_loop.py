@@ -27,7 +27,7 @@ from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.effects import CreateJob, DeleteJob, Effect, EvictGangs, Tell, TryNode, WriteNode
 from admission.node_recovery.figures import NodeHealth, RecoveryFigures, ill_nodes
 from admission.node_recovery.plan import plan
-from admission.node_recovery.policy import BlackHoleRule, HealthPolicy
+from admission.node_recovery.policy import BlackHoleRule, FaultPolicy
 from admission.node_recovery.state import RecoveryState, read_state
 from admission.node_recovery.view import NodeView
 from admission.world.world import World
@@ -202,7 +202,7 @@ class NodeRecovery:
                     )
         self._asked = wanted
 
-    async def _known_templates(self, policy: HealthPolicy, now: int) -> frozenset[str]:
+    async def _known_templates(self, policy: FaultPolicy, now: int) -> frozenset[str]:
         """Templates of the policy that exist."""
         named = {each for each in (policy.recovery_job, policy.verify_job) if each}
         at, known = self._templates

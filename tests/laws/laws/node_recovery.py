@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from admission.node_recovery.circuit_breaker import fleet_of
 from admission.node_recovery.effects import CreateJob, Effect, WriteNode
-from admission.node_recovery.policy import HealthPolicy, OnFault
+from admission.node_recovery.policy import FaultPolicy, OnFault
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, read_state
 from admission.node_recovery.step import RecoveryTurn, step
 from admission.node_recovery.view import JobProgress, NodeView, TaintOwner
@@ -49,7 +49,7 @@ def no_recovery_under_running_pods(views: Views, turns: Turns) -> None:
             assert not any(isinstance(each, CreateJob) for each in turn.effects), (name, turn.effects)
 
 
-def no_more_attempts_than_allowed(views: Views, turns: Turns, policy: HealthPolicy) -> None:
+def no_more_attempts_than_allowed(views: Views, turns: Turns, policy: FaultPolicy) -> None:
     """Muster begins no recovery by itself beyond the attempts of the policy."""
     for name, turn in turns.items():
         known, state = remembered(views[name]), turn.state
@@ -57,7 +57,7 @@ def no_more_attempts_than_allowed(views: Views, turns: Turns, policy: HealthPoli
             assert state.attempts <= policy.attempts, (name, known, state)
 
 
-def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: HealthPolicy) -> None:
+def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPolicy) -> None:
     """A node that is tested comes back after its agent has read its devices as well and the test Job has succeeded.
 
     The test is left out beside pods that run, and where a person or the policy takes the node back.
@@ -79,7 +79,7 @@ def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: HealthPol
             assert tested or policy.verify_job is None or view.occupied, (name, known, view)
 
 
-def a_lost_annotation_ends_no_recovery(views: Views, turns: Turns, policy: HealthPolicy) -> None:
+def a_lost_annotation_ends_no_recovery(views: Views, turns: Turns, policy: FaultPolicy) -> None:
     """A node with Muster's taint whose annotation is lost stays out until it is shown to be well."""
     for name, turn in turns.items() if policy.on_fault is OnFault.RECOVER else ():
         view = views[name]
@@ -125,7 +125,7 @@ def nothing_but_the_annotation_is_remembered(turn: RecoveryTurn, effects: Sequen
 
 
 def time_alone_changes_nothing_before_it_says(
-    views: Views, turns: Turns, policy: HealthPolicy, now: int, templates: frozenset[str]
+    views: Views, turns: Turns, policy: FaultPolicy, now: int, templates: frozenset[str]
 ) -> None:
     """At rest, a step does nothing until the time at which it asked to be called again."""
     for name, turn in turns.items():

@@ -12,7 +12,7 @@ from admission.node_recovery import circuit_breaker, phases, step, transitions
 from admission.node_recovery.phases import PHASES
 from admission.node_recovery.situation import Situation
 from admission.node_recovery.state import RecoveryPhase, RecoveryState, read_state
-from tests.laws.test_node_recovery_laws import NodesUnderFaults
+from tests.laws.node_recovery.test_node_recovery_laws import NodesUnderFaults
 
 #: Histories of one search, and searches: each begins anew.
 AT_A_TIME, SEARCHES = 60, 12

@@ -15,10 +15,10 @@ from admission.node_recovery.effects import (
     TryNode,
     WriteNode,
 )
-from admission.node_recovery.policy import HealthPolicy, OnFault
+from admission.node_recovery.policy import FaultPolicy, OnFault
 from admission.node_recovery.view import (
     BlackHole,
-    DeviceFault,
+    FaultyDevice,
     GangOnNode,
     JobProgress,
     NodeView,
@@ -29,7 +29,7 @@ from queues.workload import NodeName, WorkloadKey, WorkloadKind
 
 NODES = tuple(NodeName(name) for name in ("n1", "n2", "n3", "n4"))
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
-POLICY = HealthPolicy(
+POLICY = FaultPolicy(
     on_fault=OnFault.RECOVER,
     max_nodes_out=2,
     max_percent_out=None,
@@ -48,7 +48,7 @@ class PlayedNode:
     """A node as the API server has it, and what is on it."""
 
     name: NodeName
-    faults: dict[int, DeviceFault] = field(default_factory=dict)
+    faults: dict[int, FaultyDevice] = field(default_factory=dict)
     black_hole: BlackHole | None = None
     read_at: int | None = 0
     agent_runs: bool = True
@@ -80,7 +80,7 @@ class PlayedNode:
 class Fleet:
     """Some nodes, and a clock."""
 
-    def __init__(self, policy: HealthPolicy = POLICY) -> None:
+    def __init__(self, policy: FaultPolicy = POLICY) -> None:
         self.now = 1_800_000_000
         self.policy = policy
         self.nodes = {name: PlayedNode(name, read_at=self.now) for name in NODES}
@@ -100,7 +100,7 @@ class Fleet:
 
     def falls_ill(self, name: NodeName, index: int, reason: str) -> None:
         """A device gets a fault."""
-        fault = DeviceFault(device=f"GPU-{name}-{index}", index=index, reason=reason, since=self.now)
+        fault = FaultyDevice(device=f"GPU-{name}-{index}", index=index, reason=reason, since=self.now)
         self.nodes[name].faults[index] = fault
 
     def begins_to_kill_pods(self, name: NodeName) -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from admission.node_recovery.circuit_breaker import fleet_of, most_out
 from admission.node_recovery.plan import plan
-from admission.node_recovery.policy import HealthPolicy, OnFault
+from admission.node_recovery.policy import FaultPolicy, OnFault
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from admission.node_recovery.view import NodeView, TaintOwner
 from queues.workload import NodeName
-from tests.builders.node_recovery import NOW, POLICY, XID, gang, state
+from tests.unit.admission.node_recovery.recovered_nodes import NOW, POLICY, XID, gang, state
 
 Views = dict[NodeName, NodeView]
 ONE_OUT = replace(POLICY, max_nodes_out=1, max_percent_out=None)
@@ -25,7 +25,7 @@ def fleet(*views: NodeView) -> Views:
     return {view.name: view for view in views}
 
 
-def granted(views: Views, policy: HealthPolicy = ONE_OUT) -> list[str]:
+def granted(views: Views, policy: FaultPolicy = ONE_OUT) -> list[str]:
     return sorted(fleet_of(views, policy, NOW, templates=frozenset()).granted)
 
 
@@ -46,7 +46,7 @@ def granted(views: Views, policy: HealthPolicy = ONE_OUT) -> list[str]:
 def test_the_smaller_bound_counts(
     count: int | None, percent: int | None, nodes: int, most: int | None
 ) -> None:
-    assert most_out(HealthPolicy(max_nodes_out=count, max_percent_out=percent), nodes) == most
+    assert most_out(FaultPolicy(max_nodes_out=count, max_percent_out=percent), nodes) == most
 
 
 def test_the_oldest_fault_comes_first() -> None:

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from admission.node_recovery.effects import CreateJob, DeleteJob, EvictGangs, TryNode, WriteNode
-from admission.node_recovery.policy import HealthPolicy, OnFault
+from admission.node_recovery.policy import FaultPolicy, OnFault
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from admission.node_recovery.step import RecoveryTurn, step
 from admission.node_recovery.view import BlackHole, JobProgress, NodeView, TaintOwner
-from tests.builders.node_recovery import (
+from tests.unit.admission.node_recovery.recovered_nodes import (
     FLEET,
     NOW,
     POLICY,
@@ -28,7 +28,7 @@ class Seen(NamedTuple):
     """What is seen of a node in a phase, and the policy."""
 
     view: NodeView
-    policy: HealthPolicy = POLICY
+    policy: FaultPolicy = POLICY
 
 
 def _see(**more: Any) -> Callable[[RecoveryState], Seen]:

@@ -4,7 +4,7 @@ from admission.node_recovery.figures import RecoveryFigures, ill_nodes
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from admission.node_recovery.view import BlackHole, NodeView
 from queues.workload import NodeName
-from tests.builders.node_recovery import NOW, SINCE, XID, state
+from tests.unit.admission.node_recovery.recovered_nodes import NOW, SINCE, XID, state
 
 A, B = NodeName("a"), NodeName("b")
 BOTH = frozenset({A, B})

@@ -17,13 +17,24 @@ from admission.node_recovery.step import step
 from admission.node_recovery.view import (
     KILLS_PODS,
     BlackHole,
-    DeviceFault,
+    FaultyDevice,
     Fleet,
     JobProgress,
     RecoveryJob,
     TaintOwner,
 )
-from tests.builders.node_recovery import FLEET, NODE, NOW, POLICY, SINCE, XID, gang, job_of, state, view
+from tests.unit.admission.node_recovery.recovered_nodes import (
+    FLEET,
+    NODE,
+    NOW,
+    POLICY,
+    SINCE,
+    XID,
+    gang,
+    job_of,
+    state,
+    view,
+)
 
 PERSON = StartedBy.PERSON
 
@@ -178,7 +189,7 @@ def test_attempts_are_forgotten_after_a_while() -> None:
 
 
 def test_a_person_accepts_a_fault_and_only_that_one() -> None:
-    other = DeviceFault(device="GPU-0", index=0, reason="EccUncorrected", since=NOW)
+    other = FaultyDevice(device="GPU-0", index=0, reason="EccUncorrected", since=NOW)
     done = step(view(state(RecoveryPhase.FAILED), faults=(XID,), order="done"), FLEET, POLICY, NOW)
     assert done.state.accepted == ("GPU-3/Xid79",)
     assert step(view(done.state, faults=(XID,)), FLEET, POLICY, NOW).effects == ()
