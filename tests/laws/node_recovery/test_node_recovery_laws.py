@@ -108,6 +108,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         self.fleet.passes(1)
         self.fleet.nodes[node].annotation = annotation
         self.seen -= {job for job in self.seen if f"-{node}-" in job}
+        self.made.pop(node, None)
 
     @rule(there=st.sets(st.sampled_from((RECOVER, VERIFY))))
     def templates_come_and_go(self, there: set[str]) -> None:

@@ -97,6 +97,14 @@ def test_a_pod_that_started_before_the_trouble_shows_nothing_by_its_late_end(
     assert not closed.takes_gangs(A, CLOSED_AT + 100)
 
 
+def test_the_late_end_of_an_old_pod_clears_no_failure(detector: BlackHoleDetector) -> None:
+    detector.saw(run(A, "g0", at=T))
+    detector.saw(run(A, "g1", at=T))
+    detector.saw(run(A, "old", at=T - 9000, took=9050, failed=False))
+    detector.saw(run(A, "g2", at=T + 100))
+    assert not detector.takes_gangs(A, T + 110)
+
+
 def test_a_gang_that_fails_on_several_nodes_shows_nothing_of_any(detector: BlackHoleDetector) -> None:
     for admission, node in enumerate((A, B, A, B)):
         for gang in ("broken1", "broken2", "broken3"):
