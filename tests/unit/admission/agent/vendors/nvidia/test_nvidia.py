@@ -285,6 +285,18 @@ def test_without_a_device_the_vendor_is_absent_until_one_is_plugged_in(
     assert [device.id for device in nvidia.read().devices] == [gpu]
 
 
+def test_where_the_kernel_tells_nothing_the_first_device_is_found_all_the_same(
+    node: FakeNvml, nvidia: Nvidia, tmp_path: Path
+) -> None:
+    reader = Nvidia(node.library, tmp_path / "empty")
+    with pytest.raises(VendorAbsent):
+        reader.read()
+    gpu = node.add_device()
+    (device,) = reader.read().devices
+    assert (device.id, device.pcie_root, device.numa_node) == (gpu, "", None)
+    reader.close()
+
+
 def test_without_a_library_the_vendor_is_absent(tmp_path: Path) -> None:
     with pytest.raises(VendorAbsent, match="cannot open shared object file"):
         Nvidia(tmp_path / "libnvidia-ml.so.1").read()
