@@ -391,6 +391,11 @@ def test_devices_that_are_not_alike_say_nothing_about_links(other: dict[str, Any
     assert Agent().sees(reading)["GPU-0"].healthy
 
 
+def test_cards_with_different_bridges_are_healthy() -> None:
+    devices = (device(0), device(1), device(2, links_down=(8, 9)), device(3, links_down=(8, 9)))
+    assert Agent().sees(node(*devices, links=direct((0, 1), (2, 3))))["GPU-2"].healthy
+
+
 def test_cards_without_a_bridge_are_healthy() -> None:
     reading = node(device(0, links_down=tuple(range(18))), device(1, links_down=tuple(range(18))))
     assert Agent().sees(reading)["GPU-0"].healthy

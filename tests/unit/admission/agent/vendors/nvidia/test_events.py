@@ -3,7 +3,9 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import pynvml  # noqa: TID251
 import pytest
 
 from admission.agent.readings import DeviceEvent, EventKind
@@ -243,6 +245,26 @@ def test_a_device_without_events_is_waited_for_without_them(
     before = node.calls
     assert nvidia.wait(0.02) == ()
     assert node.calls == before
+
+
+def test_an_error_after_an_event_does_not_lose_the_event(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = node.add_device()
+    ready()
+    wait = pynvml.nvmlEventSetWait
+
+    def once(event_set: Any, milliseconds: int) -> Any:
+        if node.state.events_written > 1:
+            raise pynvml.NVMLError(999)
+        node.event(gpu, XID, 31)
+        return wait(event_set, milliseconds)
+
+    node.xid(gpu, 48)
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait", once)
+    assert [event.code for event in nvidia.wait(5)] == [48]
+    with pytest.raises(VendorFailed):
+        nvidia.wait(5)
 
 
 def test_an_error_of_the_wait_is_a_failure_and_the_next_wait_goes_on(
