@@ -72,8 +72,11 @@ def _came_back(earlier: DeviceHealth | None, device: DeviceReading) -> bool:
 
 
 def _driver_started(state: HealthState, node: NodeReading) -> bool:
-    before = state.driver_starts.get(node.vendor)
-    return bool(before and node.driver_start) and before != node.driver_start
+    before, now = state.driver_starts.get(node.vendor, ""), node.driver_start
+    if not (before and now):
+        return False
+    (boot, _, loads), (boot_now, _, loads_now) = before.partition("/"), now.partition("/")
+    return boot != boot_now or int(loads_now or 0) > int(loads or 0)
 
 
 def _present(

@@ -264,6 +264,26 @@ def test_it_is_over_when_the_driver_was_started_again(code: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "over"),
+    [
+        ("b", "b/1", True),
+        ("b/1", "b/2", True),
+        ("b/9", "b/10", True),
+        ("b/1", "b", False),
+        ("b/2", "b/1", False),
+        ("b/2", "c", True),
+    ],
+    ids=["loaded", "loaded again", "often", "another agent", "another agent, loaded", "rebooted"],
+)
+def test_the_driver_was_started_again_if_its_loads_grew_or_the_node_was_rebooted(
+    before: str, after: str, over: bool
+) -> None:
+    agent = Agent()
+    agent.sees(with_start(node(device()), before), events=[xid(HARDWARE)])
+    assert agent.sees(with_start(node(device()), after))["GPU-0"].healthy is over
+
+
+@pytest.mark.parametrize(
     ("code", "recovery", "ends"),
     [
         (RESET, None, True),
