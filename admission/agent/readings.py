@@ -177,8 +177,8 @@ class NodeReading:
     #: As Koordinator's label has it: ``nvidia``, ``amd``, ``intel``.
     vendor: str
     driver_version: str = ""
-    #: The same as long as the driver stays loaded, also for an agent that starts again; another one after a reboot of
-    #: the node or a reload of the driver. "": unknown.
+    #: The boot of the node, and after a ``/`` how often the driver was loaded again while this agent ran; a number that
+    #: is smaller than before is that of an agent that started again, and says nothing. "": unknown.
     driver_start: str = ""
     #: ``12.8``, ROCm's or Level Zero's version; "": unknown.
     runtime_version: str = ""

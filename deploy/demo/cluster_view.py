@@ -83,7 +83,7 @@ class Observer:
     def _row(
         self, workload: ExampleWorkload, pods: Mapping[str, Moment], waiting: Mapping[str, Any] | None
     ) -> WorkloadRow:
-        own = [moment for name, moment in pods.items() if workload.owns(name)]
+        own = [moment for name, moment in pods.items() if workload.owns(name) and not _was_taken_back(moment)]
         bound = sum(1 for moment in own if moment.node)
         done = sum(1 for moment in own if moment.phase == "Succeeded")
         started = done + sum(1 for moment in own if moment.phase == "Running")
@@ -102,6 +102,11 @@ class Observer:
             message=reason["message"],
             waited=(self.first_bound(workload) or time.monotonic()) - self.submitted[workload],
         )
+
+
+def _was_taken_back(pod: Moment) -> bool:
+    """Whether a pod was deleted before it was done: others are made for it."""
+    return pod.kind == "DELETED" and pod.phase != "Succeeded"
 
 
 def _state(workload: ExampleWorkload, *, waiting: bool, bound: int, started: int, done: int) -> str:

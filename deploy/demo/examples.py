@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from queues.api.api_resources import DEVICES
 from queues.resources import GPU
 
 FOLDER: Final = Path(__file__).parents[1] / "examples"
@@ -77,6 +78,31 @@ def gpus_of(pod: Mapping[str, Any]) -> int:
     """GPUs that a pod takes."""
     limits = (container.get("resources", {}).get("limits") or {} for container in pod["spec"]["containers"])
     return sum(int(amounts.get(GPU, 0)) for amounts in limits)
+
+
+def faulty_device(node: str, holder: Mapping[str, Any]) -> Document:
+    """A Device object as the agent of a node with eight GPUs writes it after one of them has failed.
+
+    ``holder``: metadata of the pod that has the first GPU, which is the one that failed.
+    """
+    told = {
+        "type": "Healthy",
+        "status": "False",
+        "reason": "Xid79",
+        "message": "XID 79: The device has fallen off the bus",
+    }
+    devices = [
+        {"type": "gpu", "id": f"GPU-{node}-{minor}", "minor": minor, "health": True} for minor in range(8)
+    ]
+    devices[0] |= {"health": False, "conditions": [told]}
+    entry = {"name": holder["name"], "namespace": holder["namespace"], "uuid": holder["uid"], "minors": [0]}
+    return {
+        "apiVersion": DEVICES.api_version,
+        "kind": DEVICES.kind,
+        "metadata": {"name": node},
+        "spec": {"devices": devices},
+        "status": {"allocations": [{"type": "gpu", "entries": [entry]}]},
+    }
 
 
 def _is_of(document: Document, workload: ExampleWorkload) -> bool:

@@ -18,12 +18,13 @@ from deploy.demo.examples import (
     TRAINING,
     Document,
     ExampleWorkload,
+    faulty_device,
 )
 from deploy.demo.terminal import TerminalOutput
 from deploy.local.client import LocalClient
 from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
-from queues.api.api_resources import POD_GROUPS, path_of
+from queues.api.api_resources import DEVICES, POD_GROUPS, PODS, path_of
 from queues.errors import ApiError, MusterError
 
 _INTERVAL: Final = 0.25
@@ -87,9 +88,14 @@ class DemoSteps:
             lambda view: view[GANG].state == view[OVER_QUOTA].state == "running",
             "the whole gang and the over-quota Job to run",
         )
-        for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL, OVER_QUOTA):
+        for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL):
             self.end(workload)
         self.until(lambda view: view[GANG].state == "done", "the gang to end")
+        say("· A GPU fails under a Job of two pods. It is taken back whole, and starts again on other nodes.")
+        node = self.fail_gpu(OVER_QUOTA)
+        self.until(lambda _: self.runs_without(OVER_QUOTA, node), "the Job to run on other nodes")
+        self.api.delete(DEVICES.path(name=node))
+        self.end(OVER_QUOTA)
         say("· The PodGroup gets pods, one after the other. They wait until all four are there.")
         *first, last = examples.documents(GROUP, file="podgroup-pods")
         for pod in first:
@@ -134,9 +140,27 @@ class DemoSteps:
             self.create(document)
         self.observer.submitted[workload] = time.monotonic()
 
+    def fail_gpu(self, workload: ExampleWorkload) -> str:
+        """Report a fault of a GPU of one of the workload's pods, as the agent of its node would; the node."""
+        pod = next(pod for pod in self.pods(workload) if pod["spec"].get("nodeName"))
+        node: str = pod["spec"]["nodeName"]
+        self.create(faulty_device(node, pod["metadata"]))
+        return node
+
+    def runs_without(self, workload: ExampleWorkload, node: str) -> bool:
+        """Whether all pods of the workload run, and none on this node."""
+        running = [pod for pod in self.pods(workload) if pod["status"].get("phase") == "Running"]
+        return len(running) == workload.pods and all(pod["spec"]["nodeName"] != node for pod in running)
+
+    def pods(self, workload: ExampleWorkload) -> list[Document]:
+        """The workload's pods as they are now."""
+        found: list[Document] = self.api.get(PODS.path(workload.namespace))["items"]
+        return [pod for pod in found if workload.owns(f"{workload.namespace}/{pod['metadata']['name']}")]
+
     def end(self, workload: ExampleWorkload) -> None:
         """Have KWOK end the workload's pods."""
-        names = {moment.name for moment in self.observer.history.moments if workload.owns(moment.name)}
+        last = {each.name: each.kind for each in self.observer.history.moments if workload.owns(each.name)}
+        names = [name for name, kind in last.items() if kind != "DELETED"]
         for namespace, _, name in (each.partition("/") for each in sorted(names)):
             ends = {"metadata": {"annotations": {_COMPLETE_AFTER: "0s"}}}
             self.api.merge(f"/api/v1/namespaces/{namespace}/pods/{name}", ends)

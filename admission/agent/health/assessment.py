@@ -72,8 +72,11 @@ def _came_back(earlier: DeviceHealth | None, device: DeviceReading) -> bool:
 
 
 def _driver_started(state: HealthState, node: NodeReading) -> bool:
-    before = state.driver_starts.get(node.vendor)
-    return bool(before and node.driver_start) and before != node.driver_start
+    before, now = state.driver_starts.get(node.vendor, ""), node.driver_start
+    if not (before and now):
+        return False
+    (boot, _, loads), (boot_now, _, loads_now) = before.partition("/"), now.partition("/")
+    return boot != boot_now or int(loads_now or 0) > int(loads or 0)
 
 
 def _present(
@@ -111,11 +114,9 @@ def _damped(
     if earlier is not None and faulty != any(earlier.has(kind) for kind in FAULTS):
         changes = (*changes, now)[-FLAPS:]
     often = len(changes) == FLAPS and changes[-1] - changes[0] <= DAMPING
-    if often or present.has(ConditionType.FLAPPING):
-        if faulty or (changes and now - changes[-1] < DAMPING):
-            told[ConditionType.FLAPPING] = _FLAPPING
-        else:
-            changes = ()
+    lately = faulty or (bool(changes) and now - changes[-1] < DAMPING)
+    if lately and (often or present.has(ConditionType.FLAPPING)):
+        told[ConditionType.FLAPPING] = _FLAPPING
     return replace(present, changes=changes)
 
 

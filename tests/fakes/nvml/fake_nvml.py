@@ -278,6 +278,11 @@ class FakeNvml:
         """How often a process has initialised NVML."""
         return int(self.state.sessions)
 
+    @property
+    def misuses(self) -> int:
+        """How often a process did what the real library does not forgive; see ``state.h``."""
+        return int(self.state.misuses)
+
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _slot(self, uuid: str) -> int:

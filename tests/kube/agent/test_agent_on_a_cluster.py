@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from admission.agent.agent import Agent, parts
-from admission.agent.api_client import ApiClient, Form
+from admission.agent.cluster.api_client import ApiClient, Form
 from admission.agent.readings import DeviceEvent, EventKind
 from admission.agent.settings import AgentSettings
 from admission.kube.install.rbac import AGENT_NAMESPACE
@@ -28,8 +28,8 @@ from deploy.local.processes import free_port
 from queues.api.api_resources import DEVICES, EVENTS, LEASES, NODES, PODS
 from queues.api.names import DEVICES as DEVICES_ANNOTATION
 from queues.errors import ApiError
-from tests.builders.agents import ScriptedDevices, reading
 from tests.fakes.nvml.fake_nvml import FakeNvml
+from tests.fakes.stepped_agent import ScriptedDevices, reading
 from tests.kube.support.agent_account import agent_endpoint, agent_kubeconfig, two_nodes
 from tests.kube.support.cluster_objects import pod
 from tests.kube.support.guarded_namespace import MUSTER

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admission.agent.api_client import ApiClient
+from admission.agent.cluster.api_client import ApiClient
 from admission.kube.client.client import Client
 from admission.kube.install.rbac import AGENT_NAMESPACE
 from deploy.local.cluster import LocalCluster

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from admission.agent.api_client import ApiClient, Endpoint
+from admission.agent.cluster.api_client import ApiClient, Endpoint
 from admission.kube.install.rbac import AGENT_ACCOUNT, AGENT_NAMESPACE
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster

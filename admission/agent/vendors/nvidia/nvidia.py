@@ -19,6 +19,8 @@ from admission.agent.vendors.nvidia.mig import MigInstances
 from admission.agent.vendors.nvidia.processes import processes
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 
+#: The kernel tells each boot of the node by another text.
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: NVML is started again when a device is lost, in case that brings it back; after 2, 4, 8 such reads, then each 16th.
 MOST_READS_BETWEEN_STARTS: Final = 16
 
@@ -46,12 +48,19 @@ class Nvidia:
     """Devices of NVIDIA on this node: the Protocol ``Vendor``.
 
     ``read`` and ``wait`` may be called by two threads, each by one. Nothing is written to a device. ``library``: path
-    of ``libnvidia-ml.so.1``; None: the dynamic linker finds it. ``sysfs``: where the kernel's ``/sys`` is.
+    of ``libnvidia-ml.so.1``; None: the dynamic linker finds it. ``sysfs``: where the kernel's ``/sys`` is. ``boot_id``:
+    the file that tells the boot of the node.
     """
 
-    def __init__(self, library: Path | None = None, sysfs: Path = Path("/sys")) -> None:
+    def __init__(
+        self, library: Path | None = None, sysfs: Path = Path("/sys"), boot_id: Path = BOOT_ID
+    ) -> None:
         self._library = Library(library)
         self._sysfs = sysfs
+        self._boot = _content(boot_id)
+        #: The driver was found to have gone; how often it has come back since the agent started.
+        self._driver_went = False
+        self._driver_loads = 0
         self._events = Events(self._library)
         self._known: dict[DeviceId, _Known] = {}
         self._mig = MigInstances()
@@ -99,7 +108,10 @@ class Nvidia:
     def _read_or_start_again(self) -> NodeReading:
         try:
             return self._read()
-        except (SessionOver, DeviceLost):
+        except SessionOver:
+            self._driver_went = True
+            self._library.stop()
+        except DeviceLost:
             self._library.stop()
         try:
             return self._read()
@@ -133,9 +145,13 @@ class Nvidia:
         except VendorAbsent as error:
             if not self._known:
                 raise
+            self._driver_went = True
             raise VendorFailed(vendor=VENDOR, why=f"it was there before, and now: {error}") from error
         if self._session == self._library.session:
             return False
+        if self._driver_went:
+            self._driver_went = False
+            self._driver_loads += 1
         self._session = self._library.session
         self._mig.forget()
         self._versions = _versions()
@@ -165,10 +181,16 @@ class Nvidia:
         return NodeReading(
             vendor=VENDOR,
             driver_version=self._versions[0],
+            driver_start=self._driver_start(),
             runtime_version=self._versions[1],
             devices=tuple(sorted(devices, key=lambda device: device.index)),
             links=self._links(present),
         )
+
+    def _driver_start(self) -> str:
+        if not self._boot or not self._driver_loads:
+            return self._boot
+        return f"{self._boot}/{self._driver_loads}"
 
     def _handles(self) -> list[tuple[DeviceId, Any]]:
         """Devices that answer, in the order of the library: by their bus ids."""
@@ -280,3 +302,11 @@ def _unchanging(known: _Known) -> DeviceReading:
 
 def _lost(known: _Known) -> DeviceReading:
     return replace(_unchanging(known), lost=True)
+
+
+def _content(file: Path) -> str:
+    """The text of a small file; "": it cannot be read."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

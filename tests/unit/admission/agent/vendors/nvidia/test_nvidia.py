@@ -1,5 +1,6 @@
 """A node's devices are read as they are, whatever comes, goes and fails."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,28 @@ def test_a_driver_that_was_restarted_is_found_again_by_the_same_read(node: FakeN
     )
 
 
+def test_a_restart_of_the_driver_is_told_and_a_new_session_for_a_lost_device_is_none(
+    node: FakeNvml, tmp_path: Path
+) -> None:
+    boot_id = tmp_path / "boot_id"
+    boot_id.write_text("0f-boot\n")
+    uuid = node.add_device("H100")
+    nvidia = Nvidia(node.library, node.sysfs, boot_id)
+    assert nvidia.read().driver_start == "0f-boot"
+    node.lose(uuid)
+    nvidia.read()
+    node.bring_back(uuid)
+    assert nvidia.read().driver_start == "0f-boot"
+    node.restart_driver()
+    assert nvidia.read().driver_start == "0f-boot/1"
+    node.stop_driver()
+    with pytest.raises(VendorFailed):
+        nvidia.read()
+    node.start_driver()
+    assert nvidia.read().driver_start == "0f-boot/2"
+    nvidia.close()
+
+
 def test_while_the_driver_is_away_the_read_fails_and_then_goes_on(node: FakeNvml, nvidia: Nvidia) -> None:
     node.add_device()
     before = nvidia.read()
@@ -264,7 +287,8 @@ def test_while_the_driver_is_away_the_read_fails_and_then_goes_on(node: FakeNvml
         with pytest.raises(VendorFailed, match="it was there before"):
             nvidia.read()
     node.start_driver()
-    assert nvidia.read() == before
+    after = nvidia.read()
+    assert after == replace(before, driver_start=after.driver_start)
 
 
 def test_without_a_driver_the_vendor_is_absent_until_it_is_loaded(node: FakeNvml, nvidia: Nvidia) -> None:
@@ -283,6 +307,18 @@ def test_without_a_device_the_vendor_is_absent_until_one_is_plugged_in(
         nvidia.read()
     gpu = node.add_device()
     assert [device.id for device in nvidia.read().devices] == [gpu]
+
+
+def test_where_the_kernel_tells_nothing_the_first_device_is_found_all_the_same(
+    node: FakeNvml, nvidia: Nvidia, tmp_path: Path
+) -> None:
+    reader = Nvidia(node.library, tmp_path / "empty")
+    with pytest.raises(VendorAbsent):
+        reader.read()
+    gpu = node.add_device()
+    (device,) = reader.read().devices
+    assert (device.id, device.pcie_root, device.numa_node) == (gpu, "", None)
+    reader.close()
 
 
 def test_without_a_library_the_vendor_is_absent(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from admission.agent.api_client import ApiClient
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.reporter import PACE, Report, Reporter, label_changes
 from admission.agent.device_object import device_document
 from admission.agent.health import DeviceHealth
 from admission.agent.readings import DeviceReading, NodeReading
-from admission.agent.reporter import PACE, Report, Reporter, label_changes
 from queues.errors import ApiRefused, TooManyRequests
 from tests.fakes.agent_api import AgentApi, unavailable
 

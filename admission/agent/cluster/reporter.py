@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.agent.api_client import ApiClient
-from admission.agent.backoff import Backoff
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.backoff import RetryBackoff
 from admission.agent.device_object import difference
 from queues.api.api_resources import DEVICES, EVENTS, NODES, Document
 from queues.api.names import AGENT_NODE_LABELS
@@ -51,7 +51,7 @@ class Reporter:
         self._client = client
         self._node = node
         self._rng = rng
-        self._backoff = Backoff(rng)
+        self._backoff = RetryBackoff(rng)
         self._lock = threading.Lock()
         self._offered = threading.Event()
         self._report: Report | None = None
