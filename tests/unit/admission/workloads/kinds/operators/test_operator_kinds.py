@@ -330,6 +330,16 @@ def test_a_train_job_is_resumed_and_suspended_before_its_job_set() -> None:
     assert before(suspended=True, evicted=False, controller=False) is None
 
 
+@pytest.mark.parametrize("evicted", [False, True])
+def test_a_train_job_waits_with_its_job_set_also_if_only_it_was_resumed(evicted: bool) -> None:
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "tune", "uid": "t"}
+    made = fact(WorkloadKind.JOB_SET, suspended=True, ownerReferences=[{**owner, "controller": True}])
+    taken = [evicting(admission(made.key, "n1 n1", pod_set="driver"))] if evicted else []
+    [order] = orders_for(state_of(made, (), taken), made, NodeInventory(), Timeouts())
+    assert (order.resource.kind, order.name, order.uid) == ("TrainJob", "tune", "t")
+    assert order.body == {"metadata": {"uid": "t"}, "spec": {"suspend": True}}
+
+
 def test_labels_and_annotations_of_a_template_stay_beside_those_of_muster() -> None:
     own = {"labels": {"app": "a"}, "annotations": {"note": "b"}}
     spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {**template(), "metadata": own}}}}
