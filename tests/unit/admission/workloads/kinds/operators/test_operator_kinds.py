@@ -47,6 +47,22 @@ def test_without_a_queue_it_is_nobodys_business(kind: WorkloadKind) -> None:
     assert fact(kind, labels={}).queue is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        (WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("driver", 0), replicated("workers", 0)]}),
+        (WorkloadKind.PYTORCH_JOB, {"pytorchReplicaSpecs": roles(Worker=0)}),
+    ],
+)
+def test_one_without_any_pod_says_what_it_waits_for(kind: WorkloadKind, spec: Document) -> None:
+    state = state_of(fact(kind, spec, suspended=True))
+    assert state.workload.obstacle == Obstacle(
+        ReasonCode.NOT_ENOUGH_PODS, "spec: found pod sets of 0 pods, expected at least one pod"
+    )
+    assert state.needs_seats, "what needs none has no reason"
+    assert fact(kind, spec, suspended=False).obstacle is None, "what runs may be scaled to nothing"
+
+
 @each_kind
 def test_it_is_suspended_by_its_own_field(kind: WorkloadKind) -> None:
     assert [fact(kind, suspended=said).suspended for said in (True, False, None)] == [True, False, False]
