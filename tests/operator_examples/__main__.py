@@ -24,6 +24,8 @@ from deploy.local.stack import LocalCommandFailed, Stack
 from queues.api.api_resources import (
     DEVICE_CLASSES,
     FLAVORS,
+    JOB_FLOWS,
+    JOB_TEMPLATES,
     NAMESPACES,
     NODES,
     PODS,
@@ -288,6 +290,15 @@ class Example:
 
 
 def _documents(file: Path) -> Iterator[Document]:
+    """The objects of a file; of one with a JobFlow also the templates of its Jobs, which are in another file beside."""
+    own = list(_read(file))
+    if any(each["kind"] == JOB_FLOWS.kind for each in own):
+        others = (each for other in sorted(file.parent.glob("*.yaml")) for each in _read(other))
+        yield from (each for each in others if each["kind"] == JOB_TEMPLATES.kind)
+    yield from own
+
+
+def _read(file: Path) -> Iterator[Document]:
     for document in yaml.safe_load_all(file.read_text()):
         if isinstance(document, dict) and "kind" in document:
             document.setdefault("metadata", {}).pop("namespace", None)
@@ -312,6 +323,8 @@ def _queue_of(document: Document) -> str:
     template = spec.get("jobTemplate", spec.get("template", {}))
     if document.get("apiVersion") == VOLCANO_JOBS.api_version:
         return str(spec.get("queue", DEFAULT_QUEUE))
+    if document["kind"] == JOB_FLOWS.kind:
+        return DEFAULT_QUEUE  # as its templates have it
     of_template = template.get("metadata", {}) if isinstance(template, dict) else {}
     for each in (meta, of_template):
         for key in (KUEUE_QUEUE, QUEUE_LABEL):

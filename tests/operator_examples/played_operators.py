@@ -14,7 +14,9 @@ from queues.api.api_resources import (
     CRON_JOBS,
     DEPLOYMENTS,
     JAX_JOBS,
+    JOB_FLOWS,
     JOB_SETS,
+    JOB_TEMPLATES,
     JOBS,
     LEADER_WORKER_SETS,
     MPI_JOBS,
@@ -242,7 +244,7 @@ PLAYED: Final[Mapping[ApiResource, Played]] = {
 }
 _BUILT_IN: Final = (PODS, JOBS, CRON_JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, SERVICES)
 #: Kinds of Volcano that are Muster's own here.
-_MUSTERS: Final = (VOLCANO_JOBS, VOLCANO_CRON_JOBS)
+_MUSTERS: Final = (VOLCANO_JOBS, VOLCANO_CRON_JOBS, JOB_FLOWS, JOB_TEMPLATES)
 _BY_KIND: Final = {(each.api_version, each.kind): each for each in (*PLAYED, *_BUILT_IN, *_MUSTERS)}
 
 
@@ -279,6 +281,8 @@ _COUNTED: Final[Mapping[ApiResource | None, Callable[[Document], int]]] = {
     PODS: lambda spec: 1,
     JOBS: _of_job,
     VOLCANO_JOBS: lambda spec: sum(map(_replicas, spec["tasks"])),
+    # A pod of each Job that follows no other one.
+    JOB_FLOWS: lambda spec: sum("dependsOn" not in each for each in spec["flows"]),
     DEPLOYMENTS: _replicas,
     REPLICA_SETS: _replicas,
     STATEFUL_SETS: _replicas,
