@@ -6,7 +6,7 @@ Muster itself creates the pods of Volcano Jobs: they are not here but in ``admis
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -26,7 +26,7 @@ from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState
 from queues.api import names
-from queues.api.api_resources import PODS, ApiResource
+from queues.api.api_resources import PODS, ApiResource, ObjectRef
 from queues.api.json_patch import Step, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY
@@ -37,7 +37,8 @@ from queues.workload import AdmissionId, NodeName, PodSet
 LOST: Final = "lost"
 #: Intent of the order that has a pod end sooner than its grace period says.
 SHORTENED: Final = "shorten"
-
+#: Intent of the order that suspends the maker of an object which is suspended itself.
+MAKER_WAITS: Final = "suspend maker"
 
 #: Objects in the document of a pod that a policy has gated, and the gates, by JSON pointer.
 _GATED_POD: Final = frozenset(
@@ -181,26 +182,38 @@ def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInvento
     evicting = len(open_) < len(state.seat_maps)
     if any(admission.id in state.evictable for admission in open_):
         return []  # it goes back first: what it asks now may not be what was admitted
-    by_operator = support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED
-    if fact.suspended and open_ and not evicting:
-        if by_operator:
-            return [_resumption(fact, "resume gated", resumed(fact, state.workload.queue)["spec"])]
-        return [_resume(state, fact, open_, inventory)]
-    if fact.suspended and fact.phase == UNSTARTED and not (state.seat_maps or state.needs_seats):
-        # It was suspended before its controller could write that it had started; once resumed it gets that time.
-        return [_resumption(fact, "resume to end", {"suspend": False})]
+    if fact.suspended:
+        return _of_suspended(state, fact, () if evicting else open_, inventory)
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
     # What ran before it was in a queue would lose what it has done, also if it cannot be read.
+    by_operator = support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED
     by_muster = fact.revision is not None and fact.revision.resumed
     ran_before = bool(state.foreign) or (by_operator and not by_muster)
     goes_back = evicting or (not open_ and state.needs_seats and not ran_before)
-    if not fact.suspended and goes_back and state.unbooked is None:
+    if goes_back and state.unbooked is None:
         return [_patch_job(fact, "suspend", suspended(fact)["spec"])]
     return []
 
 
+def _of_suspended(
+    state: WorkloadState, fact: WorkloadFact, open_: Sequence[Admission], inventory: NodeInventory
+) -> list[Order]:
+    """Orders of an object that is suspended. ``open_``: admissions by which it may go on."""
+    if open_:
+        if support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED:
+            return [_resumption(fact, "resume gated", resumed(fact, state.workload.queue)["spec"])]
+        return [_resume(state, fact, open_, inventory)]
+    if fact.phase == UNSTARTED and not (state.seat_maps or state.needs_seats):
+        # It was suspended before its controller could write that it had started; once resumed it gets that time.
+        return [_resumption(fact, "resume to end", {"suspend": False})]
+    if fact.maker is not None:
+        # It may have gone back after its maker was resumed and before it was itself.
+        return [_maker_order(fact.maker, fact.namespace, MAKER_WAITS, suspend=True)]
+    return []
+
+
 def _resume(
-    state: WorkloadState, fact: WorkloadFact, open_: list[Admission], inventory: NodeInventory
+    state: WorkloadState, fact: WorkloadFact, open_: Sequence[Admission], inventory: NodeInventory
 ) -> Order:
     """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod.
 
@@ -300,19 +313,18 @@ def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any], **more:
         resource=support_of(fact.key).resource,
         intent=intent,
         body={"metadata": {"uid": fact.key.uid}, "spec": spec},
-        before=_maker_order(fact, intent, suspend=bool(spec.get("suspend"))),
+        before=None
+        if fact.maker is None
+        else _maker_order(fact.maker, fact.namespace, intent, suspend=bool(spec.get("suspend"))),
         **more,
     )
 
 
-def _maker_order(fact: WorkloadFact, intent: str, *, suspend: bool) -> Order | None:
+def _maker_order(maker: ObjectRef, namespace: str, intent: str, *, suspend: bool) -> Order:
     """The maker of an object is suspended and resumed with it: its operator would make it as itself again."""
-    maker = fact.maker
-    if maker is None:
-        return None
     return Order(
         verb=Verb.PATCH_JOB,
-        namespace=fact.namespace,
+        namespace=namespace,
         name=maker.name,
         uid=maker.uid,
         resource=maker.resource,

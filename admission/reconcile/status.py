@@ -96,6 +96,8 @@ class EventNote:
     always: bool = False
     #: What makes it another event than the last one; None: the reason does.
     code: ReasonCode | None = None
+    #: The uid of the object with whose events it is told, and no longer repeated; "": its own.
+    told_with: str = ""
 
 
 class GroupPhase(StrEnum):

@@ -126,14 +126,16 @@ class WorldStatuses:
         if fact is not None and support_of(key).status is StatusForm.POD_GROUP:
             ref = object_ref(key, state.workload.namespace, state.workload.name)
             note = unschedulable_event(self._workload_status(state, ref)) or note
-        if note is not None:
-            yield note, fact is not None and fact.told == said
         group = self.job_group(key)
+        # A Volcano Job has no condition for it: its PodGroup does.
+        told = group.told if group is not None else None if fact is None else fact.told
+        if note is not None:
+            yield note, told == said
         if group is None or state.workload.minimum < _SEVERAL:
             return
-        told = unschedulable_event(self._workload_status(state, self._group_ref(state, group)))
-        if told is not None:
-            yield told, group.told == said
+        of_group = unschedulable_event(self._workload_status(state, self._group_ref(state, group)))
+        if of_group is not None:
+            yield replace(of_group, told_with=key.uid), told == said
 
     def job_group(self, key: WorkloadKey) -> JobGroup | None:
         """The PodGroup that stands for a Volcano Job; None: there is none."""

@@ -40,19 +40,22 @@ def time_text(now: int) -> str:
 
 
 def json_patched(document: Document, operations: list[dict[str, Any]]) -> Document:
-    """RFC 6902, as far as objects go: test, add, remove. Raises KeyError or AssertionError where it does not fit."""
+    """RFC 6902: test, add, replace, remove. No element of a list is added or removed.
+
+    Raises KeyError, IndexError or AssertionError where it does not fit.
+    """
     result = copy.deepcopy(document)
     for operation in operations:
         *path, last = [
             part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]
         ]
-        at = result
+        at: Any = result
         for part in path:
-            at = at[part]
+            at = at[int(part)] if isinstance(at, list) else at[part]
         match operation["op"]:
             case "test":
                 assert at[last] == operation["value"], operation
-            case "add":
+            case "add" | "replace":
                 at[last] = copy.deepcopy(operation["value"])
             case "remove":
                 del at[last]

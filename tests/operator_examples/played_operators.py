@@ -14,7 +14,9 @@ from queues.api.api_resources import (
     CRON_JOBS,
     DEPLOYMENTS,
     JAX_JOBS,
+    JOB_FLOWS,
     JOB_SETS,
+    JOB_TEMPLATES,
     JOBS,
     LEADER_WORKER_SETS,
     MPI_JOBS,
@@ -24,10 +26,13 @@ from queues.api.api_resources import (
     RAY_CLUSTERS,
     RAY_JOBS,
     RAY_SERVICES,
+    REPLICA_SETS,
     SERVICES,
     SPARK_APPLICATIONS,
     STATEFUL_SETS,
     TF_JOBS,
+    VOLCANO_CRON_JOBS,
+    VOLCANO_JOBS,
     XGBOOST_JOBS,
     ApiResource,
 )
@@ -35,6 +40,8 @@ from queues.errors import ApiError
 
 Document = dict[str, Any]
 
+#: What operators try again: made or gone meanwhile, and an API server that reads a definition again.
+_TRIED_AGAIN: Final = (404, 409, 429)
 #: Seconds between two looks of the operators.
 _PERIOD: Final = 0.2
 _LEADER_WORKER: Final = "leaderworkerset.sigs.k8s.io"
@@ -72,12 +79,19 @@ def _of_mpi_job(document: Document) -> list[Document]:
 
 
 def _of_job_set(document: Document) -> list[Document]:
+    """Jobs with the defaults that its own webhook gives them."""
     name = document["metadata"]["name"]
     return [
-        {**_job(f"{name}-{each['name']}-{index}"), "spec": dict(each["template"]["spec"])}
+        {**_job(f"{name}-{each['name']}-{index}"), "spec": _defaulted(each["template"]["spec"])}
         for each in document["spec"]["replicatedJobs"]
         for index in range(each.get("replicas", 1))
     ]
+
+
+def _defaulted(spec: Mapping[str, Any]) -> Document:
+    template = spec["template"]
+    pods = {"restartPolicy": "OnFailure", **template["spec"]}
+    return {"completionMode": "Indexed", **spec, "template": {**template, "spec": pods}}
 
 
 def _of_ray_cluster(document: Document) -> list[Document]:
@@ -200,7 +214,9 @@ def _walk(content: Any, where: str) -> Any:
 
 
 def _job(name: str) -> Document:
-    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": {"name": name}}
+    """A Job with a label, as all operators have it: to one without, the API server gives the labels of its template."""
+    metadata = {"name": name, "labels": {"played": name}}
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata}
 
 
 class Played(NamedTuple):
@@ -226,8 +242,10 @@ PLAYED: Final[Mapping[ApiResource, Played]] = {
     LEADER_WORKER_SETS: Played(_of_leader_worker_set, ()),
     APP_WRAPPERS: Played(_of_app_wrapper),
 }
-_BUILT_IN: Final = (PODS, JOBS, CRON_JOBS, DEPLOYMENTS, STATEFUL_SETS, SERVICES)
-_BY_KIND: Final = {(each.api_version, each.kind): each for each in (*PLAYED, *_BUILT_IN)}
+_BUILT_IN: Final = (PODS, JOBS, CRON_JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, SERVICES)
+#: Kinds of Volcano that are Muster's own here.
+_MUSTERS: Final = (VOLCANO_JOBS, VOLCANO_CRON_JOBS, JOB_FLOWS, JOB_TEMPLATES)
+_BY_KIND: Final = {(each.api_version, each.kind): each for each in (*PLAYED, *_BUILT_IN, *_MUSTERS)}
 
 
 def resource_of(document: Document) -> ApiResource | None:
@@ -237,22 +255,39 @@ def resource_of(document: Document) -> ApiResource | None:
 
 def pods_expected(document: Document) -> int:
     """How many pods there are once an object runs."""
-    spec = document.get("spec", {})
-    resource = resource_of(document)
-    if resource is PODS:
-        return 1
-    if resource is JOBS:
-        pods = int(spec.get("parallelism", 1))
-        return min(pods, int(spec.get("completions", pods)))
-    if resource is CRON_JOBS:
-        return pods_expected({**_job(""), "spec": spec["jobTemplate"]["spec"]})
-    if resource is LEADER_WORKER_SETS:
-        return int(spec.get("replicas", 1)) * int(spec["leaderWorkerTemplate"]["size"])
-    if resource in (DEPLOYMENTS, STATEFUL_SETS):
-        return int(spec.get("replicas", 1))
-    if resource in PLAYED:
+    resource, spec = resource_of(document), document.get("spec", {})
+    if resource in PLAYED and resource is not LEADER_WORKER_SETS:
         return sum(map(pods_expected, PLAYED[resource].made(document)))
-    return 0
+    if resource in _MADE_BY_SCHEDULE:
+        of = _MADE_BY_SCHEDULE[resource]
+        template = spec["jobTemplate"]["spec"]
+        return pods_expected({"apiVersion": of.api_version, "kind": of.kind, "spec": template})
+    return _COUNTED[resource](spec) if resource in _COUNTED else 0
+
+
+_MADE_BY_SCHEDULE: Final = {CRON_JOBS: JOBS, VOLCANO_CRON_JOBS: VOLCANO_JOBS}
+
+
+def _of_job(spec: Document) -> int:
+    pods = int(spec.get("parallelism", 1))
+    return min(pods, int(spec.get("completions", pods)))
+
+
+def _replicas(spec: Document) -> int:
+    return int(spec.get("replicas", 1))
+
+
+_COUNTED: Final[Mapping[ApiResource | None, Callable[[Document], int]]] = {
+    PODS: lambda spec: 1,
+    JOBS: _of_job,
+    VOLCANO_JOBS: lambda spec: sum(map(_replicas, spec["tasks"])),
+    # A pod of each Job that follows no other one.
+    JOB_FLOWS: lambda spec: sum("dependsOn" not in each for each in spec["flows"]),
+    DEPLOYMENTS: _replicas,
+    REPLICA_SETS: _replicas,
+    STATEFUL_SETS: _replicas,
+    LEADER_WORKER_SETS: lambda spec: _replicas(spec) * int(spec["leaderWorkerTemplate"]["size"]),
+}
 
 
 class PlayedOperators:
@@ -281,7 +316,7 @@ class PlayedOperators:
                 try:
                     self._look(api)
                 except ApiError as error:
-                    if error.facts["status"] not in (404, 409):
+                    if error.facts["status"] not in _TRIED_AGAIN:
                         self.failures.append(str(error))
 
     def _look(self, api: LocalClient) -> None:

@@ -16,7 +16,6 @@ KNOWN: Final[dict[str, str]] = {
         "pods that stop still count as ready to the suite: hosts are written with the next ones"
     ),
     "Create volcano rc, pg controller process": NO_GROUP,
-    "Generate PodGroup and valid minResource": "the PodGroup of a Job comes a second later",
     # jobseq
     "job level LifecyclePolicy, Event: PodFailed, Action: RestartPod": (
         "a failed pod is gone at once: the phase Restarting is shown among the conditions only"

@@ -15,7 +15,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import WorkQueue
 from admission.reconcile.automatic_groups import GroupWanted, groups_wanted
-from admission.wire import WirePodSpec, WireStruct
+from admission.wire import Bare, WirePodSpec, WireStruct
 from admission.workloads.kinds import support_of
 from admission.world.world import World
 from queues.api.api_resources import POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
@@ -52,6 +52,8 @@ class AutomaticGroups:
         self._check_lease = check_lease
         self._requeue = requeue
         self.queue: WorkQueue[Place] = WorkQueue(self._requeue_all, lambda place: None)
+        #: Groups that were made, by uid, until they are seen or gone.
+        self._made: dict[str, Place] = {}
         #: Workloads that asked for a group.
         self._asking: dict[Place, set[WorkloadKey]] = {}
         #: What the API server refuses, for the status of the pods that wait for it.
@@ -77,11 +79,16 @@ class AutomaticGroups:
             self.queue.start(place, place, partial(self._write, place, wanted), f"group {wanted.name}")
 
     def _forget_what_was_seen(self, key: WorkloadKey, wanted: GroupWanted | None) -> None:
-        """A group that is there was made: should its owner take it away, the next pods need not wait for its return."""
-        fact = self._world.facts.get(key)
+        """A group that is there was made: should others take it away, the next pods need not wait for its return, also
+        if it was never seen. One that is as it should be has not failed."""
+        fact, place = self._world.facts.get(key), self._made.pop(key.uid, None)
         if fact is not None and support_of(key).is_group:
-            missing = () if wanted is None else (_effect(wanted),)
-            self.queue.keep_expectations((fact.namespace, fact.name), missing)
+            place = (fact.namespace, fact.name)
+        if place is None:
+            return
+        self.queue.keep_expectations(place, () if wanted is None else (_effect(wanted),))
+        if wanted is None:
+            self.queue.reset(place)
 
     def _requeue_all(self, place: Place) -> None:
         asking = self._asking.pop(place, set())
@@ -115,7 +122,10 @@ class AutomaticGroups:
     async def _make(self, wanted: GroupWanted) -> None:
         pod = await self._pod(wanted)
         document = wanted.document(await self._owner(wanted, pod), _asked(pod, wanted.minimum))
-        await self._client.create(POD_GROUPS.path(wanted.namespace), document, check_lease=self._check_lease)
+        path = POD_GROUPS.path(wanted.namespace)
+        made = await self._client.create(path, document, check_lease=self._check_lease)
+        uid = msgspec.json.decode(made, type=Bare).metadata.uid
+        self._made[uid] = (wanted.namespace, wanted.name)
 
     async def _change(self, wanted: GroupWanted) -> None:
         # Not a merge patch: resources that the newest pods do not ask for any more would stay.

@@ -16,6 +16,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import Tell, found_at, items_of
+from admission.kube.install.written_marks import without_directions, without_members
 from admission.workloads.kinds import OPERATOR_KINDS
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import ADMISSION_ID, FINALIZER, GATE, QUEUE_LABEL, RELEASED
@@ -122,7 +123,8 @@ async def _suspended_objects(client: Client) -> AsyncIterator[tuple[str, Any]]:
             try:
                 async for item in items_of(client, resource.path(), QUEUE_LABEL):
                     if is_suspended(item, description.suspend):
-                        yield _path(resource, item), [{"op": "replace", "path": at, "value": False}]
+                        resumed = {"op": "replace", "path": at, "value": False}
+                        yield _path(resource, item), [*without_members(item), resumed]
             except NotFound:
                 continue
 
@@ -162,9 +164,10 @@ def _freed_pod(pod: Document, waiting: DrainMode) -> list[Document]:
 
 
 def _freed_job(job: Document) -> list[Document]:
-    """It goes on, and its pods will not be gated by the template either."""
+    """It goes on, and its template neither gates its pods nor ties them to the nodes of an admission before."""
     resumed = {"op": "add", "path": "/spec/suspend", "value": False}
-    return [resumed, *_ungated("/spec/template/spec", job["spec"]["template"]["spec"])]
+    at, template = "/spec/template", job["spec"]["template"]
+    return [resumed, *_ungated(f"{at}/spec", template["spec"]), *without_directions(template, at)]
 
 
 def _ungated(path: str, spec: Document) -> list[Document]:

@@ -26,9 +26,11 @@ from queues.errors import ApiError, Conflict, Fenced, MusterError
 
 _log = logging.getLogger(__name__)
 
-#: Seconds. PodGroups of Jobs are for people to look at: they wait until pods are made, but not for ever.
+#: Seconds. PodGroups of Jobs are for people to look at: many wait until pods are made, but not for ever.
 _GROUP_DELAY: Final = 1.0
 _GROUP_PATIENCE: Final = 15.0
+#: So few of them are made at once: tools look for the PodGroup of a Job as soon as the Job has a phase.
+_FEW: Final = 8
 
 #: Key pairs kept ready.
 _READY: Final = 2
@@ -177,7 +179,8 @@ class Companions:
             self._grouping = asyncio.create_task(self._make_groups(), name="make podgroups")
 
     async def _make_groups(self) -> None:
-        await asyncio.sleep(_GROUP_DELAY)
+        if len(self._groups) > _FEW:
+            await asyncio.sleep(_GROUP_DELAY)
         while self._groups:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), _GROUP_PATIENCE)

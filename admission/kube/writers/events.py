@@ -43,7 +43,8 @@ class EventWriter:
         self._instance = instance
         self._busy = busy
         self._rate = RateLimiter(busy, 40.0, PER_SECOND_BUSY)
-        #: uid → reasons or codes written last, oldest first: Admitted or Evicted, then those for waiting.
+        #: uid → reasons or codes written last, oldest first: Admitted or Evicted, then those for waiting. Those of
+        #: another object that are told with this one's have the kind of that one before them.
         self._written: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
         self._queued = asyncio.Event()
@@ -53,19 +54,20 @@ class EventWriter:
 
         ``shown``: the object said so when it was seen first, so that an earlier leader has told it last.
         """
-        uid = note.ref.uid
+        uid, code = note.told_with or note.ref.uid, note.code or note.reason
+        if note.told_with:
+            code = f"{note.ref.resource.plural}/{code}"
         written = self._written.get(uid, ())
         if shown and not written:
             return
         waits = note.action == WAIT
-        code = note.code or note.reason
         if not note.always and code in (written if waits else written[-1:]):
             return
         self._written[uid] = (*written, code) if waits else (code,)
         self._written.move_to_end(uid)
         if len(self._written) > 10 * BACKLOG:
             self._written.popitem(last=False)
-        self._waiting[uid, note.message if note.always else code] = (note, time_ns())
+        self._waiting[note.ref.uid, note.message if note.always else code] = (note, time_ns())
         if len(self._waiting) > BACKLOG:
             self._waiting.popitem(last=False)
             self._counts.events_dropped += 1

@@ -16,7 +16,16 @@ from admission.kube.client.errors import does_not_apply
 from admission.kube.client.eviction import code_of, evict
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
 from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue, pause_after
-from admission.reconcile.release import LOST, Order, Promised, Verb, json_patch, orders_for, paths_of
+from admission.reconcile.release import (
+    LOST,
+    MAKER_WAITS,
+    Order,
+    Promised,
+    Verb,
+    json_patch,
+    orders_for,
+    paths_of,
+)
 from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
@@ -56,6 +65,7 @@ class ReleaseWriter:
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(lambda key: self.reconcile((key,)), self._finished)
         #: Seats that pods (by uid) were assigned, and seats of Jobs (by uid) that are resumed.
         self.awaited = AwaitedSeats(self._shown)
+        self._makers = _Makers()
         #: What the API server refuses, for the status of the workload.
         self.problems: dict[WorkloadKey, Reason] = {}
 
@@ -88,6 +98,8 @@ class ReleaseWriter:
             return
         for order in orders:
             item = (order.uid, order.intent)
+            if order.intent == MAKER_WAITS and self._makers.are_suspended(key):
+                continue
             if self.queue.is_under_way(item) or self.queue.is_expected(key, order.uid, order.intent):
                 continue
             if order.seats:
@@ -179,6 +191,8 @@ class ReleaseWriter:
         try:
             await self._send(key, order)
         except (NotFound, Conflict, UnwantedWrite):
+            if order.intent == MAKER_WAITS:
+                self._makers.suspended(key)  # it is gone
             # The object or its admission changed or is gone: what the informer shows then gives the right orders.
             self.awaited.drop_if_undone(key, order.uid)
             self._requeue(key)
@@ -201,7 +215,7 @@ class ReleaseWriter:
             await self._client.delete(path, uid=order.uid, grace=order.grace, check_lease=self._check_lease)
             return
         if order.before is not None:
-            await self._patch(key, order.before, None, order.before.body or {})
+            await self._patch_maker(key, order.before)
         steps = json_patch(order)
         if steps is None:
             await self._patch(key, order, write, order.body or {})
@@ -212,6 +226,15 @@ class ReleaseWriter:
             if not does_not_apply(error):
                 raise
             await self._patch_as_it_is(key, order, write, error)
+
+    async def _patch_maker(self, key: WorkloadKey, order: Order) -> None:
+        body = order.body or {}
+        suspends = body["spec"]["suspend"]
+        if not suspends:
+            self._makers.resume(key)
+        await self._patch(key, order, None, body)
+        if suspends:
+            self._makers.suspended(key)
 
     async def _exists(self, node: NodeName) -> bool:
         found = await self._client.get(NODES.path(), fieldSelector=f"metadata.name={node}")
@@ -246,6 +269,10 @@ class ReleaseWriter:
         self.queue.forget_expectations(order.uid)  # of earlier orders: only the last one holds
         self.queue.expect(order.uid, order.intent)
         self.queue.reset(key)
+        if order.intent == MAKER_WAITS:
+            self._makers.suspended(key)
+        elif order.before is not None and not (order.before.body or {})["spec"]["suspend"]:
+            self._makers.resumed(key)
         if order.intent == LOST:
             _log.warning(
                 "pod counts as gone, its node does not answer",
@@ -278,7 +305,42 @@ class ReleaseWriter:
             self.queue.cancel(key, item)
         self.queue.forget(key)
         self.awaited.forget(key)
+        self._makers.forget(key)
         self.problems.pop(key, None)
+
+
+#: Writes after which the maker of an object, of which nothing is known, is certainly suspended.
+_UNKNOWN: Final = 1
+#: The same while a write that resumes it may still be carried out late.
+_IN_DOUBT: Final = 2
+
+
+class _Makers:
+    """Whether the makers of objects (a TrainJob of its JobSet) are certainly suspended like these."""
+
+    def __init__(self) -> None:
+        #: Writes that are missing for that.
+        self._missing: dict[WorkloadKey, int] = {}
+
+    def are_suspended(self, key: WorkloadKey) -> bool:
+        """Whether no write is missing for that."""
+        return self._missing.get(key, _UNKNOWN) == 0
+
+    def resume(self, key: WorkloadKey) -> None:
+        """The maker is about to be resumed."""
+        self._missing[key] = _IN_DOUBT
+
+    def resumed(self, key: WorkloadKey) -> None:
+        """The maker and the object were resumed."""
+        self._missing[key] = _UNKNOWN
+
+    def suspended(self, key: WorkloadKey) -> None:
+        """The maker was suspended, or is gone."""
+        self._missing[key] = max(0, self._missing.get(key, _UNKNOWN) - 1)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The object is gone."""
+        self._missing.pop(key, None)
 
 
 def _path(order: Order) -> str:

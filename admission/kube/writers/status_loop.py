@@ -72,9 +72,6 @@ class StatusLoop:
             acted = acted_events(self._world, applied.jobs)
             for note in (*admitted, *evicted_events(self._world, applied.evicted), *acted):
                 self._events.tell(note)
-            # What their PodGroups have told of waiting is over.
-            groups = (self._statuses.job_group(admit.workload) for _, admit in applied.admitted)
-            self._events.forget(group.uid for group in groups if group is not None)
         self._tell_of_hypernodes()
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)

@@ -38,7 +38,7 @@ MOST_STEPS: Final = 256
 #: Keys that are requeued together when there is room again.
 _TOGETHER: Final = 100
 
-#: Subjects with expectations beyond which the lapsed ones are removed.
+#: Subjects with expectations, and keys with backoffs, beyond which those that lapsed are removed.
 _MANY: Final = 10_000
 #: Seconds; the shortest pause.
 _SHORTEST: Final = 0.001
@@ -78,6 +78,7 @@ class WorkQueue(Generic[Key]):
         self._expected: dict[Hashable, dict[Hashable, float]] = {}
         self._prune_above = _MANY
         self._backoffs: dict[Key, Backoff] = {}
+        self._prune_backoffs_above = _MANY
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._stopped = False
 
@@ -237,6 +238,11 @@ class WorkQueue(Generic[Key]):
 
     def _wait(self, key: Key, backoff: Backoff) -> None:
         self._backoffs[key] = backoff
+        if len(self._backoffs) > self._prune_backoffs_above:
+            # A key that was requeued so long ago and not tried again is not wanted any more.
+            oldest = self.now() - LONGEST_PAUSE
+            self._backoffs = {key: each for key, each in self._backoffs.items() if each.until > oldest}
+            self._prune_backoffs_above = max(_MANY, 2 * len(self._backoffs))
         self.requeue_after(key, backoff.until - self.now())
 
     def is_backing_off(self, key: Key) -> bool:

@@ -91,8 +91,15 @@ async def test_uninstalling_resumes_objects_of_other_projects_kinds(admin: Clien
     for metadata in (waits, own):
         document = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": metadata}
         await admin.create(path, {**document, "spec": {"suspend": True}})
+    # It was admitted once: its template says that Muster resumed it, by which another Muster would suspend it.
+    uid = msgspec.json.decode(await admin.get(f"{path}/waits"))["metadata"]["uid"]
+    member = {"labels": QUEUED, "annotations": {"muster.dev/member-of": f"JobSet/waits/{uid}/workers"}}
+    once = [{"name": "workers", "template": {"spec": {"template": {"metadata": member}}}}]
+    await admin.patch(f"{path}/waits", {"spec": {"replicatedJobs": once}})
     lines = await removed(admin)
     assert "freed 1 jobsets" in lines
+    freed = msgspec.json.decode(await admin.get(f"{path}/waits"))
+    assert "muster.dev" not in str(freed["spec"])
     kept = [
         msgspec.json.decode(await admin.get(f"{path}/{name}"))["spec"]["suspend"] for name in ("waits", "own")
     ]

@@ -49,6 +49,7 @@ from queues.api.reading.user_values import (
     is_uid,
     shortened,
 )
+from queues.reason_codes import ReasonCode
 from queues.workload import PodSet, PodSetProgress, WorkloadKey, WorkloadKind
 
 
@@ -277,6 +278,8 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
     left = tuple(_left(each, progress.get(each.pods.name)) for each in found)
     total = sum(pods.count for pods in left)
     asked = [each.pods for each in found]
+    if fact.suspended and not finished and not any(pods.count for pods in asked):
+        values.note("spec: found pod sets of 0 pods, expected at least one pod", ReasonCode.NOT_ENOUGH_PODS)
     claims = {each.pods.name: each.claims for each in found if each.claims}
     fact = replace(
         fact,

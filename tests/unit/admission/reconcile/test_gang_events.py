@@ -78,8 +78,8 @@ def test_a_gang_of_which_pods_run_counts_those_that_it_lacks() -> None:
     ("said", "shown"), [(("False", "NoFit"), True), (("False", "QueueLimit"), False), (("", ""), False)]
 )
 def test_the_next_leader_does_not_repeat_what_the_podgroup_says(said: tuple[str, str], shown: bool) -> None:
-    [_, (_, of_group)] = notes(waiting(volcano_job(2), group_of_a_job(told=said)))
-    assert of_group is shown
+    assert [each for _, each in notes(waiting(volcano_job(2), group_of_a_job(told=said)))] == [shown, shown]
+    assert [each for _, each in notes(waiting(volcano_job(1), group_of_a_job(told=said)))] == [shown]
 
 
 async def test_the_same_waiting_is_one_write_and_another_reason_is_one_more() -> None:
@@ -94,5 +94,10 @@ async def test_the_same_waiting_is_one_write_and_another_reason_is_one_more() ->
 
     more = replace(NO_FIT, message="no room, other numbers")
     assert [tell(each) for each in (NO_FIT, NO_FIT, more, LIMIT, NO_FIT, LIMIT)] == [1, 1, 1, 2, 2, 2]
-    events.forget(["its-group"])  # it was admitted
-    assert tell(NO_FIT) == 2, "the one that is not written yet is replaced"
+    assert list(events._written) == [VOLCANO.uid], "one memory for both objects"
+    admitted = EventNote(
+        ref=notes(waiting(volcano_job(2)))[0][0].ref, reason="Admitted", message="", action="Admit"
+    )
+    events.tell(admitted)
+    events._waiting.clear()
+    assert tell(NO_FIT) == 1, "after an admission it is told again"

@@ -5,12 +5,14 @@ from typing import Any
 
 from admission.kube.groups.automatic_groups import AutomaticGroups
 from admission.world.world import World
-from queues.errors import NotFound
+from queues.errors import ApiError, NotFound
 from queues.workload import WorkloadKey
 from tests.builders.facts import NOW, gated, gone, group, node, queue, seen, world
 from tests.waiting import eventually
 
 NAME = "podgroup-pods-ring"
+#: The uid of each group that is made.
+MADE = group(2).key.uid
 
 
 class ApiServer:
@@ -30,7 +32,14 @@ class ApiServer:
     async def create(self, path: str, document: dict[str, Any], **_: Any) -> bytes:
         """A PodGroup."""
         self.created.append(document)
-        return b"{}"
+        return json.dumps({"metadata": {**document["metadata"], "uid": MADE}}).encode()
+
+
+class Broken(ApiServer):
+    """Creates nothing."""
+
+    async def create(self, path: str, document: dict[str, Any], **_: Any) -> bytes:
+        raise ApiError(method="POST", path=path, status=500, reason="broken")
 
 
 async def test_a_group_is_made_though_the_pod_that_asked_first_is_gone() -> None:
@@ -68,6 +77,37 @@ async def test_a_group_that_its_owner_took_away_is_made_again_at_once() -> None:
     groups.reconcile(sorted(known.states))
 
     await eventually(lambda: len(api.created) == 2, "the group to be made again")
+    await groups.queue.stop()
+
+
+async def test_a_group_that_was_gone_before_it_was_seen_is_made_again_at_once() -> None:
+    pods = [gated(name, group=NAME, group_minimum=2, queue="team") for name in "ab"]
+    known = world([queue("team"), node("n1"), *pods])
+    api = ApiServer(known)
+    groups = AutomaticGroups(api, known, lambda: None, requeue=lambda key: None)  # type: ignore[arg-type]
+    groups.reconcile(sorted(known.states))
+    await eventually(lambda: len(api.created) == 1 and not groups.queue.is_busy(), "the group to be made")
+
+    made = group(2, name=NAME, queue="team")
+    known.observe([seen(made), gone(made)])
+    groups.reconcile({*known.refresh(NOW), *known.states})
+
+    await eventually(lambda: len(api.created) == 2, "the group to be made again")
+    await groups.queue.stop()
+
+
+async def test_a_failure_is_forgotten_once_another_has_made_the_group() -> None:
+    pods = [gated("a", group=NAME, group_minimum=2, queue="team")]
+    known = world([queue("team"), node("n1"), *pods])
+    groups = AutomaticGroups(Broken(known), known, lambda: None, requeue=lambda key: None)  # type: ignore[arg-type]
+    groups.reconcile(sorted(known.states))
+    place = (pods[0].namespace, NAME)
+    await eventually(lambda: groups.queue.is_backing_off(place), "the write to fail")
+
+    known.observe([seen(group(2, name=NAME, queue="team"))])
+    groups.reconcile(known.refresh(NOW))
+
+    assert groups.queue._backoffs == {}
     await groups.queue.stop()
 
 

@@ -260,6 +260,18 @@ async def test_lapsed_expectations_do_not_pile_up(
 # ── backoff ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_backoffs_of_keys_that_nobody_tries_again_do_not_pile_up(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_queue, "_MANY", 10)
+    monkeypatch.setattr(work_queue, "LONGEST_PAUSE", -1.0)  # all of them lapsed long ago
+    queue = WorkQueue(recorded.requeued.append, recorded.finished.append)
+    for number in range(100):
+        queue.back_off(f"group-{number}")
+    assert len(queue._backoffs) <= 11
+    await queue.stop()
+
+
 async def test_a_key_backs_off_longer_with_each_failure_in_a_row(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,22 @@ def test_without_a_queue_it_is_nobodys_business(kind: WorkloadKind) -> None:
     assert fact(kind, labels={}).queue is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        (WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("driver", 0), replicated("workers", 0)]}),
+        (WorkloadKind.PYTORCH_JOB, {"pytorchReplicaSpecs": roles(Worker=0)}),
+    ],
+)
+def test_one_without_any_pod_says_what_it_waits_for(kind: WorkloadKind, spec: Document) -> None:
+    state = state_of(fact(kind, spec, suspended=True))
+    assert state.workload.obstacle == Obstacle(
+        ReasonCode.NOT_ENOUGH_PODS, "spec: found pod sets of 0 pods, expected at least one pod"
+    )
+    assert state.needs_seats, "what needs none has no reason"
+    assert fact(kind, spec, suspended=False).obstacle is None, "what runs may be scaled to nothing"
+
+
 @each_kind
 def test_it_is_suspended_by_its_own_field(kind: WorkloadKind) -> None:
     assert [fact(kind, suspended=said).suspended for said in (True, False, None)] == [True, False, False]
@@ -328,6 +344,16 @@ def test_a_train_job_is_resumed_and_suspended_before_its_job_set() -> None:
     assert before(suspended=False, evicted=True).body["spec"] == {"suspend": True}
     assert before(suspended=True, evicted=False, kind="Other") is None
     assert before(suspended=True, evicted=False, controller=False) is None
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+def test_a_train_job_waits_with_its_job_set_also_if_only_it_was_resumed(evicted: bool) -> None:
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "tune", "uid": "t"}
+    made = fact(WorkloadKind.JOB_SET, suspended=True, ownerReferences=[{**owner, "controller": True}])
+    taken = [evicting(admission(made.key, "n1 n1", pod_set="driver"))] if evicted else []
+    [order] = orders_for(state_of(made, (), taken), made, NodeInventory(), Timeouts())
+    assert (order.resource.kind, order.name, order.uid) == ("TrainJob", "tune", "t")
+    assert order.body == {"metadata": {"uid": "t"}, "spec": {"suspend": True}}
 
 
 def test_labels_and_annotations_of_a_template_stay_beside_those_of_muster() -> None:
