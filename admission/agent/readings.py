@@ -116,7 +116,7 @@ class Telemetry:
     #: MHz.
     sm_clock: int | None = None
     memory_clock: int | None = None
-    #: Reasons for lower clocks: ``hw-slowdown``, ``sw-thermal``, ``hw-thermal``, ``hw-power-brake``, ``sw-power-cap``, …
+    #: Reasons for lower clocks: ``hw-slowdown``, ``sw-thermal``, ``hw-thermal``, ``hw-power-brake``, …
     throttling: tuple[str, ...] = ()
     #: Per cent of the last sample period.
     utilisation: int | None = None
@@ -137,7 +137,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceReading:
-    """One device. A lost one is known from before: only ``id``, ``index``, ``minor`` and what does not change are filled."""
+    """One device. Of a lost one only ``id``, ``index``, ``minor`` and what does not change is known, from before."""
 
     id: DeviceId
     #: Place among the devices of the node, from 0: what ``muster.dev/devices`` names.

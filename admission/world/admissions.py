@@ -262,9 +262,9 @@ class AdmissionIndex:
             return False
         return not admission.ended & seats
 
-    def seated_on(self, node: NodeName) -> set[WorkloadKey]:
-        """Workloads with seats there."""
-        return {self.admissions[id_].workload for id_ in self._on_node.of(node)}
+    def seated_on(self, *nodes: NodeName) -> set[WorkloadKey]:
+        """Workloads with seats on any of these nodes."""
+        return {self.admissions[id_].workload for node in nodes for id_ in self._on_node.of(node)}
 
     def admission_of(self, pod: PodFact) -> Admission | None:
         """The open admission that has adopted the pod, else the one that is written on it."""

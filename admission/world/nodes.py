@@ -10,8 +10,8 @@ from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import FlavorFact, HyperNodeFact, NodeFact, NodeRecoveryFact, TopologyFact
-from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact
+from admission.world.faulty_nodes import FaultyNodes
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
 from queues.resources import MOST, NOTHING, Resources, total
@@ -86,54 +86,28 @@ class NodeInventory:
         self._beyond: set[NodeName] = set()
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}
-        #: Faults of devices that pods have, by the pod's uid.
-        self._faulty_pods: dict[str, DeviceFault] = {}
-        #: Nodes with devices that are not well.
-        self.faulty: set[NodeName] = set()
-        self._recoveries: dict[NodeName, NodeRecoveryFact] = {}
-        #: Gangs that recoveries take back, and why.
-        self._evicted: dict[WorkloadKey, str] = {}
+        self.faulty = FaultyNodes()
         self.ports = PortsInUse()
         self._table: NodeTable | None = None
         self._changes: dict[NodeName, Resources] = {}
 
-    def _put_recovery(self, name: NodeName, fact: NodeRecoveryFact | None) -> set[WorkloadKey]:
-        before = self._recoveries.pop(name, None)
-        if fact is not None:
-            self._recoveries[name] = fact
-        if ("" if before is None else before.closed) != ("" if fact is None else fact.closed):
-            self._table = None
-        about = {key for each in (before, fact) if each is not None for key in each.evicted}
-        for key in about:
-            self._evicted.pop(key, None)
-        for each in self._recoveries.values():
-            self._evicted.update(each.evicted)
-        return about
-
-    def taken_back(self, key: WorkloadKey) -> str:
-        """Why a gang is taken back from a node that is being recovered, in words; "": it is not."""
-        return self._evicted.get(key, "")
-
-    def put_node(self, name: NodeName, fact: NodeFact | None) -> None:
-        """A node appeared, changed or went away."""
+    def put_node(self, name: NodeName, fact: NodeFact | None) -> frozenset[NodeName]:
+        """A node appeared, changed or went away; nodes from which gangs may be evicted now, or not any more."""
         before = self.nodes.pop(name, None)
-        for uid in () if before is None else before.faulty_pods:
-            self._faulty_pods.pop(uid, None)
-        self.faulty.discard(name)
         if fact is not None:
             self.nodes[name] = fact
-            self._faulty_pods.update(fact.faulty_pods)
-            if fact.faults:
-                self.faulty.add(name)
         self.unsaved.add(name)
         self._table = None
+        return self.faulty.put_node(before, fact)
 
     def observe(self, change: Change) -> set[WorkloadKey]:
         """A ResourceFlavor, Topology or HyperNode appeared, changed or went away; or the recovery of a node asks for
         something else, of the workloads that are returned."""
         match change.kind, change.fact:
             case FactKind.NODE_RECOVERY, NodeRecoveryFact() | None:
-                return self._put_recovery(NodeName(change.key), change.fact)
+                # Whether it takes gangs is in the table.
+                self._table = None
+                return self.faulty.put_recovery(NodeName(change.key), change.fact)
             case FactKind.FLAVOR, FlavorFact() | None:
                 self.put_flavor(change.key, change.fact)
             case FactKind.TOPOLOGY, TopologyFact() | None:
@@ -242,12 +216,6 @@ class NodeInventory:
             if not fact.ready
         }
 
-    def device_faults(self, pods: Iterable[PodFact]) -> dict[str, DeviceFault]:
-        """Faults of the devices that these pods have, by the pod's uid."""
-        if not self._faulty_pods:
-            return {}
-        return {pod.uid: self._faulty_pods[pod.uid] for pod in pods if pod.uid in self._faulty_pods}
-
     def room(self, node: NodeName) -> Resources:
         """What the node has beyond foreign pods and seats."""
         limit = self.limit(node)
@@ -301,9 +269,7 @@ class NodeInventory:
                 used = Resources({resource: min(used[resource], MOST) for resource in used})
             if (seats := self._seats.get(name)) is not None:
                 used += seats
-            recovery = self._recoveries.get(name)
-            closed = "" if recovery is None else recovery.closed
-            why_not = "not ready" if not fact.ready else "unschedulable" if fact.unschedulable else closed
+            why_not = self._why_not(fact)
             yield Node(
                 name=name,
                 allocatable=fact.allocatable,
@@ -314,6 +280,12 @@ class NodeInventory:
                 why_not=why_not,
                 flavor=_flavor(fact.labels, flavors),
             )
+
+    def _why_not(self, fact: NodeFact) -> str:
+        """Why a node may not take new pods, in words; "": it may."""
+        if not fact.ready:
+            return "not ready"
+        return "unschedulable" if fact.unschedulable else self.faulty.closed(fact.name)
 
     def _levels(self) -> list[tuple[str, ...]]:
         return [fact.levels for _, fact in sorted(self.topologies.items())]

@@ -48,7 +48,7 @@ from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, Las
 from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
-from queues.quota.queue import DEFAULT_POLICY, Queue
+from queues.quota.queue import DEFAULT_POLICY, ROOT, Queue
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
@@ -236,7 +236,7 @@ class World:
 
     def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         before = self.node_inventory.nodes.get(name)
-        self.node_inventory.put_node(name, fact)
+        self._dirty |= self.admission_index.seated_on(*self.node_inventory.put_node(name, fact))
         self.snapshot_is_stale = True
         if before is None or fact is None or before.offer() != fact.offer():
             self._dirty |= self.admission_index.seated_on(name)
@@ -245,6 +245,8 @@ class World:
         self.queue_facts.put(name, fact)
         self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = fact
+        if name == ROOT:
+            self._dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
         self._dirty |= self._deadlines.policy_dependents
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
@@ -536,8 +538,8 @@ class World:
             job_restarts=job is not None and job.phase is Phase.RESTARTING,
             setbacks=self.setbacks.get(key, NO_SETBACKS),
             last_eviction=last.code if (last := self.last_evictions.get(key)) is not None else None,
-            device_faults=self.node_inventory.device_faults(pods),
-            taken_back=self.node_inventory.taken_back(key),
+            device_faults=self.node_inventory.faulty.faults_of(pods),
+            taken_back=self.node_inventory.faulty.taken_back(key),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),
             suspended_before=self.seen_times.suspended_before.get(key, 0),

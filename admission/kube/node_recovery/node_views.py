@@ -39,7 +39,7 @@ class NodeViews:
     def interesting(self, holes: Iterable[NodeName], namespaces: frozenset[str]) -> set[NodeName]:
         """Nodes of which something has to be looked at. ``namespaces``: those that recovery Jobs are made in."""
         inventory = self._world.node_inventory
-        found = {*inventory.faulty, *self._marks.all(), *holes, *self._jobs.nodes(namespaces)}
+        found = {*inventory.faulty.since, *self._marks.all(), *holes, *self._jobs.nodes(namespaces)}
         return {name for name in found if name in inventory.nodes}
 
     def all(

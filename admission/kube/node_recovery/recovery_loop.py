@@ -19,12 +19,12 @@ from admission.facts.cluster import NodeRecoveryFact
 from admission.kube.client.client import Client
 from admission.kube.node_recovery.black_holes import BlackHoles
 from admission.kube.node_recovery.effect_writer import EffectWriter, NodeHasChanged
-from admission.kube.node_recovery.health_policy import health_policy
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.node_views import NodeViews
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.effects import CreateJob, DeleteJob, Effect, EvictGangs, Tell, TryNode, WriteNode
+from admission.node_recovery.fault_policy import fault_policy
 from admission.node_recovery.figures import NodeHealth, RecoveryFigures, ill_nodes
 from admission.node_recovery.plan import plan
 from admission.node_recovery.policy import BlackHoleRule, FaultPolicy
@@ -101,7 +101,7 @@ class NodeRecovery:
 
     async def look(self) -> None:
         """One round over all nodes. Raises ApiError, Fenced."""
-        now, policy = int(self._now()), health_policy(self._root())
+        now, policy = int(self._now()), fault_policy(self._root())
         if policy.black_hole is not None:
             self._detector.rule = policy.black_hole
         closed = self._holes.look(now) if policy.black_hole is not None else {}
@@ -127,9 +127,9 @@ class NodeRecovery:
     def health(self) -> NodeHealth:
         """The health of nodes as it is now, for metrics."""
         inventory = self._world.node_inventory
-        faults = [fault for name in inventory.faulty for fault in inventory.nodes[name].faults]
+        faults = [fault for name in inventory.faulty.since for fault in inventory.nodes[name].faults]
         return NodeHealth(
-            nodes=len(inventory.faulty),
+            nodes=len(inventory.faulty.since),
             faults=Counter(fault.reason for fault in faults),
             figures=self.figures,
         )

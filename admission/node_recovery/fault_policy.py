@@ -4,7 +4,7 @@ from admission.node_recovery.policy import BlackHoleRule, FaultPolicy, OnFault
 from queues.quota.queue import DEFAULT_POLICY, NodeRecoveryRules, Queue
 
 
-def health_policy(root: Queue | None) -> FaultPolicy:
+def fault_policy(root: Queue | None) -> FaultPolicy:
     """The policy for all nodes; None: there is no queue root.
 
     Gangs on faulty devices are evicted by the policies of their own queues, so that this one only recovers, or reports.

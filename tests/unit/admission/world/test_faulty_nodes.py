@@ -1,0 +1,89 @@
+"""From how many nodes gangs are evicted at one time because of devices that are not well."""
+
+from dataclasses import replace
+
+import pytest
+
+from admission.facts.changes import Change, FactKind
+from admission.facts.devices import NodeDevicesFact
+from admission.world.world import World
+from queues.quota.queue import NodeRecoveryRules, QueuePolicy
+from queues.workload import WorkloadKey, WorkloadKind
+from tests.builders.facts import NOW, TEAM, admission, node, queue, released, volcano_job, world
+from tests.builders.node_devices import node_devices
+
+GANGS = 4
+
+
+def key(number: int) -> WorkloadKey:
+    return WorkloadKey(WorkloadKind.VOLCANO_JOB, f"6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f1{number}")
+
+
+def gang_on_each_node(rules: NodeRecoveryRules) -> World:
+    """So many nodes with a gang each, in a queue that evicts."""
+    root = queue("root", parent=None, policy=QueuePolicy(on_fault="evict"), node_recovery=rules)
+    numbers = range(GANGS)
+    jobs = [replace(volcano_job(1), key=key(number), name=f"train-{number}") for number in numbers]
+    pods = [
+        released(
+            f"p{number}",
+            "worker/0",
+            f"n{number}",
+            by=number + 1,
+            owner=key(number),
+            owner_name=f"train-{number}",
+        )
+        for number in numbers
+    ]
+    held = [admission(key(number), f"n{number}", number=number + 1, started=True) for number in numbers]
+    nodes = [node(f"n{number}") for number in numbers]
+    return world([root, queue(TEAM), *nodes, *jobs, *pods], held)
+
+
+def fails(number: int, since: int) -> Change:
+    """A device of a gang's pod on this node, since then."""
+    reported = node_devices(f"n{number}", faulty=(3,), holders={f"p{number}": frozenset((3,))})
+    devices = [
+        each if each.fault is None else replace(each, fault=each.fault._replace(since=since))
+        for each in reported.devices
+    ]
+    return told(replace(reported, devices=tuple(devices)))
+
+
+def told(fact: NodeDevicesFact) -> Change:
+    return Change(FactKind.NODE_DEVICES, fact.node, fact)
+
+
+def evicted(of: World) -> list[int]:
+    of.refresh(NOW)
+    return [number for number in range(GANGS) if of.states[key(number)].evictable]
+
+
+def test_a_single_fault_is_acted_on_in_the_smallest_cluster() -> None:
+    found = gang_on_each_node(NodeRecoveryRules())
+    found.observe([fails(2, NOW)])
+    assert evicted(found) == [2]
+
+
+def test_a_false_alarm_of_all_agents_evicts_from_no_more_nodes_than_are_allowed() -> None:
+    found = gang_on_each_node(NodeRecoveryRules(max_percent_out=50))
+    found.observe([fails(number, NOW - number) for number in range(GANGS)])
+    assert evicted(found) == [2, 3], "those that failed first"
+
+
+def test_when_a_node_is_well_again_the_next_one_has_its_turn() -> None:
+    found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
+    found.observe([fails(0, NOW - 9), fails(1, NOW - 5)])
+    assert evicted(found) == [0]
+    found.observe([told(node_devices("n0"))])
+    assert evicted(found) == [1]
+
+
+@pytest.mark.parametrize("rules", [NodeRecoveryRules(max_nodes_out=4, max_percent_out=100)])
+def test_an_administrator_may_allow_more(rules: NodeRecoveryRules) -> None:
+    found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
+    found.observe([fails(number, NOW - number) for number in range(GANGS)])
+    assert evicted(found) == [3]
+    root = queue("root", parent=None, policy=QueuePolicy(on_fault="evict"), node_recovery=rules)
+    found.observe([Change(FactKind.QUEUE, "root", root)])
+    assert evicted(found) == [0, 1, 2, 3]
