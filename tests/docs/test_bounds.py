@@ -129,6 +129,7 @@ OTHERS = {
     "document.MOST_DEPTH",
     "document.MOST_VALUES",
     "dry_runs.LONGEST_PAUSE",
+    "ended_pods._MOST",
     "fields._LONGEST_TIME",
     "fields._MOST_GATES",
     "job_syncs.MOST_PODS_OF_A_SYNC",

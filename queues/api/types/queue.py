@@ -94,7 +94,7 @@ class StarvationPolicy(Model):
 
 
 class NodeRecoveryPolicy(Model):
-    """How nodes are recovered that have devices that are not well, where ``onFault`` is ``recover``. Of ``root`` only."""
+    """How nodes with devices that are not well are recovered; counts on ``root``, where ``onFault`` is ``recover``."""
 
     #: CronJob (``namespace/name``) that recovery Jobs are made from. Absent: the device is waited for.
     job: NamespacedName | None = None

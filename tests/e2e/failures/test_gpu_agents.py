@@ -36,8 +36,10 @@ def test_an_xid_on_one_gpu_of_a_gang_moves_the_gang_and_the_gpu_is_taken_in_agai
         sandbox.wait(lambda: node.well() == [True] * 8, "the agent to report eight GPUs")
         node.nvml.xid(node.uuids()[3], 79)
         sandbox.wait(
-            lambda: set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes) - {node.name}
-            and len(sandbox.running("train-")) == 1,
+            lambda: (
+                set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes) - {node.name}
+                and len(sandbox.running("train-")) == 1
+            ),
             "the gang to run on the other node",
         )
         sandbox.add(volcano_job(sandbox, "whole", 1, 8))
@@ -83,13 +85,20 @@ def test_a_person_takes_a_gpu_out_by_a_word_on_the_node(sandbox: Sandbox, tmp_pa
         finish_all(sandbox, "next-")
 
 
+WRITES = {
+    "create": lambda node: (DEVICES.path(), device_object(node)),
+    "merge": lambda node: (
+        f"{NODES.path(name=node)}/status",
+        {"status": {"capacity": {"nvidia.com/gpu": "99"}}},
+    ),
+}
+
+
 @pytest.mark.parametrize("verb", ["create", "merge"])
 def test_a_user_of_a_namespace_cannot_say_how_gpus_are(sandbox: Sandbox, verb: str) -> None:
     [node] = sandbox.add_nodes(1)
+    path, body = WRITES[verb](node)
     with sandbox.as_user("mallory") as user:
         with pytest.raises(ApiError) as refused:
-            if verb == "create":
-                user.create(DEVICES.path(), device_object(node))
-            else:
-                user.merge(f"{NODES.path(name=node)}/status", {"status": {"capacity": {"nvidia.com/gpu": "99"}}})
+            getattr(user, verb)(path, body)
         assert refused.value.facts["status"] == 403

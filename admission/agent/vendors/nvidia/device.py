@@ -64,7 +64,7 @@ _THROTTLING: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFacts:
+class FixedFacts:
     """What does not change as long as the driver runs and the device stays where it is."""
 
     id: DeviceId
@@ -77,7 +77,7 @@ class DeviceFacts:
     numa_node: int | None
 
 
-def device_facts(handle: Any, uuid: DeviceId, sysfs: Path) -> DeviceFacts:
+def device_facts(handle: Any, uuid: DeviceId, sysfs: Path) -> FixedFacts:
     """What a device is. Raises SessionOver; DeviceLost, also where it does not even tell its model and place."""
     model = asked(pynvml.nvmlDeviceGetName, handle)
     place = asked(pynvml.nvmlDeviceGetPciInfo, handle)
@@ -85,7 +85,7 @@ def device_facts(handle: Any, uuid: DeviceId, sysfs: Path) -> DeviceFacts:
         raise DeviceLost(why="it tells neither its model nor its place")
     bus_id = pci.kernel_bus_id(place.busId)
     memory = memory_of(handle)
-    return DeviceFacts(
+    return FixedFacts(
         id=uuid,
         minor=asked(pynvml.nvmlDeviceGetMinorNumber, handle),
         module=asked(pynvml.nvmlDeviceGetModuleId, handle),

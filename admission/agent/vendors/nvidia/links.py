@@ -43,13 +43,9 @@ class Linked:
     id: DeviceId
     index: int
     handle: Any
-    model: str
     bus_id: str
-    mig_enabled: bool
     #: Number of each active link, and what it leads to: a bus id, SWITCH or OTHER.
     active: Mapping[int, str]
-    #: Numbers of links that are not active.
-    inactive: tuple[int, ...]
     version: int
 
     def to_switches(self) -> int:
@@ -71,8 +67,6 @@ class NvLinks:
 
     def __init__(self) -> None:
         self._known: dict[DeviceId, _Known] = {}
-        #: Links that were active once: such a link can go down. It outlives a restart of the driver.
-        self._were_active: dict[DeviceId, set[int]] = {}
 
     def fields(self, device: DeviceId, handle: Any) -> tuple[Field, ...]:
         """Values to be read of a device for ``of``. Raises SessionOver, DeviceLost."""
@@ -99,22 +93,7 @@ class NvLinks:
             known.version = _VERSIONS.get(
                 asked(pynvml.nvmlDeviceGetNvLinkVersion, handle, min(active)) or 0, 0
             )
-        self._were_active.setdefault(device, set()).update(active)
         return active, tuple(link for link, is_active in states.items() if is_active is False), known.version
-
-    def down(self, device: Linked, all_devices: Sequence[Linked]) -> tuple[int, ...]:
-        """Numbers of links of a device that should be active and are not.
-
-        A link that nothing was ever plugged into is inactive for ever, so it counts only if it was active before, or
-        if it leads to a switch on another device of the same model. With MIG on, links are not used.
-        """
-        if device.mig_enabled:
-            return ()
-        expected = set(self._were_active.get(device.id, ()))
-        for other in all_devices:
-            if other.model == device.model:
-                expected |= {link for link, remote in other.active.items() if remote == SWITCH}
-        return tuple(link for link in device.inactive if link in expected)
 
     def forget(self, device: DeviceId) -> None:
         """A device came back, or NVML was started again: ask about it again."""

