@@ -108,6 +108,12 @@ class AgentMetrics(Collector):
         for key in [key for key in self._xids if key[0] is not None and key[0] not in there]:
             del self._xids[key]
 
+    @property
+    def unhealthy(self) -> int:
+        """Devices that take no work now."""
+        with self._lock:
+            return 0 if self._last is None else sum(not each.healthy for each in self._last.health.values())
+
     # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────
 
     def describe(self) -> Iterable[Metric]:

@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,18 @@ def test_an_xid_is_reported_by_the_event_alone(agent: SteppedAgent) -> None:
     agent.turn(0.1, answers=False)
     assert agent.health() == [True, False]
     assert "XidFault" in agent.conditions(1)
+
+
+def test_an_event_counts_once_so_a_restart_of_the_driver_ends_its_fault(agent: SteppedAgent) -> None:
+    agent.library.answer = replace(reading(), driver_start="1")
+    agent.turn()
+    agent.happened(XID)
+    agent.turn()
+    assert agent.health() == [True, False]
+    agent.library.answer = replace(reading(), driver_start="2")
+    agent.turn()
+    agent.turn()
+    assert agent.health() == [True, True]
 
 
 def test_events_that_come_while_nothing_can_be_reported_are_not_lost(agent: SteppedAgent) -> None:

@@ -65,7 +65,7 @@ class _Watched:
         self.now = 0.0
         self.changes = threading.Semaphore(0)
         self.watch = DeviceWatch(
-            "nvidia", self.library, poll_seconds=30, changed=self.changes.release, clock=lambda: self.now
+            "nvidia", self.library, poll_seconds=3600, changed=self.changes.release, clock=lambda: self.now
         )
         self.stop = threading.Event()
 
@@ -88,7 +88,7 @@ def watched() -> Iterator[_Watched]:
 
 def test_a_reading_is_kept_until_the_next_one_and_numbered(watched: _Watched) -> None:
     assert not watched.watch.take().answered
-    assert watched.watch.read() == 30
+    assert watched.watch.read() == 3600
     watched.now = 4
     seen = watched.watch.take()
     assert (seen.reading, seen.number, seen.silent) == (READING, 1, 4)
@@ -122,7 +122,7 @@ def test_a_failed_reading_leaves_the_last_one_and_is_told_once(
     watched.watch.read()
     watched.library.reads = _fails(error)
     watched.now = 50
-    assert [watched.watch.read(), watched.watch.read()] == [30, 30]
+    assert [watched.watch.read(), watched.watch.read()] == [3600, 3600]
     seen = watched.watch.take()
     assert (seen.reading, seen.number, seen.silent) == (READING, 1, 50)
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1

@@ -164,6 +164,7 @@ def test_time_is_counted_by_readings_and_not_by_steps(told: _Told) -> None:
     told.observe(idle, 100, **_has())
     for ticks in (101, 102, 103):
         told.observe(idle, ticks, read=False, **_has())
+    assert told.series("muster_gpu_admitted_seconds_total") == {}
     told.observe(idle, 110, **_has())
     assert told.series("muster_gpu_admitted_idle_seconds_total") == {(("queue", "team-a"),): 10}
 
