@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from admission.agent.allocations import Mismatch, allocations, mismatches
+from admission.agent.allocations import DeviceMismatch, allocations, mismatches
 from admission.agent.cgroups import pod_of_process
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.backoff import RetryBackoff
@@ -262,7 +262,9 @@ class Agent:
             )
         )
 
-    def _told_mismatches(self, found: Sequence[Mismatch], now: float, ticks: float) -> Mapping[str, Document]:
+    def _told_mismatches(
+        self, found: Sequence[DeviceMismatch], now: float, ticks: float
+    ) -> Mapping[str, Document]:
         # What does not outlast a reading may be a pod that the watch of pods has not shown yet.
         return self._mismatch_events.lasting(found, now, ticks, at_least=self._settings.poll_seconds)
 

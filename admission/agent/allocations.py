@@ -48,7 +48,7 @@ class MismatchKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
+class DeviceMismatch:
     """A pod whose devices are not as they should be."""
 
     kind: MismatchKind
@@ -94,7 +94,7 @@ def mismatches(
     pods: Mapping[str, PodInfo],
     given: Iterable[GivenDevices],
     pod_of_pid: Callable[[int], str | None],
-) -> tuple[Mismatch, ...]:
+) -> tuple[DeviceMismatch, ...]:
     """Pods whose devices are not as they should be, by namespace and name.
 
     A pod that the kubelet gave nothing to counts as given what it was admitted to: parts of devices are no
@@ -223,7 +223,7 @@ def _vendor(resource: str) -> str | None:
     )
 
 
-def _not_as_admitted(node: _Devices, use: _Use) -> list[Mismatch]:
+def _not_as_admitted(node: _Devices, use: _Use) -> list[DeviceMismatch]:
     found = node.indices(part.device for part in use.given)
     expected = use.pod.devices
     if expected is None or not found or found == expected:
@@ -235,7 +235,7 @@ def _not_as_admitted(node: _Devices, use: _Use) -> list[Mismatch]:
     return [_mismatch(MismatchKind.NOT_AS_ADMITTED, use, found, expected, message)]
 
 
-def _not_given(node: _Devices, use: _Use) -> list[Mismatch]:
+def _not_given(node: _Devices, use: _Use) -> list[DeviceMismatch]:
     if use.pod.has_claims or use.unknown:
         return []
     given = use.given or node.at_indices(use.pod.devices or ())
@@ -268,8 +268,8 @@ def _told(indices: tuple[int, ...]) -> str:
 
 def _mismatch(
     kind: MismatchKind, use: _Use, found: tuple[int, ...], expected: tuple[int, ...], message: str
-) -> Mismatch:
-    return Mismatch(
+) -> DeviceMismatch:
+    return DeviceMismatch(
         kind=kind,
         pod_uid=use.pod.uid,
         namespace=use.pod.namespace,

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from admission.agent.allocations import Allocation, Mismatch
+from admission.agent.allocations import Allocation, DeviceMismatch
 from admission.agent.device_watch import Seen
 from admission.agent.health import ConditionType, DeviceHealth
 from admission.agent.pod_info import PodInfo
@@ -42,7 +42,7 @@ class NodeObservation:
     health: Mapping[DeviceId, DeviceHealth] = field(default_factory=dict)
     allocations: Sequence[Allocation] = ()
     pods: Mapping[str, PodInfo] = field(default_factory=dict)
-    mismatches: Sequence[Mismatch] = ()
+    mismatches: Sequence[DeviceMismatch] = ()
     #: Monotonic seconds.
     ticks: float
 

@@ -7,7 +7,7 @@ from admission.agent.health import ConditionType, conditions, problems
 from admission.agent.readings import RecoveryAction
 from admission.agent.xids import XIDS, XidClass
 from deploy.xids_page import xids_page
-from tests.builders.device_readings import device
+from tests.builders.node_agents.device_readings import device
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/health.md").read_text(encoding="utf-8")
 

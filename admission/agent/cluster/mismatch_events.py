@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from admission.agent.allocations import Mismatch, MismatchKind
+from admission.agent.allocations import DeviceMismatch, MismatchKind
 from queues.api.api_resources import EVENTS, PODS, Document
 from queues.text_format import rfc3339
 
@@ -27,7 +27,7 @@ class MismatchEvents:
         self._made: dict[str, Document] = {}
 
     def lasting(
-        self, found: Sequence[Mismatch], now: float, ticks: float, *, at_least: float
+        self, found: Sequence[DeviceMismatch], now: float, ticks: float, *, at_least: float
     ) -> Mapping[str, Document]:
         """Events about what has lasted ``at_least`` so many seconds, by a key for each pod and kind."""
         keys = {f"{each.pod_uid}/{each.kind}": each for each in found}
@@ -39,7 +39,7 @@ class MismatchEvents:
         }
         return self._made
 
-    def _event(self, mismatch: Mismatch, now: float) -> Document:
+    def _event(self, mismatch: DeviceMismatch, now: float) -> Document:
         key = f"{self._node}/{mismatch.pod_uid}/{mismatch.kind}"
         digest = hashlib.sha256(key.encode()).hexdigest()[:16]
         moment = rfc3339(now)

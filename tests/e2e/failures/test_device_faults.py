@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from queues.api.api_resources import DEVICES
-from tests.builders.node_devices import device, device_object
+from tests.builders.node_agents.node_devices import device, device_object
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import Sandbox

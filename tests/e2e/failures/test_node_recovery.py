@@ -6,7 +6,7 @@ from typing import Any
 
 from queues.api import names
 from queues.api.api_resources import CRON_JOBS, DEVICES, JOBS, NODES
-from tests.builders.node_devices import device, device_object
+from tests.builders.node_agents.node_devices import device, device_object
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job

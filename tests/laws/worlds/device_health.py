@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from admission.agent.health import DeviceHealth, HealthState, assess
 from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, RecoveryAction
 from admission.agent.xids import XIDS
-from tests.builders.device_readings import device, direct, ecc, lost, node, remapping, switched
+from tests.builders.node_agents.device_readings import device, direct, ecc, lost, node, remapping, switched
 
 BEGIN: Final = 1_800_000_000
 DEVICES: Final = ("GPU-0", "GPU-1")

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from admission.agent.allocations import Allocation, Mismatch, MismatchKind, allocations, mismatches
+from admission.agent.allocations import Allocation, DeviceMismatch, MismatchKind, allocations, mismatches
 from admission.agent.kubelet_checkpoint import GivenDevices
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceReading, MigInstance, NodeReading, Process
@@ -167,7 +167,7 @@ def test_other_devices_than_admitted_are_told_as_found_and_expected():
         node(gpu(0), gpu(1), gpu(2), gpu(3)), pods(admitted), [gave(TRAIN, "GPU-2", "GPU-3")], PIDS.get
     )
     assert found == (
-        Mismatch(
+        DeviceMismatch(
             kind=MismatchKind.NOT_AS_ADMITTED,
             pod_uid="u-train",
             namespace="team-a",

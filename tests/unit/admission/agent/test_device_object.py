@@ -26,7 +26,7 @@ from queues.api import names
 from queues.api.api_resources import DEVICES
 from queues.api.types.device import Device
 from queues.resources import quantity
-from tests.builders.device_readings import device, lost, node, switched
+from tests.builders.node_agents.device_readings import device, lost, node, switched
 
 NOW = 1_800_000_000
 CRD = Path(__file__).parents[4] / "deploy/crds/scheduling.koordinator.sh_devices.yaml"

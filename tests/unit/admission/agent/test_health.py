@@ -9,8 +9,8 @@ import pytest
 from admission.agent.device_object import device_document
 from admission.agent.health import ConditionType, HealthState
 from admission.agent.readings import DeviceEvent, EventKind, RecoveryAction
-from tests.builders.assessed_devices import MINUTE, START, Agent, healthy, told, xid
-from tests.builders.device_readings import (
+from tests.builders.node_agents.assessed_devices import MINUTE, START, Agent, healthy, told, xid
+from tests.builders.node_agents.device_readings import (
     device,
     ecc,
     lost,

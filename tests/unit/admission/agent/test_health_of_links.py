@@ -6,8 +6,8 @@ import pytest
 
 from admission.agent.health import ConditionType
 from admission.agent.readings import NodeReading
-from tests.builders.assessed_devices import Agent, told
-from tests.builders.device_readings import device, direct, lost, node, switched
+from tests.builders.node_agents.assessed_devices import Agent, told
+from tests.builders.node_agents.device_readings import device, direct, lost, node, switched
 
 
 def pair(down: tuple[int, ...], **fields: Any) -> NodeReading:

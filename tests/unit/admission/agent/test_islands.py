@@ -2,7 +2,7 @@
 
 from admission.agent.islands import islands
 from admission.agent.readings import Fabric, Link
-from tests.builders.device_readings import device, direct, lost, node, switched
+from tests.builders.node_agents.device_readings import device, direct, lost, node, switched
 
 
 def test_devices_without_links_are_islands_of_their_own() -> None:

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.agent.allocations import Allocation, Mismatch, MismatchKind
+from admission.agent.allocations import Allocation, DeviceMismatch, MismatchKind
 from admission.agent.device_watch import Seen
 from admission.agent.health import Condition, ConditionType, DeviceHealth
 from admission.agent.metrics import AgentMetrics, MetricsServer, NodeObservation
@@ -214,7 +214,7 @@ def test_xids_are_counted_by_class(told: _Told) -> None:
 
 def test_links_and_mismatches_are_told(told: _Told) -> None:
     link = Link(between=(0, 1), nvlinks=18, version=4, switched=True)
-    mismatch = Mismatch(
+    mismatch = DeviceMismatch(
         kind=MismatchKind.NOT_GIVEN,
         pod_uid=POD.uid,
         namespace="ml",

@@ -7,7 +7,7 @@ import pytest
 
 from admission.cli.rendering.nodes import node_lines, node_table
 from queues.api import names
-from tests.builders.node_devices import Document, device, device_object
+from tests.builders.node_agents.node_devices import Document, device, device_object
 
 NOW = "2027-01-15T08:05:00+00:00"
 

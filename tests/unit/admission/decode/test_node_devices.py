@@ -12,7 +12,7 @@ from admission.facts.devices import NodeDevicesFact
 from admission.wire import WireNode
 from queues.api import names
 from queues.resources import GPU, Resources
-from tests.builders.node_devices import Document, device, device_object
+from tests.builders.node_agents.node_devices import Document, device, device_object
 
 
 def read(document: Document) -> NodeDevicesFact:

@@ -8,7 +8,7 @@ from admission.workloads.state import WorkloadState
 from queues.quota.queue import QueuePolicy
 from queues.reason_codes import ReasonCode
 from tests.builders.facts import NOW, VOLCANO, admission, released, state_of, volcano_job
-from tests.builders.node_devices import fault
+from tests.builders.node_agents.node_devices import fault
 
 RUNNING = (released("a", "worker/0", "n1"), released("b", "worker/1", "n2"))
 GANG = admission(VOLCANO, "n1 n2", started=True)

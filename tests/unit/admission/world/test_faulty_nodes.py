@@ -10,7 +10,7 @@ from admission.world.world import World
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM, admission, node, queue, released, volcano_job, world
-from tests.builders.node_devices import node_devices
+from tests.builders.node_agents.node_devices import node_devices
 
 GANGS = 4
 

@@ -33,7 +33,7 @@ from tests.builders.facts import (
     volcano_job,
     world,
 )
-from tests.builders.node_devices import node_devices
+from tests.builders.node_agents.node_devices import node_devices
 from tests.fakes.fake_documents import FakeDocuments
 
 TAINT = {"key": names.GPU_FAULT, "value": "muster", "effect": "NoSchedule"}

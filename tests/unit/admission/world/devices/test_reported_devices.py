@@ -15,7 +15,7 @@ from queues.api.reading.device_shares import with_devices
 from queues.resources import GPU, Resources, device
 from queues.workload import NodeName
 from tests.builders.facts import node, seen
-from tests.builders.node_devices import fault, node_devices, reported
+from tests.builders.node_agents.node_devices import fault, node_devices, reported
 
 SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
 

@@ -6,7 +6,7 @@ from typing import Any
 from admission.agent.device_object import device_document
 from admission.agent.health import Condition, ConditionType, DeviceHealth, HealthState, assess
 from admission.agent.readings import DeviceEvent, EventKind, NodeReading
-from tests.builders.device_readings import device, node
+from tests.builders.node_agents.device_readings import device, node
 
 START = 1_800_000_000
 MINUTE = 60
