@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.nodes.capacity import Capacity
+from admission.engine.nodes.demand import several_devices
 from admission.engine.nodes.devices import Devices, devices_of
 from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.host_ports import HostPorts, NodePorts
@@ -80,7 +81,7 @@ class Trial:
     #: Columns in which free amounts changed, in order: counts of pods are brought up to date when they are asked for.
     _dirty_columns: list[Columns] = field(default_factory=list)
     _counts: dict[tuple[Resources, Hashable], _PodCounts] = field(default_factory=dict)
-    #: By resource, if its devices are shared on some node.
+    #: By resource, if its devices have rows of their own on some node, or are reported to be linked.
     devices: Mapping[str, Devices] = field(default_factory=dict)
     #: The measure of where a single pod fragments devices least; None: packing alone decides.
     fragmentation: FragmentationGauge | None = None
@@ -90,7 +91,7 @@ class Trial:
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
         """A trial of what is free now. ``usage`` is changed in place."""
         rows = {name: row for row, name in enumerate(table.resources)}
-        devices = devices_of(table.resources, table.allocatable)
+        devices = devices_of(table.resources, table.allocatable, table.layout.links)
         ports = HostPorts(table.layout.position)
         ports.occupy(NodePorts(*each) for each in table.ports.items())
         return cls(table, table.allocatable - table.used, usage, ports, _rows=rows, devices=devices)
@@ -183,10 +184,30 @@ class Trial:
         devices = self.devices.get(share.resource)
         return np.zeros(len(self.table), np.int64) if devices is None else devices.room(self.free, share)
 
+    def pods_in_islands(self, takes: Resources) -> Amounts:
+        """(N,) pods with all their devices in one island of NVLinks that the devices of each node take, whatever else
+        the pods need. None on a node of which nobody reports how its devices are linked."""
+        room = np.full(len(self.table), _PLENTY, np.int64)
+        for resource, count in several_devices(takes):
+            devices = self.devices.get(resource)
+            if devices is None:
+                return np.zeros(len(self.table), np.int64)
+            room = np.minimum(room, devices.room_in_islands(self.free, count))
+        return room
+
+    def names_devices(self, takes: Resources, columns: Columns) -> bool:
+        """Whether some of these nodes give out devices that such pods take by number."""
+        return any(
+            devices.links is not None
+            and takes.get(resource)
+            and not devices.links.places.keys().isdisjoint(columns.tolist())
+            for resource, devices in self.devices.items()
+        )
+
     def _count_pods(self, free: Amounts, request: Amounts) -> Amounts:
         """Pods of that request per column. A whole device is one of which no pod has a share."""
         room: Amounts | None = None
-        shared = {devices.total: devices for devices in self.devices.values()}
+        shared = {devices.total: devices for devices in self.devices.values() if len(devices.rows)}
         for row in np.flatnonzero(request).tolist():
             whole = row in shared and request[row] % WHOLE == 0
             left = free[row] - shared[row].slack(free) if whole else free[row]

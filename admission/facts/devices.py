@@ -87,10 +87,20 @@ class ReportedDevice:
     fault: DeviceFault | None = None
     #: Devices with the same number are joined by NVLinks; None: not told.
     island: int | None = None
+    #: PCIe root complex, such as ``pci0000:17``; "": not told. NUMA node; None: not told.
+    pcie_root: str = ""
+    numa: int | None = None
+    #: Its number on the node, as in ``muster.dev/devices``; None: ``minor`` is.
+    index: int | None = None
     #: Whether MIG has cut it in parts: it is then offered by its instances.
     is_partitioned: bool = False
     #: Number of MIG instances by profile (``1g.10gb``).
     instances: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        """What ``muster.dev/devices`` calls it."""
+        return self.minor if self.index is None else self.index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,19 @@ _MOST_ENTRIES: Final = 1024
 _LONGEST: Final = 256
 
 
+class _Topology(WireStruct):
+    #: NUMA node.
+    node_id: Int64 = msgspec.field(name="nodeID", default=-1)
+    pcie_id: str = msgspec.field(name="pcieID", default="")
+
+
 class _Device(WireStruct):
     type: str = ""
     id: str = ""
     minor: Int64 = -1
     health: bool = False
     labels: dict[str, str] | None = None
+    topology: _Topology | None = None
     conditions: tuple[WireCondition, ...] | None = None
 
 
@@ -76,17 +83,24 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
 
 
 def _device(device: _Device, instances: Mapping[str, int]) -> ReportedDevice:
-    labels = device.labels or {}
-    island = labels.get(names.NVLINK_ISLAND, "")
+    labels, topology = device.labels or {}, device.topology or _Topology()
     return ReportedDevice(
         id=device.id[:_LONGEST],
         minor=device.minor,
         model=labels.get(names.GPU_MODEL, "")[:_LONGEST],
         fault=None if device.health else _fault(device),
-        island=int(island) if island.isascii() and island.isdecimal() and len(island) < 4 else None,
+        island=_number(labels.get(names.NVLINK_ISLAND, "")),
+        pcie_root=topology.pcie_id[:_LONGEST],
+        numa=topology.node_id if topology.node_id >= 0 else None,
+        index=_number(labels.get(names.DEVICE_INDEX, "")),
         is_partitioned=bool(instances),
         instances=instances,
     )
+
+
+def _number(text: str) -> int | None:
+    """None: it is no number, or too large for one of a device."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
 
 
 def _fault(device: _Device) -> DeviceFault:

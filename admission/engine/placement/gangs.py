@@ -22,7 +22,7 @@ from admission.engine.placement.need import (
     minimum_choices,
     parts,
 )
-from admission.engine.placement.pod_set import NodeScope, PodSetRequest
+from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Admit, Reason
