@@ -195,6 +195,14 @@ class Trial:
             room = np.minimum(room, devices.room_in_islands(self.free, count))
         return room
 
+    def islands_are_told(self, takes: Resources) -> Mask:
+        """(N,) nodes that report how the devices are linked of which such pods take several."""
+        told = np.ones(len(self.table), np.bool_)
+        for resource, _ in several_devices(takes):
+            links = self.layout.links.get(resource)
+            told &= np.zeros_like(told) if links is None else links.told()
+        return told
+
     def names_devices(self, takes: Resources, columns: Columns) -> bool:
         """Whether some of these nodes give out devices that such pods take by number."""
         return any(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from admission.engine.nodes.table import Node
-from queues.resources import CPU, DEVICE_MARK, GPU, PODS, WHOLE, Resources, device
+from queues.resources import CPU, DEVICE_MARK, GPU, PODS, WHOLE, Resources, device, is_device
 from queues.workload import (
     DevicePlace,
     DevicePlaces,
@@ -82,3 +82,8 @@ def devices_in(takes: Resources, resource: str = GPU) -> tuple[int, ...]:
     """Numbers of the devices that a seat has something of, ascending; empty: they are only counted, or it has none."""
     start = f"{resource}{DEVICE_MARK}"
     return tuple(sorted(int(name[len(start) :]) for name in takes if name.startswith(start)))
+
+
+def without_numbers(takes: Resources) -> Resources:
+    """What a seat takes, without the numbers of its devices."""
+    return Resources({name: units for name, units in takes.items() if not is_device(name)})

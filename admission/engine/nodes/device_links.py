@@ -31,6 +31,12 @@ class DeviceLinks:
     #: (N,) those of them that offer no parts of their devices.
     whole_only: Mask
 
+    def told(self) -> Mask:
+        """(N,) nodes that report it."""
+        told = self.in_one.copy()
+        told[self.columns] = True
+        return told
+
     def island_of(self, numbers: Sequence[int]) -> NDArray[np.int16]:
         """(K, M) islands of devices with these numbers."""
         known = np.array([number for number in numbers if number < len(self.islands)], np.intp)

@@ -12,7 +12,7 @@ from admission.engine import reasons
 from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
-from admission.engine.nodes.table import Amounts, Chain
+from admission.engine.nodes.table import Amounts, Chain, Mask
 from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
 from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from admission.engine.placement.domains import (
@@ -260,11 +260,23 @@ def no_place_reason(
             level=level.key,
             pods=query.pods,
             takes=pods.takes,
+            in_one_island=pods.in_one_island,
             fit=0 if best is None else int(rooms[best]),
             domain=None if best is None else level.domains[best],
             domains=len(level.domains),
         )
     return _no_fit(scope, pods, query)
+
+
+def _unlinked(scope: NodeScope, pods: PodSet, no_room: Mask) -> tuple[Mask, Mask]:
+    """(N,) of these nodes those that have room for such pods, but not with all their devices in one NVLink island; and
+    those where that is not known."""
+    if not pods.in_one_island:
+        return np.zeros_like(no_room), np.zeros_like(no_room)
+    trial = scope.trial
+    by_amount = no_room & (trial.pods_per_node(pods.takes, no_room) > 0)
+    told = trial.islands_are_told(pods.takes)
+    return by_amount & told, by_amount & ~told
 
 
 def _taken(ports: Sequence[HostPort]) -> str:
@@ -282,17 +294,22 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     usable = layout.usable
     rest = usable & chosen & tolerated
     free = scope.trial.ports.free(pods.ports)
+    no_room = rest & scope.mask & free & (query.room == 0)
+    unlinked, untold = _unlinked(scope, pods, no_room)
     excluded = {
         "not usable": ~usable,
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
-        "without room": rest & scope.mask & free & (query.room == 0),
+        "that do not tell how NVLinks join their devices": untold,
+        "without so many free devices in one NVLink island": unlinked,
+        "without room": no_room & ~unlinked & ~untold,
     }
     return reasons.no_fit(
         pods=query.pods,
         takes=pods.takes,
+        in_one_island=pods.in_one_island,
         fit=int(query.room.sum()),
         nodes=len(scope.trial.table),
         excluded={why: int(np.count_nonzero(nodes)) for why, nodes in excluded.items()},

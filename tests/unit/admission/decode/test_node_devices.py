@@ -48,6 +48,18 @@ def test_what_only_musters_agent_tells_is_read_where_it_is() -> None:
     assert (found[1].model, found[1].island) == ("", None)
 
 
+def test_where_a_device_is_is_read_and_unknown_stays_unknown() -> None:
+    topology = {"socketID": -1, "nodeID": 1, "pcieID": "pci0000:17", "busID": "0000:18:00.0"}
+    labels = {names.DEVICE_INDEX: "5"}
+    others = (device(1, topology={"nodeID": -1, "pcieID": ""}), device(2, labels={names.DEVICE_INDEX: "x"}))
+    found = read(device_object("n1", device(0, topology=topology, labels=labels), *others)).devices
+    assert [(each.numa, each.pcie_root, each.number) for each in found] == [
+        (1, "pci0000:17", 5),
+        (None, "", 1),
+        (None, "", 2),
+    ]
+
+
 def test_pods_hold_devices_by_their_uid() -> None:
     found = read(device_object("n1", device(0), device(1), holders={"a": [0], "b": [1]}))
     assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
