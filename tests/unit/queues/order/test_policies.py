@@ -51,9 +51,7 @@ def test_what_the_gang_needs_to_start_is_counted_in_devices(asked: Workload, cou
 
 
 def test_one_that_lost_its_device_gives_way_to_nothing_of_its_priority() -> None:
-    tree = QueueTree.build(
-        {ROOT: Queue(name=ROOT, parent=None), QueueName("q"): Queue(name=QueueName("q"))}, {}
-    )
+    tree = QueueTree.build({ROOT: Queue(name=ROOT, parent=None), QueueName("q"): Queue(name=QueueName("q"))}, {})
 
     def place(asked: Workload) -> object:
         return rank(tree, LineEntry(workload=asked, shape="s", joins=False, accounts=()))
