@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.nodes.capacity import Capacity
-from admission.engine.nodes.demand import several_devices
+from admission.engine.nodes.demand import ACCELERATORS
 from admission.engine.nodes.devices import Devices, devices_of
 from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.host_ports import HostPorts, NodePorts
@@ -188,7 +188,7 @@ class Trial:
         """(N,) pods with all their devices in one island of NVLinks that the devices of each node take, whatever else
         the pods need. None on a node of which nobody reports how its devices are linked."""
         room = np.full(len(self.table), _PLENTY, np.int64)
-        for resource, count in several_devices(takes):
+        for resource, count in self._several_devices(takes):
             devices = self.devices.get(resource)
             if devices is None:
                 return np.zeros(len(self.table), np.int64)
@@ -198,15 +198,21 @@ class Trial:
     def islands_are_told(self, takes: Resources) -> Mask:
         """(N,) nodes that report how the devices are linked of which such pods take several."""
         told = np.ones(len(self.table), np.bool_)
-        for resource, _ in several_devices(takes):
+        for resource, _ in self._several_devices(takes):
             links = self.layout.links.get(resource)
             told &= np.zeros_like(told) if links is None else links.told()
         return told
+
+    def _several_devices(self, takes: Resources) -> list[tuple[str, int]]:
+        """Resources of which one pod takes several whole devices, and how many."""
+        several = ((name, -(-units // WHOLE)) for name, units in takes.items() if units > WHOLE)
+        return [each for each in several if each[0] in ACCELERATORS or each[0] in self.layout.links]
 
     def names_devices(self, takes: Resources, columns: Columns) -> bool:
         """Whether some of these nodes give out devices that such pods take by number."""
         return any(
             devices.links is not None
+            and devices.links.places
             and takes.get(resource)
             and not devices.links.places.keys().isdisjoint(columns.tolist())
             for resource, devices in self.devices.items()

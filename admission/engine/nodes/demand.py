@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from queues.resources import CPU, GPU, WHOLE, Resources
+from queues.resources import CPU, GPU, WHOLE
 from queues.workload import EVERYWHERE, NodeFilter, PodSet, WorkloadKey
 
 #: Resources that count whole devices, by vendor.
@@ -69,15 +69,6 @@ def shape_of(pods: PodSet) -> Shape | None:
         return None
     whole = -(-pods.takes.get(kinds[0]) // WHOLE)
     return Shape(cpu=cpu, resource=kinds[0], devices=whole, milli=WHOLE, nodes=pods.nodes)
-
-
-def several_devices(takes: Resources) -> list[tuple[str, int]]:
-    """Resources of which one pod takes several whole devices, and how many."""
-    return [
-        (name, -(-takes.get(name) // WHOLE))
-        for name in takes
-        if name in ACCELERATORS and takes.get(name) > WHOLE
-    ]
 
 
 class Demand:
