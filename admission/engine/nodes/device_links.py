@@ -26,8 +26,12 @@ class DeviceLinks:
     #: (M,) columns of the nodes with several islands, ascending; their devices, by column.
     columns: NDArray[np.intp]
     places: Mapping[int, tuple[DevicePlace, ...]]
-    #: (numbers, M) island of each device, numbered from 0; -1: the node has no such device.
+    #: (N,) where a node is in ``columns``; -1: it is not.
+    index: NDArray[np.intp]
+    #: (numbers, kinds) island of each device, from 0, on nodes that are linked alike; -1: they have no such device.
     islands: NDArray[np.int16]
+    #: (M,) which of these kinds each node is.
+    kind: NDArray[np.intp]
     #: (N,) those of them that offer no parts of their devices.
     whole_only: Mask
 
@@ -37,11 +41,11 @@ class DeviceLinks:
         told[self.columns] = True
         return told
 
-    def island_of(self, numbers: Sequence[int]) -> NDArray[np.int16]:
-        """(K, M) islands of devices with these numbers."""
+    def island_of(self, numbers: Sequence[int], nodes: NDArray[np.intp]) -> NDArray[np.int16]:
+        """(K, m) islands of devices with these numbers. ``nodes``: indices of nodes in ``columns``."""
         known = np.array([number for number in numbers if number < len(self.islands)], np.intp)
-        found = np.full((len(numbers), len(self.columns)), -1, np.int16)
-        found[[number < len(self.islands) for number in numbers]] = self.islands[known]
+        found = np.full((len(numbers), len(nodes)), -1, np.int16)
+        found[: len(known)] = self.islands[np.ix_(known, self.kind[nodes])]
         return found
 
 
@@ -67,11 +71,16 @@ def _links(resource: str, reported: Mapping[int, DevicePlaces], nodes: int) -> D
         for place in places:
             of_kind[place.number, index] = dense[place.island]
     kind_of = {places: index for index, places in enumerate(kinds)}
+    columns = np.array(sorted(apart), np.intp)
+    index_of = np.full(nodes, -1, np.intp)
+    index_of[columns] = np.arange(len(columns))
     return DeviceLinks(
         resource=resource,
         in_one=in_one,
-        columns=np.array(sorted(apart), np.intp),
+        columns=columns,
+        index=index_of,
         places=apart,
-        islands=of_kind[:, [kind_of[apart[column]] for column in sorted(apart)]],
+        islands=of_kind,
+        kind=np.array([kind_of[apart[column]] for column in sorted(apart)], np.intp),
         whole_only=whole_only,
     )

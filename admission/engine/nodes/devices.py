@@ -127,24 +127,27 @@ class Devices:
             opened = [number for each in enough for number in each]
         return self._linked(opened, column, count)
 
-    def room_in_islands(self, free: Amounts, count: int) -> Amounts:
-        """(N,) how many pods with so many whole devices in one island each node takes. ``free``: (R, N).
+    def room_in_islands(self, free: Amounts, count: int, columns: Columns | slice = slice(None)) -> Amounts:
+        """(n,) how many pods with so many whole devices in one island each node takes.
 
         0 where nobody reports the islands. Devices that pods hold without being known by number may be in any island.
+        ``columns``: nodes that ``free`` is of.
         """
         left = np.maximum(free[self.total] - self.slack(free), 0) // WHOLE
         if self.links is None:
             return np.zeros_like(left)
-        room: Amounts = np.where(self.links.in_one, left // count, 0)
-        columns = self.links.columns
-        if len(columns):
-            here = free[:, columns]
-            island_of, untouched = self.links.island_of(self.numbers), here[self.rows] >= WHOLE
+        room: Amounts = np.where(self.links.in_one[columns], left // count, 0)
+        index = self.links.index[columns]
+        apart = np.flatnonzero(index >= 0)
+        if len(apart):
+            here = free[:, apart]
+            island_of = self.links.island_of(self.numbers, index[apart])
+            untouched = here[self.rows] >= WHOLE
             most = int(island_of.max(initial=-1)) + 1
             by_island = np.stack([_sum(untouched & (island_of == island)) for island in range(most)])
             unknown = np.maximum(_sum(untouched) - self._accounted(here), 0)
             pods = _sum(np.maximum(by_island - unknown, 0) // count)
-            room[columns] = np.minimum(pods, left[columns] // count)
+            room[apart] = np.minimum(pods, left[apart] // count)
         return room
 
     def _accounted(self, free: Amounts) -> Amounts:

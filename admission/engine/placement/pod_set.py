@@ -190,9 +190,9 @@ def _query(
     required = level is not None and pods.required_topology is not None
     at = len(chain) - 1 if level is None else level
     known: list[Capacity] = []
-    if scope.cache_key is not None and not pods.ports and not pods.needs_single_devices():
+    if scope.cache_key is not None and not pods.ports and pods.share is None:
         named = (scope.cache_key, pods.nodes)
-        known.append(trial.pods_per_domain(pods.takes, chain, scope.usable(pods), named))
+        known.append(trial.pods_per_domain(pods, chain, scope.usable(pods), named))
     return DomainQuery(
         pods=len(request.ordinals),
         room=known[0].room if known else scope.pods_per_node(pods),

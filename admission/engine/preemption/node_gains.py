@@ -76,9 +76,7 @@ def gains_by_node(
     """
     seats = arrays.seats_by_node
     seats = seats[chosen[arrays.seats.owners[seats]] & mask[arrays.seats.columns[seats]]]
-    room = trial.pods_per_node(pods.takes, mask)
-    if pods.in_one_island:
-        room = np.minimum(room, trial.pods_in_islands(pods.takes))
+    room = trial.pods_per_node(pods.takes, mask, pods.in_one_island)
     if pods.ports:
         room = np.minimum(room, 1) * trial.ports.free(pods.ports)
     return GainsByNode(room, _cheapest_first(_gains(trial, pods, arrays, seats)))

@@ -53,7 +53,8 @@ class VictimEstimate:
         drained = self.context.drained
         if drained.usage.refusal(queue, asked) is not None:
             return False
-        return int(drained.pods_per_node(self.pods.takes, self.mask).sum()) >= self.count
+        room = drained.pods_per_node(self.pods.takes, self.mask, self.pods.in_one_island)
+        return int(room.sum()) >= self.count
 
     def nodes_suffice(self, chosen: CandidateMask) -> bool:
         """True if enough pods would have room if all of these candidates were evicted."""

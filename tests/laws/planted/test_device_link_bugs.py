@@ -53,7 +53,7 @@ BUGS = (
     Bug("NUMA nodes do not matter", linked_devices, "_sets_of_buses", _by_number_only,
         laws.test_no_choice_of_devices_is_linked_better),
     Bug("what nobody reports is assumed to be linked", Devices, "room_in_islands",
-        lambda self, free, count: np.maximum(free[self.total], 0) // (1000 * count),
+        lambda self, free, count, columns: np.maximum(free[self.total], 0) // (1000 * count),
         laws.test_as_many_pods_of_whole_devices_fit_as_there_is_room_for),
     Bug("devices that are not known by number are taken for free", Devices, "_accounted",
         lambda self, free: np.full(free.shape[1], 99),
