@@ -172,7 +172,7 @@ class Trial:
         if known is None:
             room = self._count_pods(self.free, self.vector(takes))
             if in_one_island:
-                room = np.minimum(room, self._pods_in_islands(self.free, takes, _EVERY))
+                room = np.minimum(room, self.pods_in_islands(self.free, takes, _EVERY))
             if mask is None:
                 mask = np.ones(len(self.table), np.bool_)
             known = self._counts[key] = _PodCounts(mask, room * mask, len(self._dirty_columns))
@@ -182,7 +182,7 @@ class Trial:
             free = self.free[:, columns]
             room = self._count_pods(free, self.vector(takes))
             if in_one_island:
-                room = np.minimum(room, self._pods_in_islands(free, takes, columns))
+                room = np.minimum(room, self.pods_in_islands(free, takes, columns))
             known.update(columns, room)
             known.seen = len(self._dirty_columns)
         return known
@@ -204,9 +204,9 @@ class Trial:
         devices = self.devices.get(share.resource)
         return np.zeros(len(self.table), np.int64) if devices is None else devices.room(self.free, share)
 
-    def _pods_in_islands(self, free: Amounts, takes: Resources, columns: Columns | slice) -> Amounts:
+    def pods_in_islands(self, free: Amounts, takes: Resources, columns: Columns | slice) -> Amounts:
         """(n,) pods with all their devices in one island of NVLinks that the devices of these nodes take, whatever else
-        the pods need."""
+        the pods need. ``free``: (R, n) of these nodes."""
         room = np.full(free.shape[1], _PLENTY, np.int64)
         for resource, count in self._several_devices(takes):
             devices = self.devices.get(resource)

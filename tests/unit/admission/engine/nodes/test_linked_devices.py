@@ -185,6 +185,31 @@ def test_a_victim_gives_back_its_devices_and_the_winner_gets_them() -> None:
     assert given(plan) == [("n1", devices_in(freed.takes))]
 
 
+def test_victims_for_a_pod_that_needs_one_island_share_one() -> None:
+    nodes = [linked_node(f"n{number:02}", *PAIRS) for number in range(20)]
+    running = [gpu_workload(number, 1) for number in range(160)]
+    snapshot = snapshot_of(nodes, *running)
+    snapshot = apply(snapshot, decide(snapshot, Memo())[0])
+    assert len(snapshot.admissions) == 160
+    # The cheapest victims of each node are in different pairs.
+    dear = {key: each for key, each in snapshot.admissions.items() if devices_in(each.seats[0].takes)[0] % 2}
+    admissions = {
+        key: replace(each, opened_at=0 if key in dear else 900) for key, each in snapshot.admissions.items()
+    }
+    urgent = replace(gpu_workload(900, 2, linked=True), priority=10)
+    snapshot = replace(
+        snapshot,
+        admissions=admissions,
+        pending={urgent.key: urgent},
+        holders={each.key: each for each in running},
+    )
+    plan, _ = decide(snapshot, Memo())
+    freed = [seat for evict in plan.evicts for seat in snapshot.admissions[evict.admission].seats]
+    assert len(freed) == 2
+    assert len({(seat.node, devices_in(seat.takes)[0] // 2) for seat in freed}) == 1
+    assert [seat.node for seat in plan.claims[0].seats] == [freed[0].node]
+
+
 def test_numbers_of_devices_add_nothing_to_the_size_of_work_or_to_what_it_asks() -> None:
     counted, numbered = (
         Resources({CPU: 1000, GPU: 2000}),
