@@ -9,9 +9,20 @@ from pathlib import Path
 
 import yaml
 
+from admission.kube.install.agent_pods import agent_namespace, agent_pods
 from admission.kube.install.install import Installation
-from admission.kube.install.rbac import CONTROLLER, PolicyRule, people, rbac
+from admission.kube.install.rbac import (
+    AGENT,
+    AGENT_NAMESPACE,
+    CONTROLLER,
+    PolicyRule,
+    agent_identity,
+    agent_rbac,
+    people,
+    rbac,
+)
 from admission.kube.install.read_api import read_api
+from admission.kube.policies.agents import agent_policies
 from admission.kube.policies.mutating import mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
@@ -21,6 +32,8 @@ from queues.api.crd import PlainDumper
 DEPLOY = Path(__file__).parent
 #: The installation of the files: Muster in its own namespace, reached by its Service.
 INSTALLATION = Installation()
+#: As in ``controller.yaml``; kustomize puts the one of ``kustomization.yaml`` in its place.
+_IMAGE = "muster:0.1.0"
 _HEADER = "# Written by `python -m deploy.manifests`; do not edit.\n"
 
 
@@ -49,11 +62,15 @@ def files() -> dict[str, str]:
             del webhook["clientConfig"]["caBundle"]
     return {
         "rbac/controller.yaml": _yaml(for_muster, _purposes(CONTROLLER)),
+        "rbac/agent.yaml": _yaml([agent_namespace(), *agent_rbac()], _purposes(AGENT)),
         "rbac/people.yaml": _yaml(for_people),
         "policies/gate.yaml": _yaml(mutating_policies(options)),
-        "policies/guard.yaml": _yaml(validating_policies(options)),
+        "policies/guard.yaml": _yaml(
+            [*validating_policies(options), *agent_policies(agent_identity(), AGENT_NAMESPACE)]
+        ),
         "policies/webhooks.yaml": _yaml(webhooks),
         "read-api.yaml": _yaml(read_api(namespace, b"")),
+        "agent.yaml": _yaml(agent_pods(_IMAGE)),
     }
 
 

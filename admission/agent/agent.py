@@ -24,20 +24,20 @@ from functools import cache
 from pathlib import Path
 
 from admission.agent.allocations import Mismatch, allocations, mismatches
-from admission.agent.api_client import ApiClient
-from admission.agent.backoff import Backoff
 from admission.agent.cgroups import pod_of_process
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.backoff import RetryBackoff
+from admission.agent.cluster.heartbeat import LeaseHeartbeat
+from admission.agent.cluster.mismatch_events import MismatchEvents
+from admission.agent.cluster.node_watch import NodeWatch, WatchedNode
+from admission.agent.cluster.reporter import Report, Reporter
 from admission.agent.device_object import device_document, node_labels
 from admission.agent.device_watch import DeviceWatch, Seen, not_answering
 from admission.agent.health import DeviceHealth, HealthState, assess
-from admission.agent.heartbeat import Heartbeat
 from admission.agent.kubelet_checkpoint import CheckpointUnreadable, GivenDevices, KubeletCheckpoint
-from admission.agent.metrics import AgentMetrics, Observation
-from admission.agent.mismatch_events import MismatchEvents
-from admission.agent.node_watch import NodeWatch, WatchedNode
+from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.agent.readings import DeviceEvent, DeviceId, NodeReading
 from admission.agent.remembered import remembered
-from admission.agent.reporter import Report, Reporter
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.vendor import Vendor
 from queues.api.api_resources import Document
@@ -60,7 +60,7 @@ class Parts:
     devices: Sequence[DeviceWatch]
     node: NodeWatch
     reporter: Reporter
-    heartbeat: Heartbeat
+    heartbeat: LeaseHeartbeat
     metrics: AgentMetrics
     rng: random.Random
     checkpoint: KubeletCheckpoint
@@ -89,7 +89,7 @@ def parts(
         ],
         node=NodeWatch(client, node, changed=wake.set, rng=rng),
         reporter=Reporter(client, node, rng=rng),
-        heartbeat=Heartbeat(client, namespace=settings.namespace, node=node, holder=holder, rng=rng),
+        heartbeat=LeaseHeartbeat(client, namespace=settings.namespace, node=node, holder=holder, rng=rng),
         metrics=AgentMetrics(),
         rng=rng,
         checkpoint=KubeletCheckpoint(
@@ -113,7 +113,7 @@ class Agent:
         #: Events that no assessment has seen yet.
         self._events: list[DeviceEvent] = []
         self._load_at = 0.0
-        self._backoff = Backoff(parts.rng)
+        self._backoff = RetryBackoff(parts.rng)
         self._mismatch_events = MismatchEvents(parts.settings.node_name)
         self._stepped_at = time.monotonic()
         parts.metrics.requests = lambda: parts.client.requests
@@ -172,7 +172,7 @@ class Agent:
         if not all(each.answered or self._is_silent(each) for each in seen):
             return
         if self._health is None and not self._load(ticks):
-            self.metrics.observe(Observation(seen=seen, readings=self._readings(seen), ticks=ticks))
+            self.metrics.observe(NodeObservation(seen=seen, readings=self._readings(seen), ticks=ticks))
             return
         readings = self._readings(seen)
         health = self._assess(readings, now)
@@ -238,7 +238,7 @@ class Agent:
         uses = allocations(readings, pods, given, pod_of_pid)
         found = mismatches(readings, pods, given, pod_of_pid)
         self.metrics.observe(
-            Observation(
+            NodeObservation(
                 seen=seen,
                 readings=readings,
                 health=health,

@@ -58,8 +58,9 @@ def device_document(
         for device in reading.devices
         for instance in device.mig_instances
     }
+    island = {reading.vendor: islands(reading) for reading in readings}
     devices = [
-        _device(device, reading, islands(reading), health.get(device.id))
+        _device(device, reading.vendor, island[reading.vendor].get(device.id), health.get(device.id))
         for reading in readings
         for device in reading.devices
     ]
@@ -210,15 +211,13 @@ def _owner(node_name: str, node_uid: str) -> Document:
     }
 
 
-def _device(
-    device: DeviceReading, node: NodeReading, island: Mapping[DeviceId, int], health: DeviceHealth | None
-) -> Document:
+def _device(device: DeviceReading, vendor: str, island: int | None, health: DeviceHealth | None) -> Document:
     found: Document = {
         "type": GPU,
         "id": device.id,
         "minor": _minor(device),
         "health": health is not None and health.healthy,
-        "labels": _device_labels(device, node.vendor, island.get(device.id)),
+        "labels": _device_labels(device, vendor, island),
         "resources": {
             _CORE: "100",
             _MEMORY: binary_quantity(device.memory_bytes),

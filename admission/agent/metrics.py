@@ -34,7 +34,7 @@ _NOBODY: Final = ("", "", "", "", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class NodeObservation:
     """What one step of the loop has found."""
 
     seen: Sequence[Seen]
@@ -52,7 +52,7 @@ class AgentMetrics(Collector):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: Observation | None = None
+        self._last: NodeObservation | None = None
         #: Seconds by queue: devices that its pods had, and of these idle ones; when it last had one.
         self._admitted: Counter[str] = Counter()
         self._idle: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class AgentMetrics(Collector):
                 if event.kind is EventKind.XID:
                     self._xids[event.device, xid_class(event.code or 0).value] += 1
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: NodeObservation) -> None:
         """Keep what a step has found, and count the time since the reading before."""
         with self._lock:
             self._last = observation
@@ -90,7 +90,7 @@ class AgentMetrics(Collector):
                     self._count_use(observation, seen.reading, min(observation.ticks - at, _LONGEST_STEP))
             self._forget(observation)
 
-    def _count_use(self, observation: Observation, reading: NodeReading, seconds: float) -> None:
+    def _count_use(self, observation: NodeObservation, reading: NodeReading, seconds: float) -> None:
         used = {device.id: device.telemetry.utilisation for device in reading.devices}
         queues = _queues_of_devices(observation)
         for device, utilisation in used.items():
@@ -100,13 +100,19 @@ class AgentMetrics(Collector):
                 if utilisation == 0:
                     self._idle[queue] += seconds  # type: ignore[assignment]
 
-    def _forget(self, observation: Observation) -> None:
+    def _forget(self, observation: NodeObservation) -> None:
         for queue in [name for name, at in self._queue_seen.items() if observation.ticks - at > _KEPT]:
             for counters in (self._admitted, self._idle, self._queue_seen):
                 counters.pop(queue, None)
         there = {device.id for reading in observation.readings for device in reading.devices}
         for key in [key for key in self._xids if key[0] is not None and key[0] not in there]:
             del self._xids[key]
+
+    @property
+    def unhealthy(self) -> int:
+        """Devices that take no work now."""
+        with self._lock:
+            return 0 if self._last is None else sum(not each.healthy for each in self._last.health.values())
 
     # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -124,7 +130,7 @@ class AgentMetrics(Collector):
             yield from _device_metrics(last)
             yield from _pod_metrics(last)
 
-    def _counters(self, last: Observation | None) -> Iterator[Metric]:
+    def _counters(self, last: NodeObservation | None) -> Iterator[Metric]:
         indices = {} if last is None else _indices(last)
         xids = CounterMetricFamily(
             "muster_gpu_xids", "XIDs since the agent started, by class", labels=("gpu", "uuid", "class")
@@ -221,7 +227,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[DeviceReading], float | None]], .
 )
 
 
-def _device_metrics(last: Observation) -> Iterator[Metric]:
+def _device_metrics(last: NodeObservation) -> Iterator[Metric]:
     devices = [device for reading in last.readings for device in reading.devices]
     names = _names_of_devices(last)
     labels = {
@@ -258,7 +264,7 @@ def _device_metrics(last: Observation) -> Iterator[Metric]:
     yield throttled
 
 
-def _link_metrics(last: Observation) -> Iterator[Metric]:
+def _link_metrics(last: NodeObservation) -> Iterator[Metric]:
     links = GaugeMetricFamily(
         "muster_gpu_links",
         "Active NVLinks between two devices of the node",
@@ -272,7 +278,7 @@ def _link_metrics(last: Observation) -> Iterator[Metric]:
     yield links
 
 
-def _pod_metrics(last: Observation) -> Iterator[Metric]:
+def _pod_metrics(last: NodeObservation) -> Iterator[Metric]:
     pods = GaugeMetricFamily(
         "muster_gpu_pod",
         "1 for each pod that has a device",
@@ -292,7 +298,7 @@ def _pod_metrics(last: Observation) -> Iterator[Metric]:
     yield from (pods, mismatched)
 
 
-def _names_of_devices(last: Observation) -> dict[DeviceId, tuple[str, ...]]:
+def _names_of_devices(last: NodeObservation) -> dict[DeviceId, tuple[str, ...]]:
     """Names of the pod that has a device, where it is exactly one."""
     holders: dict[DeviceId, list[Allocation]] = {}
     for allocation in last.allocations:
@@ -301,14 +307,14 @@ def _names_of_devices(last: Observation) -> dict[DeviceId, tuple[str, ...]]:
     return {device: _names(last, found[0]) for device, found in holders.items() if len(found) == 1}
 
 
-def _names(last: Observation, allocation: Allocation) -> tuple[str, ...]:
+def _names(last: NodeObservation, allocation: Allocation) -> tuple[str, ...]:
     pod = last.pods.get(allocation.pod_uid)
     if pod is None:
         return allocation.namespace, allocation.name, "", "", ""
     return pod.namespace, pod.name, pod.queue, pod.group, pod.user
 
 
-def _queues_of_devices(last: Observation) -> dict[DeviceId, set[str]]:
+def _queues_of_devices(last: NodeObservation) -> dict[DeviceId, set[str]]:
     queues: dict[DeviceId, set[str]] = {}
     for allocation in last.allocations:
         pod = last.pods.get(allocation.pod_uid)
@@ -318,7 +324,7 @@ def _queues_of_devices(last: Observation) -> dict[DeviceId, set[str]]:
     return queues
 
 
-def _indices(last: Observation) -> dict[DeviceId, str]:
+def _indices(last: NodeObservation) -> dict[DeviceId, str]:
     return {device.id: str(device.index) for reading in last.readings for device in reading.devices}
 
 

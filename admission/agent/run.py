@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 
 from admission.agent.agent import Agent, parts
-from admission.agent.api_client import ApiClient, Endpoint
+from admission.agent.cluster.api_client import ApiClient, Endpoint
 from admission.agent.metrics import MetricsServer
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.vendor import Vendor

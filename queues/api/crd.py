@@ -69,6 +69,8 @@ class CrdResource:
     short: tuple[str, ...] = ()
     status: bool = False
     columns: tuple[Column, ...] = ()
+    #: Whether a definition of the kind that another product has installed does as well, and is left as it is.
+    shared: bool = False
 
 
 _AGE = Column(name="AGE", path=".metadata.creationTimestamp", type="date")
@@ -174,8 +176,13 @@ RESOURCES = (
         model=Device,
         served=DEVICES,
         columns=(_AGE,),
+        shared=True,
     ),
 )
+
+
+#: Names of the definitions that may be another product's.
+SHARED = frozenset(f"{each.served.plural}.{each.served.group}" for each in RESOURCES if each.shared)
 
 
 class PlainDumper(yaml.SafeDumper):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.bench import report, restart
+from tests.bench.agents import part as agents
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
 from tests.bench.history import retention
@@ -39,6 +40,7 @@ def main() -> int:
         "stream": lambda _shape, pairs: _stream(options.per_queue, pairs),
         "mix": lambda _shape, pairs: _mix(options.seconds, pairs),
         "one-pod": lambda _shape, _pairs: _one_pod(options.one_pod_jobs),
+        "agent": lambda _shape, _pairs: ({}, agents.play(options.agents, seconds=60)),
         "engine": _engine,
         "restart": lambda _shape, _pairs: _restart(options),
         "retention": lambda _shape, _pairs: _retention(options),
@@ -210,7 +212,7 @@ def _options() -> argparse.Namespace:
         "--only",
         choices=(
             *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
-            *("one-pod", "engine", "restart", "retention"),
+            *("one-pod", "agent", "engine", "restart", "retention"),
         ),
     )
     parser.add_argument("--gangs", type=int, default=500)
@@ -219,6 +221,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--per-queue", type=int, default=100, metavar="JOBS", help="of stream")
     parser.add_argument("--seconds", type=float, default=120, help="of mix: work for so long")
     parser.add_argument("--one-pod-jobs", type=int, default=10_000, metavar="JOBS", help="of one-pod")
+    parser.add_argument("--agents", type=int, default=500, metavar="N", help="of agent")
     of_restart = parser.add_argument_group("restart")
     usual = ClusterSize()
     for name in ("pending", "finished", "running", "burst", "departures"):

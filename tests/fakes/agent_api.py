@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from admission.agent.api_client import Form, WatchEvent
+from admission.agent.cluster.api_client import Form, ObjectEvent
 from queues.errors import ApiUnavailable, Conflict, NotFound
 
 
@@ -20,7 +20,7 @@ class AgentApi:
         #: Raised by the next requests, one each; None: that one succeeds.
         self.faults: deque[Exception | None] = deque()
         #: What the next watches tell; without one left they end at once.
-        self.watches: deque[list[WatchEvent | Exception]] = deque()
+        self.watches: deque[list[ObjectEvent | Exception]] = deque()
         self.watched: list[str] = []
         self._versions = itertools.count(1)
 
@@ -62,7 +62,7 @@ class AgentApi:
             raise NotFound(method="PATCH", path=path, status=404, reason="not found")
         return self.put(path, _merged(self.objects[path], patch))
 
-    def watch(self, path: str, *, version: str, seconds: int, **_: Any) -> Iterator[WatchEvent]:
+    def watch(self, path: str, *, version: str, seconds: int, **_: Any) -> Iterator[ObjectEvent]:
         self.watched.append(version)
         self._fail()
         for each in self.watches.popleft() if self.watches else []:

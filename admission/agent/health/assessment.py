@@ -111,11 +111,9 @@ def _damped(
     if earlier is not None and faulty != any(earlier.has(kind) for kind in FAULTS):
         changes = (*changes, now)[-FLAPS:]
     often = len(changes) == FLAPS and changes[-1] - changes[0] <= DAMPING
-    if often or present.has(ConditionType.FLAPPING):
-        if faulty or (changes and now - changes[-1] < DAMPING):
-            told[ConditionType.FLAPPING] = _FLAPPING
-        else:
-            changes = ()
+    lately = faulty or (bool(changes) and now - changes[-1] < DAMPING)
+    if lately and (often or present.has(ConditionType.FLAPPING)):
+        told[ConditionType.FLAPPING] = _FLAPPING
     return replace(present, changes=changes)
 
 

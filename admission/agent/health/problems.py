@@ -118,21 +118,20 @@ def idle_links(device: DeviceReading, before: tuple[int, ...] | None) -> tuple[i
 
 
 def _links_down(device: DeviceReading, node: NodeReading, idle: Iterable[int]) -> tuple[int, ...] | None:
-    """NVLinks that are down and should not be: they were active, or are on another device of the model.
+    """NVLinks that are down and should not be: they were active, or are on a device of the same model on a switch.
 
     None: it cannot be told. The device that a link leads to may be the one that does not work; and MIG switches links
     off on some models.
     """
     if device.lost:
         return None
-    linked = {index for link in node.links if link.nvlinks for index in link.between}
-    switched = {index for link in node.links if link.switched for index in link.between}
+    switched = {index for link in node.links if link.nvlinks and link.switched for index in link.between}
     if device.mig_enabled or (device.index not in switched and any(each.lost for each in node.devices)):
         return None
     alike = [
         each
         for each in node.devices
-        if each.index in linked and each.model == device.model and not (each.lost or each.mig_enabled)
+        if each.index in switched and each.model == device.model and not (each.lost or each.mig_enabled)
     ]
     down = set(device.links_down)
     expected = down - set(idle) | {link for link in down for each in alike if link not in each.links_down}

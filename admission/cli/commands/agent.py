@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from admission.agent.api_client import Endpoint
+    from admission.agent.cluster.api_client import Endpoint
 
 
 class AgentCommand(click.Command):
@@ -54,7 +54,7 @@ def _endpoint(kubeconfig: str | None, context: str | None) -> "Endpoint":
     """Access by a kubeconfig where one is named, else by the service account of the pod. Raises MusterError."""
     import os
 
-    from admission.agent.api_client import Endpoint
+    from admission.agent.cluster.api_client import Endpoint
 
     if kubeconfig is None:
         return Endpoint.in_pod(os.environ)

@@ -9,7 +9,7 @@ from admission.kube.client.client import Client
 from admission.kube.install.queues import remove_first_queue
 from admission.kube.install.server_side_apply import Tell, apply, found_at, gone, items_of
 from queues.api.api_resources import CRDS, PART_OF, ApiResource, Document, path_of
-from queues.api.crd import OWNER_LABEL, crds
+from queues.api.crd import OWNER_LABEL, SHARED, crds
 from queues.api.names import ADOPTED, DEFAULT_QUEUE, HELM_RELEASE, MANAGED_BY_LABEL, ROOT_QUEUE
 from queues.errors import MusterError
 
@@ -31,6 +31,8 @@ class NotEstablished(MusterError):
 async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
     """Apply all definitions, and wait until they are served. ``adopt``: take over definitions of other owners.
 
+    Those that may be another product's are left as they are where it has them.
+
     Raises DefinitionsOfOthers, NotEstablished, ApiError.
     """
     definitions = crds()
@@ -45,6 +47,9 @@ async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
             foreign[name] = _owner(found)
         elif ADOPTED in (metadata.get("annotations") or {}):
             adopted.add(name)
+    for name in sorted(SHARED & foreign.keys()):
+        tell(f"customresourcedefinition/{name} left as it is: {foreign.pop(name)}")
+        definitions = [each for each in definitions if each["metadata"]["name"] != name]
     if foreign and not adopt:
         owners = ", ".join(sorted(set(foreign.values())))
         raise DefinitionsOfOthers(definitions=", ".join(sorted(foreign)), evidence=owners)

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from admission.kube.client.client import Client
+from admission.kube.install.agent_pods import AGENTS_MAY
 from admission.kube.install.crds import apply_definitions
 from admission.kube.install.queues import create_first_queue, first_queue
 from admission.kube.install.rbac import AGENT_NAMESPACE, agent_identity, agent_rbac, rbac
@@ -56,8 +57,6 @@ from queues.errors import ApiError, MusterError
 OLDEST_MINOR: Final = 36
 #: Seconds until the API server must evaluate new policies.
 _PATIENCE: Final = 30.0
-#: Labels of the namespace of the node agents, whose pods need host paths and the host's processes.
-AGENTS_MAY: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
 
 
 class ServerTooOld(MusterError):

@@ -6,6 +6,7 @@
 #include <time.h>
 
 struct event_set {
+    unsigned session;
     uint64_t read; /* events before this one are over for this set */
     uint64_t types[DEVICES];
 };
@@ -16,17 +17,26 @@ struct event_data {
     unsigned gpu_instance, compute_instance;
 };
 
+/* The real library has freed the sets of a session that is over. */
+static int refused_set(const char *function, const struct event_set *set) {
+    int result = refused(function);
+    if (set->session != session)
+        state->misuses++;
+    return set->session == session ? result : INVALID_ARGUMENT;
+}
+
 int nvmlEventSetCreate(struct event_set **set) {
     int result = refused(__func__);
     if (result)
         return result;
     *set = calloc(1, sizeof **set);
+    (*set)->session = session;
     (*set)->read = __atomic_load_n(&state->events_written, __ATOMIC_ACQUIRE);
     return SUCCESS;
 }
 
 int nvmlEventSetFree(struct event_set *set) {
-    int result = refused(__func__);
+    int result = refused_set(__func__, set);
     free(set);
     return result;
 }
@@ -65,10 +75,13 @@ static int one_is_lost(const struct event_set *set) {
     return 0;
 }
 
-int nvmlEventSetWait_v2(struct event_set *set, struct event_data *data, unsigned milliseconds) {
-    const struct timespec pause = {0, 5000000};
-    int result = refused(__func__);
-    for (unsigned waited = 0; !result; waited += 5) {
+static int wait_for_event(struct event_set *set, struct event_data *data, unsigned milliseconds) {
+    /* The real library blocks. Where processor time is measured, looking each 5 ms would be most of it. */
+    const char *told = getenv("FAKE_NVML_PAUSE_MS");
+    const unsigned each = told ? (unsigned)atoi(told) : 5;
+    const struct timespec pause = {0, each * 1000000L};
+    int result = refused_set("nvmlEventSetWait_v2", set);
+    for (unsigned waited = 0; !result; waited += each) {
         if (take_event(set, data))
             return SUCCESS;
         if (one_is_lost(set))
@@ -78,5 +91,12 @@ int nvmlEventSetWait_v2(struct event_set *set, struct event_data *data, unsigned
         nanosleep(&pause, NULL);
         result = session_is_over();
     }
+    return result;
+}
+
+int nvmlEventSetWait_v2(struct event_set *set, struct event_data *data, unsigned milliseconds) {
+    __atomic_fetch_add(&waiting, 1, __ATOMIC_ACQ_REL);
+    int result = wait_for_event(set, data, milliseconds);
+    __atomic_fetch_sub(&waiting, 1, __ATOMIC_ACQ_REL);
     return result;
 }

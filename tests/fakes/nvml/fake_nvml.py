@@ -2,7 +2,6 @@
 
 import ctypes
 import mmap
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -112,6 +111,10 @@ class FakeNvml:
         for name, value in values.items():
             getattr(device, name)
             setattr(device, name, value)
+
+    def replace(self, uuid: str, model: str = "H100", **values: Any) -> str:
+        """Put a new device in the place of one that was unplugged; returns its uuid."""
+        return self.add_device(model, bus_id=bytes(self.device(uuid).bus_id), **values)
 
     # ── loss and return, hot plug ────────────────────────────────────────────────────────────────────────────
 
@@ -275,6 +278,11 @@ class FakeNvml:
         """How often a process has initialised NVML."""
         return int(self.state.sessions)
 
+    @property
+    def misuses(self) -> int:
+        """How often a process did what the real library does not forgive; see ``state.h``."""
+        return int(self.state.misuses)
+
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _slot(self, uuid: str) -> int:
@@ -292,8 +300,3 @@ def _bus(device: Device) -> str:
 
 def _part(device: str, place: int) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_URL, f"{device}/{place}")
-
-
-def made_current(fake: FakeNvml) -> None:
-    """Let this process play a node. Its NVML must not be initialised."""
-    os.environ["FAKE_NVML_STATE"] = str(fake.file)

@@ -15,7 +15,8 @@
 /* ── a session: from the first nvmlInit to the last nvmlShutdown ── */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned references, driver_start, session;
+static unsigned references, driver_start;
+unsigned session, waiting;
 struct state *state;
 unsigned slots[DEVICES], counted;
 
@@ -71,8 +72,8 @@ int nvmlInitWithFlags(unsigned flags) {
 int nvmlShutdown(void) {
     pthread_mutex_lock(&mutex);
     int result = references ? SUCCESS : UNINITIALIZED;
-    if (references)
-        references--;
+    if (references && !--references && __atomic_load_n(&waiting, __ATOMIC_ACQUIRE))
+        state->misuses++;
     pthread_mutex_unlock(&mutex);
     return result;
 }

@@ -23,6 +23,8 @@ enum {
 enum { NO_INSTANCE = 0xFFFFFFFF, HANDLES = 0x1000, HANDLES_OF_A_DEVICE = 0x100 };
 
 extern struct state *state;
+/* Number of the session, and calls that wait for events now. */
+extern unsigned session, waiting;
 /* Slots of the devices that were plugged in when the session began, by their bus. */
 extern unsigned slots[DEVICES], counted;
 

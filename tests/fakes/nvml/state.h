@@ -109,6 +109,8 @@ struct state {
     uint32_t sessions;           /* begun by nvmlInit */
     uint32_t cuda_version;
     uint32_t init_result; /* what nvmlInit returns */
+    uint32_t misuses;     /* shut down under a call that waits; event sets of sessions that are over */
+    uint32_t padding;
     char driver_version[80];
     struct failure failures[FAILURES];
     struct event events[EVENTS];

@@ -99,7 +99,7 @@ class State(ctypes.Structure):
     _fields_ = [
         *((name, c_uint64) for name in ("size", "calls", "events_written")),
         *((name, c_uint32) for name in ("driver_loaded", "driver_starts", "delay_microseconds", "sessions")),
-        *((name, c_uint32) for name in ("cuda_version", "init_result")),
+        *((name, c_uint32) for name in ("cuda_version", "init_result", "misuses", "padding")),
         ("driver_version", c_char * 80),
         ("failures", Failure * FAILURES),
         ("events", Event * EVENTS),

@@ -1,27 +1,20 @@
 """What the account of the node agents may write: only what is about the Node that its token names."""
 
 import asyncio
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from admission.agent.api_client import ApiClient
+from admission.agent.cluster.api_client import ApiClient
 from admission.kube.client.client import Client
-from admission.kube.install.rbac import AGENT_NAMESPACE, agent_identity, agent_rbac
-from admission.kube.policies.agents import agent_policies
+from admission.kube.install.rbac import AGENT_NAMESPACE
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import DEVICES, EVENTS, LEASES, NAMESPACES, NODES, PODS, path_of
-from queues.errors import ApiRefused, Conflict, NotFound
-from tests.kube.support.agent_account import agent_client, device_definition
-from tests.kube.support.cluster_objects import becomes
-from tests.waiting import until
-
-_numbers = itertools.count(1)
+from queues.api.api_resources import DEVICES, EVENTS, LEASES, NAMESPACES, NODES, PODS
+from queues.errors import ApiRefused, Conflict
+from tests.kube.support.agent_account import agent_client, two_nodes
 
 
 @dataclass(frozen=True)
@@ -36,57 +29,9 @@ class Guarded:
         return DEVICES.document(node["metadata"]["name"], spec={"devices": []})
 
 
-@pytest_asyncio.fixture(scope="module")
-async def agents_cluster(door_cluster: LocalCluster) -> LocalCluster:
-    async with await Client.connect(door_cluster.kubeconfig) as admin:
-        namespace = NAMESPACES.document(AGENT_NAMESPACE)
-        documents = [namespace, device_definition(), *agent_rbac()]
-        for document in [*documents, *agent_policies(agent_identity(), AGENT_NAMESPACE)]:
-            await admin.patch(path_of(document), document, kind="apply", field_manager="test", force=True)
-
-        async def served() -> bool:
-            try:
-                await admin.get(DEVICES.path(), limit=1)
-            except NotFound:
-                return False
-            return True
-
-        await becomes(served)
-    await asyncio.to_thread(_policy_is_in_force, door_cluster)
-    return door_cluster
-
-
-def _policy_is_in_force(cluster: LocalCluster) -> None:
-    """The API server notices a new policy after a moment."""
-    own, other = _nodes(cluster)
-
-    def refused(folder: Path) -> bool:
-        agent = agent_client(cluster, folder, own)
-        try:
-            agent.merge(
-                NODES.path(name=other["metadata"]["name"]),
-                {"metadata": {"labels": {"muster.dev/gpu-count": "1"}}},
-            )
-        except ApiRefused as error:
-            return "expected one of the object with its name" in str(error)
-        finally:
-            agent.close()
-        return False
-
-    folder = cluster.directory / "agent-tokens"
-    folder.mkdir(exist_ok=True)
-    until(lambda: refused(folder), "the policy of agents")
-
-
-def _nodes(cluster: LocalCluster) -> list[dict[str, Any]]:
-    names = cluster.add_nodes(2, prefix=f"agents-{next(_numbers)}")
-    with cluster.client() as admin:
-        return [admin.get(NODES.path(name=name)) for name in names]
-
-
 @pytest.fixture
 def guarded(agents_cluster: LocalCluster, tmp_path: Path) -> Iterator[Guarded]:
-    own, other = _nodes(agents_cluster)
+    own, other = two_nodes(agents_cluster)
     agent = agent_client(agents_cluster, tmp_path, own)
     yield Guarded(own, other, agent)
     agent.close()

@@ -100,6 +100,29 @@ async def test_definitions_of_volcano_are_not_overwritten_unless_told_so(bare: C
     await bare.delete(path_of(queues))
 
 
+@pytest.mark.parametrize("adopt", [False, True])
+async def test_the_definition_of_devices_is_left_to_koordinator_where_that_is_installed(
+    bare: Client, adopt: bool
+) -> None:
+    devices = next(one for one in crds() if one["spec"]["names"]["kind"] == "Device")
+    devices["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
+    devices["metadata"]["annotations"] = {"meta.helm.sh/release-name": "koordinator"}
+    created = msgspec.json.decode(
+        await bare.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", devices)
+    )
+    lines = await installed(bare, Installation(webhook_url="https://127.0.0.1:9", adopt_crds=adopt))
+    name = devices["metadata"]["name"]
+    assert f"customresourcedefinition/{name} left as it is: Helm release koordinator" in lines
+    found = msgspec.json.decode(await bare.get(path_of(devices)))
+    assert (found["metadata"]["uid"], found["metadata"]["labels"], found["spec"]) == (
+        created["metadata"]["uid"],
+        created["metadata"]["labels"],
+        created["spec"],
+    )
+    await removed(bare, Removal(delete_crds=True))
+    await bare.delete(path_of(devices))
+
+
 async def test_without_url_and_service_there_is_no_webhook_and_install_says_so(bare: Client) -> None:
     lines = await installed(bare, Installation())
     assert any(line.startswith("No webhook: there is neither") for line in lines)

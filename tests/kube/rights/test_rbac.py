@@ -94,6 +94,7 @@ PURPOSES: dict[str, list[Ask]] = {
     "delete-commands": [_deletes(_in(api_resources.COMMANDS))],
     "see-flavors": _sees(api_resources.FLAVORS),
     "see-topologies": _sees(api_resources.TOPOLOGIES),
+    "see-node-devices": _sees(api_resources.DEVICES),
     "see-hypernodes": _sees(api_resources.HYPERNODES),
     "see-budgets": _sees(api_resources.BUDGETS),
     "see-quotas": _sees(api_resources.RESOURCE_QUOTAS),

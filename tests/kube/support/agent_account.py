@@ -1,17 +1,20 @@
 """Tokens of the node agents' service account, bound to a Node as the token of a pod is, and access with them."""
 
-import json
+import base64
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from admission.agent.api_client import ApiClient, Endpoint
+from admission.agent.cluster.api_client import ApiClient, Endpoint
 from admission.kube.install.rbac import AGENT_ACCOUNT, AGENT_NAMESPACE
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
+from queues.api.api_resources import NODES
 
+_numbers = itertools.count(1)
 _TOKENS = f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token"
 
 
@@ -54,6 +57,28 @@ def device_definition() -> dict[str, Any]:
     return read
 
 
-def told(answer: object) -> str:
-    """A document in one line, for failures."""
-    return json.dumps(answer)[:500]
+def two_nodes(cluster: LocalCluster) -> list[dict[str, Any]]:
+    """New nodes, as the API server has them."""
+    names = cluster.add_nodes(2, prefix=f"agents-{next(_numbers)}")
+    with cluster.client() as admin:
+        return [admin.get(NODES.path(name=name)) for name in names]
+
+
+def agent_kubeconfig(cluster: LocalCluster, folder: Path, node: Mapping[str, Any]) -> Path:
+    """A kubeconfig with a token of the agent of a Node: for an agent that runs as a process of its own."""
+    with cluster.client() as admin:
+        token = agent_token(admin, node)
+    encoded = base64.b64encode(authority(cluster).encode()).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "agent",
+        "clusters": [
+            {"name": "c", "cluster": {"server": cluster.url, "certificate-authority-data": encoded}}
+        ],
+        "users": [{"name": "agent", "user": {"token": token}}],
+        "contexts": [{"name": "agent", "context": {"cluster": "c", "user": "agent"}}],
+    }
+    path = folder / "agent.kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    return path

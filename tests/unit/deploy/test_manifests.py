@@ -8,7 +8,7 @@ import yaml
 
 import deploy
 from admission.kube.install.queues import first_queue
-from admission.kube.install.rbac import AT_HOME, CONTROLLER
+from admission.kube.install.rbac import AGENT, AGENT_AT_HOME, AT_HOME, CONTROLLER, PolicyRule
 from admission.kube.webhook.configuration import SERVICE
 from deploy.manifests import INSTALLATION, files
 from queues.api.api_resources import PART_OF
@@ -57,6 +57,26 @@ def test_the_network_keeps_pods_of_others_from_the_port_that_asks_nobody_who_the
     assert all(other["ipBlock"]["except"] for other in others)
 
 
+def test_agents_have_no_more_rights_on_their_node_than_the_page_gives_reasons_for() -> None:
+    page = (DEPLOY.parent / "docs/how-to/gpu-nodes.md").read_text()
+    pod = next(one for one in _documents("agent.yaml") if one["kind"] == "DaemonSet")["spec"]["template"][
+        "spec"
+    ]
+    (container,) = pod["containers"]
+    held = container["securityContext"]
+    assert not held["allowPrivilegeEscalation"]
+    assert held["capabilities"] == {"drop": ["ALL"]}
+    assert held["readOnlyRootFilesystem"]
+    assert "privileged" not in held
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    given = [f"`{key}: {str(pod[key]).lower()}`" for key in pod if key.startswith("host")]
+    given += [f"`{volume['hostPath']['path']}`" for volume in pod["volumes"] if "hostPath" in volume]
+    given += [f"`runAsUser: {held['runAsUser']}`"]
+    assert len(given) == 3
+    for each in given:
+        assert each in page
+
+
 def test_kustomize_applies_every_file() -> None:
     named = set(_documents("kustomization.yaml")[0]["resources"])
     there = {
@@ -64,15 +84,18 @@ def test_kustomize_applies_every_file() -> None:
         for folder in ("rbac", "policies", "crds")
         for path in (DEPLOY / folder).glob("*.yaml")
     }
-    assert named == there | {"controller.yaml", "read-api.yaml"}
+    assert named == there | {"agent.yaml", "controller.yaml", "read-api.yaml"}
 
 
-def test_every_right_has_a_purpose_of_its_own() -> None:
-    rules = [*CONTROLLER, *AT_HOME]
+@pytest.mark.parametrize(("everywhere", "at_home"), [(CONTROLLER, AT_HOME), (AGENT, AGENT_AT_HOME)])
+def test_every_right_has_a_purpose_of_its_own(
+    everywhere: tuple[PolicyRule, ...], at_home: tuple[PolicyRule, ...]
+) -> None:
+    rules = [*everywhere, *at_home]
     assert len({rule.purpose for rule in rules}) == len(rules)
     granted = [
         (rule.group, resource, verb)
-        for rule in CONTROLLER
+        for rule in everywhere
         for resource in rule.resources
         for verb in rule.verbs
     ]

@@ -48,7 +48,7 @@ class Events:
                 return ()
             try:
                 return self._wait(seconds)
-            except SessionOver as error:
+            except (SessionOver, DeviceLost) as error:
                 self._over = self._session
                 self._forget()
                 raise VendorFailed(vendor=VENDOR, why=str(error)) from error
@@ -83,7 +83,7 @@ class Events:
             try:
                 data = pynvml.nvmlEventSetWait(self._set, 0 if events else round(seconds * 1000))
             except pynvml.NVMLError as error:
-                return events + self._after(error)
+                return events or self._after(error)  # what is wrong is said again by the next wait
             events.append(self._event(data))
         return events
 

@@ -19,7 +19,7 @@ from admission.agent.vendors.nvidia.mig import MigInstances
 from admission.agent.vendors.nvidia.processes import processes
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 
-#: Reads with a lost device after which NVML is started again, in case that brings it back: 1, 2, 4, 8, then each 16th.
+#: NVML is started again when a device is lost, in case that brings it back; after 2, 4, 8 such reads, then each 16th.
 MOST_READS_BETWEEN_STARTS: Final = 16
 
 
@@ -61,6 +61,10 @@ class Nvidia:
         self._versions = ("", "")
         self._bound: frozenset[str] = frozenset()
         self._reads_with_lost = 0
+        #: Devices that the last reading called lost.
+        self._lost: set[DeviceId] = set()
+        #: Devices that do not answer in this read.
+        self._gone: set[DeviceId] = set()
         #: Whether a device was seen for the first time, or again, in this read.
         self._came_back = False
 
@@ -71,14 +75,13 @@ class Nvidia:
         """
         if self._library.running and self._should_start_again():
             self._library.stop()
-        try:
-            return self._read()
-        except (SessionOver, DeviceLost):
-            self._library.stop()
-        try:
-            return self._read()
-        except (SessionOver, DeviceLost) as error:
-            raise VendorFailed(vendor=VENDOR, why=str(error)) from error
+        session = self._session
+        reading = self._read_or_start_again()
+        if session == self._session and self._newly_lost(reading):
+            reading = self._read_of_new_session(reading)
+        self._lost = {device.id for device in reading.devices if device.lost}
+        self._reads_with_lost = self._reads_with_lost + 1 if self._lost else 0
+        return reading
 
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
         """Events since the last call; none: after ``seconds``, or when NVML is started again. Raises VendorFailed."""
@@ -91,32 +94,35 @@ class Nvidia:
         """
         self._library.stop()
 
-    # ── one read ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self) -> NodeReading:
-        begins = self._start()
-        self._came_back = False
-        present = [each for each in map(self._present, self._handles()) if each is not None]
-        if self._came_back and not begins:
-            self._library.device_came_back()
-        answered = {each.reading.id for each in present}
-        for uuid, known in self._known.items():
-            known.lost = uuid not in answered
-        self._reads_with_lost = self._reads_with_lost + 1 if len(answered) < len(self._known) else 0
-        if not self._known:
-            raise VendorAbsent(vendor=VENDOR, why="the driver runs, but there is no device")
-        linked = [each.linked for each in present]
-        devices = [
-            replace(each.reading, links_down=self._nvlinks.down(each.linked, linked)) for each in present
-        ]
-        devices += [_lost(known) for known in self._known.values() if known.lost]
-        return NodeReading(
-            vendor=VENDOR,
-            driver_version=self._versions[0],
-            runtime_version=self._versions[1],
-            devices=tuple(sorted(devices, key=lambda device: device.index)),
-            links=self._links(present),
-        )
+    def _read_or_start_again(self) -> NodeReading:
+        try:
+            return self._read()
+        except (SessionOver, DeviceLost):
+            self._library.stop()
+        try:
+            return self._read()
+        except (SessionOver, DeviceLost) as error:
+            raise VendorFailed(vendor=VENDOR, why=str(error)) from error
+
+    def _read_of_new_session(self, reading: NodeReading) -> NodeReading:
+        """Start NVML again: was the device reset, or replaced? The reading itself where it does not start now."""
+        try:
+            self._library.stop()
+            return self._read_or_start_again()
+        except VendorFailed:
+            return reading
+
+    def _newly_lost(self, reading: NodeReading) -> bool:
+        return any(device.lost and device.id not in self._lost for device in reading.devices)
+
+    def _should_start_again(self) -> bool:
+        """Whether devices may have come that this session of NVML does not see."""
+        if pci.bound_devices(self._sysfs) != self._bound:
+            return True
+        reads = self._reads_with_lost
+        return reads > 1 and (reads & (reads - 1) == 0 or reads % MOST_READS_BETWEEN_STARTS == 0)
 
     def _start(self) -> bool:
         """Start NVML where it does not run; True: this is the first read since it was started."""
@@ -135,12 +141,34 @@ class Nvidia:
         self._versions = _versions()
         return True
 
-    def _should_start_again(self) -> bool:
-        """Whether devices may have come that this session of NVML does not see."""
-        if pci.bound_devices(self._sysfs) != self._bound:
-            return True
-        reads = self._reads_with_lost
-        return reads > 0 and (reads & (reads - 1) == 0 or reads % MOST_READS_BETWEEN_STARTS == 0)
+    # ── one read ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self) -> NodeReading:
+        begins = self._start()
+        self._came_back = False
+        found = self._handles()
+        self._gone = self._known.keys() - {uuid for uuid, _ in found}
+        present = [each for each in map(self._present, found) if each is not None]
+        if self._came_back and not begins:
+            self._library.device_came_back()
+        answered = {each.reading.id for each in present}
+        for uuid, known in self._known.items():
+            known.lost = uuid not in answered
+        if not self._known:
+            self._library.stop()  # so that the next read counts again
+            raise VendorAbsent(vendor=VENDOR, why="the driver runs, but there is no device")
+        linked = [each.linked for each in present]
+        devices = [
+            replace(each.reading, links_down=self._nvlinks.down(each.linked, linked)) for each in present
+        ]
+        devices += [_lost(known) for known in self._known.values() if known.lost]
+        return NodeReading(
+            vendor=VENDOR,
+            driver_version=self._versions[0],
+            runtime_version=self._versions[1],
+            devices=tuple(sorted(devices, key=lambda device: device.index)),
+            links=self._links(present),
+        )
 
     def _handles(self) -> list[tuple[DeviceId, Any]]:
         """Devices that answer, in the order of the library: by their bus ids."""
@@ -181,10 +209,9 @@ class Nvidia:
 
     def _index(self, facts: DeviceFacts) -> int:
         """Index of a new device: of the lost one in whose place it is, which is replaced; else the first free one."""
-        for uuid, known in self._known.items():
-            if known.lost and known.facts.bus_id == facts.bus_id:
-                del self._known[uuid]
-                return known.index
+        for uuid in self._gone & self._known.keys():
+            if self._known[uuid].facts.bus_id == facts.bus_id:
+                return self._known.pop(uuid).index
         taken = {known.index for known in self._known.values()}
         return next(index for index in range(len(taken) + 1) if index not in taken)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from admission.agent.node_watch import WatchedNode
+from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.readings import DeviceEvent, EventKind, Process
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
-from tests.builders.agents import NODE, SteppedAgent, reading, running_pod, with_device
 from tests.fakes.agent_api import unavailable
+from tests.fakes.stepped_agent import NODE, SteppedAgent, reading, running_pod, with_device
 
 XID = DeviceEvent(kind=EventKind.XID, device="GPU-1", code=79)
 

@@ -356,6 +356,22 @@ def test_a_link_that_was_active_is_down() -> None:
     assert agent.sees(pair((2, 3)))["GPU-1"].healthy
 
 
+def test_a_link_that_was_idle_counts_from_the_time_when_it_was_active() -> None:
+    agent = Agent()
+    for down, is_healthy in (((2, 3), True), ((3,), True), ((2, 3), False)):
+        reading = node(device(0, links_down=down), device(1, links_down=down), links=direct((0, 1)))
+        assert agent.sees(reading)["GPU-0"].healthy is is_healthy
+
+
+def test_a_device_that_comes_back_has_the_links_that_it_had() -> None:
+    agent = Agent()
+    bare = device(0, links_down=(0, 1, 2))
+    for reading in (node(bare), node(lost(bare)), node(bare)):
+        agent.sees(reading)
+        agent = agent.restarted()
+    assert agent.sees(node(bare))["GPU-0"].healthy
+
+
 def test_a_link_that_others_of_the_model_have_is_down_though_it_was_never_seen_active() -> None:
     devices = (device(0, links_down=(3, 7)), *map(device, range(1, 4)))
     health = Agent().sees(node(*devices, links=switched(0, 1, 2, 3)))
@@ -373,6 +389,11 @@ def test_a_link_that_others_of_the_model_have_is_down_though_it_was_never_seen_a
 def test_devices_that_are_not_alike_say_nothing_about_links(other: dict[str, Any]) -> None:
     reading = node(device(0, links_down=(3,)), device(1, **other), links=switched(0, 1))
     assert Agent().sees(reading)["GPU-0"].healthy
+
+
+def test_cards_with_different_bridges_are_healthy() -> None:
+    devices = (device(0), device(1), device(2, links_down=(8, 9)), device(3, links_down=(8, 9)))
+    assert Agent().sees(node(*devices, links=direct((0, 1), (2, 3))))["GPU-2"].healthy
 
 
 def test_cards_without_a_bridge_are_healthy() -> None:
@@ -462,7 +483,10 @@ def test_a_device_that_changes_three_times_is_flapping_until_it_was_well_for_ten
     agent = Agent()
     agent.device()
     for degrees in (97, 40, 97):
+        assert not agent.health["GPU-0"].has(ConditionType.FLAPPING)
         agent.device(degrees=degrees, after=MINUTE)
+    assert told(agent.health["GPU-0"], ConditionType.FLAPPING) == (True, "Flapping")
+    assert healthy(agent.health["GPU-0"]).reason == "TooHot"
     health = agent.device(degrees=40)
     well_since = agent.now
     assert (health.healthy, healthy(health).reason) == (False, "Flapping")
@@ -491,6 +515,11 @@ def test_a_clock_that_is_set_back_keeps_nothing_unhealthy_for_long() -> None:
     agent.device(events=[xid(RESET)])
     agent.now -= 86_400
     agent.device()
+    assert agent.device(after=10 * MINUTE).healthy
+    for degrees in (97, 40, 97, 40):
+        agent.device(degrees=degrees)
+    agent.now -= 86_400
+    assert not agent.device().healthy
     assert agent.device(after=10 * MINUTE).healthy
 
 

@@ -1,5 +1,6 @@
 """Metrics of devices with the names of the pods that have them."""
 
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from admission.agent.allocations import Allocation, Mismatch, MismatchKind
 from admission.agent.device_watch import Seen
 from admission.agent.health import Condition, ConditionType, DeviceHealth
-from admission.agent.metrics import AgentMetrics, MetricsServer, Observation
+from admission.agent.metrics import AgentMetrics, MetricsServer, NodeObservation
 from admission.agent.readings import (
     DeviceEvent,
     EccErrors,
@@ -23,7 +24,7 @@ from admission.agent.readings import (
     Process,
     Telemetry,
 )
-from tests.builders.agents import SteppedAgent, reading, running_pod, with_device
+from tests.fakes.stepped_agent import SteppedAgent, reading, running_pod, with_device
 
 POD = running_pod()
 BUSY = Telemetry(
@@ -50,7 +51,7 @@ class _Told:
         self._number += read
         seen = Seen(vendor="nvidia", answered=True, reading=found, number=self._number, silent=2.5, took=0.05)
         readings = [] if found is None else [found]
-        self.metrics.observe(Observation(seen=[seen], readings=readings, ticks=ticks, **more))  # type: ignore[arg-type]
+        self.metrics.observe(NodeObservation(seen=[seen], readings=readings, ticks=ticks, **more))  # type: ignore[arg-type]
 
     def series(self, name: str) -> dict[tuple[tuple[str, str], ...], float]:
         """Labels that are not empty → value."""
@@ -240,6 +241,14 @@ def test_what_the_agent_itself_does_is_counted(tmp_path: Path) -> None:
     assert told.series("muster_agent_requests_total") == {(("code", "200"), ("verb", "GET")): 3}
     writes = told.series("muster_agent_writes_total")
     assert writes == {(("object", "device"),): 1, (("object", "node"),): 1, (("object", "lease"),): 0}
+
+
+def test_the_page_tells_every_metric(told: _Told) -> None:
+    told.observe(reading(), 0)
+    page = (Path(__file__).parents[4] / "docs/reference/metrics.md").read_text()
+    of_agents = page.partition("## Of the node agents")[2].partition("## Useful questions")[0]
+    names = {f"{each.name}_total" if each.type == "counter" else each.name for each in told.metrics.collect()}
+    assert set(re.findall(r"`(muster_\w+)`", of_agents)) == names
 
 
 @pytest.fixture

@@ -21,3 +21,4 @@ def nvidia(node: FakeNvml) -> Iterator[Nvidia]:
     reader = Nvidia(node.library, node.sysfs)
     yield reader
     reader.close()
+    assert node.misuses == 0

@@ -3,7 +3,9 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import pynvml  # noqa: TID251
 import pytest
 
 from admission.agent.readings import DeviceEvent, EventKind
@@ -154,6 +156,7 @@ def test_a_device_that_came_back_is_heard_again(
     node.lose(gpu)
     assert [event.kind for event in nvidia.wait(5)] == [EventKind.LOST]
     nvidia.read()
+    assert nvidia.wait(0) == ()
     node.bring_back(gpu)
     nvidia.read()
     assert nvidia.wait(0) == ()
@@ -192,6 +195,33 @@ def test_while_the_driver_is_away_it_fails_only_once(
     assert node.calls == before
 
 
+def test_a_long_wait_for_the_driver_does_not_hold_up_the_read(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    node.add_device()
+    ready()
+    node.restart_driver()
+    with pytest.raises(VendorFailed):
+        nvidia.wait(5)
+    thread = threading.Thread(target=nvidia.wait, args=(60.0,))
+    thread.start()
+    until(lambda: nvidia._library._waiting == 1, "the thread to wait")
+    assert not nvidia.read().devices[0].lost
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_set_of_a_session_that_is_over_is_left_alone(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    node.add_device()
+    ready()
+    nvidia.close()
+    nvidia.read()
+    assert nvidia.wait(0) == ()
+    assert node.misuses == 0
+
+
 def test_the_library_is_stopped_only_when_nobody_waits_in_it(node: FakeNvml, nvidia: Nvidia) -> None:
     gpu = node.add_device()
     nvidia.read()
@@ -199,6 +229,7 @@ def test_the_library_is_stopped_only_when_nobody_waits_in_it(node: FakeNvml, nvi
         for round_ in range(1, 6):
             until(registered(nvidia, 1), "the device to be registered")
             nvidia.close()
+            assert not nvidia._events._devices
             nvidia.read()
             until(registered(nvidia, 1), "the device to be registered again")
             node.xid(gpu, round_)
@@ -216,6 +247,26 @@ def test_a_device_without_events_is_waited_for_without_them(
     assert node.calls == before
 
 
+def test_an_error_after_an_event_does_not_lose_the_event(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = node.add_device()
+    ready()
+    wait = pynvml.nvmlEventSetWait
+
+    def once(event_set: Any, milliseconds: int) -> Any:
+        if node.state.events_written > 1:
+            raise pynvml.NVMLError(999)
+        node.event(gpu, XID, 31)
+        return wait(event_set, milliseconds)
+
+    node.xid(gpu, 48)
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait", once)
+    assert [event.code for event in nvidia.wait(5)] == [48]
+    with pytest.raises(VendorFailed):
+        nvidia.wait(5)
+
+
 def test_an_error_of_the_wait_is_a_failure_and_the_next_wait_goes_on(
     node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
 ) -> None:
@@ -224,6 +275,7 @@ def test_an_error_of_the_wait_is_a_failure_and_the_next_wait_goes_on(
     node.fail("nvmlEventSetWait_v2", 999)
     with pytest.raises(VendorFailed, match="waiting for events"):
         nvidia.wait(5)
+    assert not nvidia._events._devices
     node.fail("nvmlEventSetWait_v2", 0)
     assert nvidia.wait(0) == ()
     node.xid(gpu, 48)

@@ -126,6 +126,15 @@ def test_a_link_that_went_down_is_still_known_after_a_restart_of_the_driver(
     assert down(nvidia) == [(1,), ()]
 
 
+def test_after_a_restart_of_the_driver_links_are_asked_about_again(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpus = [node.add_device(nvlinks="switched") for _ in range(2)]
+    assert links(nvidia)[0, 1].version == 4
+    for gpu in gpus:
+        node.set(gpu, nvlink_version=7)
+    node.restart_driver()
+    assert links(nvidia)[0, 1].version == 5
+
+
 def test_with_mig_on_no_link_is_down(node: FakeNvml, nvidia: Nvidia) -> None:
     gpu = node.add_device(nvlinks="switched")
     node.add_device(nvlinks="switched")
@@ -142,6 +151,11 @@ def test_a_link_that_does_not_tell_is_neither_active_nor_down(node: FakeNvml, nv
     node.unsupported(STATE, "nvmlDeviceGetNvLinkState")
     assert down(nvidia) == [(), ()]
     assert links(nvidia)[0, 1].nvlinks == 0
+
+
+def test_traffic_is_told_in_bytes_over_all_links(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.add_device(nvlinks="switched", nvlink_kib_sent=3, nvlink_kib_received=4)
+    assert nvidia.read().devices[0].telemetry.nvlink_bytes == 7 * 1024
 
 
 # ── the fabric across nodes ─────────────────────────────────────────────────────────────────────────────────

@@ -62,8 +62,20 @@ def test_where_the_place_may_not_be_asked_for_it_stays_unknown(node: FakeNvml, n
     assert [(each.start, each.size) for each in instances(nvidia)] == [(None, None)]
 
 
+def test_after_a_restart_of_the_driver_instances_are_asked_about_again(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    node.fail("nvmlDeviceGetGpuInstanceById", 4)
+    node.partition(node.add_device(), "1g.10gb")
+    nvidia.read()
+    node.fail("nvmlDeviceGetGpuInstanceById", 0)
+    node.restart_driver()
+    assert [(each.start, each.size) for each in instances(nvidia)] == [(0, 1)]
+
+
 @pytest.mark.parametrize(
-    ("model", "profile"), [("H100", "1g.10gb"), ("H100", "3g.40gb"), ("A100", "1g.5gb"), ("A100", "7g.40gb")]
+    ("model", "profile"),
+    [("H100", "1g.10gb"), ("H100", "3g.40gb"), ("A100", "1g.5gb"), ("A100", "7g.40gb"), ("H100", "7g.80gb")],
 )
 def test_a_profile_that_is_not_in_the_name_follows_from_slices_and_memory(
     model: str, profile: str, node: FakeNvml, nvidia: Nvidia

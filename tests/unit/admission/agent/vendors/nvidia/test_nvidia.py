@@ -208,6 +208,28 @@ def test_a_device_that_is_taken_out_is_lost_and_others_keep_their_index(
     assert nvidia.read() == before
 
 
+def test_a_device_that_was_exchanged_between_two_reads_is_seen_by_the_next(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    old = node.add_device()
+    nvidia.read()
+    node.unplug(old)
+    new = node.replace(old)
+    assert [(device.id, device.index, device.lost) for device in nvidia.read().devices] == [(new, 0, False)]
+
+
+def test_where_the_library_does_not_start_again_a_lost_device_is_still_told(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    gpu, other = node.add_device(), node.add_device()
+    nvidia.read()
+    node.lose(gpu)
+    node.state.init_result = UNKNOWN
+    assert {device.id: device.lost for device in nvidia.read().devices} == {gpu: True, other: False}
+    with pytest.raises(VendorFailed):
+        nvidia.read()
+
+
 def test_a_device_in_the_place_of_a_lost_one_takes_its_index(node: FakeNvml, nvidia: Nvidia) -> None:
     old, other = node.add_device(), node.add_device()
     nvidia.read()
@@ -261,6 +283,18 @@ def test_without_a_device_the_vendor_is_absent_until_one_is_plugged_in(
         nvidia.read()
     gpu = node.add_device()
     assert [device.id for device in nvidia.read().devices] == [gpu]
+
+
+def test_where_the_kernel_tells_nothing_the_first_device_is_found_all_the_same(
+    node: FakeNvml, nvidia: Nvidia, tmp_path: Path
+) -> None:
+    reader = Nvidia(node.library, tmp_path / "empty")
+    with pytest.raises(VendorAbsent):
+        reader.read()
+    gpu = node.add_device()
+    (device,) = reader.read().devices
+    assert (device.id, device.pcie_root, device.numa_node) == (gpu, "", None)
+    reader.close()
 
 
 def test_without_a_library_the_vendor_is_absent(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.agent.api_client import ApiClient
-from admission.agent.object_watch import ObjectWatch
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.object_watch import ObjectWatch
 from admission.agent.pod_info import PodInfo, pod_info
 from queues.api.api_resources import NODES, PODS, Document
 from queues.api.names import GPU_UNHEALTHY

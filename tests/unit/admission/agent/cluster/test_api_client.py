@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from admission.agent.api_client import ApiClient, Endpoint, Form
+from admission.agent.cluster.api_client import ApiClient, Endpoint, Form
 from queues.errors import (
     ApiRefused,
     ApiUnavailable,

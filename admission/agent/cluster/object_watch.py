@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
 
-from admission.agent.api_client import ApiClient, Form, WatchEvent
-from admission.agent.backoff import Backoff
+from admission.agent.cluster.api_client import ApiClient, Form, ObjectEvent
+from admission.agent.cluster.backoff import RetryBackoff
 from queues.api.api_resources import Document
 from queues.errors import ApiError, Gone
 
@@ -58,7 +58,7 @@ class ObjectWatch(Generic[Value]):
 
     def run(self, stop: threading.Event) -> None:
         """List and watch until ``stop``; a failure is told once, and tried again with pauses."""
-        backoff = Backoff(self._rng)
+        backoff = RetryBackoff(self._rng)
         told = False
         while not stop.is_set():
             try:
@@ -109,7 +109,7 @@ class ObjectWatch(Generic[Value]):
             # An API server that ends each watch at once is not asked without a pause.
             stop.wait(self._rng.uniform(*_BETWEEN))
 
-    def _apply(self, event: WatchEvent) -> None:
+    def _apply(self, event: ObjectEvent) -> None:
         if event.type == "BOOKMARK":
             return
         known = dict(self.objects or {})

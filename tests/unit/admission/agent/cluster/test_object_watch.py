@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from admission.agent.api_client import ApiClient, Form, WatchEvent
-from admission.agent.node_watch import NodeWatch, watched_node
-from admission.agent.object_watch import ObjectWatch
+from admission.agent.cluster.api_client import ApiClient, Form, ObjectEvent
+from admission.agent.cluster.node_watch import NodeWatch, watched_node
+from admission.agent.cluster.object_watch import ObjectWatch
 from queues.errors import ApiUnavailable, Gone
 from tests.fakes.agent_api import AgentApi, unavailable
 from tests.waiting import until
@@ -79,11 +79,11 @@ def test_events_change_what_is_known_and_only_changes_are_told(api: AgentApi, tr
     tried.watch.list()
     api.watches.append(
         [
-            WatchEvent("MODIFIED", _object("1", "a", "41")),
-            WatchEvent("ADDED", _object("2", "b", "42")),
-            WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "50"}}),
-            WatchEvent("DELETED", _object("1", "a", "51")),
-            WatchEvent("MODIFIED", _object("2", "", "52")),
+            ObjectEvent("MODIFIED", _object("1", "a", "41")),
+            ObjectEvent("ADDED", _object("2", "b", "42")),
+            ObjectEvent("BOOKMARK", {"metadata": {"resourceVersion": "50"}}),
+            ObjectEvent("DELETED", _object("1", "a", "51")),
+            ObjectEvent("MODIFIED", _object("2", "", "52")),
             GONE,
         ]
     )
@@ -99,7 +99,7 @@ def test_events_change_what_is_known_and_only_changes_are_told(api: AgentApi, tr
 
 
 def test_a_watch_goes_on_from_where_the_last_one_ended(api: AgentApi, tried: _Watch) -> None:
-    api.watches.append([WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "50"}})])
+    api.watches.append([ObjectEvent("BOOKMARK", {"metadata": {"resourceVersion": "50"}})])
     api.watches.append([GONE])
     with pytest.raises(Gone):
         tried.watch.follow("40", tried.stop, lambda: None)

@@ -1,14 +1,15 @@
 """Agents for tests: devices that a test changes, a Node and pods that it writes, and an API server in memory."""
 
 import random
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from admission.agent.agent import Agent, Parts, parts
-from admission.agent.api_client import ApiClient
-from admission.agent.node_watch import WatchedNode
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceEvent, DeviceReading, NodeReading, Telemetry
 from admission.agent.settings import AgentSettings
@@ -62,6 +63,7 @@ class ScriptedDevices:
         return self.answer
 
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
+        threading.Event().wait(seconds)
         return ()
 
 

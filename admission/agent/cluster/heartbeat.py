@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from admission.agent.api_client import ApiClient
-from admission.agent.backoff import Backoff
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.backoff import RetryBackoff
 from queues.api.api_resources import LEASES, NODES, Document
 from queues.errors import ApiError, Conflict, NotFound
 from queues.text_format import rfc3339
@@ -27,7 +27,7 @@ LASTS: Final = 120
 _UNKNOWN: Final = 0.5
 
 
-class Heartbeat:
+class LeaseHeartbeat:
     """Renews the lease of one agent."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Heartbeat:
         self._node = node
         self._holder = holder
         self._rng = rng
-        self._backoff = Backoff(rng)
+        self._backoff = RetryBackoff(rng)
         self._failing = False
         #: Renewals so far: for the metrics.
         self.renewals = 0
@@ -72,25 +72,18 @@ class Heartbeat:
 
     def _renew(self, now: float, node_uid: str) -> None:
         # One request: a merge patch needs no version of what it changes, and nobody else writes this lease.
-        lease = self._document(now, node_uid)
+        said = {"holderIdentity": self._holder, "renewTime": rfc3339(now, "microseconds")}
         try:
-            self._client.merge(LEASES.path(self._namespace, self._node), lease)
+            self._client.merge(LEASES.path(self._namespace, self._node), {"spec": said})
         except NotFound:
             try:
-                self._client.create(LEASES.path(self._namespace), lease)
+                self._client.create(LEASES.path(self._namespace), self._document(said, node_uid))
             except Conflict:  # a request that was answered too late had created it
                 return
 
-    def _document(self, now: float, node_uid: str) -> Document:
+    def _document(self, said: Document, node_uid: str) -> Document:
         owner = {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": self._node, "uid": node_uid}
-        document = LEASES.document(
-            self._node,
-            self._namespace,
-            spec={
-                "holderIdentity": self._holder,
-                "leaseDurationSeconds": LASTS,
-                "renewTime": rfc3339(now, "microseconds"),
-            },
-        )
+        spec = {**said, "leaseDurationSeconds": LASTS}
+        document = LEASES.document(self._node, self._namespace, spec=spec)
         document["metadata"]["ownerReferences"] = [owner]
         return document

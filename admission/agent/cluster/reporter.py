@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.agent.api_client import ApiClient
-from admission.agent.backoff import Backoff
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.backoff import RetryBackoff
 from admission.agent.device_object import difference
 from queues.api.api_resources import DEVICES, EVENTS, NODES, Document
 from queues.api.names import AGENT_NODE_LABELS
@@ -51,7 +51,7 @@ class Reporter:
         self._client = client
         self._node = node
         self._rng = rng
-        self._backoff = Backoff(rng)
+        self._backoff = RetryBackoff(rng)
         self._lock = threading.Lock()
         self._offered = threading.Event()
         self._report: Report | None = None
@@ -65,6 +65,8 @@ class Reporter:
         self._labelled: tuple[Mapping[str, str | None], float] | None = None
         self._told: set[str] = set()
         self._failing = False
+        #: The report of which nothing is left to be written.
+        self._settled: Report | None = None
         #: Writes by what was written: for the metrics.
         self.writes: dict[str, int] = {}
 
@@ -82,9 +84,10 @@ class Reporter:
     def offer(self, report: Report) -> None:
         """Have this written instead of whatever was offered before."""
         with self._lock:
-            changed, self._report = report != self._report, report
-        if changed:
-            self._offered.set()
+            if report == self._report:
+                return
+            self._report = report
+        self._offered.set()
 
     def run(self, stop: threading.Event, clock: Callable[[], float] = time.monotonic) -> None:
         """Write until ``stop``."""
@@ -95,6 +98,12 @@ class Reporter:
                 stop.wait(pause)
             else:
                 self._offered.wait(pause)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the API server has everything that was offered last."""
+        with self._lock:
+            return self._report is not None and self._report is self._settled
 
     def wake(self) -> None:
         """Have ``run`` look at once."""
@@ -126,6 +135,7 @@ class Reporter:
         self._failing = False
         self._backoff.succeeded()
         if not wrote:
+            self._settled = report
             return max(self._look_at - now, PACE)
         self.writes[wrote] = self.writes.get(wrote, 0) + 1
         self._not_before = now + PACE

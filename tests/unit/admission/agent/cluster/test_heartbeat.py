@@ -3,16 +3,16 @@
 import random
 from typing import Any, cast
 
-from admission.agent.api_client import ApiClient
-from admission.agent.heartbeat import INTERVAL, LASTS, Heartbeat
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.heartbeat import INTERVAL, LASTS, LeaseHeartbeat
 from tests.fakes.agent_api import AgentApi, unavailable
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/muster-agents/leases/n1"
 
 
-def _heartbeat(api: AgentApi) -> Heartbeat:
+def _heartbeat(api: AgentApi) -> LeaseHeartbeat:
     client = cast(ApiClient, api)
-    return Heartbeat(client, namespace="muster-agents", node="n1", holder="pod-a", rng=random.Random(1))
+    return LeaseHeartbeat(client, namespace="muster-agents", node="n1", holder="pod-a", rng=random.Random(1))
 
 
 def _spec(api: AgentApi) -> dict[str, Any]:

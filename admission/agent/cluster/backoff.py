@@ -10,7 +10,7 @@ LONGEST: Final = 60.0
 _LEAST: Final = 0.5
 
 
-class Backoff:
+class RetryBackoff:
     """Each pause has twice the bound of the one before, and lies anywhere in the upper half below its bound."""
 
     def __init__(self, rng: random.Random) -> None:

@@ -88,7 +88,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchEvent:
+class ObjectEvent:
     """One event of a watch: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``, and the object."""
 
     type: str
@@ -134,7 +134,7 @@ class ApiClient:
 
     def watch(
         self, path: str, *, version: str, seconds: int, form: Form = Form.METADATA, **query: str
-    ) -> Iterator[WatchEvent]:
+    ) -> Iterator[ObjectEvent]:
         """The events of a watch since a resource version, until the API server ends it after ``seconds``.
 
         A connection of its own. Raises ApiError; Gone: the version is no longer kept, list again.
@@ -302,12 +302,12 @@ def _with(path: str, query: Mapping[str, str]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _event(path: str, line: bytes) -> WatchEvent:
+def _event(path: str, line: bytes) -> ObjectEvent:
     """Raises ValueError: no event; ApiError: the API server tells an error in place of one."""
     read = json.loads(line)
     if read["type"] == "ERROR":
         _refuse("WATCH", path, int(read["object"].get("code") or 500), json.dumps(read["object"]).encode())
-    return WatchEvent(read["type"], read["object"])
+    return ObjectEvent(read["type"], read["object"])
 
 
 def _refuse(method: str, path: str, status: int, answer: bytes) -> NoReturn:

@@ -2,15 +2,16 @@
 
 import random
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
 
-from admission.agent.api_client import ApiClient
+from admission.agent.cluster.api_client import ApiClient
+from admission.agent.cluster.reporter import PACE, Report, Reporter, label_changes
 from admission.agent.device_object import device_document
 from admission.agent.health import DeviceHealth
 from admission.agent.readings import DeviceReading, NodeReading
-from admission.agent.reporter import PACE, Report, Reporter, label_changes
 from queues.errors import ApiRefused, TooManyRequests
 from tests.fakes.agent_api import AgentApi, unavailable
 
@@ -85,6 +86,20 @@ def test_a_device_is_made_and_then_written_only_when_it_changes(writing: _Writin
     assert _health(writing) == [False]
 
 
+def test_what_is_not_written_yet_is_known(writing: _Writing) -> None:
+    assert not writing.reporter.is_settled
+    writing.reporter.offer(_report())
+    assert not writing.reporter.is_settled
+    writing.go_on(10)
+    assert writing.reporter.is_settled
+    writing.reporter.offer(_report())
+    assert writing.reporter.is_settled, "the same once more"
+    writing.api.faults.append(unavailable())
+    writing.reporter.offer(_report(healthy=False))
+    writing.step()
+    assert not writing.reporter.is_settled
+
+
 def test_a_change_is_written_at_once_and_others_a_second_later_together(writing: _Writing) -> None:
     writing.reporter.offer(_report())
     writing.go_on(100)
@@ -104,7 +119,7 @@ def test_nobody_writes_more_than_once_a_second_whatever_changes(writing: _Writin
         labels = {"muster.dev/gpu-count": str(change)}
         writing.reporter.offer(_report(healthy=change % 2 == 1, labels=labels, events={f"e{change}": event}))
         writing.go_on(0.05)
-    gaps = [after - before for before, after in zip(writing.at, writing.at[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(writing.at)]
     assert len(writing.at) > 10
     assert min(gaps) >= PACE * 0.999
 

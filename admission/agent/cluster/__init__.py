@@ -1,0 +1,1 @@
+"""What of the node agent talks to the API server: the client, watches, the reporter, the lease."""

@@ -1,0 +1,301 @@
+"""A node agent beside a real API server: with the account, the rights and the policy that it has in a cluster."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.agent.agent import Agent, parts
+from admission.agent.cluster.api_client import ApiClient, Form
+from admission.agent.readings import DeviceEvent, EventKind
+from admission.agent.settings import AgentSettings
+from admission.kube.install.rbac import AGENT_NAMESPACE
+from deploy.local.client import LocalClient
+from deploy.local.cluster import LocalCluster
+from deploy.local.processes import free_port
+from queues.api.api_resources import DEVICES, EVENTS, LEASES, NODES, PODS
+from queues.api.names import DEVICES as DEVICES_ANNOTATION
+from queues.errors import ApiError
+from tests.fakes.nvml.fake_nvml import FakeNvml
+from tests.fakes.stepped_agent import ScriptedDevices, reading
+from tests.kube.support.agent_account import agent_endpoint, agent_kubeconfig, two_nodes
+from tests.kube.support.cluster_objects import pod
+from tests.kube.support.guarded_namespace import MUSTER
+from tests.waiting import until
+
+XID = DeviceEvent(kind=EventKind.XID, device="GPU-1", code=79)
+
+
+def _device(admin: LocalClient, name: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = admin.get(DEVICES.path(name=name))
+    except ApiError as error:
+        if error.facts["status"] == 404:
+            return None
+        raise
+    return found
+
+
+class _CountingClient(ApiClient):
+    """Knows when it was asked to write Devices and Nodes."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.written: list[float] = []
+
+    def create(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
+        return self._noted(path, super().create(path, document))
+
+    def replace(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
+        return self._noted(path, super().replace(path, document))
+
+    def merge(self, path: str, patch: dict[str, Any], *, form: Form = Form.METADATA) -> dict[str, Any]:
+        return self._noted(path, super().merge(path, patch, form=form))
+
+    def _noted(self, path: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if "/leases" not in path:
+            self.written.append(time.monotonic())
+        return answer
+
+
+class RunningAgent:
+    """An agent in this process, with devices that the test changes."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self.node, _ = two_nodes(cluster)
+        self.name = str(self.node["metadata"]["name"])
+        self.admin: LocalClient = cluster.client()
+        self.client = _CountingClient(agent_endpoint(cluster, folder, self.node))
+        self.library = ScriptedDevices(reading())
+        self.kubelet = folder
+        settings = AgentSettings(
+            node_name=self.name, poll_seconds=0.3, start_spread_seconds=0, kubelet_dir=str(folder)
+        )
+        self.parts = parts(settings, self.client, {"nvidia": self.library}, rng=random.Random(1))
+        self.stop = threading.Event()
+        self._thread = threading.Thread(target=Agent(self.parts).run, args=(self.stop,))
+        self._thread.start()
+
+    def end(self) -> None:
+        self.stop.set()
+        self.parts.wake.set()
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+        self.client.close()
+        self.admin.close()
+
+    def device(self) -> dict[str, Any] | None:
+        return _device(self.admin, self.name)
+
+    def health(self) -> list[bool]:
+        device = self.device()
+        return [] if device is None else [each["health"] for each in device["spec"]["devices"]]
+
+    def happened(self, event: DeviceEvent) -> None:
+        self.parts.devices[0].happened((event,))
+
+    def gives(self, uid: str, *devices: str) -> None:
+        """The kubelet writes what it gave to a pod."""
+        entry = {
+            "PodUID": uid,
+            "ContainerName": "main",
+            "ResourceName": "nvidia.com/gpu",
+            "DeviceIDs": {"0": list(devices)},
+        }
+        folder = self.kubelet / "device-plugins"
+        folder.mkdir(exist_ok=True)
+        draft = folder / "draft"
+        draft.write_text(json.dumps({"Data": {"PodDeviceEntries": [entry]}}))
+        draft.replace(folder / "kubelet_internal_checkpoint")
+
+
+@pytest.fixture
+def agent(agents_cluster: LocalCluster, tmp_path: Path) -> Iterator[RunningAgent]:
+    running = RunningAgent(agents_cluster, tmp_path)
+    yield running
+    running.end()
+
+
+def test_an_agent_reports_its_devices_and_labels_its_node(agent: RunningAgent) -> None:
+    until(lambda: agent.health() == [True, True], "the Device")
+    device = agent.device()
+    assert device is not None
+    (owner,) = device["metadata"]["ownerReferences"]
+    assert owner["uid"] == agent.node["metadata"]["uid"]
+
+    def labels() -> dict[str, str]:
+        found: dict[str, str] = agent.admin.get(NODES.path(name=agent.name))["metadata"]["labels"]
+        return found
+
+    until(lambda: labels().get("muster.dev/gpu-count") == "2", "the labels")
+    assert labels()["node.koordinator.sh/gpu-vendor"] == "nvidia"
+    lease = LEASES.path(AGENT_NAMESPACE, agent.name)
+    until(lambda: bool(agent.admin.get(lease)["spec"]["renewTime"]), "the lease")
+
+
+def test_nothing_is_written_while_nothing_changes(agent: RunningAgent) -> None:
+    until(lambda: len(agent.client.written) == 2, "Device and Node")
+    device = agent.device()
+    assert device is not None
+    readings = agent.parts.devices[0].take().number
+    until(lambda: agent.parts.devices[0].take().number > readings + 10, "ten readings more")
+    assert len(agent.client.written) == 2
+    after = agent.device()
+    assert after is not None
+    assert after["metadata"]["resourceVersion"] == device["metadata"]["resourceVersion"]
+
+
+def test_an_event_is_in_the_cluster_within_a_second(agent: RunningAgent) -> None:
+    until(lambda: len(agent.client.written) == 2, "Device and Node")
+    until(lambda: time.monotonic() - agent.client.written[-1] > 1.1, "a write to be due")
+    began = time.monotonic()
+    agent.happened(XID)
+    until(lambda: agent.health() == [True, False], "the fault")
+    assert agent.client.written[-1] - began < 1
+
+
+def test_at_most_one_write_a_second(agent: RunningAgent) -> None:
+    until(lambda: agent.health() != [], "the Device")
+    for count in range(1, 16):
+        agent.library.answer = reading(count)
+        number = agent.parts.devices[0].take().number
+        until(lambda seen=number: agent.parts.devices[0].take().number > seen, "a reading")  # type: ignore[misc]
+    until(lambda: len(agent.health()) == 15, "the last state")
+    times = agent.client.written
+    assert len(times) >= 3
+    assert min(after - before for before, after in pairwise(times)) > 0.95
+
+
+def test_an_update_that_crosses_another_one_is_made_again_on_top_of_it(agent: RunningAgent) -> None:
+    until(lambda: len(agent.client.written) == 2, "Device and Node")
+    path = DEVICES.path(name=agent.name)
+    agent.admin.merge(path, {"metadata": {"annotations": {"example.com/a": "b"}}})
+    agent.happened(XID)
+    until(lambda: agent.health() == [True, False], "the fault")
+    assert agent.client.requests["PUT", 409] == 1
+    device = agent.device()
+    assert device is not None
+    assert device["metadata"]["annotations"]["example.com/a"] == "b"
+
+
+def test_what_a_person_says_of_a_device_counts_until_it_is_taken_back(agent: RunningAgent) -> None:
+    until(lambda: agent.health() == [True, True], "the Device")
+    node = NODES.path(name=agent.name)
+    agent.admin.merge(node, {"metadata": {"annotations": {"muster.dev/gpu-unhealthy": "1=smells"}}})
+    until(lambda: agent.health() == [True, False], "the mark")
+    agent.admin.merge(node, {"metadata": {"annotations": {"muster.dev/gpu-unhealthy": None}}})
+    until(lambda: agent.health() == [True, True], "the mark taken back")
+
+
+def test_a_pod_with_other_devices_than_it_was_admitted_to_is_told_so(
+    agent: RunningAgent, agents_cluster: LocalCluster
+) -> None:
+    document = pod("other-devices", annotations={DEVICES_ANNOTATION: "0"}, nodeName=agent.name)
+    with LocalClient(agents_cluster.kubeconfig_for(MUSTER, ("system:masters",))) as muster:
+        made = muster.create(PODS.path("default"), document)
+    agent.gives(made["metadata"]["uid"], "GPU-1")
+
+    def told() -> list[dict[str, Any]]:
+        selector = f"involvedObject.uid={made['metadata']['uid']},reason=DevicesNotAsAdmitted"
+        found: list[dict[str, Any]] = agent.admin.get(f"{EVENTS.path('default')}?fieldSelector={selector}")[
+            "items"
+        ]
+        return found
+
+    until(lambda: bool(told()), "the Event")
+    (event,) = told()
+    assert event["source"]["host"] == agent.name
+    device = agent.device()
+    assert device is not None
+    (entry,) = device["status"]["allocations"][0]["entries"]
+    assert (entry["name"], entry["minors"]) == ("other-devices", [1])
+
+
+# ── as a process ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def nvml(tmp_path: Path) -> FakeNvml:
+    fake = FakeNvml(tmp_path / "nvml")
+    for _ in range(2):
+        fake.add_device("H100", nvlinks="switched")
+    return fake
+
+
+@pytest.fixture
+def process(
+    agents_cluster: LocalCluster, tmp_path: Path, nvml: FakeNvml
+) -> Iterator[tuple[subprocess.Popen[bytes], str, int]]:
+    """``muster agent`` of a node with two made up devices; with the name of the node and the port of the metrics."""
+    node, _ = two_nodes(agents_cluster)
+    name, port = str(node["metadata"]["name"]), free_port()
+    kubeconfig = agent_kubeconfig(agents_cluster, tmp_path, node)
+    command = [sys.executable, "-m", "admission.cli.muster", "agent", "--kubeconfig", str(kubeconfig)]
+    flags = ["--node-name", name, "--metrics-listen", f"127.0.0.1:{port}", "--start-spread-seconds", "0"]
+    flags += ["--poll-seconds", "1"]
+    with (tmp_path / "agent.log").open("wb") as log:
+        running = subprocess.Popen(
+            [*command, *flags], env={**os.environ, **nvml.environment()}, stderr=log, stdout=log
+        )
+        yield running, name, port
+        running.kill()
+        running.wait()
+    print((tmp_path / "agent.log").read_text())
+
+
+def test_the_process_reports_what_nvml_says_serves_metrics_and_ends_at_once(
+    process: tuple[subprocess.Popen[bytes], str, int], nvml: FakeNvml, agents_cluster: LocalCluster
+) -> None:
+    running, name, port = process
+    with agents_cluster.client() as admin:
+
+        def health() -> dict[str, bool]:
+            devices = (_device(admin, name) or {"spec": {"devices": []}})["spec"]["devices"]
+            return {each["id"]: each["health"] for each in devices}
+
+        first, second = (each.uuid.decode() for each in nvml.devices())
+        until(lambda: health() == {first: True, second: True}, "the Device")
+        nvml.xid(second, 79)
+        until(lambda: health() == {first: True, second: False}, "the fault")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        assert 'muster_gpu_healthy{gang="",gpu="1"' in answer.read().decode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+        assert answer.status == 200
+    began = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(10) == 0
+    assert time.monotonic() - began < 2
+
+
+def test_the_process_ends_at_once_also_while_nvml_hangs(
+    process: tuple[subprocess.Popen[bytes], str, int], nvml: FakeNvml, agents_cluster: LocalCluster
+) -> None:
+    running, name, port = process
+    with agents_cluster.client() as admin:
+        until(lambda: _device(admin, name) is not None, "the Device")
+    nvml.slow(60_000)
+    nvml.xid(next(nvml.devices()).uuid.decode(), 79)
+
+    def hangs() -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        silent = re.search(r'^muster_agent_silent_seconds\{vendor="nvidia"\} (\S+)$', text, re.M)
+        return silent is not None and float(silent[1]) > 3
+
+    until(hangs, "a reading that does not come")
+    began = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(10) == 0
+    assert time.monotonic() - began < 2

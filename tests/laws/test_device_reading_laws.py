@@ -1,0 +1,551 @@
+"""What the agent reads of a node is what the driver's library says, whatever happened before.
+
+The model beside it reads the state file of the fake library, which is what the library plays. It remembers only what
+the agent has to: which devices were seen, with which index, and which NVLinks were active once.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from admission.agent.readings import (
+    DeviceReading,
+    EccErrors,
+    Fabric,
+    Link,
+    MigInstance,
+    NodeReading,
+    PciePath,
+    Process,
+    RecoveryAction,
+    RowRemapping,
+    Telemetry,
+)
+from admission.agent.vendors.nvidia import mig, pci
+from admission.agent.vendors.nvidia.links import NvLinks, Ways
+from admission.agent.vendors.nvidia.nvidia import Nvidia
+from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
+from queues.errors import MusterError
+from tests.fakes.nvml.fake_nvml import TO_A_SWITCH, FakeNvml
+from tests.fakes.nvml.state import LINKS, NO_INSTANCE, Device, LinkState, Presence
+
+#: Devices that a history plugs in.
+MOST_DEVICES: Final = 6
+NOT_AVAILABLE: Final = 0xFFFFFFFFFFFFFFFF
+
+#: What stays unknown while these functions and fields fail.
+DYNAMIC: Final = {
+    "temperature": ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature"),
+    "power": ("nvmlDeviceGetPowerUsage",),
+    "power_limit": ("nvmlDeviceGetEnforcedPowerLimit",),
+    "utilisation": ("nvmlDeviceGetUtilizationRates",),
+    "clocks": ("nvmlDeviceGetClockInfo",),
+    "throttling": ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"),
+    "traffic": ("field 138",),
+    "fabric": ("nvmlDeviceGetGpuFabricInfoV",),
+    "recovery": ("field 230",),
+    "ecc mode": ("field 1", "nvmlDeviceGetEccMode"),
+    "ecc": ("field 4", "nvmlDeviceGetTotalEccErrors"),
+    "remapping": ("field 145", "nvmlDeviceGetRemappedRows"),
+    "processes": ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    "link states": ("field 165", "nvmlDeviceGetNvLinkState"),
+    "answers": ("nvmlDeviceGetHandleByIndex_v2",),
+    # Others tell the same:
+    "older link states": ("field 165",),
+    "older memory": ("nvmlDeviceGetMemoryInfo_v2",),
+    "older processes": ("nvmlDeviceGetComputeRunningProcesses_v3",),
+    "older temperature": ("nvmlDeviceGetTemperatureV",),
+}
+#: The same for what does not change as long as the driver runs.
+STATIC: Final = {
+    "minor": ("nvmlDeviceGetMinorNumber",),
+    "module": ("nvmlDeviceGetModuleId",),
+    "path": ("nvmlDeviceGetTopologyCommonAncestor",),
+    "peers": ("nvmlDeviceGetP2PStatus",),
+    "link version": ("nvmlDeviceGetNvLinkVersion",),
+    "remotes": ("nvmlDeviceGetNvLinkRemoteDeviceType",),
+    "places": ("nvmlDeviceGetGpuInstanceById",),
+}
+THROTTLING: Final = (
+    (0x2, "application-clocks"),
+    (0x4, "sw-power-cap"),
+    (0x8, "hw-slowdown"),
+    (0x10, "sync-boost"),
+    (0x20, "sw-thermal"),
+    (0x40, "hw-thermal"),
+    (0x80, "hw-power-brake"),
+    (0x100, "display-clocks"),
+)
+NVLINK_VERSIONS: Final = {0: 0, 5: 3, 6: 4}
+
+
+# ── the model ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Seen:
+    """What the agent has to remember of a device."""
+
+    index: int
+    #: The reading if it is lost.
+    unchanging: DeviceReading
+    were_active: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Model:
+    """The reading that follows from the state of the fake library."""
+
+    fake: FakeNvml
+    failing: set[str] = field(default_factory=set)
+    numa: dict[str, int] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+
+    def read(self) -> NodeReading:
+        """As the agent has to say it; what was seen now is remembered."""
+        there = [each for each in self.fake.devices() if each.presence == Presence.PRESENT]
+        if "answers" in self.failing:
+            there = []
+        there.sort(key=lambda device: bytes(device.bus_id))
+        gone = self.seen.keys() - {device.uuid.decode() for device in there}
+        for device in there:
+            uuid = device.uuid.decode()
+            seen = self.seen.get(uuid)
+            index = seen.index if seen else self.index(device, gone)
+            self.seen.setdefault(uuid, Seen(index, self.unchanging(device, index)))
+            self.seen[uuid].unchanging = self.unchanging(device, index)
+            self.seen[uuid].were_active |= set(self.active(device))
+        whole = [self.whole(device, there) for device in there]
+        lost = [replace(self.seen[uuid].unchanging, lost=True) for uuid in gone & self.seen.keys()]
+        return NodeReading(
+            vendor="nvidia",
+            driver_version=self.fake.state.driver_version.decode(),
+            runtime_version="12.8",
+            devices=tuple(sorted([*whole, *lost], key=lambda device: device.index)),
+            links=self.links(there),
+        )
+
+    def index(self, device: Device, gone: set[str]) -> int:
+        for uuid in gone & self.seen.keys():
+            if bytes(self.fake.device(uuid).bus_id) == bytes(device.bus_id):
+                return self.seen.pop(uuid).index
+        taken = {seen.index for seen in self.seen.values()}
+        return min(set(range(len(taken) + 1)) - taken)
+
+    def unchanging(self, device: Device, index: int) -> DeviceReading:
+        numa = self.numa[device.uuid.decode()]
+        return DeviceReading(
+            id=device.uuid.decode(),
+            index=index,
+            minor=None if "minor" in self.failing else device.minor,
+            module=None if "module" in self.failing else device.module,
+            model=device.name.decode(),
+            memory_bytes=device.memory_total,
+            bus_id=device.bus_id.decode().lower()[4:],
+            pcie_root=f"pci0000:{0x17 + 0x20 * device.pcie_root:02x}",
+            numa_node=None if numa < 0 else numa,
+        )
+
+    def whole(self, device: Device, there: list[Device]) -> DeviceReading:
+        ecc, failing = bool(device.ecc_supported), self.failing
+        return replace(
+            self.seen[device.uuid.decode()].unchanging,
+            mig_enabled=bool(device.mig_enabled) if device.mig_supported else None,
+            mig_instances=self.instances(device),
+            ecc_enabled=bool(device.ecc_enabled) if ecc and "ecc mode" not in failing else None,
+            ecc=EccErrors(corrected=device.ecc_corrected, uncorrected=device.ecc_uncorrected)
+            if ecc and device.ecc_enabled and "ecc" not in failing
+            else None,
+            remapping=RowRemapping(
+                correctable=device.remap_corrected,
+                uncorrectable=device.remap_uncorrected,
+                pending=bool(device.remap_pending),
+                failed=bool(device.remap_failed),
+            )
+            if ecc and "remapping" not in failing
+            else None,
+            fabric=Fabric(cluster="", clique=device.fabric_clique, complete=device.fabric_state == 3)
+            if device.fabric_state and "fabric" not in failing
+            else None,
+            links_down=self.down(device, there),
+            recovery=None if "recovery" in failing else list(RecoveryAction)[device.recovery_action],
+            processes=self.processes(device),
+            telemetry=self.telemetry(device),
+        )
+
+    def instances(self, device: Device) -> tuple[MigInstance, ...]:
+        return tuple(
+            MigInstance(
+                id=each.uuid.decode(),
+                profile=each.profile.decode(),
+                gpu_instance=each.gpu_instance,
+                compute_instance=each.compute_instance,
+                memory_bytes=each.memory_mib << 20,
+                start=None if "places" in self.failing else each.start,
+                size=None if "places" in self.failing else each.size,
+            )
+            for each in device.instances
+            if each.used
+        )
+
+    def processes(self, device: Device) -> tuple[Process, ...]:
+        if "processes" in self.failing:
+            return ()
+        parts = {each.gpu_instance: each.uuid.decode() for each in device.instances if each.used}
+        running = sorted(device.processes[: device.process_count], key=lambda each: int(each.pid))
+        return tuple(
+            Process(
+                pid=each.pid,
+                memory_bytes=None if each.memory == NOT_AVAILABLE else each.memory,
+                instance=None if each.gpu_instance == NO_INSTANCE else parts.get(each.gpu_instance),
+            )
+            for each in running
+        )
+
+    def telemetry(self, device: Device) -> Telemetry:
+        def told(name: str, value: int) -> int | None:
+            return None if name in self.failing else value
+
+        traffic = (device.nvlink_kib_sent + device.nvlink_kib_received) * 1024
+        return Telemetry(
+            temperature=told("temperature", device.temperature),
+            power=told("power", device.power),
+            power_limit=told("power_limit", device.power_limit),
+            sm_clock=told("clocks", device.sm_clock),
+            memory_clock=told("clocks", device.memory_clock),
+            throttling=()
+            if "throttling" in self.failing
+            else tuple(name for bit, name in THROTTLING if device.clock_reasons & bit),
+            utilisation=None if device.mig_enabled else told("utilisation", device.utilisation),
+            memory_used_bytes=device.memory_used,
+            nvlink_bytes=told("traffic", traffic) if device.links[0].state != LinkState.ABSENT else None,
+        )
+
+    def active(self, device: Device) -> dict[int, Any]:
+        """Active links with the slot, or SWITCH, that they lead to; None: unknown."""
+        if "link states" in self.failing:
+            return {}
+        return {
+            number: None
+            if "remotes" in self.failing
+            else ("switch" if link.remote_type == TO_A_SWITCH else link.remote_slot)
+            for number, link in enumerate(device.links)
+            if link.state == LinkState.UP
+        }
+
+    def down(self, device: Device, there: list[Device]) -> tuple[int, ...]:
+        if device.mig_enabled or "link states" in self.failing:
+            return ()
+        expected = set(self.seen[device.uuid.decode()].were_active)
+        for other in there:
+            if other.name == device.name:
+                expected |= {number for number, remote in self.active(other).items() if remote == "switch"}
+        return tuple(
+            number
+            for number in range(LINKS)
+            if device.links[number].state == LinkState.DOWN and number in expected
+        )
+
+    def links(self, there: list[Device]) -> tuple[Link, ...]:
+        by_index = sorted(there, key=lambda device: self.seen[device.uuid.decode()].index)
+        return tuple(
+            self.link(first, second)
+            for place, first in enumerate(by_index)
+            for second in by_index[place + 1 :]
+        )
+
+    def link(self, first: Device, second: Device) -> Link:
+        slot = [bytes(each.uuid) for each in self.fake.state.devices].index(bytes(second.uuid))
+        direct = sum(remote == slot and remote != "switch" for remote in self.active(first).values())
+        switched = min(
+            sum(remote == "switch" for remote in self.active(each).values()) for each in (first, second)
+        )
+        version = min(NVLINK_VERSIONS[each.nvlink_version] for each in (first, second))
+        may = first.peers == second.peers and not first.mig_enabled and not second.mig_enabled
+        return Link(
+            between=(self.seen[first.uuid.decode()].index, self.seen[second.uuid.decode()].index),
+            nvlinks=direct or switched,
+            version=version if (direct or switched) and "link version" not in self.failing else 0,
+            switched=not direct and switched > 0,
+            path=None if "path" in self.failing else self.path(first, second),
+            peer_access=None if "peers" in self.failing else may,
+        )
+
+    def path(self, first: Device, second: Device) -> PciePath:
+        if first.pcie_switch == second.pcie_switch:
+            return PciePath.SINGLE_SWITCH
+        if first.pcie_root == second.pcie_root:
+            return PciePath.MULTIPLE_SWITCHES
+        return PciePath.NUMA_NODE if first.numa == second.numa else PciePath.SYSTEM
+
+
+# ── histories ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class DeviceHistories(RuleBasedStateMachine):
+    """Devices come, go, change and fail in any order; the agent reads after each change, or after several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.fake = FakeNvml(Path(self.folder.name) / "node")
+        os.environ["FAKE_NVML_STATE"] = str(self.fake.file)
+        self.nvidia = Nvidia(self.fake.library, self.fake.sysfs)
+        self.model = Model(self.fake)
+        self.replaced: set[str] = set()
+        self.reads_after_each = True
+
+    def teardown(self) -> None:
+        try:
+            self.fake.start_driver()
+            self.it_is_what_the_library_says()
+        finally:
+            self.nvidia.close()
+            del os.environ["FAKE_NVML_STATE"]
+            self.folder.cleanup()
+
+    def of(self, *presences: Presence) -> list[str]:
+        """Devices by how they are; those that were replaced are gone for good."""
+        return [
+            each.uuid.decode()
+            for each in self.fake.devices()
+            if each.presence in presences and each.uuid.decode() not in self.replaced
+        ]
+
+    def any_of(self, data: st.DataObject, *presences: Presence) -> str | None:
+        devices = self.of(*presences)
+        return data.draw(st.sampled_from(devices)) if devices else None
+
+    def is_full(self) -> bool:
+        return len(list(self.fake.devices())) >= MOST_DEVICES
+
+    @rule(
+        model=st.sampled_from(["H100", "A100", "L40S", "RTX"]),
+        nvlinks=st.sampled_from(["switched", "none"]),
+        numa=st.sampled_from([-1, 0, 1]),
+        peers=st.sampled_from([1, 2]),
+    )
+    @precondition(lambda self: not self.is_full())
+    def add(self, model: str, nvlinks: str, numa: int, peers: int) -> None:
+        self.model.numa[self.fake.add_device(model, nvlinks=nvlinks, numa=numa, peers=peers)] = numa
+
+    @rule(data=st.data(), model=st.sampled_from(["H100", "A100"]))
+    @precondition(lambda self: not self.is_full() and self.of(Presence.UNPLUGGED))
+    def replace_one(self, data: st.DataObject, model: str) -> None:
+        old = self.any_of(data, Presence.UNPLUGGED)
+        assert old is not None
+        before = self.fake.device(old)
+        root = {"pcie_switch": before.pcie_switch, "pcie_root": before.pcie_root}
+        self.model.numa[self.fake.replace(old, model, **root)] = 0
+        self.replaced.add(old)
+
+    @rule(data=st.data(), back=st.booleans())
+    def lose_or_bring_back(self, data: st.DataObject, back: bool) -> None:
+        uuid = self.any_of(data, Presence.LOST if back else Presence.PRESENT)
+        if uuid:
+            (self.fake.bring_back if back else self.fake.lose)(uuid)
+
+    @rule(data=st.data(), back=st.booleans())
+    def unplug_or_plug(self, data: st.DataObject, back: bool) -> None:
+        uuid = (
+            self.any_of(data, Presence.UNPLUGGED)
+            if back
+            else self.any_of(data, Presence.PRESENT, Presence.LOST)
+        )
+        if uuid:
+            (self.fake.plug if back else self.fake.unplug)(uuid)
+
+    @rule(data=st.data(), count=st.integers(0, 7), profile=st.integers(0, 2))
+    def change_mig(self, data: st.DataObject, count: int, profile: int) -> None:
+        uuid = self.any_of(data, Presence.PRESENT, Presence.LOST)
+        profiles = {"H100": ("1g.10gb", "2g.20gb", "3g.40gb"), "A100": ("1g.5gb", "2g.10gb", "3g.20gb")}
+        for model, names in profiles.items():
+            if uuid and model in self.fake.device(uuid).name.decode():
+                self.fake.end_processes(uuid)
+                if count:
+                    self.fake.partition(uuid, *[names[profile]] * min(count, (7, 3, 2)[profile]))
+                else:
+                    self.fake.whole(uuid)
+
+    @rule(data=st.data(), number=st.integers(0, 2**20), flag=st.integers(0, 1), action=st.integers(0, 7))
+    def change_readings(self, data: st.DataObject, number: int, flag: int, action: int) -> None:
+        uuid = self.any_of(data, Presence.PRESENT, Presence.LOST)
+        if uuid:
+            self.fake.set(
+                uuid, temperature=number % 120, power=number, utilisation=number % 101, recovery_action=action
+            )
+            self.fake.set(
+                uuid, ecc_corrected=number, ecc_uncorrected=flag, remap_pending=flag, remap_failed=1 - flag
+            )
+            self.fake.set(uuid, clock_reasons=number % 512, memory_used=number << 10, nvlink_kib_sent=number)
+            self.fake.set(uuid, sm_clock=number % 2000, fabric_clique=action, ecc_enabled=flag)
+
+    @rule(data=st.data(), pid=st.integers(1, 9999), knows=st.booleans())
+    def run_or_end(self, data: st.DataObject, pid: int, knows: bool) -> None:
+        uuid = self.any_of(data, Presence.PRESENT)
+        if uuid is None:
+            return
+        device = self.fake.device(uuid)
+        if device.process_count > 3:
+            self.fake.end_processes(uuid)
+        elif pid not in [each.pid for each in device.processes[: device.process_count]]:
+            instances = [each.uuid.decode() for each in self.fake.instances(uuid)]
+            instance = data.draw(st.sampled_from([*instances, ""]))
+            self.fake.run(uuid, pid, memory=pid << 20 if knows else NOT_AVAILABLE, instance=instance)
+
+    @rule(data=st.data(), number=st.integers(0, 11), up=st.booleans())
+    def change_a_link(self, data: st.DataObject, number: int, up: bool) -> None:
+        """A link of which it was never said where it leads is only brought up by connecting it."""
+        uuid = self.any_of(data, Presence.PRESENT, Presence.LOST)
+        if uuid and self.fake.device(uuid).links[0].state != LinkState.ABSENT:
+            self.fake.link(uuid, number, up=up)
+
+    @rule(data=st.data(), links=st.integers(1, 6))
+    def connect(self, data: st.DataObject, links: int) -> None:
+        first, second = self.any_of(data, Presence.PRESENT), self.any_of(data, Presence.PRESENT)
+        if first and second and first != second:
+            devices = self.fake.device(first), self.fake.device(second)
+            if devices[0].name == devices[1].name and not any(self.is_linked(each) for each in devices):
+                self.fake.connect(first, second, links=links)
+
+    def is_linked(self, device: Device) -> bool:
+        """Whether it has NVLinks, or had some; they are made once, before a device is first used."""
+        seen = self.model.seen.get(device.uuid.decode())
+        up = any(link.state == LinkState.UP for link in device.links)
+        return up or bool(seen and seen.were_active)
+
+    @rule(what=st.sampled_from(sorted(DYNAMIC)), code=st.sampled_from([2, 3, 4, 10, 13, 27, 999]))
+    def fail(self, what: str, code: int) -> None:
+        for function in DYNAMIC[what]:
+            self.fake.fail(function, code)
+        self.model.failing.add(what)
+
+    @rule(what=st.sampled_from(sorted(DYNAMIC)))
+    def work_again(self, what: str) -> None:
+        self.model.failing.discard(what)
+        self.only_these_fail()
+
+    @rule(what=st.sampled_from(sorted(STATIC)))
+    def restart_the_driver_with_less_or_more(self, what: str) -> None:
+        self.fake.stop_driver()
+        self.model.failing ^= {what}
+        self.only_these_fail()
+        self.fake.start_driver(f"570.{self.fake.state.driver_starts}")
+
+    def only_these_fail(self) -> None:
+        both = DYNAMIC | STATIC
+        wanted = {function for what in self.model.failing for function in both[what]}
+        for functions in both.values():
+            for function in functions:
+                if function not in wanted:
+                    self.fake.fail(function, 0)
+        for function in wanted - {each.function.decode() for each in self.fake.state.failures if each.code}:
+            self.fake.unsupported(function)
+
+    @rule()
+    def stop_the_driver(self) -> None:
+        self.fake.stop_driver()
+
+    @rule()
+    def start_the_driver(self) -> None:
+        self.fake.start_driver()
+
+    @rule()
+    def read_more_or_less_often(self) -> None:
+        self.reads_after_each = not self.reads_after_each
+
+    @invariant()
+    def read(self) -> None:
+        if self.reads_after_each:
+            self.it_is_what_the_library_says()
+
+    def it_is_what_the_library_says(self) -> None:
+        if not self.fake.state.driver_loaded:
+            with pytest.raises(VendorFailed if self.model.seen else VendorAbsent):
+                self.nvidia.read()
+            return
+        expected = self.model.read()
+        if not expected.devices:
+            with pytest.raises(VendorAbsent):
+                self.nvidia.read()
+            return
+        try:
+            found = self.nvidia.read()
+        except MusterError as error:
+            raise AssertionError("the library says more than that") from error
+        assert found.devices == expected.devices
+        assert found == expected
+
+
+few = settings(
+    max_examples=100,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    report_multiple_bugs=False,
+)
+
+
+def test_what_is_read_is_what_the_library_says_after_any_history() -> None:
+    run_state_machine_as_test(DeviceHistories, settings=few)
+
+
+@pytest.mark.long
+def test_what_is_read_is_what_the_library_says_after_thousands_of_histories() -> None:
+    run_state_machine_as_test(DeviceHistories, settings=settings(few, max_examples=3000))
+
+
+# ── planted bugs ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _NamedById(mig._Named):
+    """A MIG instance known by its id alone."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, mig._Named) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+_between, _numa_node = Ways.between, pci.numa_node
+BUGS: Final[tuple[tuple[str, Any, str, Any], ...]] = (
+    ("an instance is known by its id alone", mig, "_Named", _NamedById),
+    ("the ways are never asked again", Ways, "between", lambda self, devices, _: _between(self, devices, 0)),
+    ("a NUMA node of -1 counts as 0", pci, "numa_node", lambda *place: _numa_node(*place) or 0),
+    ("hot plug is not noticed", Nvidia, "_should_start_again", lambda self: False),
+    (
+        "a replaced device keeps its index",
+        Nvidia,
+        "_gone",
+        property(lambda self: set(), lambda self, _: None),
+    ),
+    ("every inactive link is down", NvLinks, "down", lambda self, device, _: device.inactive),
+)
+
+
+@pytest.mark.parametrize(
+    ("owner", "attribute", "wrong"), [bug[1:] for bug in BUGS], ids=[bug[0] for bug in BUGS]
+)
+def test_a_planted_bug_breaks_the_law(
+    owner: Any, attribute: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, attribute, wrong, raising=False)
+    search = settings(few, max_examples=400, phases=[Phase.generate], derandomize=True)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run_state_machine_as_test(DeviceHistories, settings=search)

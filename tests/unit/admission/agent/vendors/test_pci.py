@@ -1,0 +1,55 @@
+"""Where a device sits, by sysfs; what the kernel does not tell is unknown."""
+
+import pytest
+
+from admission.agent.vendors.pci import bound_devices, bus_id, numa_node, pcie_root, render_minor
+
+
+@pytest.fixture
+def sysfs(tmp_path):
+    """A device behind two bridges, bound to a driver, as the kernel shows it."""
+    device = tmp_path / "devices" / "pci0000:17" / "0000:17:01.0" / "0000:18:00.0" / "0000:19:00.0"
+    for name in ("card1", "renderD130"):
+        (device / "drm" / name).mkdir(parents=True)
+    for folder in ("devices", "drivers/amdgpu"):
+        (tmp_path / "bus" / "pci" / folder).mkdir(parents=True)
+        (tmp_path / "bus" / "pci" / folder / "0000:19:00.0").symlink_to(device)
+    (tmp_path / "bus" / "pci" / "drivers" / "amdgpu" / "bind").write_text("")
+    (device / "numa_node").write_text("-1\n")
+    return tmp_path
+
+
+def test_the_kernel_tells_root_complex_and_device_file(sysfs):
+    assert pcie_root("0000:19:00.0", sysfs) == "pci0000:17"
+    assert render_minor("0000:19:00.0", sysfs) == 2
+
+
+def test_a_machine_with_one_numa_node_tells_none(sysfs):
+    assert numa_node("0000:19:00.0", sysfs) is None
+    (sysfs / "bus/pci/devices/0000:19:00.0/numa_node").write_text("3\n")
+    assert numa_node("0000:19:00.0", sysfs) == 3
+
+
+def test_the_devices_of_a_driver_are_those_that_are_bound_to_it(sysfs):
+    assert bound_devices("amdgpu", sysfs) == {"0000:19:00.0"}
+    assert bound_devices("i915", sysfs) == frozenset()
+
+
+@pytest.mark.parametrize("bus", ["", "0000:20:00.0"])
+def test_of_a_device_that_is_not_there_nothing_is_known(sysfs, bus):
+    assert (pcie_root(bus, sysfs), numa_node(bus, sysfs), render_minor(bus, sysfs)) == ("", None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("0000:C1:00.0", "0000:c1:00.0"),
+        ("00000001:19:00.0", "00000001:19:00.0"),
+        ("../../etc", ""),
+        ("0000:19:00.0/..", ""),
+        ("N/A", ""),
+        (None, ""),
+    ],
+)
+def test_only_a_bus_id_is_one(value, expected):
+    assert bus_id(value) == expected
