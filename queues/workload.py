@@ -183,6 +183,36 @@ class DeviceShare:
     resource: str = "nvidia.com/gpu"
 
 
+class DevicePlace(NamedTuple):
+    """Where one device is. Numbers and names mean something on its node only."""
+
+    #: Its number, as in ``muster.dev/devices``.
+    number: int
+    #: NVLinks join devices of the same island.
+    island: int
+    #: PCIe root complex, such as ``pci0000:17``; "": unknown.
+    root: str = ""
+    #: NUMA node; None: unknown.
+    numa: int | None = None
+
+    @property
+    def bus(self) -> tuple[int | None, str]:
+        """The root complex together with its NUMA node. What is unknown counts as one place."""
+        return self.numa, self.root
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePlaces:
+    """How the whole devices of a node are linked."""
+
+    #: The extended resource that they count as.
+    resource: str
+    #: Each of them, by number, where there are several islands. Empty: NVLinks join all of them.
+    each: tuple[DevicePlace, ...] = ()
+    #: Whether the node offers parts of its devices as well.
+    in_parts: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class PodSetProgress:
     """What the status of an object says of one of its pod sets."""
@@ -230,12 +260,18 @@ class PodSet:
     ports: tuple[HostPort, ...] = ()
     #: Parts of devices that each pod takes; ``takes`` contains their sum. None: whole devices or none.
     share: DeviceShare | None = None
+    #: NVLinks join all devices of each pod.
+    in_one_island: bool = False
 
     def beside_devices(self) -> Resources:
         """Requests of one pod without its parts of devices."""
         if self.share is None:
             return self.takes
         return Resources({name: units for name, units in self.takes.items() if name != self.share.resource})
+
+    def needs_single_devices(self) -> bool:
+        """Whether the amounts of a node do not tell how many of these pods its devices take."""
+        return self.share is not None or self.in_one_island
 
     def wanted_count(self) -> int:
         """Number of ordinals that need a seat."""

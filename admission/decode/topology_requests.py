@@ -19,6 +19,8 @@ from queues.api import names
 from queues.api.node_affinity import without_pin
 from queues.api.reading.device_shares import share_of
 from queues.api.reading.pod_places import (
+    NVLINK,
+    asks_one_island,
     host_ports_of,
     node_filter_of,
     partitions_of,
@@ -108,6 +110,11 @@ def pod_shape_of(
         if counted_filter(found, wished, values, f"{where}spec"):
             nodes, prefers = found, wished
     required, preferred = topology_of(said)
+    share = _readable(values, where, lambda: share_of(spec, said))
+    linked = asks_one_island(said)
+    if linked and share is not None and share.devices > 1:
+        parts = f"{NVLINK} for parts of {share.devices} devices"
+        values.refuse(f"{where}metadata.annotations[{names.REQUIRED_TOPOLOGY}]", parts, "whole devices")
     return PodShape(
         takes=_takes_of(spec, status, values, where),
         nodes=nodes,
@@ -118,7 +125,8 @@ def pod_shape_of(
         partitions=_readable(values, where, lambda: partitions_of(said)) or (),
         together=values.word(names.TOGETHER, said.get(names.TOGETHER)),
         balanced=said.get(names.BALANCED) == "true",
-        share=_readable(values, where, lambda: share_of(spec, said)),
+        share=share,
+        in_one_island=linked,
     )
 
 

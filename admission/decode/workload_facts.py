@@ -83,9 +83,10 @@ def _plain(part: object) -> object:
     if not isinstance(part, PodSet):
         return part
     shape = (part.name, part.minimum, part.required_topology, part.preferred_topology)
-    # Parts of devices came later than the first digests that Postgres has.
-    details = tuple(getattr(part, name) for name in SHAPE_DETAILS if name != "share")
-    more = ((details,) if any(details) else ()) + ((part.share,) if part.share else ())
+    # Parts of devices, and how devices are linked, came later than the first digests that Postgres has.
+    details = tuple(getattr(part, name) for name in SHAPE_DETAILS if name not in ("share", "in_one_island"))
+    more: tuple[object, ...] = ((details,) if any(details) else ()) + ((part.share,) if part.share else ())
+    more += ("in one island",) if part.in_one_island else ()
     return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), part.nodes, *more)
 
 

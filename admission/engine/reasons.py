@@ -36,20 +36,36 @@ def queue_limit(hit: LimitHit) -> Reason:
     )
 
 
-def no_fit(*, pods: int, takes: Resources, fit: int, nodes: int, excluded: Mapping[str, int]) -> Reason:
+def no_fit(
+    *,
+    pods: int,
+    takes: Resources,
+    fit: int,
+    nodes: int,
+    excluded: Mapping[str, int],
+    in_one_island: bool = False,
+) -> Reason:
     """Not enough room.
 
     ``fit`` of ``pods`` have a place. ``excluded``: how many nodes were left out, and why.
     """
     left_out = ", ".join(f"{count} {why}" for why, count in excluded.items() if count)
-    message = f"{fit} of {counted(pods, 'pod')} of {_shape(takes)} fit on {nodes} nodes"
+    shape = _shape(takes, in_one_island=in_one_island)
+    message = f"{fit} of {counted(pods, 'pod')} of {shape} fit on {nodes} nodes"
     message += f" ({left_out})" if left_out else ""
     facts = {"asked": pods, "takes": dict(takes), "fit": fit, "nodes": nodes, "excluded": dict(excluded)}
     return _reason(ReasonCode.NO_FIT, message, **facts)
 
 
 def topology_no_fit(
-    *, level: str, pods: int, takes: Resources, fit: int, domain: str | None, domains: int
+    *,
+    level: str,
+    pods: int,
+    takes: Resources,
+    fit: int,
+    domain: str | None,
+    domains: int,
+    in_one_island: bool = False,
 ) -> Reason:
     """No domain of a required level holds all pods.
 
@@ -59,7 +75,8 @@ def topology_no_fit(
         text = f"no usable node belongs to a domain of {level}"
     else:
         have = "has" if pods == 1 else "have"
-        text = f"{counted(pods, 'pod')} of {_shape(takes)} {have} to be in one {level}; "
+        shape = _shape(takes, in_one_island=in_one_island)
+        text = f"{counted(pods, 'pod')} of {shape} {have} to be in one {level}; "
         text += f"of {domains} the best, {domain}, holds {fit}"
     facts = {"level": level, "asked": pods, "takes": dict(takes), "fit": fit}
     return _reason(ReasonCode.TOPOLOGY_NO_FIT, text, **facts, domain=domain, domains=domains)
@@ -257,6 +274,8 @@ def _extended(reason: Reason, message: str, **facts: Any) -> Reason:
     return replace(reason, message=f"{reason.message}; {message}", facts={**reason.facts, **facts})
 
 
-def _shape(takes: Resources) -> str:
+def _shape(takes: Resources, *, in_one_island: bool = False) -> str:
+    if in_one_island:
+        return f"{_shape(takes)} (devices in one NVLink island)"
     rest = Resources({name: units for name, units in takes.items() if name != "pods"})
     return str(rest) if rest else "no requests"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.nodes.capacity import Capacity
+from admission.engine.nodes.demand import ACCELERATORS
 from admission.engine.nodes.devices import Devices, devices_of
 from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.host_ports import HostPorts, NodePorts
@@ -19,12 +20,14 @@ from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import WHOLE, Resources
-from queues.workload import DeviceShare, HostPort, NodeFilter, QueueName
+from queues.workload import DeviceShare, HostPort, NodeFilter, PodSet, QueueName
 
 Columns = NDArray[np.intp]
 
 #: Sets of columns from which on they are joined by marks, whatever the number of nodes.
 _MANY: Final = 64
+#: All columns.
+_EVERY: Final = slice(None)
 #: Number of pods without any requests that a node takes.
 _PLENTY = 1 << 31
 
@@ -79,8 +82,8 @@ class Trial:
     _when_empty: dict[tuple[Resources, NodeFilter], Amounts] = field(default_factory=dict)
     #: Columns in which free amounts changed, in order: counts of pods are brought up to date when they are asked for.
     _dirty_columns: list[Columns] = field(default_factory=list)
-    _counts: dict[tuple[Resources, Hashable], _PodCounts] = field(default_factory=dict)
-    #: By resource, if its devices are shared on some node.
+    _counts: dict[tuple[Resources, bool, Hashable], _PodCounts] = field(default_factory=dict)
+    #: By resource, if its devices have rows of their own on some node, or are reported to be linked.
     devices: Mapping[str, Devices] = field(default_factory=dict)
     #: The measure of where a single pod fragments devices least; None: packing alone decides.
     fragmentation: FragmentationGauge | None = None
@@ -90,7 +93,7 @@ class Trial:
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
         """A trial of what is free now. ``usage`` is changed in place."""
         rows = {name: row for row, name in enumerate(table.resources)}
-        devices = devices_of(table.resources, table.allocatable)
+        devices = devices_of(table.resources, table.allocatable, table.layout.links)
         ports = HostPorts(table.layout.position)
         ports.occupy(NodePorts(*each) for each in table.ports.items())
         return cls(table, table.allocatable - table.used, usage, ports, _rows=rows, devices=devices)
@@ -137,32 +140,50 @@ class Trial:
                 return name
         return None
 
-    def pods_per_node(self, takes: Resources, mask: Mask) -> Amounts:
-        """(N,) pods of that shape that each node takes now; 0 outside the mask."""
-        return self._counts_for(takes, None, None).room * mask
+    def pods_per_node(self, takes: Resources, mask: Mask, in_one_island: bool = False) -> Amounts:
+        """(N,) pods of that shape that each node takes now; 0 outside the mask.
+
+        ``in_one_island``: NVLinks have to join all devices of each pod. No such pod fits on a node of which nobody
+        reports how its devices are linked.
+        """
+        return self._counts_for(takes, in_one_island, None, None).room * mask
 
     def pods_per_domain(
-        self, takes: Resources, chain: Sequence[TopologyLevel], mask: Mask, cache_key: Hashable
+        self,
+        pods: PodSet,
+        chain: Sequence[TopologyLevel],
+        mask: Mask,
+        cache_key: Hashable,
     ) -> Capacity:
-        """Pods per domain of a chain on the nodes of a mask, valid until the next change of the trial.
+        """Pods per domain of a chain on the nodes of a mask, valid until the next change of the trial. For pods without
+        parts of devices and without host ports.
 
         ``cache_key``: equal keys stand for equal masks, so that nothing has to be counted twice.
         """
-        counts = self._counts_for(takes, mask, cache_key)
+        counts = self._counts_for(pods.takes, pods.in_one_island, mask, cache_key)
         levels = counts.levels.setdefault(id(chain), (chain, {}))
         return Capacity(chain, counts.room, _levels=levels[1])
 
-    def _counts_for(self, takes: Resources, mask: Mask | None, cache_key: Hashable) -> _PodCounts:
-        known = self._counts.get((takes, cache_key))
+    def _counts_for(
+        self, takes: Resources, in_one_island: bool, mask: Mask | None, cache_key: Hashable
+    ) -> _PodCounts:
+        key = (takes, in_one_island, cache_key)
+        known = self._counts.get(key)
         if known is None:
             room = self._count_pods(self.free, self.vector(takes))
+            if in_one_island:
+                room = np.minimum(room, self.pods_in_islands(self.free, takes, _EVERY))
             if mask is None:
                 mask = np.ones(len(self.table), np.bool_)
-            known = self._counts[takes, cache_key] = _PodCounts(mask, room * mask, len(self._dirty_columns))
+            known = self._counts[key] = _PodCounts(mask, room * mask, len(self._dirty_columns))
         elif known.seen < len(self._dirty_columns):
             behind = self._dirty_columns[known.seen :]
             columns = behind[0] if len(behind) == 1 else self._together(behind)
-            known.update(columns, self._count_pods(self.free[:, columns], self.vector(takes)))
+            free = self.free[:, columns]
+            room = self._count_pods(free, self.vector(takes))
+            if in_one_island:
+                room = np.minimum(room, self.pods_in_islands(free, takes, columns))
+            known.update(columns, room)
             known.seen = len(self._dirty_columns)
         return known
 
@@ -183,10 +204,44 @@ class Trial:
         devices = self.devices.get(share.resource)
         return np.zeros(len(self.table), np.int64) if devices is None else devices.room(self.free, share)
 
+    def pods_in_islands(self, free: Amounts, takes: Resources, columns: Columns | slice) -> Amounts:
+        """(n,) pods with all their devices in one island of NVLinks that the devices of these nodes take, whatever else
+        the pods need. ``free``: (R, n) of these nodes."""
+        room = np.full(free.shape[1], _PLENTY, np.int64)
+        for resource, count in self._several_devices(takes):
+            devices = self.devices.get(resource)
+            if devices is None:
+                return np.zeros(free.shape[1], np.int64)
+            room = np.minimum(room, devices.room_in_islands(free, count, columns))
+        return room
+
+    def islands_are_told(self, takes: Resources) -> Mask:
+        """(N,) nodes that report how the devices are linked of which such pods take several."""
+        told = np.ones(len(self.table), np.bool_)
+        for resource, _ in self._several_devices(takes):
+            links = self.layout.links.get(resource)
+            told &= np.zeros_like(told) if links is None else links.told()
+        return told
+
+    def _several_devices(self, takes: Resources) -> list[tuple[str, int]]:
+        """Resources of which one pod takes several whole devices, and how many."""
+        several = ((name, -(-units // WHOLE)) for name, units in takes.items() if units > WHOLE)
+        return [each for each in several if each[0] in ACCELERATORS or each[0] in self.layout.links]
+
+    def names_devices(self, takes: Resources, columns: Columns) -> bool:
+        """Whether some of these nodes give out devices that such pods take by number."""
+        return any(
+            devices.links is not None
+            and devices.links.places
+            and takes.get(resource)
+            and not devices.links.places.keys().isdisjoint(columns.tolist())
+            for resource, devices in self.devices.items()
+        )
+
     def _count_pods(self, free: Amounts, request: Amounts) -> Amounts:
         """Pods of that request per column. A whole device is one of which no pod has a share."""
         room: Amounts | None = None
-        shared = {devices.total: devices for devices in self.devices.values()}
+        shared = {devices.total: devices for devices in self.devices.values() if len(devices.rows)}
         for row in np.flatnonzero(request).tolist():
             whole = row in shared and request[row] % WHOLE == 0
             left = free[row] - shared[row].slack(free) if whole else free[row]

@@ -15,6 +15,7 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
+from queues.api.reading.pod_places import NVLINK
 from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
@@ -235,7 +236,7 @@ def _at_most(snapshot: Snapshot, ends: Sequence[AdmissionId]) -> int | None:
 
 
 def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
-    """A smaller request: the topology level preferred and not required, or as many pods as fit."""
+    """A smaller request: the topology level or the NVLink island preferred and not required, or as many pods as fit."""
     workload = what_if.workload
     required = sorted({pods.required_topology for pods in workload.pod_sets if pods.required_topology})
     if required:
@@ -252,6 +253,12 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
                 SuggestionKind.WORKLOAD,
                 f"{', '.join(required)} preferred instead of required",
                 {"levels": required},
+            )
+    if any(pods.in_one_island for pods in workload.pod_sets):
+        freer = tuple(replace(pods, in_one_island=False) for pods in workload.pod_sets)
+        if what_if.outcome_of_workload(pod_sets=freer).is_admitted:
+            yield Suggestion(
+                SuggestionKind.WORKLOAD, f"{NVLINK} preferred instead of required", {"levels": [NVLINK]}
             )
     fit = refused.facts.get("fit")
     if len(workload.pod_sets) == 1 and isinstance(fit, int) and 0 < fit < workload.minimum:

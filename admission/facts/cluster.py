@@ -9,7 +9,7 @@ from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
-from queues.workload import NodeName, QueueName, Requirement, Taint, WorkloadKey
+from queues.workload import DevicePlaces, NodeName, QueueName, Requirement, Taint, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,8 @@ class NodeFact:
     faults: tuple[DeviceFault, ...] = ()
     #: Faults of devices that pods have, by the pod's uid: the first one of each.
     faulty_pods: Mapping[str, DeviceFault] = field(default_factory=dict)
+    #: How its devices are linked; None: nobody reports it, or not of all of them.
+    devices: DevicePlaces | None = None
 
     @property
     def out_of_service(self) -> bool:

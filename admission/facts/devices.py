@@ -63,7 +63,7 @@ class DeviceFault(NamedTuple):
     #: Uuid of the device, as its vendor writes it.
     device: str
     #: The number by which pods name it on its node (``muster.dev/devices``).
-    minor: int
+    number: int
     #: In one word, such as ``XidFault``, and as a sentence.
     reason: str
     message: str
@@ -72,7 +72,7 @@ class DeviceFault(NamedTuple):
 
     def told(self) -> str:
         """For people: which device, and why."""
-        return f"GPU {self.minor} ({self.device}): {self.reason}{self.message and f', {self.message}'}"
+        return f"GPU {self.number} ({self.device}): {self.reason}{self.message and f', {self.message}'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +81,16 @@ class ReportedDevice:
 
     id: str
     #: The number by which pods name it (``muster.dev/devices``).
-    minor: int
+    number: int
     #: As a label value: ``NVIDIA-H100-80GB-HBM3``; "": not told.
     model: str = ""
     #: None: it is well.
     fault: DeviceFault | None = None
     #: Devices with the same number are joined by NVLinks; None: not told.
     island: int | None = None
+    #: PCIe root complex, such as ``pci0000:17``; "": not told. NUMA node; None: not told.
+    pcie_root: str = ""
+    numa: int | None = None
     #: Whether MIG has cut it in parts: it is then offered by its instances.
     is_partitioned: bool = False
     #: Number of MIG instances by profile (``1g.10gb``).

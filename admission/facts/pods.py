@@ -61,6 +61,7 @@ class PodShape:
     together: str | None = None
     balanced: bool = False
     share: DeviceShare | None = None
+    in_one_island: bool = False
 
     def with_ports(self, more: tuple[HostPort, ...]) -> "PodShape":
         """The same pod with these host ports beside its own; itself if there are none."""

@@ -31,6 +31,7 @@ _STATED_BY_NODES: Final = frozenset(
     (
         *("layout", "resources", "allocatable", "used"),
         *("names", "position", "flavors", "chains", "levels", "labels", "taints", "usable", "why_not"),
+        *("devices", "links"),
     )
 )
 
@@ -158,6 +159,7 @@ def nodes_of(table: NodeTable) -> Iterator[Node]:
             usable=bool(layout.usable[column]),
             why_not=layout.why_not[column],
             flavor=layout.flavors[column],
+            devices=layout.devices.get(name),
         )
 
 

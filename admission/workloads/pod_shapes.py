@@ -9,6 +9,9 @@ from admission.facts.workloads import WorkloadFact
 #: Pod set of a bare pod.
 BARE = "pod"
 
+#: Fields of shapes that came later than the first digests that Postgres has.
+_ADDED_LATER = ("in_one_island",)
+
 
 def shape_name(pod: PodFact, fact: WorkloadFact | None = None) -> str:
     """Pod set of a group's member: its task, a digest of what decides where it may go, and its subgroup.
@@ -27,7 +30,9 @@ def _digest(shape: PodShape) -> str:
     """It is part of the names of seats in Postgres and on pods, so its text stays as it was first written."""
     parts = [repr(sorted(shape.takes.items())), repr(shape.nodes)]
     parts += [repr(shape.required_topology), repr(shape.preferred_topology)]
-    details = ", ".join(f"{name}={value!r}" for name, value in shape.details().items())
+    details = ", ".join(
+        f"{name}={value!r}" for name, value in shape.details().items() if value or name not in _ADDED_LATER
+    )
     if details:
         parts.append(f"Placing({details})")
     return blake2b(f"({', '.join(parts)})".encode(), digest_size=5).hexdigest()

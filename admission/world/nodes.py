@@ -14,7 +14,7 @@ from admission.facts.pods import PodFact
 from admission.world.faulty_nodes import FaultyNodes
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
-from queues.resources import MOST, NOTHING, Resources, total
+from queues.resources import DEVICE_MARK, MOST, NOTHING, WHOLE, Resources, is_device, total
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
 
 #: Kinds of facts that ``NodeInventory.observe`` takes.
@@ -228,7 +228,9 @@ class NodeInventory:
             return False
         # Asked for each seat: no vectors are made.
         foreign, seats = self._offered(node, self._foreign.get(node, NOTHING)), self._seats.get(node, NOTHING)
-        return any(fact.allocatable[name] < foreign[name] + seats[name] for name in takes)
+        short = [name for name in takes if fact.allocatable[name] < foreign[name] + seats[name]]
+        # Where nobody reports devices by number any more, whole ones are only counted.
+        return any(not is_device(name) or takes[name] < WHOLE or _has_numbers(fact, name) for name in short)
 
     def lost(self, seats: Iterable[Seat]) -> tuple[frozenset[NodeName], frozenset[NodeName]]:
         """Nodes of these seats on which a pod that is not there yet can no longer start.
@@ -279,6 +281,7 @@ class NodeInventory:
                 usable=not why_not,
                 why_not=why_not,
                 flavor=_flavor(fact.labels, flavors),
+                devices=fact.devices,
             )
 
     def _why_not(self, fact: NodeFact) -> str:
@@ -289,6 +292,12 @@ class NodeInventory:
 
     def _levels(self) -> list[tuple[str, ...]]:
         return [fact.levels for _, fact in sorted(self.topologies.items())]
+
+
+def _has_numbers(fact: NodeFact, name: str) -> bool:
+    """Whether a node offers devices of this one's resource by number."""
+    start = f"{name.partition(DEVICE_MARK)[0]}{DEVICE_MARK}"
+    return any(each.startswith(start) for each in fact.allocatable)
 
 
 def _takes_by_node(seats: Iterable[Seat]) -> Iterator[tuple[NodeName, Resources]]:

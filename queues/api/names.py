@@ -142,7 +142,7 @@ RELEASED: Final = "muster.dev/released"
 ADMISSION_ID: Final = "muster.dev/admission-id"
 #: Annotation of pods: ``<pod set>/<ordinal>``.
 SEAT: Final = "muster.dev/seat"
-#: Annotation of pods with parts of devices: the numbers of their devices, ascending (``0,3``).
+#: Annotation of pods with parts of devices, or with whole ones that were chosen: their numbers, ascending (``0,3``).
 DEVICES: Final = "muster.dev/devices"
 #: Annotation of pods that Muster recreated: uid of the pod that this one replaces.
 RECREATED_FROM: Final = "muster.dev/recreated-from"

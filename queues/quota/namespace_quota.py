@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
-from queues.resources import DEVICE_MARK, NOTHING, Resources, is_device, show
+from queues.resources import DEVICE_MARK, NOTHING, WHOLE, Resources, is_device, show
 
 
 class QuotaLimit(NamedTuple):
@@ -85,5 +85,6 @@ def _sum_of_smallest(amounts: Iterable[tuple[int, int]], many: int) -> int:
 
 
 def _counted(takes: Resources) -> Mapping[str, int]:
-    parts = {name.partition(DEVICE_MARK)[0] for name in takes if is_device(name)}
+    # Parts of devices are asked for by other names; whole devices that were chosen by number are not.
+    parts = {name.partition(DEVICE_MARK)[0] for name in takes if is_device(name) and takes[name] % WHOLE}
     return {name: units for name, units in takes.items() if not is_device(name) and name not in parts}

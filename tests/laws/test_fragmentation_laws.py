@@ -108,7 +108,9 @@ def test_costs_order_nodes_as_the_definition_does(
         shapes[shape] = shapes.get(shape, 0) + count
     known = most_frequent(shapes.items())
     table = NodeTable.build(nodes)
-    gauge = FragmentationGauge.over(known, table, devices_of(table.resources, table.allocatable))
+    gauge = FragmentationGauge.over(
+        known, table, devices_of(table.resources, table.allocatable, table.layout.links)
+    )
     asked = shape_of(pods)
     assert asked is not None
     if gauge is None:
@@ -226,7 +228,9 @@ def test_free_amounts_that_change_are_followed() -> None:
     table = NodeTable.build([node])
     shape = Shape(cpu=1000, resource=GPU, devices=1, milli=500)
     gauge = FragmentationGauge.over(
-        Typical(shapes=((shape, 1),)), table, devices_of(table.resources, table.allocatable)
+        Typical(shapes=((shape, 1),)),
+        table,
+        devices_of(table.resources, table.allocatable, table.layout.links),
     )
     assert gauge is not None
     _, first = gauge.costs(shape, table.allocatable)

@@ -1,10 +1,10 @@
 """Every scenario file is played through ``decide``, turn by turn.
 
-Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY]
-[dead|cordoned]``, cordoned once what runs has started), ``queues`` (deserved, guarantee, capability in GPUs,
-and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs [minimum M] [required rack
-| preferred rack] [parts of S per rack|host] [leader of C GPUs] [near rack R] [priority P] [tolerates KEY]
-[in NAMESPACE]``),
+Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [linked by N] [tainted KEY]
+[dead|cordoned]``: NVLinks join so many GPUs; cordoned once what runs has started), ``queues`` (deserved,
+guarantee, capability in GPUs, and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs
+[minimum M] [required rack | preferred rack] [in one island] [parts of S per rack|host] [leader of C GPUs]
+[near rack R] [priority P] [tolerates KEY] [in NAMESPACE]``),
 ``expect`` of the first turn and ``then``, a list of further turns that may change ``queues``, let work end
 (``ends``) or arrive; ``after`` so many seconds; ``gone``: the pods of those who were taken back are gone.
 ``policy`` of a queue and what follows ``with`` (``FIELD=VALUE``) are fields of ``QueuePolicy`` and
@@ -27,8 +27,9 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
-from queues.resources import GPU, Resources
+from queues.resources import GPU, Resources, device, devices_text
 from queues.workload import (
+    DevicePlaces,
     NodeFilter,
     NodeName,
     Partition,
@@ -42,14 +43,17 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.device_numbers import places_in
 from tests.laws.worlds.plan_effects import apply, drained, seats_after
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
-NODES = re.compile(r"(\d+) × (\d+) GPUs in rack (\S+)(?: tainted (\S+))?( dead| cordoned)?")
+NODES = re.compile(
+    r"(\d+) × (\d+) GPUs in rack (\S+)(?: linked by (\d+))?(?: tainted (\S+))?( dead| cordoned)?"
+)
 WORK = re.compile(
-    r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?(?: parts of (\d+) per (rack|host))?"
-    r"(?: leader of (\d+) GPUs)?(?: near rack (\S+))?(?: priority (\d+))?(?: tolerates (\S+))?"
-    r"(?: in (\S+))?(?: with (.+))?"
+    r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?( in one island)?"
+    r"(?: parts of (\d+) per (rack|host))?(?: leader of (\d+) GPUs)?(?: near rack (\S+))?"
+    r"(?: priority (\d+))?(?: tolerates (\S+))?(?: in (\S+))?(?: with (.+))?"
 )
 LIMITS = ("guarantee", "deserved", "capability")
 
@@ -131,6 +135,9 @@ def told(wanted: dict[str, Any], snapshot: Snapshot, plan: Plan) -> dict[str, An
         "waits": {name: str(reason.code) for name, reason in reasons.items()},
         "says": {name: reasons[name].message for name in wanted.get("says", {}) if name in reasons},
         "seats": {name: len(held.get(name, ())) for name in wanted.get("seats", {})},
+        "devices": {
+            name: [devices_text(seat.takes) for seat in held[name]] for name in wanted.get("devices", {})
+        },
         "racks": {name: len({rack[seat.node] for seat in held[name]}) for name in wanted.get("racks", {})},
     }
     return {question: found[question] for question in wanted}
@@ -141,16 +148,20 @@ def nodes(lines: list[str], *, cordoned: bool = False) -> list[Node]:
     for line in lines:
         match = NODES.fullmatch(line)
         assert match is not None, line
-        count, gpus, rack, taint, state = match.groups()
+        count, gpus, rack, linked, taint, state = match.groups()
+        each = int(linked or gpus)
+        places = places_in(*(range(first, first + each) for first in range(0, int(gpus), each)))
+        numbered = {device(GPU, place.number): 1000 for place in places} if linked else {}
         for _ in range(int(count)):
             name = NodeName(f"n{len(made)}")
             made.append(
                 Node(
                     name=name,
-                    allocatable=Resources({GPU: int(gpus) * 1000, "pods": 110}),
+                    allocatable=Resources({GPU: int(gpus) * 1000, "pods": 110, **numbered}),
                     labels={"rack": rack, HOST: name},
                     taints=(Taint(taint, "", "NoSchedule"),) if taint else (),
                     usable=state is None or (state == " cordoned" and not cordoned),
+                    devices=DevicePlaces(resource=GPU, each=places) if linked else None,
                 )
             )
     return made
@@ -174,7 +185,9 @@ def queues(written: dict[str, dict[str, Any]]) -> dict[QueueName, Queue]:
 def workload(name: str, text: str, arrival: int) -> Workload:
     match = WORK.fullmatch(text)
     assert match is not None, text
-    pods, amount, what, minimum, rack, size, level, leader, near, priority, tolerates, *rest = match.groups()
+    pods, amount, what, minimum, rack, island, size, level, leader, near, priority, tolerates, *rest = (
+        match.groups()
+    )
     namespace, more = rest
     given = dict(each.split("=") for each in (more or "").split())
     fields = {
@@ -192,6 +205,7 @@ def workload(name: str, text: str, arrival: int) -> Workload:
         partitions=(Partition(size=int(size), level="rack" if level == "rack" else HOST),) if size else (),
         prefers=(Preference(1, (Requirement("rack", "In", (near,)),)),) if near else (),
         together="all" if leader else None,
+        in_one_island=island is not None,
     )
     first = replace(main, name="leader", count=1, takes=Resources({GPU: int(leader or 0) * 1000, "pods": 1}))
     return Workload(

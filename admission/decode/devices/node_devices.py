@@ -25,12 +25,19 @@ _MOST_ENTRIES: Final = 1024
 _LONGEST: Final = 256
 
 
+class _Topology(WireStruct):
+    #: NUMA node.
+    node_id: Int64 = msgspec.field(name="nodeID", default=-1)
+    pcie_id: str = msgspec.field(name="pcieID", default="")
+
+
 class _Device(WireStruct):
     type: str = ""
     id: str = ""
     minor: Int64 = -1
     health: bool = False
     labels: dict[str, str] | None = None
+    topology: _Topology | None = None
     conditions: tuple[WireCondition, ...] | None = None
 
 
@@ -66,37 +73,39 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     vendor = (metadata.labels or {}).get(names.KOORDINATOR_GPU_VENDOR, "nvidia")
     instances = _instances((metadata.annotations or {}).get(names.MIG_INSTANCES, ""))
     gpus = [each for each in (found.spec.devices or ())[:_MOST_DEVICES] if each.type == _GPU]
-    numbers = {each.minor: _number(each) for each in gpus if each.minor >= 0}
+    numbers = {each.minor: _place(each) for each in gpus if each.minor >= 0}
     devices = [
         _device(each, numbers[each.minor], instances.get(each.id, {})) for each in gpus if each.minor >= 0
     ]
     return NodeDevicesFact(
         node=NodeName(metadata.name),
         resource=_RESOURCES.get(vendor, f"{vendor}.com/gpu"),
-        devices=tuple(sorted(devices, key=lambda each: each.minor)),
+        devices=tuple(sorted(devices, key=lambda each: each.number)),
         holders=_holders(found.status.allocations or (), numbers),
     )
 
 
-def _number(device: _Device) -> int:
+def _number(text: str) -> int | None:
+    """None: it is no number, or too large for one of a device."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
+
+
+def _place(device: _Device) -> int:
     """The number by which pods name a device: its place on the node where the agent tells it, else its minor."""
-    told = (device.labels or {}).get(names.DEVICE_INDEX, "")
-    return int(told) if _is_small(told) else device.minor
-
-
-def _is_small(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 4
+    told = _number((device.labels or {}).get(names.DEVICE_INDEX, ""))
+    return device.minor if told is None else told
 
 
 def _device(device: _Device, number: int, instances: Mapping[str, int]) -> ReportedDevice:
-    labels = device.labels or {}
-    island = labels.get(names.NVLINK_ISLAND, "")
+    labels, topology = device.labels or {}, device.topology or _Topology()
     return ReportedDevice(
         id=device.id[:_LONGEST],
-        minor=number,
+        number=number,
         model=labels.get(names.GPU_MODEL, "")[:_LONGEST],
         fault=None if device.health else _fault(device, number),
-        island=int(island) if _is_small(island) else None,
+        island=_number(labels.get(names.NVLINK_ISLAND, "")),
+        pcie_root=topology.pcie_id[:_LONGEST],
+        numa=topology.node_id if topology.node_id >= 0 else None,
         is_partitioned=bool(instances),
         instances=instances,
     )
@@ -107,7 +116,7 @@ def _fault(device: _Device, number: int) -> DeviceFault:
     told = found if found is not None and found.status != "True" else WireCondition()
     return DeviceFault(
         device=device.id[:_LONGEST],
-        minor=number,
+        number=number,
         reason=(told.reason or "Unhealthy")[:_LONGEST],
         message=shortened(told.message or ""),
         since=seconds(told.last_transition_time),

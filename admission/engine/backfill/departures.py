@@ -216,7 +216,8 @@ class Departures:
             middle = (low + high) // 2
             world = self.trial.fork()
             self._free_nodes(world, middle)
-            if layout.most_pods(world.pods_per_node(pods.takes, mask), pods.required_topology) >= count:
+            room = world.pods_per_node(pods.takes, mask, pods.in_one_island)
+            if layout.most_pods(room, pods.required_topology) >= count:
                 high = middle
             else:
                 low = middle + 1

@@ -26,7 +26,7 @@ from admission.engine.nodes.devices import Devices
 from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from queues.resources import CPU, WHOLE
-from queues.workload import DeviceShare
+from queues.workload import DeviceShare, NodeFilter
 
 Columns = NDArray[np.intp]
 
@@ -153,7 +153,7 @@ class FragmentationGauge:
             if shared is None:
                 fresh = np.maximum(here[self._totals[index]], 0) // WHOLE
             else:
-                fresh = shared.fresh(here)
+                fresh = shared.fresh(here, columns[mine])
                 each = here[shared.rows]
                 begun = np.where((each > 0) & (each < WHOLE), each, 0)
             whole = np.where(np.arange(self._width)[:, None] < fresh, WHOLE, 0)
@@ -254,15 +254,17 @@ class _Measure:
         steps = sorted({shape.cpu for shape, _ in placed})
         classes = sorted({(_milli(shape, devices), shape.devices) for shape, _ in placed})
         needs = sorted({milli for milli, _ in classes})
-        filters = list(dict.fromkeys((shape.nodes, shape.resource) for shape, _ in placed))
+        filters = list(dict.fromkeys(map(_places_of, (shape for shape, _ in placed))))
         counts = np.zeros((len(filters), len(steps) + 1, len(classes)), np.int64)
         for shape, count in placed:
             of = classes.index((_milli(shape, devices), shape.devices))
-            counts[filters.index((shape.nodes, shape.resource)), steps.index(shape.cpu) + 1, of] += count
+            counts[filters.index(_places_of(shape)), steps.index(shape.cpu) + 1, of] += count
         counts = np.cumsum(counts, axis=1)
         may = np.zeros((len(filters), len(table)), np.int64)
-        for index, (nodes, resource) in enumerate(filters):
+        for index, (nodes, resource, in_parts) in enumerate(filters):
             may[index] = table.layout.allowed(nodes) & (kind == kinds.index(resource))
+            if in_parts and resource in devices:
+                may[index] &= devices[resource].in_parts
         memory = [devices[each].memory for each in kinds if each in devices]
         marks = np.concatenate([may, np.array(memory, np.int64).reshape(len(memory), len(table))])
         unique, alike = np.unique(marks, axis=1, return_inverse=True)
@@ -289,6 +291,11 @@ class _Measure:
         amounts = (fits * parts).sum(axis=1)[self.need]
         usable: Amounts = (runs * enough * amounts).sum(axis=0, dtype=np.int64)
         return usable
+
+
+def _places_of(shape: Shape) -> tuple[NodeFilter, str, bool]:
+    """What decides on which nodes such a pod may run: labels, kind of device, and whether it needs parts of them."""
+    return shape.nodes, shape.resource, shape.milli < WHOLE or shape.memory > 0
 
 
 def _milli(shape: Shape, devices: Mapping[str, Devices]) -> int:

@@ -12,11 +12,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from admission.engine.nodes.device_links import DeviceLinks, device_links
 from admission.engine.nodes.levels import TopologyLevel, by_labels, by_name
 from admission.engine.nodes.node_filters import Labels, TaintClasses, chosen, preferred
 from queues.admissions import Seat
+from queues.api.names import NVL_DOMAIN
 from queues.resources import NOTHING, Resources, is_device
-from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
+from queues.workload import (
+    NO_FLAVOR,
+    DevicePlaces,
+    FlavorName,
+    HostPort,
+    NodeFilter,
+    NodeName,
+    Preference,
+    Taint,
+)
 
 Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -42,6 +53,8 @@ class Node:
     #: Why it may not, in words ("not ready", "unschedulable"); "": it may.
     why_not: str = ""
     flavor: FlavorName = NO_FLAVOR
+    #: How its devices are linked; None: nobody reports it.
+    devices: DevicePlaces | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +72,9 @@ class Layout:
     taints: TaintClasses
     usable: Mask
     why_not: tuple[str, ...]
+    #: How the devices of the nodes are linked, of those that report it; the same as arrays, by resource.
+    devices: Mapping[NodeName, DevicePlaces] = field(default_factory=dict)
+    links: Mapping[str, DeviceLinks] = field(default_factory=dict)
     _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
     _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
@@ -145,7 +161,8 @@ class NodeTable:
 
         ``levels``: label keys of each Topology, outermost first. A domain is identified by the labels of all levels
         down to it, so rack r1 of block b1 is not rack r1 of block b2. The host level is added where it is missing.
-        ``tree``: one more topology, by node name: key and domain of each node, outermost first.
+        ``tree``: one more topology, by node name: key and domain of each node, outermost first. Where nodes say in
+        which NVLink domain across nodes they are, that is a topology by itself, unless a Topology has the level.
         """
         main = tuple(levels[0]) if levels else ()
         beyond = [] if levels else tree
@@ -162,6 +179,7 @@ class NodeTable:
         chains = (
             *(by_labels(names, labels, keys) for keys in levels),
             *((by_name(names, tree),) if tree or not levels else ()),
+            *((by_labels(names, labels, [NVL_DOMAIN]),) if _has_nvl_domains(labels, levels) else ()),
         )
         layout = Layout(
             names=tuple(names),
@@ -177,6 +195,8 @@ class NodeTable:
             taints=TaintClasses([node.taints for node in ordered]),
             usable=np.array([node.usable for node in ordered], dtype=np.bool_),
             why_not=tuple(node.why_not for node in ordered),
+            devices={node.name: node.devices for node in ordered if node.devices is not None},
+            links=device_links([node.devices for node in ordered]),
         )
         return cls(
             layout,
@@ -254,6 +274,11 @@ class NodeTable:
             allocatable=np.concatenate([self.allocatable, more]),
             used=np.concatenate([self.used, more]),
         )
+
+
+def _has_nvl_domains(labels: Sequence[Mapping[str, str]], levels: Sequence[Sequence[str]]) -> bool:
+    """Whether a node is in an NVLink domain across nodes, and no Topology has that level."""
+    return any(NVL_DOMAIN in of_node for of_node in labels) and not any(NVL_DOMAIN in keys for keys in levels)
 
 
 def _place(node: Node, keys: Sequence[str]) -> tuple[tuple[bool, str], ...]:

@@ -33,7 +33,7 @@ class Screening:
     _free: Amounts | None = None
     _table: NodeTable | None = None
     #: The most pods of one shape that fit, in all or into the best domain of a level.
-    _most: dict[tuple[Resources, NodeFilter, FlavorName | None, str | None], int] = field(
+    _most: dict[tuple[Resources, bool, NodeFilter, FlavorName | None, str | None], int] = field(
         default_factory=dict
     )
 
@@ -126,13 +126,14 @@ class Screening:
         )
 
     def _most_pods(self, pods: PodSet, flavor: FlavorName | None, level: str | None, trial: Trial) -> int:
-        name = (pods.takes, pods.nodes, flavor, level)
+        name = (pods.takes, pods.in_one_island, pods.nodes, flavor, level)
         most = self._most.get(name)
         if most is None:
             mask = trial.layout.allowed(pods.nodes)
             if flavor is not None:
                 mask = mask & trial.layout.of_flavor(flavor)
-            most = self._most[name] = trial.layout.most_pods(trial.pods_per_node(pods.takes, mask), level)
+            room = trial.pods_per_node(pods.takes, mask, pods.in_one_island)
+            most = self._most[name] = trial.layout.most_pods(room, level)
         return most
 
 

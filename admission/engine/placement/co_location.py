@@ -22,7 +22,8 @@ from admission.engine.placement.domains import (
     renumber,
     unknown_level,
 )
-from admission.engine.placement.pod_set import NodeScope, PodSetRequest, seats_for
+from admission.engine.placement.node_scope import NodeScope, PodSetRequest
+from admission.engine.placement.pod_set import seats_for
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

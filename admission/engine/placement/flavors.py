@@ -14,7 +14,7 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import seat_together
-from admission.engine.placement.pod_set import NodeScope, PodSetRequest
+from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason

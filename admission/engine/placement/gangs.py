@@ -22,7 +22,7 @@ from admission.engine.placement.need import (
     minimum_choices,
     parts,
 )
-from admission.engine.placement.pod_set import NodeScope, PodSetRequest
+from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Admit, Reason
@@ -317,7 +317,12 @@ def _hardest_first(groups: Sequence[Sequence[PodSetRequest]], trial: Trial) -> l
             all(pods.required_topology is None for pods in sets),
             all(pods.preferred_topology is None for pods in sets),
             min(
-                int(trial.pods_per_node(pods.takes, trial.layout.allowed(pods.nodes)).sum()) for pods in sets
+                int(
+                    trial.pods_per_node(
+                        pods.takes, trial.layout.allowed(pods.nodes), pods.in_one_island
+                    ).sum()
+                )
+                for pods in sets
             ),
             sets[0].name,
         )

@@ -7,7 +7,7 @@ from typing import Final
 
 from queues.admissions import Seat
 from queues.quota.accounts import Account, flavor_charges, pod_charges
-from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes, total
+from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes, is_device, total
 from queues.workload import NO_FLAVOR, NodeName, PodSet, Workload
 
 #: Pod sets of a gang for which orders and choices of members are tried one after another; with more, few of them:
@@ -202,5 +202,5 @@ def size_of_pod(takes: Resources) -> int:
 
 
 def is_extended_resource(resource: str) -> bool:
-    """Whether nodes offer it by a device plugin."""
-    return resource not in (CPU, MEMORY, PODS) and not in_bytes(resource)
+    """Whether nodes offer it by a device plugin. Single devices are part of their resource."""
+    return resource not in (CPU, MEMORY, PODS) and not in_bytes(resource) and not is_device(resource)

@@ -4,18 +4,17 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from admission.engine import reasons
 from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.demand import shape_of
-from admission.engine.nodes.devices import taken
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
-from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
-from admission.engine.placement.domain_search import DomainQuery, TopologyAssignment, assign_nodes
+from admission.engine.nodes.table import Amounts, Chain, Mask
+from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
+from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from admission.engine.placement.domains import (
     chain_of,
     domains_to_try,
@@ -23,65 +22,17 @@ from admission.engine.placement.domains import (
     not_in_one_domain,
     unknown_level,
 )
-from admission.engine.trial import Trial
+from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from queues.admissions import Seat
 from queues.plan import Reason
-from queues.quota.accounts import Account, charges, flavor_charges, pod_charges
 from queues.quota.limit_hit import LimitHit
 from queues.workload import (
     ANTI_AFFINITY,
     NO_FLAVOR,
-    DeviceShare,
-    FlavorName,
     HostPort,
-    NodeName,
     Partition,
     PodSet,
-    QueueName,
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PodSetRequest:
-    """Ordinals of one pod set that need seats, and the nodes of its seated members."""
-
-    pods: PodSet
-    ordinals: Sequence[int]
-    seated: Mapping[int, NodeName]
-    #: Nodes of seated members of the pod sets that are placed together with this one.
-    companion_nodes: Sequence[NodeName] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeScope:
-    """Nodes that may be used by workloads of a queue, in a trial."""
-
-    trial: Trial
-    queue: QueueName
-    #: (N,)
-    mask: Mask
-    #: Equal keys stand for equal masks in this trial; None: there is no key for the mask.
-    cache_key: Hashable = None
-    #: (N,) cost of a pod on each node; None: all cost the same.
-    cost: Amounts | None = None
-
-    def narrowed(self, mask: Mask) -> "NodeScope":
-        """These nodes as far as they are in the mask."""
-        return replace(self, mask=self.mask & mask, cache_key=None)
-
-    def usable(self, pods: PodSet) -> Mask:
-        """(N,) nodes that the pods may use."""
-        mask = self.mask & self.trial.layout.allowed(pods.nodes)
-        return mask & self.trial.ports.free(pods.ports) if pods.ports else mask
-
-    def pods_per_node(self, pods: PodSet) -> Amounts:
-        """(N,) how many of these pods each node takes."""
-        if pods.share is None:
-            room = self.trial.pods_per_node(pods.takes, self.usable(pods))
-        else:
-            room = self.trial.pods_per_node(pods.beside_devices(), self.usable(pods))
-            room = np.minimum(room, self.trial.shares_per_node(pods.share))
-        return np.minimum(room, 1) if pods.ports else room
 
 
 def seats_for(scope: NodeScope, request: PodSetRequest) -> list[Seat] | Reason:
@@ -221,9 +172,9 @@ def seat_all(
     if found is None:
         return no_place_reason(scope, pods, query, partitions)
     if pods.share is None:
-        return _on_nodes(scope, request, found)
+        return seats_on_nodes(scope, request, found)
     free = None if measured is None or pods.share.devices > 1 else measured[1][found.columns[0]]
-    return _on_devices(scope, request, found, pods.share, free if free is None else int(free))
+    return seats_on_devices(scope, request, found, None if free is None else int(free))
 
 
 def _query(
@@ -241,7 +192,7 @@ def _query(
     known: list[Capacity] = []
     if scope.cache_key is not None and not pods.ports and pods.share is None:
         named = (scope.cache_key, pods.nodes)
-        known.append(trial.pods_per_domain(pods.takes, chain, scope.usable(pods), named))
+        known.append(trial.pods_per_domain(pods, chain, scope.usable(pods), named))
     return DomainQuery(
         pods=len(request.ordinals),
         room=known[0].room if known else scope.pods_per_node(pods),
@@ -274,62 +225,6 @@ def _measured(scope: NodeScope, request: PodSetRequest, chain: Chain) -> tuple[A
     if len(chain) > 1:
         cost = cost + (trial.fragmentation.untouched(chain[-2], trial.free).astype(np.int64) << UNTOUCHED_BIT)
     return cost, free
-
-
-def _on_nodes(scope: NodeScope, request: PodSetRequest, found: TopologyAssignment) -> list[Seat] | LimitHit:
-    """Seats on these nodes, taken in the trial; or the limit that they would break."""
-    trial, pods, layout = scope.trial, request.pods, scope.trial.layout
-    charged = charged_to(layout, found, pods)
-    hit = trial.usage.refusal(scope.queue, charged)
-    if hit is not None:
-        return hit
-    trial.take(found.columns, found.counts, pods.takes, scope.queue, charged, pods.ports)
-    return [
-        layout.seat(column, pods.name, ordinal, pods.takes)
-        for ordinal, column in zip(request.ordinals, found.node_per_pod(), strict=True)
-    ]
-
-
-def _on_devices(
-    scope: NodeScope,
-    request: PodSetRequest,
-    found: TopologyAssignment,
-    share: DeviceShare,
-    free: int | None = None,
-) -> list[Seat] | LimitHit:
-    """Seats on devices of these nodes. ``free``: only devices with so many thousandths free; None: any."""
-    trial, pods, layout = scope.trial, request.pods, scope.trial.layout
-    devices = trial.devices[share.resource]
-    part = devices.part(share)
-    columns = found.columns.tolist()
-    left = trial.free[:, found.columns].copy()
-    before = left.copy()
-    seats: list[Seat] = []
-    ordinals = iter(request.ordinals)
-    for index, (column, count) in enumerate(zip(columns, found.counts.tolist(), strict=True)):
-        for _ in range(count):
-            picked = devices.pick(left[:, index], int(part[column]), share.devices, free)
-            takes = taken(pods.takes, share, int(part[column]), picked)
-            left[:, index] -= trial.vector(takes)
-            seats.append(layout.seat(column, pods.name, next(ordinals), takes))
-    charged = charges(seats)
-    hit = trial.usage.refusal(scope.queue, charged)
-    if hit is not None:
-        return hit
-    trial.take(
-        found.columns, found.counts, pods.takes, scope.queue, charged, pods.ports, exactly=before - left
-    )
-    return seats
-
-
-def charged_to(layout: Layout, found: TopologyAssignment, pods: PodSet) -> Mapping[Account, int]:
-    """What pods on these nodes are charged, by the flavors of the nodes."""
-    counts = Counter[FlavorName]()
-    for column, number in zip(found.columns.tolist(), found.counts.tolist(), strict=True):
-        counts[layout.flavors[column]] += number
-    if len(counts) == 1:
-        return pod_charges(pods.takes, *next(iter(counts.items())))
-    return flavor_charges({flavor: pods.takes * number for flavor, number in counts.items()})
 
 
 def no_domain_reason(scope: NodeScope, pods: PodSet, key: str, count: int) -> Reason:
@@ -365,11 +260,23 @@ def no_place_reason(
             level=level.key,
             pods=query.pods,
             takes=pods.takes,
+            in_one_island=pods.in_one_island,
             fit=0 if best is None else int(rooms[best]),
             domain=None if best is None else level.domains[best],
             domains=len(level.domains),
         )
     return _no_fit(scope, pods, query)
+
+
+def _unlinked(scope: NodeScope, pods: PodSet, no_room: Mask) -> tuple[Mask, Mask]:
+    """(N,) of these nodes those that have room for such pods, but not with all their devices in one NVLink island; and
+    those where that is not known."""
+    if not pods.in_one_island:
+        return np.zeros_like(no_room), np.zeros_like(no_room)
+    trial = scope.trial
+    by_amount = no_room & (trial.pods_per_node(pods.takes, no_room) > 0)
+    told = trial.islands_are_told(pods.takes)
+    return by_amount & told, by_amount & ~told
 
 
 def _taken(ports: Sequence[HostPort]) -> str:
@@ -387,17 +294,22 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     usable = layout.usable
     rest = usable & chosen & tolerated
     free = scope.trial.ports.free(pods.ports)
+    no_room = rest & scope.mask & free & (query.room == 0)
+    unlinked, untold = _unlinked(scope, pods, no_room)
     excluded = {
         "not usable": ~usable,
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
-        "without room": rest & scope.mask & free & (query.room == 0),
+        "that do not tell how NVLinks join their devices": untold,
+        "without so many free devices in one NVLink island": unlinked,
+        "without room": no_room & ~unlinked & ~untold,
     }
     return reasons.no_fit(
         pods=query.pods,
         takes=pods.takes,
+        in_one_island=pods.in_one_island,
         fit=int(query.room.sum()),
         nodes=len(scope.trial.table),
         excluded={why: int(np.count_nonzero(nodes)) for why, nodes in excluded.items()},

@@ -53,7 +53,8 @@ class VictimEstimate:
         drained = self.context.drained
         if drained.usage.refusal(queue, asked) is not None:
             return False
-        return int(drained.pods_per_node(self.pods.takes, self.mask).sum()) >= self.count
+        room = drained.pods_per_node(self.pods.takes, self.mask, self.pods.in_one_island)
+        return int(room.sum()) >= self.count
 
     def nodes_suffice(self, chosen: CandidateMask) -> bool:
         """True if enough pods would have room if all of these candidates were evicted."""
@@ -117,7 +118,7 @@ def failed_request(
         return None
     ((name, ordinals),) = need.minimum.items()
     pods = workload.pod_set(name)
-    if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.share is not None:
+    if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.needs_single_devices():
         return None
     return FailedRequest(pods, len(ordinals), workload.priority, waited_long(workload, context))
 
@@ -330,7 +331,9 @@ class VictimSearch:
     def _take_seat(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
         """Take a seat on that node for a single pod. None: a limit refuses it, or the node needs a closer look."""
         pods, drained = self.estimate.pods, self.context.drained
-        if pods.ports or pods.share is not None or pods.required_topology is not None:
+        if pods.ports or pods.needs_single_devices() or pods.required_topology is not None:
+            return None
+        if drained.names_devices(pods.takes, np.array([column], np.intp)):
             return None
         flavor = drained.layout.flavors[column]
         charged = self._charges.get(flavor)

@@ -64,7 +64,7 @@ class NodeViews:
             faults=tuple(
                 FaultyDevice(
                     device=fault.device,
-                    index=fault.minor,
+                    index=fault.number,
                     reason=fault.reason,
                     message=fault.message,
                     since=fault.since or now,

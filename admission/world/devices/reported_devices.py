@@ -3,23 +3,35 @@
 Two sources tell that a device is not well: the device plugin, which takes it out of the node's ``allocatable`` (its
 ``capacity`` keeps it), and the agent, by a Device object. They may tell it at different times, of different devices, or
 one of them not at all. A node offers what both allow; a device that both leave out counts once.
+
+Where NVLinks do not join all devices that are well (pairs, boards, cards without NVLink), each of them is offered by
+its number, so that pods get those that are linked best.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
+from admission.decode.fields import one
 from admission.facts.cluster import NodeFact
 from admission.facts.devices import DeviceFault, NodeDevicesFact, ReportedDevice
 from queues.resources import WHOLE, Resources, device
+from queues.workload import DevicePlace, DevicePlaces
+
+#: Numbers of devices are below it: each is a row of the table of all nodes.
+_MOST_NUMBERS: Final = 64
 
 
 def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
-    """The node without the devices that are not well, and with their faults."""
+    """The node without the devices that are not well, with their faults, and with how the others are linked."""
     faults = tuple(each.fault for each in reported.devices if each.fault is not None)
-    if not faults:
+    places = _places(fact, reported)
+    if not faults and places is None:
         return fact
     amounts = dict(fact.allocatable)
-    if device(reported.resource, 0) in amounts:
+    if not faults:
+        pass
+    elif _in_parts(fact, reported.resource):
         amounts = _one_by_one(amounts, fact.withheld[reported.resource], reported)
     else:
         for resource, units in _units_by_resource(reported).items():
@@ -27,12 +39,46 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
                 amounts[resource] = _offered(
                     amounts[resource], fact.withheld[resource], reported.devices, units
                 )
+    if places is not None and not places.in_parts:
+        amounts |= {device(reported.resource, place.number): WHOLE for place in places.each}
     return replace(
         fact,
-        allocatable=Resources(amounts),
+        allocatable=one(Resources(amounts)),
+        devices=places,
         faults=faults,
         faulty_pods=_faulty_pods(reported.holders, faults),
     )
+
+
+def _in_parts(fact: NodeFact, resource: str) -> bool:
+    """Whether a node shares its devices, and has an amount for each of them."""
+    return device(resource, 0) in fact.allocatable
+
+
+def _places(fact: NodeFact, reported: NodeDevicesFact) -> DevicePlaces | None:
+    """How the whole devices that are well are linked. None: the agent does not tell it of all of them, or they cannot
+    be told apart: the plugin offers some of them several times, or they have no numbers of their own."""
+    whole = [each for each in reported.devices if not each.is_partitioned]
+    well = [each for each in whole if each.fault is None]
+    if reported.resource not in fact.allocatable or not well:
+        return None
+    in_parts, islands = _in_parts(fact, reported.resource), {each.island for each in well}
+    if None in islands:
+        return None
+    if len(islands) == 1:
+        return one(DevicePlaces(resource=reported.resource, in_parts=in_parts))
+    numbers = {each.number for each in whole}
+    known = (fact.allocatable[reported.resource] + fact.withheld[reported.resource]) // WHOLE
+    if known > len(whole) or len(numbers) < len(whole) or max(numbers) >= _MOST_NUMBERS:
+        return None
+    if in_parts and max(numbers) >= known:
+        return None  # its devices are numbered in another way
+    places = (
+        DevicePlace(each.number, each.island, each.pcie_root, each.numa)
+        for each in sorted(well, key=lambda each: each.number)
+        if each.island is not None
+    )
+    return one(DevicePlaces(resource=reported.resource, each=tuple(places), in_parts=in_parts))
 
 
 def _units_by_resource(reported: NodeDevicesFact) -> dict[str, tuple[int, ...]]:
@@ -75,7 +121,7 @@ def _one_by_one(amounts: Mapping[str, int], withheld: int, reported: NodeDevices
     only the agent tells."""
     resource = reported.resource
     count = (amounts[resource] + withheld) // WHOLE
-    faulty = {each.minor for each in reported.devices if each.fault is not None}
+    faulty = {each.number for each in reported.devices if each.fault is not None}
     rows = {device(resource, index): 0 if index in faulty else WHOLE for index in range(count)}
     offered = min(amounts[resource], sum(rows.values()))
     return {**amounts, **rows, resource: offered}
@@ -84,6 +130,6 @@ def _one_by_one(amounts: Mapping[str, int], withheld: int, reported: NodeDevices
 def _faulty_pods(
     holders: Mapping[str, frozenset[int]], faults: Iterable[DeviceFault]
 ) -> dict[str, DeviceFault]:
-    by_minor = {fault.minor: fault for fault in faults}
-    found = {uid: sorted(minors & by_minor.keys()) for uid, minors in holders.items()}
-    return {uid: by_minor[minors[0]] for uid, minors in found.items() if minors}
+    by_number = {fault.number: fault for fault in faults}
+    found = {uid: sorted(numbers & by_number.keys()) for uid, numbers in holders.items()}
+    return {uid: by_number[numbers[0]] for uid, numbers in found.items() if numbers}

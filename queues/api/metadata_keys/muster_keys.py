@@ -144,7 +144,7 @@ MUSTER_KEYS: Final = (
     KnownKey(
         key=names.DEVICES,
         use=KeyUse.OWN,
-        meaning="numbers of the devices that the pod has parts of",
+        meaning="numbers of the devices that the pod has parts of, or got by number",
         places=places(POD),
     ),
     KnownKey(

@@ -22,6 +22,9 @@ _KEEPS_OFF: Final = (
     "object cannot be changed, create it again"
 )
 
+#: In the annotations of topology, alone or beside a level: the devices of each pod, all joined by NVLinks.
+NVLINK: Final = "muster.dev/nvlink"
+
 #: Matches no node: how the core API reads a term without expressions.
 NO_NODE: Final = Requirement(key="metadata.name", operator="In", values=(), field=True)
 
@@ -117,10 +120,28 @@ def partitions_of(annotations: Mapping[str, str] | None) -> tuple[Partition, ...
 
 
 def topology_of(annotations: Mapping[str, str] | None) -> tuple[str | None, str | None]:
-    """The required and the preferred topology level of a pod template: node label keys; None: none asked."""
+    """The required and the preferred topology level of a pod template: node label keys; None: none asked.
+
+    Without ``muster.dev/nvlink``, which may stand beside a level. It is no level (``asks_one_island``).
+    """
     if not annotations:
         return None, None
-    return annotations.get(REQUIRED_TOPOLOGY) or None, annotations.get(PREFERRED_TOPOLOGY) or None
+    asked = (annotations.get(key) for key in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY))
+    required, preferred = (None if not text else level_of(text) for text in asked)
+    return required, preferred
+
+
+def level_of(text: str) -> str | None:
+    """The level in the value of a topology annotation; None: only ``muster.dev/nvlink`` is. Several stay together."""
+    if NVLINK not in text:
+        return text
+    return ",".join(each for each in map(str.strip, text.split(",")) if each != NVLINK) or None
+
+
+def asks_one_island(annotations: Mapping[str, str] | None) -> bool:
+    """True if NVLinks have to join all devices of each pod. Preferred, they change nothing: that is the rule anyway."""
+    text = (annotations or {}).get(REQUIRED_TOPOLOGY, "")
+    return NVLINK in map(str.strip, text.split(","))
 
 
 def _terms(affinity: Any) -> tuple[tuple[Requirement, ...], ...]:

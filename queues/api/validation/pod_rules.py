@@ -15,13 +15,19 @@ from queues.api.names import (
     GATE,
     HYPERNODE_TIER,
     MIN_RUN_TIME,
+    NVL_DOMAIN,
     PARTITIONS,
     PREEMPTABLE,
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
     RUN_TIME,
 )
-from queues.api.reading.pod_places import cross_namespace_anti_affinity, partitions_of
+from queues.api.reading.pod_places import (
+    NVLINK,
+    cross_namespace_anti_affinity,
+    level_of,
+    partitions_of,
+)
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import LABEL, is_label_key, shared_claim_problem
 from queues.api.types.pod import (
@@ -203,8 +209,9 @@ def _affinity(affinity: Affinity | None, path: str) -> Iterator[Violation]:
 
 def _level(value: str, here: str, levels: Collection[str] | None) -> Iterator[Violation]:
     if not is_label_key(value):
-        yield Violation(here, excerpt(value), "a node label key that is a level of a Topology")
-    elif levels is not None and value not in levels and not value.startswith(HYPERNODE_TIER):
+        beside = f", alone or beside {NVLINK}" if "," in value else ""
+        yield Violation(here, excerpt(value), f"a node label key that is a level of a Topology{beside}")
+    elif levels is not None and value not in (*levels, NVL_DOMAIN) and not value.startswith(HYPERNODE_TIER):
         known = ", ".join(sorted(levels)) or "none exists"
         yield Violation(here, excerpt(value), f"a level of a Topology ({known})", missing=value)
 
@@ -214,8 +221,8 @@ def annotation_violations(
 ) -> Iterator[Violation]:
     """Violations of Muster's and Volcano's annotations."""
     for key in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
-        if key in annotations:
-            yield from _level(annotations[key], f"{path}[{key}]", levels)
+        if key in annotations and (level := level_of(annotations[key])) is not None:
+            yield from _level(level, f"{path}[{key}]", levels)
     try:
         for part in partitions_of(annotations):
             yield from _level(part.level, f"{path}[{PARTITIONS}]", levels)

@@ -9,13 +9,13 @@ from queues.workload import NodeName
 Document = dict[str, Any]
 
 
-def fault(minor: int, **more: Any) -> DeviceFault:
-    given = {"device": f"GPU-{minor}", "minor": minor, "reason": "XidFault", "message": "XID 79", **more}
+def fault(number: int, **more: Any) -> DeviceFault:
+    given = {"device": f"GPU-{number}", "number": number, "reason": "XidFault", "message": "XID 79", **more}
     return DeviceFault(**given)
 
 
-def reported(minor: int, **more: Any) -> ReportedDevice:
-    return ReportedDevice(id=f"GPU-{minor}", minor=minor, **more)
+def reported(number: int, **more: Any) -> ReportedDevice:
+    return ReportedDevice(id=f"GPU-{number}", number=number, **more)
 
 
 def node_devices(node: str, count: int = 8, *, faulty: tuple[int, ...] = (), **more: Any) -> NodeDevicesFact:

@@ -24,6 +24,7 @@ from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import NOTHING
 from queues.workload import NodeFilter, NodeName, QueueName, Workload, WorkloadKey
+from tests.builders.device_numbers import without_numbers
 from tests.laws.worlds.plan_effects import apply, given, seats_after
 from tests.laws.worlds.snapshots import LEVELS, TAINT
 
@@ -98,7 +99,7 @@ def gangs_whole_or_nothing(snapshot: Snapshot) -> None:
             pods = workload.pod_set(seat.pod_set)
             assert pods is not None
             assert seat.ordinal in pods.wanted()
-            assert seat.takes == pods.takes
+            assert without_numbers(seat.takes) == pods.takes
             assert seat.flavor == snapshot.nodes.flavor(seat.node)
 
 
@@ -233,6 +234,7 @@ def independent_of_order(snapshot: Snapshot, chance: random.Random) -> None:
             taints=layout.taints.of(layout.position[name]),
             usable=bool(layout.usable[layout.position[name]]),
             flavor=snapshot.nodes.flavor(name),
+            devices=layout.devices.get(name),
         )
         for name in layout.names
     ]

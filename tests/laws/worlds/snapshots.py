@@ -4,16 +4,18 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from admission.engine.nodes.devices import with_numbers
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Rollback, Snapshot, Unbooked, UnbookedPod
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources, total
+from queues.resources import Resources, device, total
 from queues.workload import (
     NO_FLAVOR,
     AdmissionId,
+    DevicePlaces,
     FlavorName,
     HostPort,
     NodeFilter,
@@ -30,6 +32,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.device_numbers import places_in
 
 NOW = 10_000
 
@@ -102,6 +105,14 @@ def nodes(draw: st.DrawFn) -> list[Node]:
         rack = draw(st.integers(0, 2))
         gpus = draw(st.sampled_from([4, 4, 2, 0]))
         allocatable = Resources({GPU: gpus * 1000, CPU: draw(st.sampled_from([8, 8, 3])) * 1000, "pods": 6})
+        # Devices in pairs, or alone: pods get them by number.
+        links = None
+        if gpus and draw(rarely(5)):
+            pairs = [(0, 1), (2, 3)] if gpus == 4 else [(0,), (1,)]
+            links = DevicePlaces(resource=GPU, each=places_in(*pairs))
+            if draw(rarely(1)):
+                links = replace(links, each=places_in(*((each,) for each in range(gpus))))
+            allocatable += Resources({device(GPU, place.number): 1000 for place in links.each})
         labels = {HOST: f"n{number}"}
         if not draw(rarely(7)):
             labels |= {RACK: f"r{rack}", BLOCK: f"b{rack // 2}"}
@@ -115,6 +126,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
                 taints=(TAINT,) if draw(rarely(5)) else (),
                 usable=not draw(rarely(7)),
                 flavor=draw(st.sampled_from([NO_FLAVOR, *FLAVORS])),
+                devices=links,
             )
         )
     return made
@@ -145,6 +157,7 @@ def pod_sets(draw: st.DrawFn, name: str) -> PodSet:
         balanced=draw(rarely(9)),
         prefers=(Preference(5, (Requirement(RACK, "In", ("r1",)),)),) if draw(rarely(9)) else (),
         ports=(HostPort(80),) if draw(rarely(9)) else (),
+        in_one_island=draw(rarely(14)),
     )
 
 
@@ -253,6 +266,16 @@ def _admission(
     on: list[Node],
     state: str,
 ) -> Admission:
+    taken = dict.fromkeys((node.name for node in on), 0)
+
+    def takes(pods: PodSet, node: Node) -> Resources:
+        """With the numbers of devices, as far as the node has any left."""
+        first, asked = taken[node.name], pods.takes[GPU] // 1000
+        if node.devices is None or not asked or first + asked > len(node.devices.each):
+            return pods.takes
+        taken[node.name] += asked
+        return with_numbers(pods.takes, GPU, range(first, first + asked))
+
     return Admission(
         id=number,
         workload=workload.key,
@@ -261,7 +284,13 @@ def _admission(
         queue=workload.queue,
         priority=workload.priority,
         seats=tuple(
-            Seat(pod_set=pods.name, ordinal=ordinal, node=node.name, flavor=node.flavor, takes=pods.takes)
+            Seat(
+                pod_set=pods.name,
+                ordinal=ordinal,
+                node=node.name,
+                flavor=node.flavor,
+                takes=takes(pods, node),
+            )
             for (pods, ordinal), node in zip(ordinals, on, strict=True)
         ),
         state=AdmissionState.EVICTING if state == "evicting" else AdmissionState.OPEN,

@@ -22,7 +22,7 @@ def read(document: Document) -> NodeDevicesFact:
 def test_devices_are_read_by_their_number_with_what_is_wrong() -> None:
     found = read(device_object("n1", device(1, health=False), device(0)))
     assert (found.node, found.resource) == ("n1", GPU)
-    assert [each.minor for each in found.devices] == [0, 1]
+    assert [each.number for each in found.devices] == [0, 1]
     well, faulty = (each.fault for each in found.devices)
     assert well is None
     assert faulty is not None
@@ -48,6 +48,18 @@ def test_what_only_musters_agent_tells_is_read_where_it_is() -> None:
     assert (found[1].model, found[1].island) == ("", None)
 
 
+def test_where_a_device_is_is_read_and_unknown_stays_unknown() -> None:
+    topology = {"socketID": -1, "nodeID": 1, "pcieID": "pci0000:17", "busID": "0000:18:00.0"}
+    labels = {names.DEVICE_INDEX: "5"}
+    others = (device(1, topology={"nodeID": -1, "pcieID": ""}), device(2, labels={names.DEVICE_INDEX: "x"}))
+    found = read(device_object("n1", device(0, topology=topology, labels=labels), *others)).devices
+    assert [(each.numa, each.pcie_root, each.number) for each in found] == [
+        (1, "pci0000:17", 5),
+        (None, "", 1),
+        (None, "", 2),
+    ]
+
+
 def test_pods_hold_devices_by_their_uid() -> None:
     found = read(device_object("n1", device(0), device(1), holders={"a": [0], "b": [1]}))
     assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
@@ -57,9 +69,9 @@ def test_devices_are_known_by_the_number_that_pods_name_not_by_their_device_file
     labels = ({names.DEVICE_INDEX: "0"}, {names.DEVICE_INDEX: "1"})
     devices = (device(3, labels=labels[0]), device(1, labels=labels[1], health=False))
     found = read(device_object("n1", *devices, holders={"a": [3, 9], "b": [1]}))
-    assert [(each.id, each.minor) for each in found.devices] == [("GPU-3", 0), ("GPU-1", 1)]
+    assert [(each.id, each.number) for each in found.devices] == [("GPU-3", 0), ("GPU-1", 1)]
     assert found.devices[1].fault is not None
-    assert found.devices[1].fault.minor == 1
+    assert found.devices[1].fault.number == 1
     assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
 
 

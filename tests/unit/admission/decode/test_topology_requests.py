@@ -110,6 +110,35 @@ def test_parts_are_read_from_the_template() -> None:
 
 
 @pytest.mark.parametrize(
+    ("required", "preferred", "expected"),
+    [
+        ("muster.dev/nvlink", RACK, (True, None, RACK)),
+        (f"{RACK},muster.dev/nvlink", "", (True, RACK, None)),
+        (RACK, "muster.dev/nvlink", (False, RACK, None)),
+    ],
+)
+def test_pods_may_ask_for_devices_that_nvlinks_join_beside_a_level(
+    required: str, preferred: str, expected: tuple[bool, str | None, str | None]
+) -> None:
+    said = {"muster.dev/required-topology": required, "muster.dev/preferred-topology": preferred}
+    found = read_pod(a_pod({"annotations": said}))
+    assert found.obstacle is None
+    shape = found.shape
+    assert (shape.in_one_island, shape.required_topology, shape.preferred_topology) == expected
+    assert shape.pod_set("main").in_one_island == expected[0]
+
+
+def test_two_levels_and_parts_of_several_linked_devices_are_refused() -> None:
+    both = {"muster.dev/required-topology": f"{RACK},{HOST}"}
+    parts = {"muster.dev/required-topology": "muster.dev/nvlink", "gpu-fraction": "0.5"}
+    for said in (both, {**parts, "gpu-fraction-num-devices": "2"}):
+        refused = read_pod(a_pod({"annotations": said})).obstacle
+        assert refused is not None
+        assert "muster.dev/required-topology" in refused.message
+    assert read_pod(a_pod({"annotations": parts})).obstacle is None
+
+
+@pytest.mark.parametrize(
     "text", ["8", "=x", "0=x", "-2=x", "8=a,3=b", "2=a,4=b", "2=a,2=b", "x=a", "9" * 5000 + "=a"]
 )
 def test_parts_that_cannot_be_kept_are_refused(text: str) -> None:

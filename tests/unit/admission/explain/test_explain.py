@@ -131,6 +131,13 @@ def test_who_runs_and_declared_a_run_time_is_told_with_the_time_that_is_left() -
     }
 
 
+def test_who_needs_one_island_is_told_if_it_would_fit_without() -> None:
+    it = job("it", "a", gpus=4)
+    linked = replace(it, pod_sets=(replace(it.pod_sets[0], in_one_island=True),))
+    found = told(world([queue("a", 32)], [], [linked]))
+    assert found[SuggestionKind.WORKLOAD] == "muster.dev/nvlink preferred instead of required"
+
+
 def test_a_rack_is_told_with_the_fewest_who_have_to_end_for_it() -> None:
     running = [full()[0], (job("y", "b", count=2, gpus=4), ["n1", "n1"]), *full()[2:]]
     running[2] = (job("z", "b", count=2), ["n2", "n3"])

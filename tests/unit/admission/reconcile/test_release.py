@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admission.engine.nodes.devices import with_numbers
 from admission.facts.pods import PodFact
 from admission.facts.workloads import JobRevision, WorkloadFact
 from admission.reconcile.release import SHORTENED, Order, Promised, Verb, json_patch, orders_for
@@ -13,7 +14,9 @@ from admission.workloads.kinds.batch_job import UNSTARTED
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
+from queues.admissions import Admission
 from queues.api import names
+from queues.resources import GPU
 from queues.workload import AdmissionId, NodeFilter, NodeName, Requirement, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     GROUP,
@@ -189,6 +192,25 @@ def test_a_job_whose_seats_fill_their_nodes_is_directed_to_all_of_them() -> None
     fact = job(4, suspended=True)
     (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
     assert pins(body(order)["spec"]["template"]["spec"]["affinity"]) == ["n1", "n2"]
+
+
+def numbered(taken: Admission) -> Admission:
+    """Each seat with a device of its own, by number."""
+    seats = [replace(seat, takes=with_numbers(seat.takes, GPU, [n])) for n, seat in enumerate(taken.seats)]
+    return replace(taken, seats=tuple(seats))
+
+
+def test_a_pod_is_told_the_numbers_of_its_devices() -> None:
+    taken = numbered(admission(GROUP, "n2 n2", pod_set=MEMBER))
+    found = orders(state_of(group(2), [gated("a"), gated("b")], [taken]), group(2))
+    written = [patched(replace(order, uid="a"), {}) for order in found]
+    assert [each["metadata"]["annotations"][names.DEVICES] for each in written] == ["0", "1"]
+
+
+def test_a_job_with_devices_by_number_is_seated_pod_by_pod() -> None:
+    fact = job(2, suspended=True, parallelism=2)
+    (order,) = orders(state_of(fact, [], [numbered(admission(JOB, "n1 n1"))]), fact)
+    assert order.intent == "resume gated"
 
 
 def test_a_job_with_too_many_terms_for_its_nodes_is_resumed_gated() -> None:

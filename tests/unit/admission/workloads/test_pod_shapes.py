@@ -34,6 +34,7 @@ OTHERS: dict[str, Any] = {
     "together": "x",
     "balanced": True,
     "share": DeviceShare(2, 500),
+    "in_one_island": True,
 }
 
 

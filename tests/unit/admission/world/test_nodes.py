@@ -1,11 +1,13 @@
 """What nodes have, and what of it is taken."""
 
+from dataclasses import replace
+
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import FlavorFact, TopologyFact
 from admission.world.nodes import NodeInventory
 from queues.admissions import Seat
-from queues.resources import BEYOND_NODES, GPU, NOTHING, Resources
-from queues.workload import NodeName
+from queues.resources import BEYOND_NODES, GPU, NOTHING, Resources, device
+from queues.workload import DevicePlaces, NodeName
 from tests.builders.facts import gpus, node
 
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -97,6 +99,26 @@ def test_a_node_is_overfull_for_those_who_need_what_others_have_taken() -> None:
     known.charge("p", (N1, gpus(1)))
     assert known.is_overfull(N1, gpus(1))
     assert not known.is_overfull(N1, Resources({"pods": 1}))
+
+
+def test_seats_with_devices_by_number_are_kept_when_nobody_reports_the_numbers_any_more() -> None:
+    numbered = gpus(2) + Resources({device(GPU, 0): 1000, device(GPU, 1): 1000})
+    by_number = {device(GPU, index): 1000 for index in range(8)}
+    known = stock("n1")
+    known.hold([seat(N1, numbered)])
+    for gone, overfull in (((), False), ((1,), True), (range(8), False)):
+        left = {name: units for name, units in by_number.items() if int(name[-1]) not in gone}
+        fact = node("n1")
+        known.put_node(N1, replace(fact, allocatable=fact.allocatable + Resources(left)))
+        assert known.is_overfull(N1, numbered) is overfull
+    half = gpus(1) + Resources({device(GPU, 0): 500})
+    assert known.is_overfull(N1, half)
+
+
+def test_how_devices_are_linked_is_in_the_table() -> None:
+    known = stock("n1")
+    known.put_node(N1, replace(node("n1"), devices=DevicePlaces(resource=GPU)))
+    assert known.table().layout.devices == {N1: DevicePlaces(resource=GPU)}
 
 
 def test_only_ready_nodes_that_are_not_cordoned_take_pods() -> None:

@@ -13,7 +13,7 @@ from admission.world.devices.reported_devices import with_reported
 from queues.api.names import SHARES_DEVICES
 from queues.api.reading.device_shares import with_devices
 from queues.resources import GPU, Resources, device
-from queues.workload import NodeName
+from queues.workload import DevicePlace, DevicePlaces, NodeName
 from tests.builders.facts import node, seen
 from tests.builders.node_agents.node_devices import fault, node_devices, reported
 
@@ -66,7 +66,7 @@ def test_a_device_that_is_not_well_counts_once_whichever_of_the_two_tells(
 def test_other_resources_of_the_node_stay() -> None:
     found = with_reported(offers(8, cpu=64_000), node_devices("n1", faulty=(0,)))
     assert found.allocatable == Resources({GPU: 7000, "pods": 110, "cpu": 64_000})
-    assert [each.minor for each in found.faults] == [0]
+    assert [each.number for each in found.faults] == [0]
 
 
 def test_mig_instances_of_a_device_that_is_not_well_are_no_longer_offered() -> None:
@@ -102,7 +102,98 @@ def test_of_a_node_that_shares_its_devices_the_very_device_is_taken_out() -> Non
 def test_pods_on_a_device_that_is_not_well_are_known_by_it() -> None:
     holders = {"a": frozenset((0, 1)), "b": frozenset((2, 3))}
     found = with_reported(offers(8), node_devices("n1", faulty=(1, 2), holders=holders))
-    assert {uid: each.minor for uid, each in found.faulty_pods.items()} == {"a": 1, "b": 2}
+    assert {uid: each.number for uid, each in found.faulty_pods.items()} == {"a": 1, "b": 2}
+
+
+def linked(*islands: int | None, faulty: tuple[int, ...] = (), **more: Any) -> NodeDevicesFact:
+    """Devices of these islands, two on each root complex and four in each NUMA node."""
+    devices = (
+        reported(
+            number,
+            island=island,
+            pcie_root=f"pci{number // 2}",
+            numa=number // 4,
+            fault=fault(number) if number in faulty else None,
+            **more,
+        )
+        for number, island in enumerate(islands)
+    )
+    return replace(node_devices("n1"), devices=tuple(devices))
+
+
+def all_called_three(found: NodeDevicesFact) -> NodeDevicesFact:
+    return replace(found, devices=tuple(replace(each, number=3) for each in found.devices))
+
+
+def rows(fact: NodeFact) -> list[int]:
+    return [number for number in range(16) if fact.allocatable[device(GPU, number)]]
+
+
+def test_devices_of_several_islands_are_offered_by_number() -> None:
+    found = with_reported(offers(4), linked(0, 0, 2, 2, faulty=(1,)))
+    assert rows(found) == [0, 2, 3]
+    assert found.allocatable[GPU] == 3000
+    places = (DevicePlace(0, 0, "pci0", 0), DevicePlace(2, 2, "pci1", 0), DevicePlace(3, 2, "pci1", 0))
+    assert found.devices == DevicePlaces(resource=GPU, each=places)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [linked(0, 0, 0, 0), linked(0, 0, 0, 3, faulty=(3,)), linked(0, 0, None, 2, faulty=(2, 3))],
+    ids=["all joined", "all that are well", "nobody tells of one that is not well"],
+)
+def test_devices_of_one_island_are_only_counted(found: NodeDevicesFact) -> None:
+    offered = with_reported(offers(4), found)
+    assert (rows(offered), offered.devices) == ([], DevicePlaces(resource=GPU))
+
+
+@pytest.mark.parametrize(
+    ("fact", "found"),
+    [
+        (offers(4), linked(None, None, None, None)),
+        (offers(4), linked(0, 0, 2, None)),
+        (offers(16), linked(0, 0, 2, 2)),
+        (offers(4, resource="amd.com/gpu"), linked(0, 0, 2, 2)),
+        (offers(4), all_called_three(linked(0, 0, 2, 2))),
+        (offers(4), linked(0, 0, 2, 2, is_partitioned=True)),
+    ],
+    ids=[
+        "koordlet's",
+        "not of all",
+        "offered several times",
+        "another resource",
+        "one number",
+        "only in parts",
+    ],
+)
+def test_devices_that_cannot_be_told_apart_are_only_counted(fact: NodeFact, found: NodeDevicesFact) -> None:
+    offered = with_reported(fact, found)
+    assert (rows(offered), offered.devices) == ([], None)
+
+
+def test_of_a_node_with_mig_the_whole_devices_are_offered_by_number() -> None:
+    parts = {"is_partitioned": True, "instances": {"1g.10gb": 7}}
+    found = linked(0, 1, 2)
+    found = replace(found, devices=(replace(found.devices[0], **parts), *found.devices[1:]))
+    assert rows(with_reported(offers(2, **{SMALL: 7000}), found)) == [1, 2]
+
+
+def test_devices_have_the_numbers_that_pods_know_them_by() -> None:
+    found = linked(0, 1)
+    by_index = tuple(replace(each, number=1 - each.number) for each in found.devices)
+    offered = with_reported(offers(2), replace(found, devices=by_index))
+    assert offered.devices is not None
+    assert [(place.number, place.island) for place in offered.devices.each] == [(0, 1), (1, 0)]
+
+
+def test_a_node_that_shares_devices_keeps_its_rows_and_knows_their_places() -> None:
+    labels = {SHARES_DEVICES: "true"}
+    fact = replace(node("n1", count=4, labels=labels))
+    fact = replace(fact, allocatable=with_devices(fact.allocatable, labels))
+    offered = with_reported(fact, linked(0, 0, 2, 2))
+    assert offered.allocatable == fact.allocatable
+    assert offered.devices is not None
+    assert (offered.devices.in_parts, len(offered.devices.each)) == (True, 4)
 
 
 def told(facts: DeviceFacts, fact: NodeDevicesFact | None) -> list[Any]:

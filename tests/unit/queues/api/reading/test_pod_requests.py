@@ -221,6 +221,10 @@ def test_tolerations_have_the_core_defaults():
         ({}, (None, None)),
         ({"muster.dev/required-topology": "rack"}, ("rack", None)),
         ({"muster.dev/preferred-topology": "block", "other": "x"}, (None, "block")),
+        ({"muster.dev/required-topology": "muster.dev/nvlink"}, (None, None)),
+        ({"muster.dev/required-topology": "rack, muster.dev/nvlink"}, ("rack", None)),
+        ({"muster.dev/preferred-topology": "muster.dev/nvlink,block"}, (None, "block")),
+        ({"muster.dev/required-topology": "a,b,muster.dev/nvlink"}, ("a,b", None)),
     ],
 )
 def test_topology_is_told_by_annotations(annotations, levels):

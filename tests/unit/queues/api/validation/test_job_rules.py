@@ -232,6 +232,12 @@ def test_a_topology_level_must_be_one_if_levels_are_known():
     ("annotation", "value", "wrong"),
     [
         ("muster.dev/required-topology", "topology.volcano.sh/tier-2", 0),  # HyperNodes may be to come
+        ("muster.dev/required-topology", "muster.dev/nvlink", 0),
+        ("muster.dev/required-topology", "example.org/rack, muster.dev/nvlink", 0),
+        ("muster.dev/required-topology", "example.org/moon,muster.dev/nvlink", 1),
+        ("muster.dev/required-topology", "example.org/rack,example.org/block", 1),
+        ("muster.dev/preferred-topology", "muster.dev/nvlink", 0),
+        ("muster.dev/required-topology", "muster.dev/nvl-domain", 0),  # found by itself
         ("muster.dev/partitions", "4=example.org/rack,2=topology.volcano.sh/tier-1", 0),
         ("muster.dev/partitions", "4=example.org/moon", 1),
         ("muster.dev/partitions", "4=example.org/rack,3=kubernetes.io/hostname", 1),
