@@ -6,12 +6,12 @@ import click
 
 from admission.cli.commands.explain import explain
 from admission.cli.commands.pending import pending
-from admission.cli.commands.queues import queues
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
 from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.nodes import nodes
 from admission.cli.objects.queue import queue
+from admission.cli.objects.queues import queues
 from admission.cli.options import route_before
 
 

@@ -24,9 +24,9 @@ from admission.workloads.seats import is_live
 from admission.workloads.set_aside import SetAside, defect_of, endless_reason
 from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
-from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
+from admission.world.learned.avoided_nodes import AvoidedNodes
 from admission.world.learned.ended_pods import EndedPods
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas

@@ -34,7 +34,11 @@ def wait_until_idle(
 def _tree(root: int) -> Iterator[int]:
     yield root
     for path in _PROC.glob(f"{root}/task/*/children"):
-        for child in path.read_text().split():
+        try:
+            children = path.read_text().split()
+        except OSError:
+            continue  # the thread has ended since
+        for child in children:
             yield from _tree(int(child))
 
 

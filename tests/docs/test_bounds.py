@@ -144,6 +144,7 @@ OTHERS = {
     "pod_readiness._LONGEST",
     "pods._LONGEST_POD_SET",
     "state.MOST_COMMANDS",
+    "reported_devices._MOST_NUMBERS",
     "resource_slices._LONGEST_NAME",
     "resource_slices._LONGEST_TERM",
     "resource_slices._LONGEST_VALUE",

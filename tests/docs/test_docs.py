@@ -20,10 +20,11 @@ PRODUCT = sorted(
     path for folder in ("admission", "queues", "deploy") for path in (ROOT / folder).rglob("*.py")
 )
 
-#: Modules in which such a word is something else: the events of Volcano's lifecycle policies.
+#: Modules in which such a word is something else: the events of Volcano's lifecycle policies, the state of a node.
 OTHER_WORDS = {
     ("queues/api/validation/lifecycle_rules.py", "TaskFailed"),
     ("admission/volcano_jobs/policies.py", "TaskFailed"),
+    ("admission/cli/rendering/nodes.py", "NotReady"),
 }
 
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
-from admission.cli.commands.queues import queues
+from admission.cli.objects.queues import queues
 from admission.cli.options import AMOUNTS, amounts, cluster
 from queues.api.api_resources import QUEUES
 from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE

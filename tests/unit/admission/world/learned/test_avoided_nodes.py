@@ -6,7 +6,7 @@ from admission.facts.pods import PodFact
 from admission.workloads.pod_sets import elsewhere
 from admission.workloads.rollback import refusing_nodes
 from admission.workloads.seats import seat_maps_of
-from admission.world.avoided_nodes import AvoidedNodes
+from admission.world.learned.avoided_nodes import AvoidedNodes
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.plan import Setback
