@@ -34,7 +34,7 @@ def seats_on_nodes(
     hit = trial.usage.refusal(scope.queue, charged)
     if hit is not None:
         return hit
-    if trial.names_devices(pods.takes, found.columns):
+    if trial.devices and trial.names_devices(pods.takes, found.columns):
         return _by_number(scope, request, found, charged)
     trial.take(found.columns, found.counts, pods.takes, scope.queue, charged, pods.ports)
     return [

@@ -333,7 +333,7 @@ class VictimSearch:
         pods, drained = self.estimate.pods, self.context.drained
         if pods.ports or pods.needs_single_devices() or pods.required_topology is not None:
             return None
-        if drained.names_devices(pods.takes, np.array([column], np.intp)):
+        if drained.devices and drained.names_devices(pods.takes, np.array([column], np.intp)):
             return None
         flavor = drained.layout.flavors[column]
         charged = self._charges.get(flavor)
