@@ -245,6 +245,30 @@ MUSTER_KEYS: Final = (
         meaning="devices that a person calls unhealthy: `all`, or numbers and uuids, each with `=reason` if wanted",
         places=places(NODE),
     ),
+    KnownKey(
+        key=names.RECOVERY_HOLD,
+        use=KeyUse.READ,
+        meaning='`"true"`: nothing of the [recovery](../how-to/gpu-recovery.md) of the node goes on by itself',
+        places=places(NODE),
+    ),
+    KnownKey(
+        key=names.RECOVERY_STEP,
+        use=KeyUse.READ,
+        meaning="the step of its recovery that is to be done now: cordon, drain, recover, verify or done",
+        places=places(NODE),
+    ),
+    KnownKey(
+        key=names.RECOVERY,
+        use=KeyUse.WRITTEN,
+        meaning="how far the recovery of the node has come",
+        places=places(NODE),
+    ),
+    KnownKey(
+        key=names.RECOVERY_NODE,
+        use=KeyUse.WRITTEN,
+        meaning="the node that the Job recovers or tests",
+        places=places(JOB, TEMPLATE, POD),
+    ),
     *(
         KnownKey(key=key, use=KeyUse.WRITTEN, meaning=meaning, places=places(*where, of=fields))
         for key, meaning, where, fields in (

@@ -68,6 +68,10 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
         "policy.preemption.borrowWhilePreempting policy.starvation policy.health access",
         "admission/workloads/rollback.py": "policy.health.onFault",
+        "admission/node_recovery/fault_policy.py": "policy.health.recovery policy.health.recovery.job "
+        "policy.health.recovery.verifyJob policy.health.recovery.maxNodesOut policy.health.recovery.maxPercentOut "
+        "policy.health.recovery.drainTimeout policy.health.recovery.jobTimeout policy.health.recovery.attempts "
+        "policy.health.recovery.blackHoleGangs",
         "queues/order/line.py": "priority",
         "queues/order/policies.py": "policy.usageHalfLife access.maxRunTime",
         "admission/engine/placement/flavors.py": "policy.flavorChoice.beforeBorrowing "

@@ -29,6 +29,7 @@ OTHERS = {
     "HYPERNODE_TIER",
     "JOB_CONTROLLER",
     "OUT_OF_SERVICE",
+    "GPU_FAULT",
 }
 
 #: Volcano's names of users, operators and its own controllers, by its documentation.
