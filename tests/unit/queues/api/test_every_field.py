@@ -66,9 +66,9 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "access.namespaceSelector",
         # Parts that only hold others.
         "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
-        "policy.preemption.borrowWhilePreempting policy.starvation policy.health access",
+        "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access",
         "admission/workloads/rollback.py": "policy.health.onFault",
-        "admission/node_recovery/fault_policy.py": "policy.health.recovery policy.health.recovery.job "
+        "admission/node_recovery/fault_policy.py": "policy.health.recovery.job "
         "policy.health.recovery.verifyJob policy.health.recovery.maxNodesOut policy.health.recovery.maxPercentOut "
         "policy.health.recovery.drainTimeout policy.health.recovery.jobTimeout policy.health.recovery.attempts "
         "policy.health.recovery.blackHoleGangs",
