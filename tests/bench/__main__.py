@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from tests.bench import report, restart
+from tests.bench import faults, report, restart
 from tests.bench.agents import part as agents
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
@@ -41,6 +41,7 @@ def main() -> int:
         "mix": lambda _shape, pairs: _mix(options.seconds, pairs),
         "one-pod": lambda _shape, _pairs: _one_pod(options.one_pod_jobs),
         "agent": lambda _shape, _pairs: ({}, agents.play(options.agents, seconds=60)),
+        "faults": lambda shape, _pairs: ({}, faults.play(shape.nodes, gangs=20)),
         "engine": _engine,
         "restart": lambda _shape, _pairs: _restart(options),
         "retention": lambda _shape, _pairs: _retention(options),
@@ -212,7 +213,7 @@ def _options() -> argparse.Namespace:
         "--only",
         choices=(
             *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
-            *("one-pod", "agent", "engine", "restart", "retention"),
+            *("one-pod", "agent", "faults", "engine", "restart", "retention"),
         ),
     )
     parser.add_argument("--gangs", type=int, default=500)
