@@ -19,6 +19,12 @@ def bus_id(value: object) -> str:
     return found if _BUS_ID.fullmatch(found) else ""
 
 
+def kernel_bus_id(bus_id: str) -> str:
+    """A bus id as the kernel writes it, ``0000:18:00.0``; NVML writes ``00000000:18:00.0``, with capitals."""
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}" if rest else ""
+
+
 def pcie_root(bus: str, sysfs: Path = SYSFS) -> str:
     """The root complex that a device hangs on, ``pci0000:17``; "": unknown. ``bus``: as ``bus_id`` gives it."""
     if not bus:

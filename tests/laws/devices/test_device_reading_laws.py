@@ -34,7 +34,8 @@ from admission.agent.readings import (
     RowRemapping,
     Telemetry,
 )
-from admission.agent.vendors.nvidia import mig, pci
+from admission.agent.vendors import pci
+from admission.agent.vendors.nvidia import mig
 from admission.agent.vendors.nvidia.links import NvLinks, Ways
 from admission.agent.vendors.nvidia.nvidia import Nvidia
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed

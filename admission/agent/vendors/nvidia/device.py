@@ -16,7 +16,7 @@ from admission.agent.readings import (
     RowRemapping,
     Telemetry,
 )
-from admission.agent.vendors.nvidia import pci
+from admission.agent.vendors import pci
 from admission.agent.vendors.nvidia.fields import ALL_LINKS, Field
 from admission.agent.vendors.nvidia.library import DeviceLost, asked
 
@@ -92,8 +92,8 @@ def device_facts(handle: Any, uuid: DeviceId, sysfs: Path) -> FixedFacts:
         model=model,
         memory_bytes=memory.total if memory is not None else 0,
         bus_id=bus_id,
-        pcie_root=pci.root_complex(sysfs, bus_id),
-        numa_node=pci.numa_node(sysfs, bus_id),
+        pcie_root=pci.pcie_root(bus_id, sysfs),
+        numa_node=pci.numa_node(bus_id, sysfs),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pynvml
 
 from admission.agent.readings import DeviceId, Link, PciePath
-from admission.agent.vendors.nvidia import pci
+from admission.agent.vendors import pci
 from admission.agent.vendors.nvidia.device import NVLINK_KIB
 from admission.agent.vendors.nvidia.fields import Field, field_values
 from admission.agent.vendors.nvidia.library import DeviceLost, asked

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pynvml
 
 from admission.agent.readings import DeviceEvent, DeviceId, DeviceReading, Link, NodeReading
+from admission.agent.vendors import pci
 from admission.agent.vendors.nvidia import device as device_reads
-from admission.agent.vendors.nvidia import pci
 from admission.agent.vendors.nvidia.device import HEALTH, FixedFacts, device_facts
 from admission.agent.vendors.nvidia.events import Events
 from admission.agent.vendors.nvidia.fields import field_values
@@ -21,6 +21,8 @@ from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 
 #: The kernel tells each boot of the node by another text.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+#: As the kernel calls the driver.
+_DRIVER: Final = "nvidia"
 #: NVML is started again when a device is lost, in case that brings it back; after 2, 4, 8 such reads, then each 16th.
 MOST_READS_BETWEEN_STARTS: Final = 16
 
@@ -131,7 +133,7 @@ class Nvidia:
 
     def _should_start_again(self) -> bool:
         """Whether devices may have come that this session of NVML does not see."""
-        if pci.bound_devices(self._sysfs) != self._bound:
+        if pci.bound_devices(_DRIVER, self._sysfs) != self._bound:
             return True
         reads = self._reads_with_lost
         return reads > 1 and (reads & (reads - 1) == 0 or reads % MOST_READS_BETWEEN_STARTS == 0)
@@ -139,7 +141,7 @@ class Nvidia:
     def _start(self) -> bool:
         """Start NVML where it does not run; True: this is the first read since it was started."""
         if not self._library.running:
-            self._bound = pci.bound_devices(self._sysfs)
+            self._bound = pci.bound_devices(_DRIVER, self._sysfs)
         try:
             self._library.start()
         except VendorAbsent as error:

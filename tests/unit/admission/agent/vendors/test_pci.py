@@ -2,7 +2,14 @@
 
 import pytest
 
-from admission.agent.vendors.pci import bound_devices, bus_id, numa_node, pcie_root, render_minor
+from admission.agent.vendors.pci import (
+    bound_devices,
+    bus_id,
+    kernel_bus_id,
+    numa_node,
+    pcie_root,
+    render_minor,
+)
 
 
 @pytest.fixture
@@ -53,3 +60,17 @@ def test_of_a_device_that_is_not_there_nothing_is_known(sysfs, bus):
 )
 def test_only_a_bus_id_is_one(value, expected):
     assert bus_id(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("nvml", "kernel"),
+    [
+        ("00000000:3B:00.0", "0000:3b:00.0"),
+        ("0000:18:00.0", "0000:18:00.0"),
+        ("00010000:00:1E.0", "10000:00:1e.0"),
+        ("00000008:01:00.0", "0008:01:00.0"),
+        ("", ""),
+    ],
+)
+def test_bus_ids_are_written_as_the_kernel_does(nvml: str, kernel: str) -> None:
+    assert kernel_bus_id(nvml) == kernel
