@@ -13,7 +13,6 @@ from admission.kube.install.agent_pods import agent_namespace, agent_pods
 from admission.kube.install.install import Installation
 from admission.kube.install.rbac import (
     AGENT,
-    AGENT_NAMESPACE,
     CONTROLLER,
     PolicyRule,
     agent_identity,
@@ -28,6 +27,7 @@ from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
 from queues.api.api_resources import Document
 from queues.api.crd import PlainDumper
+from queues.api.names import AGENT_NAMESPACE
 
 DEPLOY = Path(__file__).parent
 #: The installation of the files: Muster in its own namespace, reached by its Service.

@@ -41,6 +41,7 @@ from admission.agent.remembered import remembered
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.vendor import Vendor
 from queues.api.api_resources import Document
+from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiError
 
 logger = logging.getLogger(__name__)
@@ -78,18 +79,26 @@ def parts(
 ) -> Parts:
     """The parts of an agent. ``vendors``: by name, in the order in which their devices are told."""
     wake = threading.Event()
-    node = settings.node_name
+    name = settings.node_name
     holder = socket.gethostname()
+    node = NodeWatch(client, name, changed=wake.set, rng=rng)
     return Parts(
         settings=settings,
         client=client,
         devices=[
-            DeviceWatch(name, vendor, poll_seconds=settings.poll_seconds, changed=wake.set, clock=clock)
-            for name, vendor in vendors.items()
+            DeviceWatch(
+                vendor,
+                library,
+                poll_seconds=settings.poll_seconds,
+                changed=wake.set,
+                clock=clock,
+                is_recovered=lambda: node.node is not None and node.node.is_recovered,
+            )
+            for vendor, library in vendors.items()
         ],
-        node=NodeWatch(client, node, changed=wake.set, rng=rng),
-        reporter=Reporter(client, node, rng=rng),
-        heartbeat=LeaseHeartbeat(client, namespace=settings.namespace, node=node, holder=holder, rng=rng),
+        node=node,
+        reporter=Reporter(client, name, rng=rng),
+        heartbeat=LeaseHeartbeat(client, namespace=AGENT_NAMESPACE, node=name, holder=holder, rng=rng),
         metrics=AgentMetrics(),
         rng=rng,
         checkpoint=KubeletCheckpoint(

@@ -2,8 +2,7 @@
 
 The kubelet names the group of a pod in two ways (its setting ``cgroupDriver``), under any root:
 
-- systemd: ``kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice``, dashes of the uid
-written as
+- systemd: ``kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice``, dashes of the uid written as
   ``_``, and with a prefix where the kubelet has a root of its own: ``kubelet-kubepods-pod<uid>.slice``;
 - cgroupfs: ``/kubepods/burstable/pod<uid>``; of a guaranteed pod ``/kubepods/pod<uid>``.
 

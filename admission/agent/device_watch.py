@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from admission.agent.readings import DeviceEvent, NodeReading, Telemetry
-from admission.agent.vendors.vendor import Vendor, VendorAbsent, VendorFailed
+from admission.agent.vendors.vendor import HoldsDriver, Vendor, VendorAbsent, VendorFailed
 
 logger = logging.getLogger(__name__)
 
@@ -52,12 +52,15 @@ class DeviceWatch:
         poll_seconds: float,
         changed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
+        is_recovered: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``is_recovered``: the node is being recovered, so that others may have to reset devices."""
         self.vendor = name
         self._library = vendor
         self._poll_seconds = poll_seconds
         self._changed = changed
         self._clock = clock
+        self._is_recovered = is_recovered
         self._lock = threading.Lock()
         self._read_now = threading.Event()
         self._present = threading.Event()
@@ -111,7 +114,18 @@ class DeviceWatch:
         self._failed = ""
         self._answered(reading, self._clock() - began)
         self._present.set()
+        if self._is_recovered():
+            self._let_go()
         return self._poll_seconds
+
+    def _let_go(self) -> None:
+        """Hold nothing until the next reading: a device that is held cannot be reset. Events come no more meanwhile."""
+        if not isinstance(self._library, HoldsDriver):
+            return
+        try:
+            self._library.close()
+        except VendorFailed as failed:
+            self._tell_failure(str(failed))
 
     def _answered(self, reading: NodeReading | None, took: float) -> None:
         with self._lock:

@@ -27,7 +27,6 @@ class AgentSettings:
     """All settings of ``muster agent``."""
 
     node_name: str = _setting("", "Name of the Node that the agent runs on (required).")
-    namespace: str = _setting("muster-agents", "Namespace of the agents: their leases are there.")
     poll_seconds: float = _setting(10.0, "Seconds between two readings of all devices; events come at once.")
     hang_seconds: float = _setting(
         60.0, "Seconds after which a library that does not answer counts as devices that do not."
@@ -109,7 +108,6 @@ def _one_of(*words: str) -> Any:
 
 _READERS: Final[Mapping[str, Any]] = {
     "node_name": str,
-    "namespace": str,
     "poll_seconds": lambda text: _seconds(text, least=0.1),
     "hang_seconds": lambda text: _seconds(text, least=1),
     "start_spread_seconds": lambda text: _seconds(text, least=0),

@@ -70,9 +70,10 @@ class DeviceFault(NamedTuple):
     #: Since when (seconds); 0: not told.
     since: int = 0
 
-    def told(self) -> str:
-        """For people: which device, and why."""
-        return f"GPU {self.number} ({self.device}): {self.reason}{self.message and f', {self.message}'}"
+    def told(self, where: str) -> str:
+        """For people: which device, and why. ``where``: of which node, under which pod."""
+        why = f" ({self.message.rstrip('.')})" if self.message else ""
+        return f"GPU {self.number} {where}, is unhealthy: {self.reason}{why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from admission.node_recovery.state import RecoveryPhase, RecoveryState
+from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState
 from admission.node_recovery.view import NodeView
 from queues.workload import NodeName
 
@@ -75,9 +75,9 @@ class RecoveryFigures:
 class NodeHealth:
     """The health of the nodes of a cluster at one moment."""
 
-    #: Nodes with a device that is not well.
+    #: Nodes with an unhealthy device.
     nodes: int = 0
-    #: Devices that are not well, by reason.
+    #: Unhealthy devices, by reason.
     faults: Mapping[str, int] = field(default_factory=dict)
     figures: RecoveryFigures = RecoveryFigures()
 
@@ -94,7 +94,7 @@ def ill_nodes(
         state = states.get(name, RecoveryState())
         begun = [fault.since for fault in view.faults]
         begun += [view.black_hole.since] if view.black_hole else []
-        if state.phase.is_out:
+        if state.phase.is_out and state.cause is not FaultCause.PERSON:
             begun.append(state.ill_since or now)
         if begun:
             ill[name] = min(begun)

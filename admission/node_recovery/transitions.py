@@ -117,7 +117,11 @@ def _on_trial(here: Situation, outcome: RecoveryOutcome) -> RecoveryOutcome:
 def _leaving(here: Situation) -> str:
     if not here.view.gangs:
         return "no gang is on it"
-    gangs, timeout = counted(len(here.view.gangs), "gang"), here.policy.drain_timeout
-    if timeout == 0:
-        return f"{gangs} on it must go"
-    return f"{gangs} on it may go on {'until they end' if timeout is None else f'for {duration(timeout)}'}"
+    on_faults = sum(gang.is_on(here.faults) for gang in here.view.gangs)
+    others, timeout = len(here.view.gangs) - on_faults, here.policy.drain_timeout
+    if timeout == 0 or here.state.by is StartedBy.PERSON:
+        return f"{counted(len(here.view.gangs), 'gang')} on it must go"
+    now = f"{counted(on_faults, 'gang')} on unhealthy devices must go now" if on_faults else ""
+    later = "until they end" if timeout is None else f"for {duration(timeout)}"
+    rest = f"{counted(others, 'gang')} may go on {later}" if others else ""
+    return ", ".join(filter(None, (now, rest)))

@@ -36,8 +36,8 @@ class FaultyDevice:
         return f"{self.device}/{self.reason}"
 
     def __str__(self) -> str:
-        which = f"device {self.index}" if self.index is not None else self.device or "a device"
-        return f"{which}: {self.reason}" + (f" ({self.message})" if self.message else "")
+        which = f"GPU {self.index}" if self.index is not None else self.device or "a GPU"
+        return f"{which}: {self.reason}" + (f" ({self.message.rstrip('.')})" if self.message else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,18 +146,19 @@ def rollbacks_of(
 
 
 def faulty_gangs(inputs: WorkloadInputs, places: Sequence[SeatMap], now: int) -> dict[AdmissionId, Rollback]:
-    """Gangs with a pod on a device that is not well, or on a node that is being recovered, where the queue's policy
-    takes them back. The device takes no new pods, so that the gang gets another place, and comes first in its queue."""
-    if not (inputs.device_faults or inputs.taken_back) or inputs.policy.on_fault == REPORT:
-        return {}
-    if inputs.taken_back:
-        taken = Rollback(ReasonCode.GPU_UNHEALTHY, inputs.taken_back, now)
+    """Gangs with a pod on an unhealthy device, where the queue's policy evicts them; and those on a node that is being
+    recovered, whatever the queue says. The device takes no new pods, so that the gang gets another place, and comes
+    first in its queue."""
+    if inputs.recovery:
+        taken = Rollback(ReasonCode.GPU_UNHEALTHY, inputs.recovery, now)
         return {place.admission.id: taken for place in places}
+    if not inputs.device_faults or inputs.policy.on_fault == REPORT:
+        return {}
     found: dict[AdmissionId, Rollback] = {}
     for place in places:
         hit = [pod for _, pod in sorted(place.seated.items()) if pod.uid in inputs.device_faults]
         if hit:
-            told = f"{inputs.device_faults[hit[0].uid].told()} of node {hit[0].node}, under pod {hit[0].name}"
+            told = inputs.device_faults[hit[0].uid].told(f"of node {hit[0].node}, under pod {hit[0].name}")
             found[place.admission.id] = Rollback(ReasonCode.GPU_UNHEALTHY, told, now)
     return with_joined(places, found)
 

@@ -1,10 +1,13 @@
-"""Nodes with devices that are not well: which pods that is about, and which gangs may be evicted for it.
+"""Nodes with unhealthy devices: which pods that is about, and which gangs may be evicted for it.
 
 A circuit breaker bounds on how many nodes gangs are evicted at one time: if the agents of all nodes call their devices
-unhealthy, that is a fault of the agents. Nodes that failed first come first. The others are only told.
+unhealthy, that is a fault of the agents. Nodes that failed first come first. The others are only told. A node counts
+while pods have its unhealthy devices, and if it failed not much earlier than the last one: a GPU that waits for weeks
+to be replaced keeps no other gang on a device that fails.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from admission.facts.cluster import NodeFact, NodeRecoveryFact, QueueFact
 from admission.facts.devices import DeviceFault
@@ -14,35 +17,44 @@ from admission.node_recovery.fault_policy import fault_policy
 from admission.node_recovery.policy import FaultPolicy
 from queues.workload import NodeName, WorkloadKey
 
+#: Seconds before the last fault of the cluster in which others count as of the same time.
+_SAME_TIME: Final = 1800
+
 
 class FaultyNodes:
     """Part of the world."""
 
     def __init__(self) -> None:
-        #: Since when (seconds) nodes have a device that is not well; 0: not told.
+        #: Since when (seconds) nodes have an unhealthy device; 0: not told.
         self.since: dict[NodeName, int] = {}
+        #: Nodes with pods that have unhealthy devices.
+        self._with_pods: set[NodeName] = set()
         self._policy = FaultPolicy()
-        self._with_devices: set[NodeName] = set()
+        #: Nodes with devices, healthy or not.
+        self.with_devices: set[NodeName] = set()
         #: Faults of devices that pods have, by the pod's uid.
         self._of_pods: dict[str, DeviceFault] = {}
         #: Nodes from which gangs may be evicted.
         self._granted: frozenset[NodeName] = frozenset()
         self._recoveries: dict[NodeName, NodeRecoveryFact] = {}
-        #: Gangs that recoveries take back, and why.
-        self._taken_back: dict[WorkloadKey, str] = {}
+        #: Gangs that recoveries evict, and why.
+        self._evicted: dict[WorkloadKey, str] = {}
 
     def put_node(self, before: NodeFact | None, after: NodeFact | None) -> frozenset[NodeName]:
         """A node appeared, changed or went away; nodes for which the circuit breaker decides otherwise than before."""
         if before is not None:
-            self._with_devices.discard(before.name)
+            self.with_devices.discard(before.name)
             self.since.pop(before.name, None)
+            self._with_pods.discard(before.name)
             for uid in before.faulty_pods:
                 self._of_pods.pop(uid, None)
         if after is not None:
             if any("/" in resource for resource in (*after.allocatable, *after.withheld)):
-                self._with_devices.add(after.name)
+                self.with_devices.add(after.name)
             if after.faults:
                 self.since[after.name] = min(fault.since for fault in after.faults)
+            if after.faulty_pods:
+                self._with_pods.add(after.name)
             self._of_pods.update(after.faulty_pods)
         return self._grant()
 
@@ -55,8 +67,13 @@ class FaultyNodes:
     def _grant(self) -> frozenset[NodeName]:
         if not self.since and not self._granted:
             return frozenset()
-        most = most_out(self._policy, len(self._with_devices))
-        ordered = sorted((since, name) for name, since in self.since.items())
+        most = most_out(self._policy, len(self.with_devices))
+        last = max(self.since.values(), default=0)
+        ordered = sorted(
+            (since, name)
+            for name, since in self.since.items()
+            if name in self._with_pods or since > last - _SAME_TIME
+        )
         granted = frozenset(name for _, name in ordered[:most])
         changed = granted ^ self._granted
         self._granted = granted
@@ -72,6 +89,10 @@ class FaultyNodes:
             if pod.uid in self._of_pods and pod.node in self._granted
         }
 
+    def held_back(self) -> frozenset[NodeName]:
+        """Nodes with pods on unhealthy devices that the circuit breaker lets nobody evict."""
+        return frozenset(self._with_pods - self._granted)
+
     def put_recovery(self, name: NodeName, fact: NodeRecoveryFact | None) -> set[WorkloadKey]:
         """What the recovery of a node asks for has changed; None: nothing any more. Workloads that this is about."""
         before = self._recoveries.pop(name, None)
@@ -79,9 +100,9 @@ class FaultyNodes:
             self._recoveries[name] = fact
         about = {key for each in (before, fact) if each is not None for key in each.evicted}
         for key in about:
-            self._taken_back.pop(key, None)
+            self._evicted.pop(key, None)
         for each in self._recoveries.values():
-            self._taken_back.update(each.evicted)
+            self._evicted.update(each.evicted)
         return about
 
     def closed(self, name: NodeName) -> str:
@@ -89,6 +110,6 @@ class FaultyNodes:
         fact = self._recoveries.get(name)
         return "" if fact is None else fact.closed
 
-    def taken_back(self, key: WorkloadKey) -> str:
-        """Why a gang is taken back from a node that is being recovered, in words; "": it is not."""
-        return self._taken_back.get(key, "")
+    def why_evicted(self, key: WorkloadKey) -> str:
+        """Why a gang is evicted from a node that is being recovered, in words; "": it is not."""
+        return self._evicted.get(key, "")

@@ -539,7 +539,7 @@ class World:
             setbacks=self.setbacks.get(key, NO_SETBACKS),
             last_eviction=last.code if (last := self.last_evictions.get(key)) is not None else None,
             device_faults=self.node_inventory.faulty.faults_of(pods),
-            taken_back=self.node_inventory.faulty.taken_back(key),
+            recovery=self.node_inventory.faulty.why_evicted(key),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
             stopping_since=self.seen_times.stopping.get(key, 0),
             suspended_before=self.seen_times.suspended_before.get(key, 0),

@@ -75,6 +75,12 @@ GPU_MODEL: Final = "muster.dev/gpu-model"
 GPU_COUNT: Final = "muster.dev/gpu-count"
 GPU_DRIVER: Final = "muster.dev/gpu-driver"
 GPU_RUNTIME: Final = "muster.dev/gpu-runtime"
+#: Namespace of the node agents: their leases are there, named after the nodes.
+AGENT_NAMESPACE: Final = "muster-agents"
+#: Seconds for which such a lease counts.
+AGENT_LEASE_SECONDS: Final = 120
+#: Label of a node, by a person: ``"true"``, and the agent runs there though no other label tells of devices.
+RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.
 NVL_DOMAIN: Final = "muster.dev/nvl-domain"
 #: Labels of devices (``spec.devices[].labels`` of a Device): number of the device, as pods name it; number of the set

@@ -56,6 +56,8 @@ class ScriptedDevices:
 
     def __init__(self, answer: NodeReading | Exception) -> None:
         self.answer = answer
+        #: How often it let go of the driver.
+        self.closed = 0
 
     def read(self) -> NodeReading:
         if isinstance(self.answer, Exception):
@@ -65,6 +67,9 @@ class ScriptedDevices:
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
         threading.Event().wait(seconds)
         return ()
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 class _SeenNode:

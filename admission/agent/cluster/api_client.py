@@ -1,7 +1,7 @@
 """Requests to the API server by the standard library: one connection that is kept, and one for each watch.
 
-The agent reads only metadata of Nodes and pods: the API server cuts the rest off before it sends anything, so a node
-with 200 pods costs kilobytes where whole pods would be megabytes.
+Of its Node the agent reads only metadata: the API server cuts the rest off before it sends anything. Of pods it reads
+all, since resource claims are in their specs.
 """
 
 import http.client

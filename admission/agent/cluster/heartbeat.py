@@ -13,16 +13,15 @@ from typing import Final
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.backoff import RetryBackoff
 from queues.api.api_resources import LEASES, NODES, Document
+from queues.api.names import AGENT_LEASE_SECONDS
 from queues.errors import ApiError, Conflict, NotFound
 from queues.text_format import rfc3339
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two renewals, and how far each may lie from that, as a part of it.
+#: Seconds between two renewals, of which three may be missed, and how far each may lie from that, as a part of it.
 INTERVAL: Final = 30.0
 _JITTER: Final = 0.1
-#: Seconds after the last renewal from which on the agent counts as dead: three renewals may be missed.
-LASTS: Final = 120
 #: Seconds until the next look for a Node that is not known.
 _UNKNOWN: Final = 0.5
 
@@ -83,7 +82,7 @@ class LeaseHeartbeat:
 
     def _document(self, said: Document, node_uid: str) -> Document:
         owner = {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": self._node, "uid": node_uid}
-        spec = {**said, "leaseDurationSeconds": LASTS}
+        spec = {**said, "leaseDurationSeconds": AGENT_LEASE_SECONDS}
         document = LEASES.document(self._node, self._namespace, spec=spec)
         document["metadata"]["ownerReferences"] = [owner]
         return document

@@ -1,5 +1,6 @@
 """What the agent knows of its Node and of the pods on it, by a watch each, in a thread each."""
 
+import json
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.object_watch import ObjectWatch
 from admission.agent.pod_info import PodInfo, pod_info
 from queues.api.api_resources import NODES, PODS, Document
-from queues.api.names import GPU_UNHEALTHY
+from queues.api.names import GPU_UNHEALTHY, RECOVERY
 
 #: Pods that have ended use nothing any more; when one ends, the watch tells it as deleted.
 _LIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -24,6 +25,8 @@ class WatchedNode:
     labels: Mapping[str, str] = field(default_factory=dict)
     #: What a person says of its devices (``muster.dev/gpu-unhealthy``); None: nothing.
     mark: str | None = None
+    #: A Job may recover the node now (``muster.dev/recovery``).
+    is_recovered: bool = False
 
 
 class NodeWatch:
@@ -77,4 +80,13 @@ def watched_node(document: Document) -> WatchedNode:
         uid=metadata["uid"],
         labels=metadata.get("labels") or {},
         mark=(metadata.get("annotations") or {}).get(GPU_UNHEALTHY),
+        is_recovered=_is_recovered((metadata.get("annotations") or {}).get(RECOVERY, "")),
     )
+
+
+def _is_recovered(text: str) -> bool:
+    try:
+        told = json.loads(text or "{}")
+    except ValueError:
+        return False
+    return isinstance(told, dict) and told.get("phase") == "recovering"

@@ -168,7 +168,7 @@ def problems(
 def _of_reading(device: DeviceReading, *, hot: bool) -> dict[ConditionType, Problem | None]:
     """What a reading tells: a problem, or None for no such problem. What it does not tell is absent."""
     if device.lost:
-        message = "the device does not answer any more (it has fallen off the bus)"
+        message = "the device does not answer: it has fallen off the bus, or the vendor's library hangs"
         return {ConditionType.LOST: Problem(reason=FALLEN, message=message)}
     told: dict[ConditionType, Problem | None] = {ConditionType.LOST: None}
     if device.remapping is not None:

@@ -1,6 +1,6 @@
 """What the agent asks of a vendor's library."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from admission.agent.readings import DeviceEvent, NodeReading
 from queues.errors import MusterError
@@ -27,4 +27,13 @@ class Vendor(Protocol):
 
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
         """Events since the last call; after ``seconds`` without one: none. Raises VendorFailed."""
+        ...
+
+
+@runtime_checkable
+class HoldsDriver(Protocol):
+    """A vendor's library that keeps devices from being reset, and the driver from being unloaded, while it runs."""
+
+    def close(self) -> None:
+        """Let go of the driver; the next ``read`` starts the library again. Raises VendorFailed."""
         ...

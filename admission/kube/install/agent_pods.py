@@ -5,8 +5,10 @@ Each right of the pods has a reason, in ``docs/how-to/gpu-nodes.md``; a test com
 
 from typing import Final
 
-from admission.kube.install.rbac import AGENT_ACCOUNT, AGENT_NAMESPACE
+from admission.kube.install.rbac import AGENT_ACCOUNT
+from queues.api import names
 from queues.api.api_resources import DAEMON_SETS, NAMESPACES, NETWORK_POLICIES, Document
+from queues.api.names import AGENT_NAMESPACE
 
 #: Labels of the namespace: host paths and the host's processes are beyond the levels "baseline" and "restricted".
 AGENTS_MAY: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -25,7 +27,7 @@ _MARKS: Final = (
     ("intel.feature.node.kubernetes.io/gpu", "true"),
     ("cloud.google.com/gke-accelerator", None),
     ("k8s.amazonaws.com/accelerator", None),
-    ("muster.dev/agent", "true"),
+    (names.RUNS_AGENT, "true"),
 )
 
 

@@ -16,7 +16,7 @@ from admission.kube.client.client import Client
 from admission.kube.install.agent_pods import AGENTS_MAY
 from admission.kube.install.crds import apply_definitions
 from admission.kube.install.queues import create_first_queue, first_queue
-from admission.kube.install.rbac import AGENT_NAMESPACE, agent_identity, agent_rbac, rbac
+from admission.kube.install.rbac import agent_identity, agent_rbac, rbac
 from admission.kube.install.read_api import read_api
 from admission.kube.install.server_side_apply import (
     FIELD_MANAGER,
@@ -40,6 +40,7 @@ from admission.kube.webhook.configuration import (
 from admission.kube.webhook.keyring import KeyringStore
 from queues.api.api_resources import NAMESPACES, PODS, QUEUES, SERVICE_ACCOUNTS, SERVICES, Document
 from queues.api.names import (
+    AGENT_NAMESPACE,
     CHANGED_BY,
     DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,

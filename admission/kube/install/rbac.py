@@ -20,13 +20,12 @@ from queues.api.api_resources import (
     Document,
     api_service_name,
 )
-from queues.api.names import READ_API
+from queues.api.names import AGENT_NAMESPACE, READ_API
 
 ACCOUNT: Final = "muster"
 #: Service account of the node agents. It has a namespace of its own: agents need host paths and the host's processes,
 #: which the level "restricted" of Muster's namespace does not let pods have.
 AGENT_ACCOUNT: Final = "muster-agent"
-AGENT_NAMESPACE: Final = "muster-agents"
 #: Where the API server tells how its proxy identifies itself, and the role that may read it.
 PROXY_NAMESPACE: Final = "kube-system"
 _PROXY_READER: Final = {

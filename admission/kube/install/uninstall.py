@@ -11,7 +11,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.crds import remove_definitions
 from admission.kube.install.drain import DrainMode, free_or_leave, let_return
-from admission.kube.install.rbac import AGENT_NAMESPACE, PROXY_NAMESPACE
+from admission.kube.install.rbac import PROXY_NAMESPACE
 from admission.kube.install.server_side_apply import StillThere, Tell, found_at, gone, items_of
 from queues.api.api_resources import (
     API_SERVICES,
@@ -40,6 +40,7 @@ from queues.api.api_resources import (
     WEBHOOK_CONFIGURATIONS,
     ApiResource,
 )
+from queues.api.names import AGENT_NAMESPACE
 from queues.errors import NotFound
 
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in PART_OF.items())

@@ -108,7 +108,8 @@ class EffectWriter:
             ref=ref, reason=effect.reason, message=effect.message, action="Recover", warning=effect.warning
         )
         body = event(note, time_ns(), self._instance)
-        _log.warning("node recovery", extra={"node": effect.node, "what": effect.message})
+        level = logging.WARNING if effect.warning else logging.INFO
+        _log.log(level, "node recovery", extra={"node": effect.node, "what": effect.message})
         try:
             path = EVENTS.path(body["metadata"]["namespace"])
             await self._client.create(path, body, brief=True, check_lease=self._check_lease)

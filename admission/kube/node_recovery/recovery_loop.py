@@ -32,6 +32,7 @@ from admission.node_recovery.state import RecoveryState, read_state
 from admission.node_recovery.view import NodeView
 from admission.world.world import World
 from queues.api.api_resources import CRON_JOBS, LEASES
+from queues.api.names import AGENT_LEASE_SECONDS, AGENT_NAMESPACE
 from queues.errors import ApiError, NotFound
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName, WorkloadKey
@@ -45,10 +46,6 @@ _REMEMBERED: Final = 10
 #: Seconds of the first pause of a node after a failed write, and of the longest.
 _FIRST_PAUSE: Final = 1
 _LONGEST_PAUSE: Final = 60
-#: Namespace of the agents' leases, which are named after their nodes.
-AGENT_NAMESPACE: Final = "muster-agents"
-#: Seconds for which a lease of an agent counts.
-_LEASE: Final = 120
 
 
 class NodeRecovery:
@@ -75,6 +72,8 @@ class NodeRecovery:
         self._detector = BlackHoleDetector(BlackHoleRule())
         self._holes = BlackHoles(world, self._detector)
         self._views = NodeViews(world, marks, jobs, self._detector)
+        #: Nodes of which it was told that the circuit breaker holds evictions back.
+        self._held_back: frozenset[NodeName] = frozenset()
         #: What was handed in last, by node.
         self._asked: dict[NodeName, NodeRecoveryFact] = {}
         self._templates: tuple[int, frozenset[str]] = (0, frozenset())
@@ -123,6 +122,7 @@ class NodeRecovery:
             if await self._carry_out(views[name], turn.effects, evicted, now):
                 self.figures = self.figures.moved(before, turn.state)
         await self._ask(closed, evicted)
+        await self._tell_of_held_back(policy)
 
     def health(self) -> NodeHealth:
         """The health of nodes as it is now, for metrics."""
@@ -202,6 +202,17 @@ class NodeRecovery:
                     )
         self._asked = wanted
 
+    async def _tell_of_held_back(self, policy: FaultPolicy) -> None:
+        """Gangs stay on unhealthy devices where too many nodes have failed at one time."""
+        held_back = self._world.node_inventory.faulty.held_back()
+        for name in sorted(held_back - self._held_back):
+            message = (
+                "no gang is evicted from it though its devices are unhealthy: as many nodes as policy.health.recovery "
+                f"of queue root allows have failed at one time ({policy.max_percent_out} % of the nodes with devices)"
+            )
+            await self._writer.tell(Tell(node=name, reason="EvictionHeldBack", message=message, warning=True))
+        self._held_back = held_back
+
     async def _known_templates(self, policy: FaultPolicy, now: int) -> frozenset[str]:
         """Templates of the policy that exist."""
         named = {each for each in (policy.recovery_job, policy.verify_job) if each}
@@ -229,7 +240,7 @@ class NodeRecovery:
                     await self._client.get(LEASES.path(AGENT_NAMESPACE, name))
                 )
                 renewed = seconds(lease.get("spec", {}).get("renewTime"))
-                if renewed <= now - _LEASE:
+                if renewed <= now - AGENT_LEASE_SECONDS:
                     self._views.heard[name] = renewed
 
     def _count(
@@ -241,5 +252,6 @@ class NodeRecovery:
         before = ill if self._ill is None else self._ill
         self.figures = self.figures.after(before, ill, nodes=nodes, now=now)
         if self._looked_at:
-            self.figures = self.figures.elapsed(well=len(nodes) - len(ill), seconds=now - self._looked_at)
+            well = len(self._world.node_inventory.faulty.with_devices - ill.keys())
+            self.figures = self.figures.elapsed(well=well, seconds=now - self._looked_at)
         self._ill, self._looked_at = ill, now

@@ -246,6 +246,12 @@ MUSTER_KEYS: Final = (
         places=places(NODE),
     ),
     KnownKey(
+        key=names.RUNS_AGENT,
+        use=KeyUse.READ,
+        meaning='`"true"`: the [agent](../how-to/gpu-nodes.md) runs there, though no other label tells of GPUs',
+        places=places(NODE, of=(LABEL,)),
+    ),
+    KnownKey(
         key=names.RECOVERY_HOLD,
         use=KeyUse.READ,
         meaning='`"true"`: nothing of the [recovery](../how-to/gpu-recovery.md) of the node goes on by itself',

@@ -5,9 +5,10 @@ from typing import Any
 
 from queues.api.names import HIERARCHY
 from queues.api.types.flavor import ResourceFlavor
-from queues.api.types.queue import QueueDocument
+from queues.api.types.queue import QueueDocument, QueueSpec
 from queues.api.types.volcano_job import VolcanoJob, VolcanoJobSpec
 from queues.api.validation.lifecycle_rules import ACTIONS, EVENTS
+from queues.quota.queue import ROOT
 
 #: Plugins that have an effect, with their flags that have one.
 ACTING_FLAGS = {
@@ -68,9 +69,15 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
         ("spec.access.admins", access.admins),
         # Only the order ``shortest`` reads it, for workloads that declare no run time.
         ("spec.access.maxRunTime", access.max_run_time is not None and spec.policy.order != "shortest"),
+        ("spec.policy.health.recovery", queue.metadata.name != ROOT and _recovery(spec) is not None),
         (f"metadata.annotations[{HIERARCHY}]", HIERARCHY in queue.metadata.annotations),
     )
     return tuple(path for path, given in fields if given)
+
+
+def _recovery(spec: QueueSpec) -> object | None:
+    """How nodes are to be recovered, which root alone says; None: nothing is said."""
+    return None if spec.policy.health is None else spec.policy.health.recovery
 
 
 def unsupported_in_flavor(flavor: ResourceFlavor) -> tuple[str, ...]:

@@ -3,11 +3,12 @@
 import asyncio
 
 from admission.kube.client.client import Client
-from admission.kube.install.rbac import AGENT_NAMESPACE, agent_identity, agent_rbac
+from admission.kube.install.rbac import agent_identity, agent_rbac
 from admission.kube.policies.agents import agent_policies
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.api.api_resources import DEVICES, NAMESPACES, path_of
+from queues.api.names import AGENT_NAMESPACE
 from queues.errors import NotFound
 from tests.bench.agents import many_agents, one_agent
 from tests.bench.mark import Mark

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest_asyncio
 
 from admission.kube.client.client import Client
-from admission.kube.install.rbac import AGENT_NAMESPACE, agent_identity, agent_rbac
+from admission.kube.install.rbac import agent_identity, agent_rbac
 from admission.kube.policies.agents import agent_policies
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import DEVICES, NAMESPACES, NODES, path_of
+from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiRefused, NotFound
 from tests.kube.support.agent_account import agent_client, device_definition, two_nodes
 from tests.kube.support.cluster_objects import becomes

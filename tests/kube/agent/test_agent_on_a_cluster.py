@@ -21,11 +21,11 @@ from admission.agent.agent import Agent, parts
 from admission.agent.cluster.api_client import ApiClient, Form
 from admission.agent.readings import DeviceEvent, EventKind
 from admission.agent.settings import AgentSettings
-from admission.kube.install.rbac import AGENT_NAMESPACE
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.api.api_resources import DEVICES, EVENTS, LEASES, NODES, PODS
+from queues.api.names import AGENT_NAMESPACE
 from queues.api.names import DEVICES as DEVICES_ANNOTATION
 from queues.errors import ApiError
 from tests.fakes.nvml.fake_nvml import FakeNvml

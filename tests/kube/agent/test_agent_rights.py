@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission.agent.cluster.api_client import ApiClient
-from admission.kube.install.rbac import AGENT, AGENT_ACCOUNT, AGENT_AT_HOME, AGENT_NAMESPACE, PolicyRule
+from admission.kube.install.rbac import AGENT, AGENT_ACCOUNT, AGENT_AT_HOME, PolicyRule
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import (
@@ -20,6 +20,7 @@ from queues.api.api_resources import (
     PODS,
     ROLES,
 )
+from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiRefused, Conflict, NotFound
 from tests.kube.support.agent_account import agent_client, two_nodes
 from tests.waiting import until

@@ -10,9 +10,9 @@ import pytest
 
 from admission.agent.cluster.api_client import ApiClient
 from admission.kube.client.client import Client
-from admission.kube.install.rbac import AGENT_NAMESPACE
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import DEVICES, EVENTS, LEASES, NAMESPACES, NODES, PODS
+from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiRefused, Conflict
 from tests.kube.support.agent_account import agent_client, two_nodes
 

@@ -9,10 +9,11 @@ from typing import Any
 import yaml
 
 from admission.agent.cluster.api_client import ApiClient, Endpoint
-from admission.kube.install.rbac import AGENT_ACCOUNT, AGENT_NAMESPACE
+from admission.kube.install.rbac import AGENT_ACCOUNT
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import NODES
+from queues.api.names import AGENT_NAMESPACE
 
 _numbers = itertools.count(1)
 _TOKENS = f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token"

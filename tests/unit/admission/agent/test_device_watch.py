@@ -10,6 +10,7 @@ import pytest
 from admission.agent.device_watch import DeviceWatch, not_answering
 from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, Process, Telemetry
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
+from tests.fakes.stepped_agent import ScriptedDevices, reading
 from tests.waiting import until
 
 XID = DeviceEvent(kind=EventKind.XID, device="GPU-0", code=79)
@@ -185,3 +186,14 @@ def test_devices_of_a_silent_library_are_lost_with_what_stays_the_same() -> None
     assert (device.id, device.model, device.lost) == ("GPU-0", "H100", True)
     assert device.processes == ()
     assert device.telemetry == Telemetry()
+
+
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_the_driver_is_let_go_between_readings_while_the_node_is_being_recovered(is_recovered: bool) -> None:
+    library = ScriptedDevices(reading())
+    watch = DeviceWatch(
+        "nvidia", library, poll_seconds=10, changed=lambda: None, is_recovered=lambda: is_recovered
+    )
+    assert watch.read() == 10
+    assert library.closed == is_recovered
+    assert watch.take().reading == reading()

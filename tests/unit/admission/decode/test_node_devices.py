@@ -26,7 +26,8 @@ def test_devices_are_read_by_their_number_with_what_is_wrong() -> None:
     well, faulty = (each.fault for each in found.devices)
     assert well is None
     assert faulty is not None
-    assert faulty.told() == "GPU 1 (GPU-1): XidFault, XID 79: it has fallen off the bus"
+    told = faulty.told("of node n1, under pod a")
+    assert told == "GPU 1 of node n1, under pod a, is unhealthy: XidFault (XID 79: it has fallen off the bus)"
     assert faulty.since == 1_800_000_000
 
 

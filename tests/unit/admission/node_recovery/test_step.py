@@ -45,12 +45,12 @@ def test_a_node_is_cordoned_with_its_fault_in_words() -> None:
     assert isinstance(write, WriteNode)
     assert write.annotation == (
         '{"phase":"cordoned","since":"2027-01-15T08:01:40Z","illSince":"2027-01-15T07:59:00Z","cause":"device",'
-        '"fault":"device 3: Xid79 (fallen off the bus)","by":"muster"}'
+        '"fault":"GPU 3: Xid79 (fallen off the bus)","by":"muster"}'
     )
     assert tell == Tell(
         node=NODE,
         reason="GpuNodeCordoned",
-        message="device 3: Xid79 (fallen off the bus): no new GPU work",
+        message="GPU 3: Xid79 (fallen off the bus): no new GPU work",
         warning=True,
     )
 
@@ -60,8 +60,7 @@ def test_a_node_waits_where_the_circuit_breaker_does_not_let_it_go_and_that_is_t
     first = step(view(RecoveryState(), faults=(XID,)), crowded, POLICY, NOW)
     assert first.state.waits is WaitsFor.CIRCUIT_BREAKER
     assert [effect.message for effect in first.effects if isinstance(effect, Tell)] == [
-        "device 3: Xid79 (fallen off the bus): nothing is done now"
-        " (3 nodes out of service, the policy allows 3)"
+        "GPU 3: Xid79 (fallen off the bus): nothing is done now (3 nodes out of service, the policy allows 3)"
     ]
     assert step(view(first.state, faults=(XID,)), crowded, POLICY, NOW + 60).effects == ()
     gone = step(view(first.state), crowded, POLICY, NOW + 60)
@@ -194,7 +193,7 @@ def test_a_person_accepts_a_fault_and_only_that_one() -> None:
     assert done.state.accepted == ("GPU-3/Xid79",)
     assert step(view(done.state, faults=(XID,)), FLEET, POLICY, NOW).effects == ()
     again = step(view(done.state, faults=(XID, other)), FLEET, POLICY, NOW)
-    assert (again.state.phase, again.state.fault) == (RecoveryPhase.CORDONED, "device 0: EccUncorrected")
+    assert (again.state.phase, again.state.fault) == (RecoveryPhase.CORDONED, "GPU 0: EccUncorrected")
 
 
 def test_an_accepted_fault_counts_again_when_it_was_gone() -> None:

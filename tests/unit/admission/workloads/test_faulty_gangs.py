@@ -24,12 +24,18 @@ def gang(on_fault: str, *faulty: str, **more: Any) -> WorkloadState:
 def test_the_gang_is_taken_back_whole_and_says_which_device_of_which_node(on_fault: str) -> None:
     [rollback] = gang(on_fault, "b").evictable.values()
     assert rollback.code is ReasonCode.GPU_UNHEALTHY
-    assert rollback.message == "GPU 3 (GPU-3): XidFault, XID 79 of node n2, under pod b"
+    assert rollback.message == "GPU 3 of node n2, under pod b, is unhealthy: XidFault (XID 79)"
     assert rollback.not_before == NOW
 
 
 def test_it_stays_where_its_queue_only_reports_faults() -> None:
     assert gang("report", "b").evictable == {}
+
+
+@pytest.mark.parametrize("on_fault", ["report", "evict"])
+def test_a_gang_leaves_a_node_that_is_being_recovered_whatever_its_queue_says(on_fault: str) -> None:
+    [rollback] = gang(on_fault, recovery="GPU 3: XidFault, on node n1").evictable.values()
+    assert (rollback.code, rollback.message) == (ReasonCode.GPU_UNHEALTHY, "GPU 3: XidFault, on node n1")
 
 
 def test_a_gang_on_devices_that_are_well_stays() -> None:

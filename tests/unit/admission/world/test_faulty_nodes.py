@@ -79,6 +79,22 @@ def test_when_a_node_is_well_again_the_next_one_has_its_turn() -> None:
     assert evicted(found) == [1]
 
 
+def test_a_gpu_that_failed_long_ago_and_that_no_pod_has_keeps_no_gang_elsewhere_on_its_own() -> None:
+    found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
+    old = replace(fails(0, NOW - 1801).fact, holders={})
+    found.observe([told(old), fails(1, NOW)])
+    assert evicted(found) == [1]
+
+
+def test_nodes_that_fail_together_count_though_their_gangs_have_gone() -> None:
+    found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
+    found.observe([fails(number, NOW - number) for number in range(GANGS)])
+    assert evicted(found) == [3]
+    found.observe([told(replace(fails(3, NOW - 3).fact, holders={}))])
+    assert evicted(found) == []
+    assert found.node_inventory.faulty.held_back() == {"n0", "n1", "n2"}
+
+
 @pytest.mark.parametrize("rules", [NodeRecoveryRules(max_nodes_out=4, max_percent_out=100)])
 def test_an_administrator_may_allow_more(rules: NodeRecoveryRules) -> None:
     found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))

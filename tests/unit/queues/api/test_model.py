@@ -123,6 +123,11 @@ def test_fields_that_do_nothing_yet_are_told():
         "spec.affinity",
         "spec.type",
     )
+    recovery = {"policy": {"health": {"onFault": "recover", "recovery": {"job": "ops/repair"}}}}
+    assert unsupported_in_queue(QueueDocument.read({"metadata": {"name": "a"}, "spec": recovery})) == (
+        "spec.policy.health.recovery",
+    )
+    assert unsupported_in_queue(QueueDocument.read({"metadata": {"name": "root"}, "spec": recovery})) == ()
     access = {"namespaceSelector": {}, "admins": [{"user": "ann"}], "maxGang": 4, "maxRunTime": "1h"}
     assert unsupported_in_queue(QueueDocument.read({"spec": {"access": access}})) == (
         "spec.access.admins",

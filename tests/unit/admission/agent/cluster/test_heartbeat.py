@@ -4,7 +4,7 @@ import random
 from typing import Any, cast
 
 from admission.agent.cluster.api_client import ApiClient
-from admission.agent.cluster.heartbeat import INTERVAL, LASTS, LeaseHeartbeat
+from admission.agent.cluster.heartbeat import INTERVAL, LeaseHeartbeat
 from tests.fakes.agent_api import AgentApi, unavailable
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/muster-agents/leases/n1"
@@ -26,7 +26,7 @@ def test_the_first_beat_makes_the_lease_and_each_later_one_is_a_single_request()
     heartbeat.beat(1_700_000_000.25, "uid-1")
     assert _spec(api) == {
         "holderIdentity": "pod-a",
-        "leaseDurationSeconds": LASTS,
+        "leaseDurationSeconds": 120,
         "renewTime": "2023-11-14T22:13:20.250000Z",
     }
     api.writes.clear()

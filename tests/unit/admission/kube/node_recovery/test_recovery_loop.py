@@ -218,6 +218,27 @@ async def test_without_its_template_no_job_is_made(template: str | None) -> None
     assert rounds.taints() == []
 
 
+async def test_a_person_drains_a_node_whatever_the_queues_of_its_gangs_say() -> None:
+    held = admission(VOLCANO, "n1", started=True)
+    rounds = Rounds(recover(on_fault="report"), volcano_job(1), runs("a"), admissions=[held])
+    rounds.report()
+    rounds.node()["metadata"]["annotations"] = {names.RECOVERY_STEP: "drain"}
+    rounds.marks.written(json.dumps(rounds.node()).encode())
+    await rounds.look(4)
+    assert rounds.phase() == "draining"
+    assert set(rounds.world.states[VOLCANO].evictable) == {held.id}
+
+
+async def test_it_is_told_once_of_a_node_on_which_the_circuit_breaker_keeps_gangs() -> None:
+    rules = NodeRecoveryRules(max_nodes_out=0)
+    held = admission(VOLCANO, "n1", started=True)
+    rounds = Rounds(recover(rules, "evict"), volcano_job(1), runs("a"), admissions=[held])
+    rounds.report(3, holders={"a": frozenset((3,))})
+    await rounds.look(3)
+    assert not rounds.world.states[VOLCANO].evictable
+    assert [path.rpartition("/")[2] for _, path in rounds.api.writes] == ["events"]
+
+
 def asked(rounds: Rounds) -> dict[NodeName, NodeRecoveryFact]:
     return rounds.loop._asked
 
