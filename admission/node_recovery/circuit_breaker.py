@@ -50,4 +50,4 @@ def _ill(view: NodeView, policy: FaultPolicy, now: int) -> int | None:
     if view.hold or not (view.faults or view.black_hole):
         return None
     here = Situation(view=view, fleet=Fleet(), policy=policy, now=now, state=known_state(view, now))
-    return here.ill_since if here.ill else None
+    return here.fault_since if here.ill else None

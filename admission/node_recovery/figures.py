@@ -95,7 +95,7 @@ def ill_nodes(
         begun = [fault.since for fault in view.faults]
         begun += [view.black_hole.since] if view.black_hole else []
         if state.phase.is_out and state.cause is not FaultCause.PERSON:
-            begun.append(state.ill_since or now)
+            begun.append(state.fault_since or now)
         if begun:
             ill[name] = min(begun)
     return ill

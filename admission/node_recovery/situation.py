@@ -70,7 +70,7 @@ class Situation:
         return FaultCause.KILLS_PODS if self.black_hole else None
 
     @property
-    def ill_since(self) -> int:
+    def fault_since(self) -> int:
         """When the earliest fault began; now if there is none."""
         begun = [fault.since for fault in self.faults]
         begun += [self.black_hole.since] if self.black_hole else []
@@ -108,7 +108,7 @@ class Situation:
         if self.ill:
             entered = replace(entered, cause=self.cause, fault=self.told)
         if not known.phase.is_out:
-            entered = replace(entered, ill_since=self.ill_since)
+            entered = replace(entered, fault_since=self.fault_since)
         return replace(entered, **changes)
 
     def keep(self, *effects: Effect, look_again: int | None = None) -> RecoveryOutcome:
@@ -135,7 +135,7 @@ def known_state(view: NodeView, now: int) -> RecoveryState:
     state = read_state(view.annotation) or RecoveryState()
     if state.phase.is_out or view.taint is not TaintOwner.MUSTER:
         return state
-    return replace(state, phase=RecoveryPhase.CORDONED, since=now, ill_since=now, waits=None)
+    return replace(state, phase=RecoveryPhase.CORDONED, since=now, fault_since=now, waits=None)
 
 
 def is_running(job: RecoveryJob) -> bool:

@@ -86,7 +86,7 @@ class RecoveryState:
     #: When the phase began.
     since: int = 0
     #: When the fault began, for the time to repair.
-    ill_since: int = 0
+    fault_since: int = 0
     #: None: there is no fault.
     cause: FaultCause | None = None
     #: The fault in words, for people.
@@ -112,7 +112,7 @@ class RecoveryState:
         fields: dict[str, Any] = {
             "phase": self.phase,
             "since": rfc3339(self.since) if self.since else None,
-            "illSince": rfc3339(self.ill_since) if self.ill_since else None,
+            "faultSince": rfc3339(self.fault_since) if self.fault_since else None,
             "cause": self.cause,
             "fault": self.fault,
             "attempts": self.attempts,
@@ -145,7 +145,7 @@ def _state(fields: Mapping[str, Any]) -> RecoveryState:
     return RecoveryState(
         phase=RecoveryPhase(_text(fields.get("phase"))),
         since=_seconds(fields.get("since")),
-        ill_since=_seconds(fields.get("illSince")),
+        fault_since=_seconds(fields.get("faultSince")),
         cause=_optional(FaultCause, fields.get("cause")),
         fault=_text(fields.get("fault"))[:LONGEST_FAULT],
         attempts=attempts,

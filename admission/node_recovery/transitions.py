@@ -30,7 +30,7 @@ def verify(here: Situation, why: str) -> RecoveryOutcome:
 
 def back_in_service(here: Situation, why: str) -> RecoveryOutcome:
     """Take the node back. How often it was tried stays known for a while."""
-    took = f" after {duration(here.now - here.state.ill_since)}" if here.state.ill_since else ""
+    took = f" after {duration(here.now - here.state.fault_since)}" if here.state.fault_since else ""
     state = here.enter(RecoveryPhase.NONE)
     return _on_trial(here, here.move(state, "GpuNodeRecovered", f"{why}: back in service{took}"))
 

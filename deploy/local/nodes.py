@@ -34,6 +34,7 @@ class NodeShape:
     nodes_per_rack: int = 16
     racks_per_block: int = 16
     labels: tuple[tuple[str, str], ...] = ()
+    cordoned: bool = False
 
 
 def node(index: int, shape: NodeShape, prefix: str) -> dict[str, Any]:
@@ -59,6 +60,7 @@ def node(index: int, shape: NodeShape, prefix: str) -> dict[str, Any]:
                 **dict(shape.labels),
             },
         },
+        "spec": {"unschedulable": True} if shape.cordoned else {},
         "status": {
             "capacity": has,
             "allocatable": has,

@@ -216,6 +216,8 @@ def test_a_task_starts_when_the_one_before_it_is_ready_though_all_are_one_gang(s
     }
     sandbox.add(volcano_job(sandbox, "mpi", 3, tasks=[launcher, worker], minAvailable=3))
     sandbox.wait_running("mpi-", 3)
+    # The history has a watch of its own, which may be a moment behind.
+    sandbox.wait(lambda: bool(sandbox.history.of(sandbox.name, "mpi-launcher-0")), "the launcher's history")
     moments = [moment.pod for moment in sandbox.history.of(sandbox.name)]
     first = next(at for at, pod in enumerate(moments) if pod["metadata"]["name"] == "mpi-launcher-0")
     before = {

@@ -80,7 +80,7 @@ def test_an_agent_labels_its_node_about_devices_and_in_no_other_way(guarded: Gua
         {"metadata": {"labels": {label: None}}},
         {"metadata": {"annotations": {"muster.dev/gpu-unhealthy": "all"}}},
         {"metadata": {"finalizers": ["example.com/kept"]}},
-        {"spec": {"unschedulable": True}},
+        {"spec": {"unschedulable": False}},
         {"spec": {"taints": [{"key": "example.com/a", "effect": "NoSchedule"}]}},
     ):
         with pytest.raises(

@@ -155,8 +155,8 @@ async def test_one_that_enters_a_queue_later_has_the_name_of_who_put_it_there(
     assert entered["spec"]["suspend"] is True
 
 
-def controlled() -> list[Document]:
-    return [{"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "job", "uid": "1", "controller": True}]
+def controlled(uid: str = "1") -> list[Document]:
+    return [{"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": uid, "controller": True}]
 
 
 async def test_no_owner_that_is_written_later_frees_an_object_from_its_queue(
@@ -172,7 +172,9 @@ async def test_no_owner_that_is_written_later_frees_an_object_from_its_queue(
 
 async def test_a_part_of_another_object_is_left_to_that(objects: Callable[[ApiResource], Objects]) -> None:
     clusters = objects(RAY_CLUSTERS)
-    made = await clusters.create(ray(), ownerReferences=controlled())
+    # An owner that exists: the garbage collector deletes what has none.
+    job = await objects(RAY_JOBS).create({"rayClusterSpec": ray(), "shutdownAfterJobFinishes": True})
+    made = await clusters.create(ray(), ownerReferences=controlled(job["metadata"]["uid"]))
     assert "suspend" not in made["spec"]
     changed = await clusters.change({"spec": {"suspend": True}})
     assert changed["spec"]["suspend"] is True

@@ -12,6 +12,7 @@ from admission.agent.cluster.api_client import ApiClient, Endpoint
 from admission.kube.install.rbac import AGENT_ACCOUNT
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
+from deploy.local.nodes import NodeShape
 from queues.api.api_resources import NODES
 from queues.api.names import AGENT_NAMESPACE
 
@@ -59,8 +60,8 @@ def device_definition() -> dict[str, Any]:
 
 
 def two_nodes(cluster: LocalCluster) -> list[dict[str, Any]]:
-    """New nodes, as the API server has them."""
-    names = cluster.add_nodes(2, prefix=f"agents-{next(_numbers)}")
+    """New nodes, as the API server has them. The scheduler leaves them alone: other tests bind pods themselves."""
+    names = cluster.add_nodes(2, NodeShape(cordoned=True), prefix=f"agents-{next(_numbers)}")
     with cluster.client() as admin:
         return [admin.get(NODES.path(name=name)) for name in names]
 

@@ -35,7 +35,7 @@ def state(phase: RecoveryPhase, **more: Any) -> RecoveryState:
     """What is remembered of a node in a phase; in its first attempt."""
     known: dict[str, Any] = {
         "since": SINCE,
-        "ill_since": XID.since,
+        "fault_since": XID.since,
         "cause": FaultCause.DEVICE,
         "attempts": 1,
     }

@@ -60,7 +60,7 @@ def test_a_node_is_ill_from_its_first_fault_until_it_is_in_service() -> None:
         A: NodeView(name=A, faults=(XID,), black_hole=BlackHole(since=XID.since + 5, gangs=3)),
         B: NodeView(name=B),
     }
-    verifying = {B: state(RecoveryPhase.VERIFYING, ill_since=SINCE)}
+    verifying = {B: state(RecoveryPhase.VERIFYING, fault_since=SINCE)}
     assert ill_nodes(views, verifying, NOW) == {A: XID.since, B: SINCE}
-    assert ill_nodes(views, {B: state(RecoveryPhase.CORDONED, ill_since=0)}, NOW)[B] == NOW
+    assert ill_nodes(views, {B: state(RecoveryPhase.CORDONED, fault_since=0)}, NOW)[B] == NOW
     assert ill_nodes({B: views[B]}, {B: state(RecoveryPhase.NONE)}, NOW) == {}

@@ -19,7 +19,7 @@ states = st.builds(
     RecoveryState,
     phase=st.sampled_from(RecoveryPhase),
     since=seconds,
-    ill_since=st.just(0) | seconds,
+    fault_since=st.just(0) | seconds,
     cause=st.none() | st.sampled_from(FaultCause),
     fault=st.text(max_size=300),
     attempts=st.integers(0, 9999),

@@ -44,7 +44,7 @@ def test_a_node_is_cordoned_with_its_fault_in_words() -> None:
     write, tell = turn.effects
     assert isinstance(write, WriteNode)
     assert write.annotation == (
-        '{"phase":"cordoned","since":"2027-01-15T08:01:40Z","illSince":"2027-01-15T07:59:00Z","cause":"device",'
+        '{"phase":"cordoned","since":"2027-01-15T08:01:40Z","faultSince":"2027-01-15T07:59:00Z","cause":"device",'
         '"fault":"GPU 3: Xid79 (fallen off the bus)","by":"muster"}'
     )
     assert tell == Tell(
