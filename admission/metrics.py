@@ -269,17 +269,17 @@ def _of_turn(report: TurnReport) -> Iterator[Metric]:
 
 
 def _of_nodes(health: NodeHealth) -> Iterator[Metric]:
-    about = "Devices that are not well, by what is wrong."
+    about = "Unhealthy devices, by what is wrong."
     faults = {(reason,): count for reason, count in sorted(health.faults.items())}
     yield _family(GaugeMetricFamily, "muster_devices_faulty", about, faults, "reason")
-    about = "Nodes with devices that are not well."
+    about = "Nodes with unhealthy devices."
     yield _family(GaugeMetricFamily, "muster_nodes_faulty", about, {(): health.nodes})
     figures = health.figures
     for name, about, value in (
         ("faults", "Nodes that became faulty.", figures.faults),
         ("repairs", "Nodes that came back without a fault.", figures.repairs),
         ("repair_seconds", "Seconds from fault to return, over all repairs.", figures.repair_seconds),
-        ("well_seconds", "Seconds without a fault, over all nodes.", figures.well_seconds),
+        ("healthy_seconds", "Seconds without a fault, over all nodes.", figures.healthy_seconds),
         ("recovery_attempts", "Recoveries that were begun.", figures.attempts),
         ("recoveries_failed", "Recoveries that were given up.", figures.failures),
     ):

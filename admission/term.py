@@ -346,7 +346,7 @@ class LeaderTerm:
         self._start_jobs(tasks)
 
     def _recover_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
-        """Nodes with devices that are not well."""
+        """Nodes with unhealthy devices."""
         recovery = self.node_recovery = NodeRecovery(
             self._dependencies.client,
             self._check_lease,

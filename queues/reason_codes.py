@@ -106,7 +106,7 @@ class ReasonCode(StrEnum):
     SEAT_MISMATCH = "SeatMismatch"
     #: What the workload asks is not what was admitted.
     REQUEST_CHANGED = "RequestChanged"
-    #: A device of one of its pods is not well (``policy.health.onFault``).
+    #: A device of one of its pods is unhealthy (``policy.health.onFault``).
     GPU_UNHEALTHY = "GpuUnhealthy"
     #: Pods were not ready a given time after the last one was bound, or were missing for so long. On a gang that has
     #: its seats: they are not ready yet, or missing.

@@ -244,7 +244,7 @@ def _device_metrics(last: NodeObservation) -> Iterator[Metric]:
         yield family
     healthy = GaugeMetricFamily("muster_gpu_healthy", "1: it takes work", labels=_DEVICE_LABELS)
     problems = GaugeMetricFamily(
-        "muster_gpu_problem", "1 for each problem of a device", labels=("gpu", "uuid", "type", "reason")
+        "muster_gpu_condition", "1 for each problem of a device", labels=("gpu", "uuid", "type", "reason")
     )
     for device in devices:
         if (health := last.health.get(device.id)) is None:

@@ -29,7 +29,7 @@ class AgentSettings:
     node_name: str = _setting("", "Name of the Node that the agent runs on (required).")
     poll_seconds: float = _setting(10.0, "Seconds between two readings of all devices; events come at once.")
     hang_seconds: float = _setting(
-        60.0, "Seconds after which a library that does not answer counts as devices that do not."
+        60.0, "If a vendor's library has not answered for this long, its devices are reported as lost."
     )
     start_spread_seconds: float = _setting(
         5.0, "The first request comes after a random part of so many seconds: agents often start together."

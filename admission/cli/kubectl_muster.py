@@ -19,7 +19,8 @@ from admission.cli.options import route_before
 @route_before
 @click.pass_context
 def kubectl_muster(context: click.Context, /, **given: object) -> None:
-    """Show queues, and what workloads wait for and why; suspend and resume Jobs, close and open queues.
+    """Show queues, nodes with GPUs, and what workloads wait for and why; suspend and resume Jobs, close and open
+    queues.
 
     Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
     """

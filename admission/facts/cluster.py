@@ -24,9 +24,9 @@ class NodeFact:
     ready: bool = True
     #: Since when (seconds) it is not ready; 0: it is, or it does not say.
     not_ready_since: int = 0
-    #: What of its devices the kubelet leaves out of ``allocatable``: its device plugin says that they are not well.
+    #: What of its devices the kubelet leaves out of ``allocatable``: its device plugin says that they are unhealthy.
     withheld: Resources = NOTHING
-    #: Devices that are not well. ``allocatable`` is without them.
+    #: Unhealthy devices. ``allocatable`` is without them.
     faults: tuple[DeviceFault, ...] = ()
     #: Faults of devices that pods have, by the pod's uid: the first one of each.
     faulty_pods: Mapping[str, DeviceFault] = field(default_factory=dict)

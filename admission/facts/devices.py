@@ -85,7 +85,7 @@ class ReportedDevice:
     number: int
     #: As a label value: ``NVIDIA-H100-80GB-HBM3``; "": not told.
     model: str = ""
-    #: None: it is well.
+    #: None: it is healthy.
     fault: DeviceFault | None = None
     #: Devices with the same number are joined by NVLinks; None: not told.
     island: int | None = None

@@ -29,10 +29,10 @@ def fleet_of(
     """
     out = frozenset(name for name, view in nodes.items() if _is_out(view))
     most = most_out(policy, len(nodes))
-    ill = sorted(
+    faulty = sorted(
         (since, name) for name, view in nodes.items() if (since := _ill(view, policy, now)) is not None
     )
-    waiting = [name for _, name in ill if name not in out]
+    waiting = [name for _, name in faulty if name not in out]
     free = len(waiting) if most is None else max(0, most - len(out))
     granted = out | frozenset(waiting[:free])
     return Fleet(granted=granted, out=len(out), most_out=most, templates=templates)
@@ -50,4 +50,4 @@ def _ill(view: NodeView, policy: FaultPolicy, now: int) -> int | None:
     if view.hold or not (view.faults or view.black_hole):
         return None
     here = Situation(view=view, fleet=Fleet(), policy=policy, now=now, state=known_state(view, now))
-    return here.fault_since if here.ill else None
+    return here.fault_since if here.is_faulty else None

@@ -12,14 +12,14 @@ from queues.workload import NodeName
 class RecoveryFigures:
     """What has happened to the nodes of a fleet since the process began. Every number only grows."""
 
-    #: Nodes that became ill.
+    #: Nodes that became faulty.
     faults: int = 0
     #: Nodes that came back: no fault, and in service.
     repairs: int = 0
     #: Seconds from the begin of a fault to the return, summed up over ``repairs``.
     repair_seconds: int = 0
     #: Seconds that nodes were well, summed up over all nodes.
-    well_seconds: int = 0
+    healthy_seconds: int = 0
     #: Recovery attempts that were begun.
     attempts: int = 0
     #: Recoveries that were given up.
@@ -33,33 +33,33 @@ class RecoveryFigures:
     @property
     def mean_time_between_failures(self) -> float | None:
         """Seconds that a node was well per fault; None: no node has failed yet."""
-        return self.well_seconds / self.faults if self.faults else None
+        return self.healthy_seconds / self.faults if self.faults else None
 
     def after(
         self,
         before: Mapping[NodeName, int],
-        ill: Mapping[NodeName, int],
+        faulty: Mapping[NodeName, int],
         *,
         nodes: frozenset[NodeName],
         now: int,
     ) -> "RecoveryFigures":
         """With the changes between two turns.
 
-        ``before``, ``ill``: nodes that were and are ill, each since when (``ill_nodes``); ``nodes``: those that exist.
+        ``before``, ``faulty``: faulty nodes, each since when (``faulty_nodes``); ``nodes``: all there are.
         A node that is gone has neither failed nor come back. In its first turn a process passes the same mapping twice:
         what it finds was counted by the process before.
         """
-        back = [name for name in before if name not in ill and name in nodes]
+        back = [name for name in before if name not in faulty and name in nodes]
         return replace(
             self,
-            faults=self.faults + sum(name not in before for name in ill),
+            faults=self.faults + sum(name not in before for name in faulty),
             repairs=self.repairs + len(back),
             repair_seconds=self.repair_seconds + sum(max(0, now - before[name]) for name in back),
         )
 
     def elapsed(self, *, well: int, seconds: int) -> "RecoveryFigures":
         """With a time in which so many nodes were well."""
-        return replace(self, well_seconds=self.well_seconds + max(0, well) * max(0, seconds))
+        return replace(self, healthy_seconds=self.healthy_seconds + max(0, well) * max(0, seconds))
 
     def moved(self, before: RecoveryState, after: RecoveryState) -> "RecoveryFigures":
         """With what one step of one node did."""
@@ -82,14 +82,14 @@ class NodeHealth:
     figures: RecoveryFigures = RecoveryFigures()
 
 
-def ill_nodes(
+def faulty_nodes(
     views: Mapping[NodeName, NodeView], states: Mapping[NodeName, RecoveryState], now: int
 ) -> dict[NodeName, int]:
     """Nodes with a fault, or out of service because of one, each since when (seconds).
 
     ``states``: as ``plan`` gives them; nodes that are left out there are in service.
     """
-    ill: dict[NodeName, int] = {}
+    faulty: dict[NodeName, int] = {}
     for name, view in views.items():
         state = states.get(name, RecoveryState())
         begun = [fault.since for fault in view.faults]
@@ -97,5 +97,5 @@ def ill_nodes(
         if state.phase.is_out and state.cause is not FaultCause.PERSON:
             begun.append(state.fault_since or now)
         if begun:
-            ill[name] = min(begun)
-    return ill
+            faulty[name] = min(begun)
+    return faulty

@@ -35,7 +35,7 @@ def in_service(here: Situation) -> RecoveryOutcome:
     policy, state = here.policy, here.state
     ends = state.since + policy.attempts_within if state.attempts else None
     evictions = _evict(here, _on_faults(here)) if policy.evicts and not policy.recovers else ()
-    if not evictions and not (here.ill and policy.recovers):
+    if not evictions and not (here.is_faulty and policy.recovers):
         return here.keep(look_again=ends)
     if here.view.name not in here.fleet.granted:
         fleet = here.fleet
@@ -49,13 +49,13 @@ def cordoned(here: Situation) -> RecoveryOutcome:
     """CORDONED: on to draining, unless a person cordoned the node and nothing else is to be done."""
     if here.person_alone:
         return here.keep()
-    return drain(here, here.told) if here.ill else verify(here, "the fault is gone")
+    return drain(here, here.told) if here.is_faulty else verify(here, "the fault is gone")
 
 
 def draining(here: Situation) -> RecoveryOutcome:
     """DRAINING: gangs on faulty devices go at once, others when their time is over; then recovery begins."""
     state, view = here.state, here.view
-    if not (here.ill or here.person_alone or state.cause is FaultCause.VERIFICATION):
+    if not (here.is_faulty or here.person_alone or state.cause is FaultCause.VERIFICATION):
         return verify(here, "the fault is gone")
     if view.gangs:
         return _while_gangs_leave(here)
@@ -73,7 +73,7 @@ def recovering(here: Situation) -> RecoveryOutcome:
     Of a fault that is reported the agent's word counts, and not how the Job ended: a reboot ends its own Job.
     """
     state, job = here.state, here.job
-    gone = not here.ill and (state.cause in _REPORTED or here.policy.recovery_job is None)
+    gone = not here.is_faulty and (state.cause in _REPORTED or here.policy.recovery_job is None)
     if gone and (job is None or job.progress is JobProgress.FAILED):
         return verify(here, "the fault is gone")
     if job is None:
@@ -97,7 +97,7 @@ def verifying(here: Situation) -> RecoveryOutcome:
     if here.faults:
         return _still_ill(here, ends, tested=bool(job or state.job))
     if here.policy.verify_job is None or _runs_pods_well(here):
-        return back_in_service(here, "the agent reports its devices well")
+        return back_in_service(here, "the agent reports its devices as healthy")
     if job is None and not state.job:
         return create_job(here)
     return _after_test(here, job)
@@ -105,7 +105,7 @@ def verifying(here: Situation) -> RecoveryOutcome:
 
 def failed(here: Situation) -> RecoveryOutcome:
     """FAILED: a person is needed, unless the fault goes by itself."""
-    if here.state.cause in _REPORTED and not here.ill and here.read_after(here.state.since):
+    if here.state.cause in _REPORTED and not here.is_faulty and here.read_after(here.state.since):
         return verify(here, "the fault is gone")
     return here.keep(*_evict(here, _on_faults(here) if here.policy.recovers else ()))
 

@@ -41,7 +41,7 @@ class FaultPolicy:
     #: Gangs of the node that are not on faulty devices may go on for so long. 0: they go at once; None: until they end.
     drain_timeout: int | None = 3600
     #: CronJob (``namespace/name``) that recovery Jobs are made from. None: the node waits until its agent reports its
-    #: devices well, for instance because other software repairs it.
+    #: devices as healthy, for instance because other software repairs it.
     recovery_job: str | None = None
     #: CronJob that test Jobs are made from. None: what the agent reports is enough.
     verify_job: str | None = None

@@ -58,13 +58,13 @@ class Situation:
         return None if KILLS_PODS in self.state.accepted else self.view.black_hole
 
     @property
-    def ill(self) -> bool:
+    def is_faulty(self) -> bool:
         """Whether there is a fault that nobody has accepted."""
         return bool(self.faults or self.black_hole)
 
     @property
     def cause(self) -> FaultCause | None:
-        """What the node is ill of; None: it is not ill."""
+        """What is wrong with the node; None: it is not faulty."""
         if self.faults:
             return FaultCause.DEVICE
         return FaultCause.KILLS_PODS if self.black_hole else None
@@ -85,7 +85,7 @@ class Situation:
     @property
     def person_alone(self) -> bool:
         """Whether only a person's word moves the node on: it has no fault that Muster would act on by itself."""
-        return self.state.by is StartedBy.PERSON and not (self.policy.recovers and self.ill)
+        return self.state.by is StartedBy.PERSON and not (self.policy.recovers and self.is_faulty)
 
     @property
     def job(self) -> RecoveryJob | None:
@@ -105,7 +105,7 @@ class Situation:
         # What a person began without a policy that recovers stays his: another policy does not end it.
         by = StartedBy.MUSTER if self.policy.recovers else known.by
         entered = replace(known, phase=phase, since=self.now, by=by, job="", waits=None)
-        if self.ill:
+        if self.is_faulty:
             entered = replace(entered, cause=self.cause, fault=self.told)
         if not known.phase.is_out:
             entered = replace(entered, fault_since=self.fault_since)

@@ -70,7 +70,7 @@ class RecoveryStep(StrEnum):
     DRAIN = "drain"
     RECOVER = "recover"
     VERIFY = "verify"
-    #: The node is well, or its faults are accepted.
+    #: The node is healthy, or its faults are accepted.
     DONE = "done"
 
 

@@ -127,7 +127,7 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     recovery: str = ""
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
-    #: … among them those that are well, but others have taken the room.
+    #: … among them healthy ones, but others have taken the room.
     taken_nodes: frozenset[NodeName] = frozenset()
     #: Nodes that are not ready, on which pods of it are being deleted: since when (seconds). None: somebody has vouched
     #: that nothing runs there any more.

@@ -109,6 +109,7 @@ export PATH={path}:$PATH
 
 kubectl muster queues
 kubectl muster pending -A
+kubectl muster nodes
 kubectl muster explain vcjob/pytorch-distributed -n language
 kubectl get vcjob,podgroup,queue -A
 kubectl delete vcjob one-rack -n vision     # what waits goes in, the gang as a whole

@@ -91,10 +91,7 @@ class DemoSteps:
         for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL):
             self.end(workload)
         self.until(lambda view: view[GANG].state == "done", "the gang to end")
-        say("· A GPU fails under a Job of two pods. It is taken back whole, and starts again on other nodes.")
-        node = self.fail_gpu(OVER_QUOTA)
-        self.until(lambda _: self.runs_without(OVER_QUOTA, node), "the Job to run on other nodes")
-        self.api.delete(DEVICES.path(name=node))
+        self.survive_fault(OVER_QUOTA)
         self.end(OVER_QUOTA)
         say("· The PodGroup gets pods, one after the other. They wait until all four are there.")
         *first, last = examples.documents(GROUP, file="podgroup-pods")
@@ -139,6 +136,16 @@ class DemoSteps:
         for document in examples.documents(workload):
             self.create(document)
         self.observer.submitted[workload] = time.monotonic()
+
+    def survive_fault(self, workload: ExampleWorkload) -> None:
+        """A GPU fails under a workload, which starts again on other nodes. Raises StepFailed, MusterEnded."""
+        node = self.fail_gpu(workload)
+        self.terminal.say(
+            f"· GPU 0 of {node} fails (XID 79) under {workload.key}. Its queue has onFault: evict,\n"
+            "  so the whole Job is evicted and starts again without that node."
+        )
+        self.until(lambda _: self.runs_without(workload, node), "the Job to run on other nodes")
+        self.api.delete(DEVICES.path(name=node))
 
     def fail_gpu(self, workload: ExampleWorkload) -> str:
         """Report a fault of a GPU of one of the workload's pods, as the agent of its node would; the node."""

@@ -63,13 +63,13 @@ class QueuePolicy:
     #: Seconds for which work is protected at most by its user's wish, or because its gang waited; the smallest on the
     #: path. Default: no bound.
     max_protection: int | None = None
-    #: report | evict | recover: what is done with a gang on a device that is not well; default report.
+    #: report | evict | recover: what is done with a gang on an unhealthy device; default report.
     on_fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecoveryRules:
-    """How nodes with devices that are not well are recovered (``policy.health.recovery`` of root). Times in seconds.
+    """How nodes with unhealthy devices are recovered (``policy.health.recovery`` of root). Times in seconds.
 
     None: the default.
     """

@@ -25,7 +25,7 @@ DAMPING: Final = 600
 
 _NEW: Final = DeviceHealth(healthy=True, conditions=())
 #: Of conditions that are not true.
-_NONE: Final = Problem(reason="NoProblem", message="")
+_NONE: Final = Problem(reason="NoFault", message="")
 _OVER: Final = Problem(reason="Recovered", message="")
 _NOT_MARKED: Final = Problem(reason="NotMarked", message="")
 _FLAPPING: Final = Problem(

@@ -9,9 +9,11 @@ from queues.api import names
 
 Document = Mapping[str, Any]
 
-_NUMBERS: Final = "GPUS WELL HELD ISLANDS"
+_RIGHT: Final = "GPUS HEALTHY HELD ISLANDS"
 #: Resources of whole devices, the usual one first.
 _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
+#: Value of the taint ``muster.dev/gpu-fault`` that Muster itself sets.
+_MUSTER: Final = "muster"
 
 
 def node_lines(nodes: Iterable[Document], devices: Iterable[Document]) -> list[dict[str, Any]]:
@@ -21,23 +23,34 @@ def node_lines(nodes: Iterable[Document], devices: Iterable[Document]) -> list[d
     return sorted((line for line in lines if line["gpus"] or line["reported"]), key=lambda line: line["name"])
 
 
+def is_faulty(line: Mapping[str, Any]) -> bool:
+    """Whether a node has an unhealthy device, or is out of service for GPU work, or waits for being so."""
+    recovery = line["recovery"]
+    out = recovery["phase"] or recovery["waits"] or recovery["byPerson"]
+    return bool(line["faults"] or line["healthy"] < line["gpus"] or out)
+
+
 def _line(node: Document, device: Document | None) -> dict[str, Any]:
     metadata, status = node["metadata"], node.get("status", {})
-    resource = next((name for name in _DEVICES if name in status.get("capacity", {})), _DEVICES[0])
+    labels = metadata.get("labels") or {}
     reported = [] if device is None else _devices(device)
-    offered = int(status.get("allocatable", {}).get(resource, "0"))
-    faults = [each for each in reported if not each.get("health")]
+    faults = [_fault(each) for each in reported if not each.get("health")]
+    capacity, allocatable = _amounts(status)
+    gpus = len(reported) or capacity
+    not_offered = _not_offered(gpus, capacity, allocatable)
     return {
         "name": metadata["name"],
         "state": _state(node),
-        "model": (metadata.get("labels") or {}).get(names.GPU_MODEL) or _models(reported),
-        "driver": (metadata.get("labels") or {}).get(names.GPU_DRIVER, ""),
-        "gpus": len(reported) or int(status.get("capacity", {}).get(resource, "0")),
-        "well": min(offered, len(reported) - len(faults)) if reported else offered,
+        "recovery": _recovery(node),
+        "model": labels.get(names.GPU_MODEL) or _models(reported),
+        "driver": labels.get(names.GPU_DRIVER, ""),
+        "gpus": gpus,
+        "healthy": max(0, gpus - max(len(faults), not_offered)),
+        "notOffered": not_offered,
         "reported": device is not None,
-        "held": None if device is None else len(_held(device)),
+        "held": None if device is None else len(_held(device, reported)),
         "islands": _islands(reported),
-        "faults": [_fault(each) for each in faults],
+        "faults": faults,
     }
 
 
@@ -45,25 +58,57 @@ def _devices(device: Document) -> list[Document]:
     return [each for each in device.get("spec", {}).get("devices") or () if each.get("type") == "gpu"]
 
 
+def _amounts(status: Document) -> tuple[int, int]:
+    """Capacity and allocatable amount of whole devices. (0, 0): the node has no such resource."""
+    from queues.resources import quantity
+
+    for resource in _DEVICES:
+        capacity, allocatable = (
+            int(quantity((status.get(which) or {}).get(resource, "0")))
+            for which in ("capacity", "allocatable")
+        )
+        if capacity > 0:
+            return capacity, allocatable
+    return 0, 0
+
+
+def _not_offered(gpus: int, capacity: int, allocatable: int) -> int:
+    """Devices that the device plugin holds back. Where it shares devices, each counts several times in the amounts."""
+    shares = max(1, capacity // gpus) if gpus else 1
+    return max(0, -(-(capacity - allocatable) // shares))
+
+
 def _state(node: Document) -> str:
-    """What keeps new work off the whole node, the strongest first."""
-    annotations = node["metadata"].get("annotations") or {}
+    """The state of the node in the words of ``kubectl get nodes``."""
     conditions = {each["type"]: each["status"] for each in node.get("status", {}).get("conditions") or ()}
-    if conditions.get("Ready") != "True":
-        return "NotReady"
-    if phase := _phase(annotations.get(names.RECOVERY, "")):
-        return phase
-    return "Cordoned" if node.get("spec", {}).get("unschedulable") else "Ready"
+    ready = {"True": "Ready", None: "Unknown"}.get(conditions.get("Ready"), "NotReady")
+    return f"{ready},SchedulingDisabled" if node.get("spec", {}).get("unschedulable") else ready
 
 
-def _phase(text: str) -> str:
-    """The phase of the node's recovery; "": there is none."""
+def _recovery(node: Document) -> dict[str, Any]:
+    """How far the recovery of the node is. ``byPerson``: a person keeps GPU work off the node, by a taint."""
+    annotations = node["metadata"].get("annotations") or {}
+    told = _told(annotations.get(names.RECOVERY, ""))
+    phase = told.get("phase", "")
+    taints = node.get("spec", {}).get("taints") or ()
+    return {
+        "phase": "" if phase == "none" else phase,
+        "waits": told.get("waits", ""),
+        "onHold": annotations.get(names.RECOVERY_HOLD) == "true",
+        "byPerson": any(
+            each.get("key") == names.GPU_FAULT and each.get("value") != _MUSTER for each in taints
+        ),
+    }
+
+
+def _told(annotation: str) -> dict[str, str]:
+    """Texts of the annotation ``muster.dev/recovery``. Empty: there is none, or it cannot be read."""
     try:
-        found = json.loads(text or "{}")
+        found = json.loads(annotation or "{}")
     except ValueError:
-        return ""
-    phase = found.get("phase") if isinstance(found, dict) else None
-    return phase.capitalize() if isinstance(phase, str) and phase != "none" else ""
+        return {}
+    fields = found.items() if isinstance(found, dict) else ()
+    return {name: value for name, value in fields if isinstance(value, str)}
 
 
 def _models(devices: Iterable[Document]) -> str:
@@ -71,13 +116,22 @@ def _models(devices: Iterable[Document]) -> str:
     return ",".join(found)
 
 
-def _held(device: Document) -> set[int]:
-    """Numbers of the devices that pods have."""
+def _number(device: Document) -> int | None:
+    """The number by which pods and people name a device; None: it has none."""
+    text = (device.get("labels") or {}).get(names.DEVICE_INDEX, "")
+    minor: int | None = device.get("minor")
+    return int(text) if text.isascii() and text.isdecimal() else minor
+
+
+def _held(device: Document, reported: Iterable[Document]) -> set[int]:
+    """Numbers of the devices that pods have. The allocations name devices by their minors."""
     allocations = (device.get("status") or {}).get("allocations") or ()
     entries = (
         entry for each in allocations if each.get("type") == "gpu" for entry in each.get("entries") or ()
     )
-    return {minor for entry in entries for minor in entry.get("minors") or ()}
+    minors = {minor for entry in entries for minor in entry.get("minors") or ()}
+    numbers = (_number(each) for each in reported if each.get("minor") in minors)
+    return {number for number in numbers if number is not None}
 
 
 def _islands(devices: Iterable[Document]) -> int | None:
@@ -91,7 +145,7 @@ def _fault(device: Document) -> dict[str, Any]:
         (each for each in device.get("conditions") or () if each.get("type") == "Healthy"), {}
     )
     return {
-        "device": device.get("minor"),
+        "number": _number(device),
         "id": device.get("id", ""),
         "reason": told.get("reason") or "Unhealthy",
         "message": told.get("message") or "",
@@ -100,23 +154,44 @@ def _fault(device: Document) -> dict[str, Any]:
 
 
 def node_table(lines: Iterable[Mapping[str, Any]], now: str, *, wide: bool, headers: bool) -> str:
-    """One line for each node, and one more for each further device that is not well."""
-    columns = ["NODE", "STATE", "MODEL", "GPUS", "WELL", "HELD", "FAULTS"]
+    """One line for each node, and one more for each further fault."""
+    columns = ["NODE", "STATE", "RECOVERY", "GPUS", "HEALTHY", "HELD", "FAULTS"]
     if wide:
-        columns[3:3] = ["DRIVER", "ISLANDS"]
+        columns[3:3] = ["MODEL", "DRIVER", "ISLANDS"]
     rows: list[list[Cell]] = []
     for line in lines:
-        faults = [_told(fault, now, wide) for fault in line["faults"]] or [NONE]
-        more: list[Cell] = [line["driver"] or None, line["islands"]] if wide else []
-        counts: list[Cell] = [line["gpus"], line["well"], line["held"]]
-        rows.append([line["name"], line["state"], line["model"] or None, *more, *counts, faults[0]])
+        faults = _faults(line, now, wide=wide) or [NONE]
+        more: list[Cell] = [line["model"] or None, line["driver"] or None, line["islands"]] if wide else []
+        counts: list[Cell] = [line["gpus"], line["healthy"], line["held"]]
+        rows.append(
+            [line["name"], line["state"], _recovery_text(line["recovery"]), *more, *counts, faults[0]]
+        )
         blank: list[Cell] = [""] * (len(columns) - 1)
         rows += [[*blank, fault] for fault in faults[1:]]
-    return table(columns, rows, headers=headers, right=_NUMBERS)
+    return table(columns, rows, headers=headers, right=_RIGHT)
 
 
-def _told(fault: Mapping[str, Any], now: str, wide: bool) -> str:
-    """``3 XidFault (5m): XID 79 …``."""
+def _recovery_text(recovery: Mapping[str, Any]) -> str:
+    """``draining, waits for foreign-pods, on hold``."""
+    parts = (
+        recovery["phase"],
+        "no GPU work" if recovery["byPerson"] else "",
+        f"waits for {recovery['waits']}" if recovery["waits"] else "",
+        "on hold" if recovery["onHold"] else "",
+    )
+    return ", ".join(filter(None, parts)) or NONE
+
+
+def _faults(line: Mapping[str, Any], now: str, *, wide: bool) -> list[str]:
+    """The faults that the agent reports, and devices that only the device plugin holds back."""
+    told = [_fault_text(fault, now, wide=wide) for fault in line["faults"]]
+    more = line["notOffered"] - len(told)
+    return [*told, f"{more} not offered by the device plugin"] if more > 0 else told
+
+
+def _fault_text(fault: Mapping[str, Any], now: str, *, wide: bool) -> str:
+    """``GPU 3 Xid79 (5m)``, and in the wide form the message."""
     since = f" ({age(fault['since'], now)})" if fault["since"] else ""
-    text = f"{fault['device']} {fault['reason']}{since}"
+    name = fault["id"] if fault["number"] is None else f"GPU {fault['number']}"
+    text = f"{name} {fault['reason']}{since}"
     return f"{text}: {fault['message']}" if wide and fault["message"] else text

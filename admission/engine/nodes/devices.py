@@ -152,7 +152,7 @@ class Devices:
 
     def _accounted(self, free: Amounts) -> Amounts:
         """(n,) devices that no pod can have, of those that are free by number: all, unless pods hold some that are not
-        known by number. A device that is held though it is not well takes none of the others."""
+        known by number. A device that is held though it is unhealthy takes none of the others."""
         overdrawn = _sum(np.maximum(-free[self.rows], 0))
         accounted: Amounts = (free[self.total] - self.slack(free) + overdrawn) // WHOLE
         return accounted

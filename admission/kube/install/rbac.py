@@ -126,7 +126,7 @@ _OWN_RULES: Final = (
         ("deviceclasses", "resourceslices", "resourceclaimtemplates", "resourceclaims"),
         _SEE,
     ),
-    PolicyRule("see-node-devices", "GPUs that are not well", _KOORDINATOR, ("devices",), _SEE),
+    PolicyRule("see-node-devices", "unhealthy GPUs", _KOORDINATOR, ("devices",), _SEE),
     PolicyRule(
         "take-nodes-out",
         "the taint of nodes that are recovered, and how far that is",

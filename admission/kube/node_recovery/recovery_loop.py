@@ -1,4 +1,4 @@
-"""Recovers nodes with devices that are not well, for one term: looks, decides, carries out, and looks again.
+"""Recovers nodes with unhealthy devices, for one term: looks, decides, carries out, and looks again.
 
 Whatever is to be done follows from what the API server shows. So a new leader goes on where the last one stopped, and
 what fails is tried again. Evictions, and nodes that take no gangs, are handed to the world: the plan carries them out.
@@ -25,7 +25,7 @@ from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.effects import CreateJob, DeleteJob, Effect, EvictGangs, Tell, TryNode, WriteNode
 from admission.node_recovery.fault_policy import fault_policy
-from admission.node_recovery.figures import NodeHealth, RecoveryFigures, ill_nodes
+from admission.node_recovery.figures import NodeHealth, RecoveryFigures, faulty_nodes
 from admission.node_recovery.plan import plan
 from admission.node_recovery.policy import BlackHoleRule, FaultPolicy
 from admission.node_recovery.state import RecoveryState, read_state
@@ -80,7 +80,7 @@ class NodeRecovery:
         self._heard_at: dict[NodeName, int] = {}
         #: Until when a node is left alone after a failed write, and the pause.
         self._paused: dict[NodeName, tuple[int, int]] = {}
-        self._ill: Mapping[NodeName, int] | None = None
+        self._faulty: Mapping[NodeName, int] | None = None
         self._looked_at = 0
         self.figures = RecoveryFigures()
         self._wake = asyncio.Event()
@@ -247,11 +247,11 @@ class NodeRecovery:
         self, views: Mapping[NodeName, NodeView], states: Mapping[NodeName, RecoveryState], now: int
     ) -> None:
         """Keep the figures of failures and repairs."""
-        ill = ill_nodes({name: views[name] for name in views if not views[name].is_quiet}, states, now)
+        faulty = faulty_nodes({name: views[name] for name in views if not views[name].is_quiet}, states, now)
         nodes = frozenset(self._world.node_inventory.nodes)
-        before = ill if self._ill is None else self._ill
-        self.figures = self.figures.after(before, ill, nodes=nodes, now=now)
+        before = faulty if self._faulty is None else self._faulty
+        self.figures = self.figures.after(before, faulty, nodes=nodes, now=now)
         if self._looked_at:
-            well = len(self._world.node_inventory.faulty.with_devices - ill.keys())
+            well = len(self._world.node_inventory.faulty.with_devices - faulty.keys())
             self.figures = self.figures.elapsed(well=well, seconds=now - self._looked_at)
-        self._ill, self._looked_at = ill, now
+        self._faulty, self._looked_at = faulty, now

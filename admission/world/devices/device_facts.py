@@ -121,7 +121,7 @@ class DeviceFacts:
             self._nodes[NodeName(change.key)] = change
 
     def _on_node(self, change: Change) -> Change:
-        """The node with its devices: as many as it or its slices announce, less those that are not well."""
+        """The node with its devices: as many as it or its slices announce, less unhealthy ones."""
         if not isinstance(change.fact, NodeFact):
             return change
         fact = self._with_slices(change.fact)
@@ -151,7 +151,7 @@ class DeviceFacts:
         self._reported.pop(node, None)
         if fact is not None:
             self._reported[node] = fact
-        # Agents report each pod that gets devices. Nothing follows from that unless one of them is not well.
+        # Agents report each pod that gets devices. Nothing follows from that unless one of them is unhealthy.
         if seen is not None and (after := self._on_node(seen)) != before:
             yield after
 

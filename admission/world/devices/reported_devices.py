@@ -1,10 +1,10 @@
-"""What a node offers of the devices that its agent reports: those that are not well take no new work. Pure.
+"""What a node offers of the devices that its agent reports: unhealthy ones take no new work. Pure.
 
-Two sources tell that a device is not well: the device plugin, which takes it out of the node's ``allocatable`` (its
+Two sources tell that a device is unhealthy: the device plugin, which takes it out of the node's ``allocatable`` (its
 ``capacity`` keeps it), and the agent, by a Device object. They may tell it at different times, of different devices, or
 one of them not at all. A node offers what both allow; a device that both leave out counts once.
 
-Where NVLinks do not join all devices that are well (pairs, boards, cards without NVLink), each of them is offered by
+Where NVLinks do not join all healthy devices (pairs, boards, cards without NVLink), each of them is offered by
 its number, so that pods get those that are linked best.
 """
 
@@ -23,7 +23,7 @@ _MOST_NUMBERS: Final = 64
 
 
 def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
-    """The node without the devices that are not well, with their faults, and with how the others are linked."""
+    """The node without the unhealthy devices, with their faults, and with how the others are linked."""
     faults = tuple(each.fault for each in reported.devices if each.fault is not None)
     places = _places(fact, reported)
     if not faults and places is None:
@@ -56,7 +56,7 @@ def _in_parts(fact: NodeFact, resource: str) -> bool:
 
 
 def _places(fact: NodeFact, reported: NodeDevicesFact) -> DevicePlaces | None:
-    """How the whole devices that are well are linked. None: the agent does not tell it of all of them, or they cannot
+    """How the whole healthy devices are linked. None: the agent does not tell it of all of them, or they cannot
     be told apart: the plugin offers some of them several times, or they have no numbers of their own."""
     whole = [each for each in reported.devices if not each.is_partitioned]
     well = [each for each in whole if each.fault is None]
@@ -106,7 +106,7 @@ def _offered(
     allocatable: int, withheld: int, devices: Iterable[ReportedDevice], units: tuple[int, ...]
 ) -> int:
     """What is left of an amount. The plugin may offer each unit several times (time-slicing), or know fewer units than
-    are reported: then those that it does not know are the ones that are not well."""
+    are reported: then those that it does not know are the unhealthy ones."""
     known, reported = (allocatable + withheld) // WHOLE, sum(units)
     if not reported:
         return allocatable

@@ -47,7 +47,7 @@ class VirtualFunctionGroup(OpenModel):
 class DeviceCondition(OpenModel):
     """One aspect of a device's health, with the reason."""
 
-    #: Healthy, or a kind of problem such as XidFault.
+    #: Healthy, or a kind of fault such as XidFault.
     type: Text = ""
     #: True, False or Unknown.
     status: Text = ""
@@ -64,11 +64,12 @@ class DeviceInfo(OpenModel):
 
     #: gpu, rdma, fpga or xpu.
     type: Text = ""
-    #: What selects it: model, vendor, links, modes.
+    #: What selects it: model, vendor, links, modes. Its number, by which pods and people name it, is
+    #: muster.dev/device-index.
     labels: Labels = Field(default_factory=dict)
     #: Its uuid, as its vendor writes it.
     id: Text = ""
-    #: Number of its device file.
+    #: Number of its device file: its minor, which may differ from its number. Where it has no file, its number.
     minor: Int32 | None = None
     #: Its place on the board.
     module_id: Int32 | None = Field(default=None, alias="moduleID")
@@ -100,7 +101,7 @@ class DeviceAllocationEntry(OpenModel):
     namespace: Text = ""
     #: Its uid.
     uuid: Text = ""
-    #: Numbers of the devices, as in spec.devices[].minor.
+    #: Minors of the devices, as in spec.devices[].minor.
     minors: tuple[Int32, ...] = ()
 
 

@@ -94,15 +94,17 @@ class StarvationPolicy(Model):
 
 
 class NodeRecoveryPolicy(Model):
-    """How nodes with devices that are not well are recovered; counts on ``root``, where ``onFault`` is ``recover``."""
+    """How nodes with unhealthy devices are recovered; counts on ``root``, where ``onFault`` is ``recover``."""
 
-    #: CronJob (``namespace/name``) that recovery Jobs are made from. Absent: the device is waited for.
+    #: CronJob (``namespace/name``) that recovery Jobs are made from. Absent: the node waits until its GPUs are
+    #: healthy again.
     job: NamespacedName | None = None
     #: CronJob that test Jobs are made from. Absent: what the agent reports is enough.
     verify_job: NamespacedName | None = None
-    #: Most nodes that are out of service at a time. Absent: no such bound.
+    #: Most nodes that are out of service at a time; 0 allows none. Absent: no such bound.
     max_nodes_out: Count | None = None
-    #: The same in per cent of all nodes with devices, at least one node. Absent: 10.
+    #: The same in per cent of all nodes with devices. A percentage above 0 allows one node at least; 0 allows none.
+    #: Absent: 10.
     max_percent_out: Annotated[Count, Field(le=100)] | None = None
     #: How long gangs that are not on faulty devices may go on. Absent: an hour.
     drain_timeout: Duration | None = None
@@ -110,17 +112,18 @@ class NodeRecoveryPolicy(Model):
     job_timeout: Duration | None = None
     #: How often recovery is tried. Absent: 3.
     attempts: Count | None = None
-    #: A node on which pods of so many gangs fail soon after their start gets no more gangs; 0: it does. Absent: 3.
+    #: A node on which pods of so many gangs fail soon after their start gets no more gangs; 0: this is not checked.
+    #: Absent: 3.
     black_hole_gangs: Count | None = None
 
 
 class HealthPolicy(Model):
-    """What is done about devices that are not well. They take no new work in any case."""
+    """What is done about unhealthy devices. They take no new work in any case."""
 
-    #: ``evict``: gangs on them are taken back whole, and come first in their queue. ``recover``: that, and Muster
-    #: recovers the node. ``report``: they are only told.
+    #: ``evict``: gangs on them are evicted as a whole, and come first in their queue. ``recover``: that, and Muster
+    #: recovers the node; on another queue than ``root`` the same as ``evict``. ``report``: faults are only reported.
     on_fault: Literal["report", "evict", "recover"] | None = None
-    #: How nodes are recovered; of ``root``.
+    #: How nodes are recovered; counts on ``root`` only.
     recovery: NodeRecoveryPolicy | None = None
 
 
@@ -153,7 +156,7 @@ class QueuePolicySpec(Model):
     max_priority: Int32 | None = None
     #: Users' own protections from eviction count no longer than this; of all queues on the path the smallest counts.
     max_protection: Duration | None = None
-    #: What is done about devices that are not well.
+    #: What is done about unhealthy devices.
     health: HealthPolicy | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None

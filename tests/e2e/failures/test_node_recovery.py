@@ -1,5 +1,6 @@
-"""Nodes with a GPU that is not well: taken out of service, recovered by an administrator's Job, and taken in again."""
+"""Nodes with an unhealthy GPU: taken out of service, recovered by an administrator's Job, and taken in again."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,7 +36,7 @@ def recovering(sandbox: Sandbox, **rules: Any) -> Iterator[None]:
 
 
 def report(sandbox: Sandbox, node: str, *faulty: int) -> None:
-    """These of the node's eight GPUs are not well."""
+    """These of the node's eight GPUs are unhealthy."""
     devices = [device(minor, health=minor not in faulty) for minor in range(8)]
     change = device_object(node, *devices)
     sandbox.api.merge(DEVICES.path(name=node), {"spec": change["spec"]})
@@ -47,7 +48,9 @@ def taints(sandbox: Sandbox, node: str) -> list[str]:
 
 
 def phase(sandbox: Sandbox, node: str) -> str:
-    return str(sandbox.api.get(NODES.path(name=node))["metadata"].get("annotations", {}).get(names.RECOVERY))
+    """The phase of a node's recovery; "none": there is none, or nothing is remembered of it."""
+    annotations = sandbox.api.get(NODES.path(name=node))["metadata"].get("annotations") or {}
+    return str(json.loads(annotations.get(names.RECOVERY, '{"phase": "none"}'))["phase"])
 
 
 def repairs(sandbox: Sandbox) -> list[str]:
@@ -60,14 +63,14 @@ def test_a_node_is_drained_repaired_and_taken_in_again(sandbox: Sandbox) -> None
     sandbox.add_queue()
     sandbox.add(volcano_job(sandbox, "train", 1, 8))
     sandbox.wait_running("train-", 1)
-    [ill] = set(sandbox.nodes_of("train-").values())
-    sandbox.api.create(DEVICES.path(), device_object(ill, *map(device, range(8))))
+    [faulty] = set(sandbox.nodes_of("train-").values())
+    sandbox.api.create(DEVICES.path(), device_object(faulty, *map(device, range(8))))
     with recovering(sandbox):
-        report(sandbox, ill, 2)
-        sandbox.wait(lambda: names.GPU_FAULT in taints(sandbox, ill), "the node to be tainted")
+        report(sandbox, faulty, 2)
+        sandbox.wait(lambda: names.GPU_FAULT in taints(sandbox, faulty), "the node to be tainted")
         sandbox.wait(
             lambda: (
-                set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes) - {ill}
+                set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes) - {faulty}
                 and len(sandbox.running("train-")) == 1
             ),
             "the gang to run on the other node",
@@ -75,16 +78,16 @@ def test_a_node_is_drained_repaired_and_taken_in_again(sandbox: Sandbox) -> None
         sandbox.wait(lambda: len(repairs(sandbox)) == 1, "a Job that repairs the node")
         [name] = repairs(sandbox)
         [pod] = sandbox.wait_running(name, 1)
-        assert pod["spec"]["nodeName"] == ill
+        assert pod["spec"]["nodeName"] == faulty
         finish_all(sandbox, name)
-        report(sandbox, ill)
-        sandbox.wait(lambda: names.GPU_FAULT not in taints(sandbox, ill), "the node to be taken in again")
-        assert '"phase"' not in phase(sandbox, ill) or '"none"' in phase(sandbox, ill)
+        report(sandbox, faulty)
+        sandbox.wait(lambda: names.GPU_FAULT not in taints(sandbox, faulty), "the node to be taken in again")
+        assert phase(sandbox, faulty) == "none"
         assert repairs(sandbox) == [name], "it was repaired once"
         sandbox.add(volcano_job(sandbox, "next", 1, 8))
         sandbox.wait_running("next-", 1)
-        assert set(sandbox.nodes_of("next-").values()) == {ill}
+        assert set(sandbox.nodes_of("next-").values()) == {faulty}
         finish_all(sandbox, "train-")
         finish_all(sandbox, "next-")
-    sandbox.api.delete(DEVICES.path(name=ill))
+    sandbox.api.delete(DEVICES.path(name=faulty))
     sandbox.api.delete(CRON_JOBS.path(sandbox.name, "repair"))

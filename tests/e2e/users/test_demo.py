@@ -146,6 +146,12 @@ def test_the_demo_proves_that_both_gangs_were_whole(kept_demo: Demo) -> None:
     assert proofs == ["vcjob/pytorch-distributed", "podgroup/distributed-training"]
 
 
+def test_the_demo_shows_a_job_that_leaves_a_node_whose_gpu_fails(kept_demo: Demo) -> None:
+    assert re.search(r"^· GPU 0 of \S+ fails \(XID 79\) under job/tune\.", kept_demo.text, re.M), (
+        kept_demo.text
+    )
+
+
 def test_the_demo_can_be_read_in_100_columns(kept_demo: Demo) -> None:
     told = [line for line in kept_demo.lines if not line.startswith("export ")]
     assert max(map(len, told)) <= 110, max(told, key=len)

@@ -107,12 +107,12 @@ def taints_have_a_reason(views: Views) -> None:
         known = remembered(view)
         if view.taint is not TaintOwner.MUSTER or view.hold:
             continue
-        ill = view.black_hole or any(fault.name not in known.accepted for fault in view.faults)
+        faulty = view.black_hole or any(fault.name not in known.accepted for fault in view.faults)
         is_open = known.phase is RecoveryPhase.VERIFYING or known.cause is FaultCause.VERIFICATION
         runs = any(job.progress is JobProgress.RUNNING for job in view.jobs.values())
         person = known.by is StartedBy.PERSON or known.cause is FaultCause.PERSON
         unread = view.read_at is not None and view.read_at <= known.since
-        assert ill or is_open or runs or person or unread, (name, known, view)
+        assert faulty or is_open or runs or person or unread, (name, known, view)
 
 
 def nothing_but_the_annotation_is_remembered(turn: RecoveryTurn, effects: Sequence[Effect]) -> None:

@@ -1,4 +1,4 @@
-"""A small fleet whose nodes fall ill and get well, and which carries out what recovery asks for.
+"""A small fleet whose nodes become faulty and healthy again, and which carries out what recovery asks for.
 
 Nothing of ``admission.node_recovery`` is used to play it but its values.
 """

@@ -61,9 +61,9 @@ def test_evictions_and_what_they_cost_add_up_by_reason() -> None:
     assert found["muster_lost_device_seconds_total,reason=GpuUnhealthy"] == 840
 
 
-def test_the_leader_tells_of_nodes_that_are_not_well() -> None:
+def test_the_leader_tells_of_faulty_nodes() -> None:
     figures = RecoveryFigures(
-        faults=3, repairs=2, repair_seconds=600, well_seconds=9000, attempts=4, failures=1
+        faults=3, repairs=2, repair_seconds=600, healthy_seconds=9000, attempts=4, failures=1
     )
     health = NodeHealth(nodes=1, faults={"XidFault": 2}, figures=figures)
 
@@ -72,7 +72,7 @@ def test_the_leader_tells_of_nodes_that_are_not_well() -> None:
     assert found["muster_devices_faulty,reason=XidFault"] == 2
     assert found["muster_nodes_faulty"] == 1
     assert found["muster_node_repair_seconds_total"] / found["muster_node_repairs_total"] == 300
-    assert found["muster_node_well_seconds_total"] / found["muster_node_faults_total"] == 3000
+    assert found["muster_node_healthy_seconds_total"] / found["muster_node_faults_total"] == 3000
     assert found["muster_node_recovery_attempts_total"] == 4
     assert found["muster_node_recoveries_failed_total"] == 1
     assert "muster_nodes_faulty" not in samples(Metrics())

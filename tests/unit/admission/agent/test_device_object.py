@@ -114,7 +114,7 @@ def test_a_device_is_written_field_by_field_as_koordinator_has_it() -> None:
                         {
                             "type": "Healthy",
                             "status": "True",
-                            "reason": "NoProblem",
+                            "reason": "NoFault",
                             "message": "",
                             "lastTransitionTime": "2027-01-15T08:00:00Z",
                         }

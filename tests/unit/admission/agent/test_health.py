@@ -29,7 +29,7 @@ def test_a_device_that_is_well_has_one_condition() -> None:
     health = Agent().device()
     assert health.healthy
     assert [each.type for each in health.conditions] == [ConditionType.HEALTHY]
-    assert (healthy(health).reason, healthy(health).since) == ("NoProblem", START + 5)
+    assert (healthy(health).reason, healthy(health).since) == ("NoFault", START + 5)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_device_that_is_gone_is_forgotten_and_the_others_stay() -> None:
     agent = Agent()
     agent.sees(node(device(0), device(1, degrees=99)))
     assert agent.sees(node(device(0))).keys() == {"GPU-0"}
-    assert healthy(agent.sees(node(device(0), device(1)))["GPU-1"]).reason == "NoProblem"
+    assert healthy(agent.sees(node(device(0), device(1)))["GPU-1"]).reason == "NoFault"
 
 
 # ── XIDs ────────────────────────────────────────────────────────────────────────────────────────────────────────

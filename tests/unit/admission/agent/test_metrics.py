@@ -198,7 +198,7 @@ def test_health_is_told_with_the_reason(told: _Told) -> None:
     )
     told.observe(reading(1), 0, health={"GPU-0": DeviceHealth(healthy=False, conditions=conditions)})
     assert list(told.series("muster_gpu_healthy").values()) == [0]
-    (labels,) = told.series("muster_gpu_problem")
+    (labels,) = told.series("muster_gpu_condition")
     assert dict(labels) == {"gpu": "0", "uuid": "GPU-0", "type": "XidFault", "reason": "Xid79"}
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from admission.cli.rendering.nodes import node_lines, node_table
+from admission.cli.rendering.nodes import is_faulty, node_lines, node_table
 from queues.api import names
 from tests.builders.node_agents.node_devices import Document, device, device_object
 
 NOW = "2027-01-15T08:05:00+00:00"
 
 
-def node(name: str, gpus: int = 8, well: int | None = None, **more: Any) -> Document:
+def node(name: str, gpus: int = 8, offered: int | None = None, **more: Any) -> Document:
     resource = more.pop("resource", "nvidia.com/gpu")
     amounts = {resource: str(gpus)} if gpus else {"cpu": "64"}
     ready = {"type": "Ready", "status": more.pop("ready", "True")}
@@ -22,10 +22,10 @@ def node(name: str, gpus: int = 8, well: int | None = None, **more: Any) -> Docu
             "labels": more.pop("labels", {}),
             "annotations": more.pop("annotations", {}),
         },
-        "spec": more,
+        "spec": {**more.pop("spec", {}), **more},
         "status": {
             "capacity": amounts,
-            "allocatable": amounts if well is None else {resource: str(well)},
+            "allocatable": amounts if offered is None else {resource: str(offered)},
             "conditions": [ready],
         },
     }
@@ -37,31 +37,45 @@ def shown(*documents: Document, wide: bool = False) -> str:
     return node_table(node_lines(nodes, devices), NOW, wide=wide, headers=True)
 
 
+def only(*documents: Document) -> dict[str, Any]:
+    """The line of the only node."""
+    [line] = node_lines(
+        [each for each in documents if "kind" not in each], [each for each in documents if "kind" in each]
+    )
+    return line
+
+
+def recovery(**fields: Any) -> dict[str, str]:
+    return {names.RECOVERY: json.dumps(fields)}
+
+
 H100 = {names.GPU_MODEL: "H100", names.GPU_DRIVER: "580.65"}
+EIGHT = [device(minor) for minor in range(8)]
 
 
 def test_each_node_with_gpus_has_a_line_and_each_further_fault_another() -> None:
     faulty = [device(minor, health=minor not in (3, 5)) for minor in range(8)]
     text = shown(
-        node("b", labels=H100),
+        node("b", labels=H100, annotations=recovery(phase="draining", waits="foreign-pods")),
         device_object("b", *faulty, holders={"x": [0, 1], "y": [3]}),
-        node("a"),
+        node("a", offered=6),
         node("cpu-only", 0),
     )
     assert text == (
-        "NODE   STATE   MODEL   GPUS   WELL   HELD   FAULTS\n"
-        "a      Ready   -          8      8      -   -\n"
-        "b      Ready   H100       8      6      3   3 XidFault (5m)\n"
-        "                                            5 XidFault (5m)\n"
+        "NODE   STATE   RECOVERY                           GPUS   HEALTHY   HELD   FAULTS\n"
+        "a      Ready   -                                     8         6      -   "
+        "2 not offered by the device plugin\n"
+        "b      Ready   draining, waits for foreign-pods      8         6      3   GPU 3 XidFault (5m)\n"
+        "                                                                          GPU 5 XidFault (5m)\n"
     )
 
 
-def test_wide_shows_driver_islands_and_what_is_wrong_in_full() -> None:
+def test_wide_shows_model_driver_islands_and_what_is_wrong_in_full() -> None:
     pair = [device(minor, health=minor > 0, labels={names.NVLINK_ISLAND: str(minor)}) for minor in (0, 1)]
     text = shown(node("a", 2, labels=H100), device_object("a", *pair), wide=True)
     assert text.splitlines()[1] == (
-        "a      Ready   H100    580.65         2      2      1      0   "
-        "0 XidFault (5m): XID 79: it has fallen off the bus"
+        "a      Ready   -          H100    580.65         2      2         1      0   "
+        "GPU 0 XidFault (5m): XID 79: it has fallen off the bus"
     )
 
 
@@ -69,29 +83,113 @@ def test_wide_shows_driver_islands_and_what_is_wrong_in_full() -> None:
     ("fields", "state"),
     [
         ({}, "Ready"),
-        ({"unschedulable": True}, "Cordoned"),
-        ({"ready": "Unknown", "unschedulable": True}, "NotReady"),
-        ({"annotations": {names.RECOVERY: json.dumps({"phase": "draining"})}}, "Draining"),
-        ({"annotations": {names.RECOVERY: "x"}}, "Ready"),
-        ({"annotations": {names.RECOVERY: "[]"}}, "Ready"),
+        ({"unschedulable": True}, "Ready,SchedulingDisabled"),
+        ({"ready": "Unknown", "unschedulable": True}, "NotReady,SchedulingDisabled"),
+        ({"ready": "False"}, "NotReady"),
     ],
 )
-def test_the_state_is_what_keeps_work_off_the_whole_node(fields: dict[str, Any], state: str) -> None:
-    [line] = node_lines([node("a", **fields)], [])
-    assert line["state"] == state
+def test_the_state_is_told_in_the_words_of_kubectl(fields: dict[str, Any], state: str) -> None:
+    assert only(node("a", **fields))["state"] == state
 
 
-def test_what_the_device_plugin_holds_back_is_not_well_where_no_agent_tells() -> None:
-    [line] = node_lines([node("a", 8, well=7)], [])
-    assert (line["gpus"], line["well"], line["held"]) == (8, 7, None)
+def test_a_node_without_a_condition_is_unknown_as_kubectl_says() -> None:
+    silent = node("a")
+    silent["status"]["conditions"] = []
+    assert only(silent)["state"] == "Unknown"
+
+
+def gpu_fault(value: str) -> dict[str, Any]:
+    return {"taints": [{"key": names.GPU_FAULT, "value": value, "effect": "NoSchedule"}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "faulty"),
+    [
+        ({}, "-", False),
+        ({"annotations": recovery(phase="recovering")}, "recovering", True),
+        ({"annotations": recovery(phase="verifying", waits="agent")}, "verifying, waits for agent", True),
+        ({"annotations": recovery(phase="none", attempts=1)}, "-", False),
+        (
+            {"annotations": recovery(phase="none", waits="circuit-breaker")},
+            "waits for circuit-breaker",
+            True,
+        ),
+        ({"annotations": {names.RECOVERY_HOLD: "true"}}, "on hold", False),
+        (
+            {"annotations": {names.RECOVERY_HOLD: "true", **recovery(phase="cordoned")}},
+            "cordoned, on hold",
+            True,
+        ),
+        ({"annotations": {names.RECOVERY_HOLD: "false"}}, "-", False),
+        ({"annotations": {names.RECOVERY: "x"}}, "-", False),
+        ({"annotations": {names.RECOVERY: "[]"}}, "-", False),
+        ({"annotations": recovery(phase=7, waits=["x"])}, "-", False),
+        ({"spec": gpu_fault("alice")}, "no GPU work", True),
+        ({"spec": gpu_fault("muster"), "annotations": recovery(phase="failed")}, "failed", True),
+    ],
+)
+def test_recovery_tells_the_phase_and_what_keeps_it_from_going_on(
+    fields: dict[str, Any], text: str, faulty: bool
+) -> None:
+    documents = [node("a", **fields), device_object("a", *EIGHT)]
+    told = shown(*documents).splitlines()[1]
+    assert f"Ready   {text} " in told
+    assert is_faulty(only(*documents)) is faulty
+
+
+def test_what_the_device_plugin_holds_back_is_not_healthy_where_no_agent_tells() -> None:
+    line = only(node("a", 8, offered=7))
+    assert (line["gpus"], line["healthy"], line["held"]) == (8, 7, None)
+    assert is_faulty(line)
+
+
+def test_a_device_that_agent_and_device_plugin_hold_back_counts_once() -> None:
+    devices = [device(0, health=False), *EIGHT[1:]]
+    line = only(node("a", 8, offered=7), device_object("a", *devices))
+    assert (line["healthy"], line["notOffered"]) == (7, 1)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "offered"),
+    [
+        pytest.param({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "56"}, {}, id="mig-mixed"),
+        pytest.param({"cpu": "64"}, {}, id="dynamic-resource-allocation"),
+        pytest.param({"volcano.sh/vgpu-number": "80"}, {}, id="parts-by-volcanos-plugin"),
+        pytest.param({"nvidia.com/gpu": "4"}, {}, id="half-of-them-with-mig"),
+        pytest.param({"nvidia.com/gpu": "32"}, {}, id="shared-by-four"),
+    ],
+)
+def test_devices_that_are_offered_in_another_way_are_healthy(
+    capacity: dict[str, str], offered: dict[str, str]
+) -> None:
+    told = node("a")
+    told["status"] |= {"capacity": capacity, "allocatable": capacity | offered}
+    line = only(told, device_object("a", *EIGHT))
+    assert (line["gpus"], line["healthy"]) == (8, 8)
+    assert not is_faulty(line)
+
+
+def test_of_shared_devices_the_plugin_holds_back_all_shares_of_one() -> None:
+    told = node("a")
+    told["status"] |= {"capacity": {"nvidia.com/gpu": "1k"}, "allocatable": {"nvidia.com/gpu": "875"}}
+    assert only(told, device_object("a", *EIGHT))["healthy"] == 7
+
+
+def test_devices_have_the_numbers_by_which_pods_name_them() -> None:
+    swapped = [
+        device(0, labels={names.DEVICE_INDEX: "1"}, health=False),
+        device(1, labels={names.DEVICE_INDEX: "0"}),
+        device(7, health=False),
+    ]
+    line = only(node("a", 3), device_object("a", *swapped, holders={"x": [1, 9], "y": [1]}))
+    assert [fault["number"] for fault in line["faults"]] == [1, 7]
+    assert line["held"] == 1, "minor 9 is no device of the node"
 
 
 def test_gpus_of_other_vendors_are_counted_by_their_resource() -> None:
-    [line] = node_lines([node("a", 4, resource="amd.com/gpu")], [])
-    assert line["gpus"] == 4
+    assert only(node("a", 4, resource="amd.com/gpu"))["gpus"] == 4
 
 
 def test_a_mixed_node_names_its_models() -> None:
     models = [device(0, labels={names.GPU_MODEL: "H100"}), device(1, labels={names.GPU_MODEL: "A100"})]
-    [line] = node_lines([node("a", 2)], [device_object("a", *models)])
-    assert line["model"] == "A100,H100"
+    assert only(node("a", 2), device_object("a", *models))["model"] == "A100,H100"

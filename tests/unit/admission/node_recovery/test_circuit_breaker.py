@@ -17,7 +17,7 @@ Views = dict[NodeName, NodeView]
 ONE_OUT = replace(POLICY, max_nodes_out=1, max_percent_out=None)
 
 
-def ill(name: str, since: int = XID.since, **more: Any) -> NodeView:
+def faulty(name: str, since: int = XID.since, **more: Any) -> NodeView:
     return NodeView(name=NodeName(name), faults=(replace(XID, since=since),), **more)
 
 
@@ -50,42 +50,42 @@ def test_the_smaller_bound_counts(
 
 
 def test_the_oldest_fault_comes_first() -> None:
-    assert granted(fleet(ill("a", since=20), ill("b", since=10))) == ["b"]
+    assert granted(fleet(faulty("a", since=20), faulty("b", since=10))) == ["b"]
 
 
 def test_of_equal_age_the_first_by_name_comes_first() -> None:
-    assert granted(fleet(ill("b"), ill("a"))) == ["a"]
+    assert granted(fleet(faulty("b"), faulty("a"))) == ["a"]
 
 
 def test_a_node_that_is_out_takes_a_place() -> None:
     out = state(RecoveryPhase.FAILED)
     tainted = NodeView(name=NodeName("a"), taint=TaintOwner.MUSTER, annotation=out.annotation())
-    assert granted(fleet(tainted, ill("b"))) == ["a"]
+    assert granted(fleet(tainted, faulty("b"))) == ["a"]
 
 
 @pytest.mark.parametrize("more", [{"taint": TaintOwner.PERSON}, {"order": "cordon"}])
 def test_a_node_that_a_person_took_out_takes_a_place(more: dict[str, Any]) -> None:
-    assert granted(fleet(NodeView(name=NodeName("a"), **more), ill("b"))) == ["a"]
+    assert granted(fleet(NodeView(name=NodeName("a"), **more), faulty("b"))) == ["a"]
 
 
 def test_an_order_that_takes_nothing_out_takes_no_place() -> None:
-    assert granted(fleet(NodeView(name=NodeName("a"), order="done"), ill("b"))) == ["b"]
+    assert granted(fleet(NodeView(name=NodeName("a"), order="done"), faulty("b"))) == ["b"]
 
 
 def test_a_node_on_hold_and_an_accepted_fault_take_no_place() -> None:
     accepted = RecoveryState(since=1, accepted=("GPU-3/Xid79",)).annotation()
-    assert granted(fleet(ill("a", since=1, hold=True), ill("b", since=2, annotation=accepted), ill("c"))) == [
-        "c"
-    ]
+    assert granted(
+        fleet(faulty("a", since=1, hold=True), faulty("b", since=2, annotation=accepted), faulty("c"))
+    ) == ["c"]
 
 
 def test_without_a_bound_all_may_go() -> None:
     policy = replace(ONE_OUT, max_nodes_out=None)
-    assert granted(fleet(ill("a"), ill("b")), policy) == ["a", "b"]
+    assert granted(fleet(faulty("a"), faulty("b")), policy) == ["a", "b"]
 
 
 def test_a_plan_takes_out_what_is_allowed_and_has_the_others_wait() -> None:
-    turns = plan(fleet(ill("a"), ill("b"), ill("c"), NodeView(name=NodeName("d"))), ONE_OUT, NOW)
+    turns = plan(fleet(faulty("a"), faulty("b"), faulty("c"), NodeView(name=NodeName("d"))), ONE_OUT, NOW)
     assert {name: turn.state.phase for name, turn in turns.items()} == {
         "a": RecoveryPhase.CORDONED,
         "b": RecoveryPhase.NONE,
@@ -95,15 +95,15 @@ def test_a_plan_takes_out_what_is_allowed_and_has_the_others_wait() -> None:
 
 def test_gangs_are_evicted_from_as_many_nodes_as_may_be_out() -> None:
     policy = replace(ONE_OUT, on_fault=OnFault.EVICT)
-    views = fleet(ill("a", gangs=(gang("x", 3),)), ill("b", gangs=(gang("y", 3),)))
+    views = fleet(faulty("a", gangs=(gang("x", 3),)), faulty("b", gangs=(gang("y", 3),)))
     evicted = [name for name, turn in plan(views, policy, NOW).items() if "EvictGangs" in str(turn.effects)]
     assert evicted == ["a"]
     # The fault of the first one is still there after its gang has left, and keeps its place.
-    views[NodeName("a")] = ill("a")
+    views[NodeName("a")] = faulty("a")
     assert "EvictGangs" not in str(plan(views, policy, NOW))
 
 
 def test_the_order_of_the_nodes_decides_nothing() -> None:
-    views = fleet(ill("c", since=3), ill("a", since=5), ill("b", since=3))
+    views = fleet(faulty("c", since=3), faulty("a", since=5), faulty("b", since=3))
     backwards = dict(reversed(views.items()))
     assert plan(views, ONE_OUT, NOW) == plan(backwards, ONE_OUT, NOW)

@@ -1,6 +1,6 @@
 """How often nodes fail and how long they take to come back."""
 
-from admission.node_recovery.figures import RecoveryFigures, ill_nodes
+from admission.node_recovery.figures import RecoveryFigures, faulty_nodes
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from admission.node_recovery.view import BlackHole, NodeView
 from queues.workload import NodeName
@@ -38,7 +38,7 @@ def test_the_time_between_failures_is_that_of_well_nodes() -> None:
 def test_a_clock_that_steps_back_takes_nothing_away() -> None:
     figures = RecoveryFigures().elapsed(well=10, seconds=-60)
     assert figures.after({A: 500}, {}, nodes=BOTH, now=400).repair_seconds == 0
-    assert figures.well_seconds == 0
+    assert figures.healthy_seconds == 0
 
 
 def test_without_a_repair_there_is_no_mean() -> None:
@@ -61,6 +61,6 @@ def test_a_node_is_ill_from_its_first_fault_until_it_is_in_service() -> None:
         B: NodeView(name=B),
     }
     verifying = {B: state(RecoveryPhase.VERIFYING, fault_since=SINCE)}
-    assert ill_nodes(views, verifying, NOW) == {A: XID.since, B: SINCE}
-    assert ill_nodes(views, {B: state(RecoveryPhase.CORDONED, fault_since=0)}, NOW)[B] == NOW
-    assert ill_nodes({B: views[B]}, {B: state(RecoveryPhase.NONE)}, NOW) == {}
+    assert faulty_nodes(views, verifying, NOW) == {A: XID.since, B: SINCE}
+    assert faulty_nodes(views, {B: state(RecoveryPhase.CORDONED, fault_since=0)}, NOW)[B] == NOW
+    assert faulty_nodes({B: views[B]}, {B: state(RecoveryPhase.NONE)}, NOW) == {}

@@ -1,4 +1,4 @@
-"""From how many nodes gangs are evicted at one time because of devices that are not well."""
+"""From how many nodes gangs are evicted at one time because of unhealthy devices."""
 
 from dataclasses import replace
 

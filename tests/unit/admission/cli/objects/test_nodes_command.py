@@ -1,0 +1,129 @@
+"""What ``kubectl muster nodes`` says where nodes have no GPUs, nothing is faulty, or Devices cannot be read."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from queues.api.api_resources import DEVICES, NODES
+from tests.builders.node_agents.node_devices import device, device_object
+from tests.fakes.fake_api_server import FakeApiServer, answers
+
+Said = tuple[int, str, str]
+Asking = Callable[..., Awaitable[Said]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    server = FakeApiServer()
+    await server.start()
+    try:
+        for name, gpus in (("cpu-1", None), ("gpu-1", "8"), ("gpu-2", "8")):
+            await server.put(NODES.path(), node(name, gpus))
+        yield server
+    finally:
+        await server.stop()
+
+
+@pytest.fixture
+def ask(
+    server: FakeApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Asking:
+    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
+
+    async def asked(*words: str) -> Said:
+        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ("nodes", *words))
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return asked
+
+
+def node(name: str, gpus: str | None) -> dict[str, Any]:
+    amounts = {"cpu": "64"} if gpus is None else {"cpu": "64", "nvidia.com/gpu": gpus}
+    ready = [{"type": "Ready", "status": "True"}]
+    return {
+        "metadata": {"name": name},
+        "spec": {},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": ready},
+    }
+
+
+async def report(server: FakeApiServer, name: str, *faulty: int) -> None:
+    devices = (device(minor, health=minor not in faulty) for minor in range(8))
+    await server.put(DEVICES.path(), device_object(name, *devices))
+
+
+async def listed(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+    """The usual answer."""
+    return server.list(request)
+
+
+def refuse_devices(server: FakeApiServer, status: int) -> None:
+    """The second list, which is that of Devices, is refused."""
+    server.once("LIST", listed)
+    server.once("LIST", answers(status, "no"))
+
+
+async def test_faulty_ones_alone_are_shown(server: FakeApiServer, ask: Asking) -> None:
+    await report(server, "gpu-1", 3)
+    await report(server, "gpu-2")
+    code, out, err = await ask("--faulty", "--no-headers")
+    assert (code, err) == (0, "")
+    assert out.startswith("gpu-1   Ready   -   8   7   0   GPU 3 XidFault (")
+    assert len(out.splitlines()) == 1
+
+
+async def test_where_nothing_is_faulty_that_is_said(server: FakeApiServer, ask: Asking) -> None:
+    await report(server, "gpu-1")
+    assert await ask("--faulty") == (0, "", "No node is faulty.\n")
+
+
+async def test_a_node_that_is_named_and_has_no_gpus_is_told(ask: Asking) -> None:
+    code, out, err = await ask("cpu-1", "gpu-1", "gpu-1", "--no-headers")
+    assert (code, err) == (0, "Node cpu-1 has no GPUs, and no agent reports any.\n")
+    assert out == "gpu-1   Ready   -   8   8   -   -\n", "a name that is given twice is one line"
+
+
+async def test_without_the_right_to_list_devices_nodes_are_shown_without_faults(
+    server: FakeApiServer, ask: Asking
+) -> None:
+    refuse_devices(server, 403)
+    code, out, err = await ask("--no-headers")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err == (
+        "You may not list devices, so faults are not shown. "
+        "Ask for the right to list devices.scheduling.koordinator.sh.\n"
+    )
+
+
+async def test_without_that_right_nothing_is_said_to_be_free_of_faults(
+    server: FakeApiServer, ask: Asking
+) -> None:
+    refuse_devices(server, 403)
+    code, out, err = await ask("--faulty")
+    assert (code, out) == (1, "")
+    assert "it is not known which are faulty" in err
+    assert "Ask for the right to list devices.scheduling.koordinator.sh." in err
+
+
+async def test_where_there_are_no_devices_at_all_no_agent_reports(server: FakeApiServer, ask: Asking) -> None:
+    refuse_devices(server, 404)
+    code, out, err = await ask("--faulty")
+    assert (code, out) == (0, "")
+    assert err == "No agent reports anything: this cluster has no Devices.\nNo node is faulty.\n"
+
+
+async def test_json_has_a_form_of_its_own(server: FakeApiServer, ask: Asking) -> None:
+    await report(server, "gpu-1", 3)
+    _, out, _ = await ask("gpu-1", "-o", "json")
+    [line] = json.loads(out)["items"]
+    assert (line["name"], line["gpus"], line["healthy"]) == ("gpu-1", 8, 7)
+    assert line["recovery"] == {"phase": "", "waits": "", "onHold": False, "byPerson": False}
+    assert line["faults"][0]["number"] == 3
