@@ -6,7 +6,9 @@ from typing import Any
 
 from admission.decode.fields import condition, one, seconds
 from admission.facts.cluster import NodeFact
+from admission.node_recovery.state import read_state
 from admission.wire import WireNode
+from queues.api import names
 from queues.api.reading.device_shares import with_devices
 from queues.errors import InvalidQuantity
 from queues.resources import NOTHING, Resources, capacity
@@ -18,6 +20,8 @@ def node_fact(node: WireNode) -> NodeFact:
     readiness = condition(node.status.conditions, "Ready")
     ready = readiness is not None and readiness.status == "True"
     allocatable = _amounts(node.status.allocatable or {})
+    annotations = node.metadata.annotations or {}
+    recovery = read_state(annotations.get(names.RECOVERY, ""))
     return NodeFact(
         name=NodeName(node.metadata.name),
         allocatable=one(with_devices(allocatable, node.metadata.labels or {})),
@@ -30,6 +34,8 @@ def node_fact(node: WireNode) -> NodeFact:
         ),
         unschedulable=bool(node.spec.unschedulable),
         ready=ready,
+        hold=annotations.get(names.RECOVERY_HOLD) == "true",
+        accepted=() if recovery is None else recovery.accepted,
         not_ready_since=0 if ready or readiness is None else seconds(readiness.last_transition_time),
     )
 

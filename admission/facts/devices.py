@@ -70,6 +70,11 @@ class DeviceFault(NamedTuple):
     #: Since when (seconds); 0: not told.
     since: int = 0
 
+    @property
+    def name(self) -> str:
+        """What it is called among accepted faults: the same fault of the same device."""
+        return f"{self.device}/{self.reason}"
+
     def told(self, where: str) -> str:
         """For people: which device, and why. ``where``: of which node, under which pod."""
         why = f" ({self.message.rstrip('.')})" if self.message else ""

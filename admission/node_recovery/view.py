@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from queues.api import names
 from queues.workload import NodeName, WorkloadKey
 
 #: Value of Muster's taint ``muster.dev/gpu-fault``. With any other value it is a person's own.
-TAINT_VALUE: Final = "muster"
+TAINT_VALUE: Final = names.GPU_FAULT_BY_MUSTER
 #: How the fault of a node that kills pods is called among accepted faults.
 KILLS_PODS: Final = "kills-pods"
 

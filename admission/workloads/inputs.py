@@ -123,8 +123,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     missing_since: Mapping[AdmissionId, MissingSince] = {}
     #: Faults of devices that pods of it have, by the pod's uid.
     device_faults: Mapping[str, DeviceFault] = {}
-    #: Why it is evicted from a node that is being recovered; "": it is not.
-    recovery: str = ""
+    #: Nodes that are being recovered and from which it is evicted, each with why.
+    recovery: Mapping[NodeName, str] = {}
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them healthy ones, but others have taken the room.

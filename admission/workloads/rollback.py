@@ -145,22 +145,33 @@ def rollbacks_of(
     return with_joined(places, found)
 
 
-def faulty_gangs(inputs: WorkloadInputs, places: Sequence[SeatMap], now: int) -> dict[AdmissionId, Rollback]:
+def faulty_gangs(
+    inputs: WorkloadInputs, places: Sequence[SeatMap], now: int, timeouts: Timeouts
+) -> dict[AdmissionId, Rollback]:
     """Gangs with a pod on an unhealthy device, where the queue's policy evicts them; and those on a node that is being
-    recovered, whatever the queue says. The device takes no new pods, so that the gang gets another place, and comes
-    first in its queue."""
-    if inputs.recovery:
-        taken = Rollback(ReasonCode.GPU_UNHEALTHY, inputs.recovery, now)
-        return {place.admission.id: taken for place in places}
-    if not inputs.device_faults or inputs.policy.on_fault == REPORT:
+    recovered, whatever the queue says. The gang gets another place at once, and comes first in its queue; one that is
+    hit again before it was ready pauses."""
+    if not (inputs.recovery or inputs.device_faults):
         return {}
+    rollbacks = inputs.setbacks.rollbacks
+    not_before = timeouts.next_try(rollbacks - 1, now) if rollbacks else now
     found: dict[AdmissionId, Rollback] = {}
     for place in places:
-        hit = [pod for _, pod in sorted(place.seated.items()) if pod.uid in inputs.device_faults]
-        if hit:
+        leaves = sorted({seat.node for seat in place.admission.holding()} & inputs.recovery.keys())
+        hit = pods_on_faulty_devices(inputs, place)
+        if leaves:
+            told = inputs.recovery[leaves[0]]
+        elif hit and inputs.policy.on_fault != REPORT:
             told = inputs.device_faults[hit[0].uid].told(f"of node {hit[0].node}, under pod {hit[0].name}")
-            found[place.admission.id] = Rollback(ReasonCode.GPU_UNHEALTHY, told, now)
+        else:
+            continue
+        found[place.admission.id] = Rollback(ReasonCode.GPU_UNHEALTHY, told, not_before)
     return with_joined(places, found)
+
+
+def pods_on_faulty_devices(inputs: WorkloadInputs, place: SeatMap) -> list[PodFact]:
+    """Pods with an unhealthy device for which a gang may be evicted, in the order of their seats."""
+    return [pod for _, pod in sorted(place.seated.items()) if pod.uid in inputs.device_faults]
 
 
 def with_joined(

@@ -30,6 +30,7 @@ from admission.workloads.rollback import (
     is_refused,
     leftover_pods,
     outgrowing_pods,
+    pods_on_faulty_devices,
     pods_that_count_as_refused,
     pods_to_recreate,
     quota_lacks,
@@ -78,6 +79,8 @@ class WorkloadState:
     unschedulable: tuple[PodFact, ...] = ()
     #: Nodes that refuse pods of the workload now. Where pods are misplaced, the workload asks for other nodes already.
     refusing_nodes: frozenset[NodeName] = _NO_NODES
+    #: Nodes on which its pods have unhealthy devices.
+    faulty_nodes: frozenset[NodeName] = _NO_NODES
     #: Live pods of admissions that are closed: to be removed.
     leftovers: tuple[PodFact, ...] = ()
     #: Pods that count as gone, on nodes that do not answer: their objects are removed by force.
@@ -195,7 +198,7 @@ def _held_state(
     readiness = GangReadiness() if over else gang_readiness(inputs, kept_open, now, timeouts)
     missing = MissingPods() if over else missing_pods(inputs, kept_open, now, timeouts)
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
-    faulty = {} if over else faulty_gangs(inputs, open_, now)
+    faulty = {} if over else faulty_gangs(inputs, open_, now, timeouts)
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else seat_maps)
@@ -224,6 +227,9 @@ def _held_state(
         problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
         unschedulable=misplaced,
         refusing_nodes=refusing or _NO_NODES,
+        faulty_nodes=frozenset(
+            pod.node for place in open_ for pod in pods_on_faulty_devices(inputs, place) if pod.node
+        ),
         leftovers=strays,
         lost=lost.gone,
         to_recreate=pods_to_recreate(inputs, seat_maps, (*strays, *misplaced)),

@@ -6,7 +6,7 @@ while pods have its unhealthy devices, and if it failed not much earlier than th
 to be replaced keeps no other gang on a device that fails.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from admission.facts.cluster import NodeFact, NodeRecoveryFact, QueueFact
@@ -27,35 +27,35 @@ class FaultyNodes:
     def __init__(self) -> None:
         #: Since when (seconds) nodes have an unhealthy device; 0: not told.
         self.since: dict[NodeName, int] = {}
-        #: Nodes with pods that have unhealthy devices.
-        self._with_pods: set[NodeName] = set()
         self._policy = FaultPolicy()
         #: Nodes with devices, healthy or not.
         self.with_devices: set[NodeName] = set()
-        #: Faults of devices that pods have, by the pod's uid.
-        self._of_pods: dict[str, DeviceFault] = {}
+        #: Faults of devices that pods have, by node and the pod's uid: nobody says it of pods of another node.
+        self._of_pods: dict[NodeName, Mapping[str, DeviceFault]] = {}
+        #: Nodes that are out of service: each counts as one on which gangs are evicted.
+        self._out: set[NodeName] = set()
         #: Nodes from which gangs may be evicted.
         self._granted: frozenset[NodeName] = frozenset()
         self._recoveries: dict[NodeName, NodeRecoveryFact] = {}
-        #: Gangs that recoveries evict, and why.
-        self._evicted: dict[WorkloadKey, str] = {}
+        #: Gangs that recoveries evict, from which nodes and why.
+        self._evicted: dict[WorkloadKey, dict[NodeName, str]] = {}
 
     def put_node(self, before: NodeFact | None, after: NodeFact | None) -> frozenset[NodeName]:
         """A node appeared, changed or went away; nodes for which the circuit breaker decides otherwise than before."""
         if before is not None:
             self.with_devices.discard(before.name)
             self.since.pop(before.name, None)
-            self._with_pods.discard(before.name)
-            for uid in before.faulty_pods:
-                self._of_pods.pop(uid, None)
+            self._out.discard(before.name)
+            self._of_pods.pop(before.name, None)
         if after is not None:
             if any("/" in resource for resource in (*after.allocatable, *after.withheld)):
                 self.with_devices.add(after.name)
             if after.faults:
                 self.since[after.name] = min(fault.since for fault in after.faults)
             if after.faulty_pods:
-                self._with_pods.add(after.name)
-            self._of_pods.update(after.faulty_pods)
+                self._of_pods[after.name] = after.faulty_pods
+            if after.is_recovered:
+                self._out.add(after.name)
         return self._grant()
 
     def put_root(self, root: QueueFact | None) -> frozenset[NodeName]:
@@ -68,13 +68,14 @@ class FaultyNodes:
         if not self.since and not self._granted:
             return frozenset()
         most = most_out(self._policy, len(self.with_devices))
+        free = None if most is None else max(0, most - len(self._out))
         last = max(self.since.values(), default=0)
         ordered = sorted(
             (since, name)
             for name, since in self.since.items()
-            if name in self._with_pods or since > last - _SAME_TIME
+            if name not in self._out and (name in self._of_pods or since > last - _SAME_TIME)
         )
-        granted = frozenset(name for _, name in ordered[:most])
+        granted = frozenset(name for _, name in ordered[:free]) | self._out & self.since.keys()
         changed = granted ^ self._granted
         self._granted = granted
         return changed
@@ -84,14 +85,14 @@ class FaultyNodes:
         if not self._of_pods:
             return {}
         return {
-            pod.uid: self._of_pods[pod.uid]
+            pod.uid: self._of_pods[pod.node][pod.uid]
             for pod in pods
-            if pod.uid in self._of_pods and pod.node in self._granted
+            if pod.node in self._granted and pod.uid in self._of_pods.get(pod.node, ())
         }
 
     def held_back(self) -> frozenset[NodeName]:
         """Nodes with pods on unhealthy devices that the circuit breaker lets nobody evict."""
-        return frozenset(self._with_pods - self._granted)
+        return frozenset(self._of_pods.keys() - self._granted)
 
     def put_recovery(self, name: NodeName, fact: NodeRecoveryFact | None) -> set[WorkloadKey]:
         """What the recovery of a node asks for has changed; None: nothing any more. Workloads that this is about."""
@@ -102,7 +103,8 @@ class FaultyNodes:
         for key in about:
             self._evicted.pop(key, None)
         for each in self._recoveries.values():
-            self._evicted.update(each.evicted)
+            for key in about & each.evicted.keys():
+                self._evicted.setdefault(key, {})[each.node] = each.evicted[key]
         return about
 
     def closed(self, name: NodeName) -> str:
@@ -110,6 +112,6 @@ class FaultyNodes:
         fact = self._recoveries.get(name)
         return "" if fact is None else fact.closed
 
-    def why_evicted(self, key: WorkloadKey) -> str:
-        """Why a gang is evicted from a node that is being recovered, in words; "": it is not."""
-        return self._evicted.get(key, "")
+    def why_evicted(self, key: WorkloadKey) -> Mapping[NodeName, str]:
+        """Nodes that are being recovered and from which a gang is evicted, each with why, in words."""
+        return self._evicted.get(key, {})

@@ -207,6 +207,11 @@ class NodeInventory:
         fact = self.nodes.get(node)
         return fact is not None and fact.ready and not fact.unschedulable
 
+    def offers_faulty_devices(self, node: NodeName) -> bool:
+        """Whether a new pod may get an unhealthy device there."""
+        fact = self.nodes.get(node)
+        return fact is not None and fact.offers_faulty_devices
+
     def silent(self, pods: Iterable[PodFact]) -> dict[NodeName, int | None]:
         """Nodes that are not ready, on which pods are being deleted: since when; None: vouched to be off."""
         found = {pod.node: self.nodes[pod.node] for pod in pods if pod.deleting and pod.node in self.nodes}
@@ -288,6 +293,9 @@ class NodeInventory:
         """Why a node may not take new pods, in words; "": it may."""
         if not fact.ready:
             return "not ready"
+        if fact.is_recovered:
+            # Its taint can be tolerated; what repairs the node would find pods of gangs on it.
+            return "out of service because of its GPUs"
         return "unschedulable" if fact.unschedulable else self.faulty.closed(fact.name)
 
     def _levels(self) -> list[tuple[str, ...]]:

@@ -60,12 +60,12 @@ class World:
     def __init__(self, rows: WorldRows, timeouts: Timeouts) -> None:
         self.timeouts = timeouts
         self.node_inventory = NodeInventory()
+        self.avoided_nodes = AvoidedNodes(self.node_inventory.offers_faulty_devices)
         self.budgets = Budgets()
         self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
         #: Nodes that refused pods of a gang a moment ago.
-        self.avoided_nodes = AvoidedNodes()
         self.templates = TemplateIndex(timeouts.dry_run)
         self.larger_pods = LargerPods()
         self.ended_pods = EndedPods()
@@ -326,9 +326,9 @@ class World:
             self._dirty.add(key)
 
     def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
-        """Nodes on which a workload did not come up are left out of its next tries."""
-        if key in self.states:
-            self.avoided_nodes.note(key, self.states[key].refusing_nodes, not_before + self.timeouts.detour)
+        """Nodes on which a workload did not come up are left out of its next tries, and those with faulty devices."""
+        if (state := self.states.get(key)) is not None:
+            self.avoided_nodes.note_setback(key, state, not_before + self.timeouts.detour)
 
     def saved(
         self, batch: Unsaved, arrivals: Mapping[WorkloadKey, int], departed: Iterable[WorkloadKey]

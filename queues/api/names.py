@@ -113,6 +113,7 @@ GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
 
 #: Taint of a node (NoSchedule): no new GPU work. Muster's own has the value ``muster``.
 GPU_FAULT: Final = "muster.dev/gpu-fault"
+GPU_FAULT_BY_MUSTER: Final = "muster"
 #: Annotation of a Node: how far its recovery has come (JSON).
 RECOVERY: Final = "muster.dev/recovery"
 #: Annotations of a Node, by a person: ``"true"``, and nothing goes on by itself; a step that is to be done now.

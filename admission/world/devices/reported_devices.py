@@ -46,7 +46,7 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
         allocatable=one(Resources(amounts)),
         devices=places,
         faults=faults,
-        faulty_pods=_faulty_pods(reported.holders, faults),
+        faulty_pods=_faulty_pods(reported.holders, () if fact.hold else _not_accepted(fact, faults)),
     )
 
 
@@ -125,6 +125,10 @@ def _one_by_one(amounts: Mapping[str, int], withheld: int, reported: NodeDevices
     rows = {device(resource, index): 0 if index in faulty else WHOLE for index in range(count)}
     offered = min(amounts[resource], sum(rows.values()))
     return {**amounts, **rows, resource: offered}
+
+
+def _not_accepted(fact: NodeFact, faults: Iterable[DeviceFault]) -> list[DeviceFault]:
+    return [fault for fault in faults if fault.name not in fact.accepted]
 
 
 def _faulty_pods(

@@ -1,19 +1,32 @@
 """Nodes on which the stock scheduler refused a gang's pods: for a while the gang is seated elsewhere.
 
 Why it refuses need not be in any books (a port of the node, a volume, the anti-affinity of other pods), so the same
-place would look as good as before. Not stored: a new leader tries once more where it failed.
+place would look as good as before. A gang that was on an unhealthy device is kept off the node for as long as the
+kubelet there may give it that device again. Not stored: a new leader tries once more where it failed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from admission.workloads.state import WorkloadState
 from queues.workload import NodeName, WorkloadKey
 
 
 class AvoidedNodes:
-    """Nodes to leave out, by workload, each until a second."""
+    """Nodes to leave out, by workload, each until a second, or until its devices are healthy.
 
-    def __init__(self) -> None:
+    ``offers_faulty_devices``: whether pods may get unhealthy devices of a node.
+    """
+
+    def __init__(self, offers_faulty_devices: Callable[[NodeName], bool]) -> None:
         self._until: dict[WorkloadKey, dict[NodeName, int]] = {}
+        self._faulty: dict[WorkloadKey, frozenset[NodeName]] = {}
+        self._offers_faulty_devices = offers_faulty_devices
+
+    def note_setback(self, key: WorkloadKey, state: WorkloadState, until: int) -> None:
+        """The workload goes back whole, from this state."""
+        self.note(key, state.refusing_nodes, until)
+        if state.faulty_nodes:
+            self._faulty[key] = self._faulty.get(key, frozenset()) | state.faulty_nodes
 
     def note(self, key: WorkloadKey, nodes: Iterable[NodeName], until: int) -> None:
         """The workload is not to be seated on these nodes again before this time (seconds)."""
@@ -22,7 +35,7 @@ class AvoidedNodes:
 
     def nodes(self, key: WorkloadKey) -> frozenset[NodeName]:
         """Nodes to leave out."""
-        return frozenset(self._until.get(key, ()))
+        return frozenset(self._until.get(key, ())) | self._faulty.get(key, frozenset())
 
     def expire(self, now: int) -> set[WorkloadKey]:
         """Forget nodes after their time is over; the workloads that may use them again."""
@@ -31,13 +44,30 @@ class AvoidedNodes:
             left = {node: until for node, until in self._until.pop(key).items() if until > now}
             if left:
                 self._until[key] = left
-        return over
+        return over | self._mended()
+
+    def _mended(self) -> set[WorkloadKey]:
+        """Workloads that may use nodes again whose devices are healthy, or held back by the device plugin."""
+        found = set()
+        for key, nodes in list(self._faulty.items()):
+            left = frozenset(filter(self._offers_faulty_devices, nodes))
+            if left == nodes:
+                continue
+            found.add(key)
+            if left:
+                self._faulty[key] = left
+            else:
+                del self._faulty[key]
+        return found
 
     def forget(self, key: WorkloadKey) -> None:
         """The workload is gone."""
         self._until.pop(key, None)
+        self._faulty.pop(key, None)
 
     def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
         """The second workload takes the place of the first."""
         if before in self._until:
             self._until[after] = self._until.pop(before)
+        if before in self._faulty:
+            self._faulty[after] = self._faulty.pop(before)

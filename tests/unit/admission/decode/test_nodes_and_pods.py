@@ -21,9 +21,9 @@ from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey, WorkloadKind
 
 
-def a_node(**status: Any) -> NodeFact:
+def a_node(annotations: dict[str, str] | None = None, **status: Any) -> NodeFact:
     document = {
-        "metadata": {"name": "n1", "labels": {"rack": "r1"}},
+        "metadata": {"name": "n1", "labels": {"rack": "r1"}, "annotations": annotations or {}},
         "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]},
         "status": {
             "allocatable": {"cpu": "7900m", "memory": "1Gi", "nvidia.com/gpu": "8", "pods": "110"},
@@ -528,3 +528,12 @@ def test_a_leader_whose_workers_come_after_it_waits_alone() -> None:
     assert (pod.group, pod.group_minimum) == (None, 0)
     assert pod.owner is not None
     assert pod.owner.kind is WorkloadKind.POD
+
+
+def test_a_node_tells_what_a_person_holds_and_accepts() -> None:
+    accepted = '{"phase":"none","accepted":["GPU-3/XidFault"]}'
+    annotations = {"muster.dev/recovery-hold": "true", "muster.dev/recovery": accepted}
+    found = a_node(annotations)
+    assert (found.hold, found.accepted) == (True, ("GPU-3/XidFault",))
+    for odd in ("{", "[]", '{"accepted":7}'):
+        assert a_node({"muster.dev/recovery": odd}).accepted == ()

@@ -1,12 +1,14 @@
-"""Gangs with a pod on a device that is not well."""
+"""Gangs with a pod on an unhealthy device."""
 
 from typing import Any
 
 import pytest
 
 from admission.workloads.state import WorkloadState
+from queues.admissions import Setbacks
 from queues.quota.queue import QueuePolicy
 from queues.reason_codes import ReasonCode
+from queues.workload import NodeName
 from tests.builders.facts import NOW, VOLCANO, admission, released, state_of, volcano_job
 from tests.builders.node_agents.node_devices import fault
 
@@ -34,11 +36,23 @@ def test_it_stays_where_its_queue_only_reports_faults() -> None:
 
 @pytest.mark.parametrize("on_fault", ["report", "evict"])
 def test_a_gang_leaves_a_node_that_is_being_recovered_whatever_its_queue_says(on_fault: str) -> None:
-    [rollback] = gang(on_fault, recovery="GPU 3: XidFault, on node n1").evictable.values()
+    leaves = {NodeName("n1"): "GPU 3: XidFault, on node n1"}
+    [rollback] = gang(on_fault, recovery=leaves).evictable.values()
     assert (rollback.code, rollback.message) == (ReasonCode.GPU_UNHEALTHY, "GPU 3: XidFault, on node n1")
 
 
-def test_a_gang_on_devices_that_are_well_stays() -> None:
+def test_a_gang_that_has_moved_stays_though_its_old_node_is_still_being_recovered() -> None:
+    assert gang("evict", recovery={NodeName("n3"): "GPU 3: XidFault, on node n3"}).evictable == {}
+
+
+def test_a_gang_that_is_hit_again_before_it_was_ready_pauses() -> None:
+    [rollback] = gang("evict", "b", setbacks=Setbacks(rollbacks=2)).evictable.values()
+    assert rollback.not_before > NOW
+    [first] = gang("evict", "b", setbacks=Setbacks(rollbacks=0)).evictable.values()
+    assert first.not_before == NOW
+
+
+def test_a_gang_on_healthy_devices_stays() -> None:
     assert gang("evict").evictable == {}
 
 
@@ -52,7 +66,7 @@ def test_members_that_joined_go_with_their_gang() -> None:
     assert set(found.evictable) == {GANG.id, joined.id}
 
 
-def test_another_policy_of_the_queue_is_looked_at_while_a_device_is_not_well() -> None:
+def test_another_policy_of_the_queue_is_looked_at_while_a_device_is_unhealthy() -> None:
     assert gang("report", "a").follows_policy
     assert not gang("report").follows_policy
 

@@ -8,8 +8,8 @@ from admission.facts.changes import Change, FactKind
 from admission.facts.devices import NodeDevicesFact
 from admission.world.world import World
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
-from queues.workload import WorkloadKey, WorkloadKind
-from tests.builders.facts import NOW, TEAM, admission, node, queue, released, volcano_job, world
+from queues.workload import Taint, WorkloadKey, WorkloadKind
+from tests.builders.facts import NOW, TEAM, admission, node, queue, released, seen, volcano_job, world
 from tests.builders.node_agents.node_devices import node_devices
 
 GANGS = 4
@@ -93,6 +93,44 @@ def test_nodes_that_fail_together_count_though_their_gangs_have_gone() -> None:
     found.observe([told(replace(fails(3, NOW - 3).fact, holders={}))])
     assert evicted(found) == []
     assert found.node_inventory.faulty.held_back() == {"n0", "n1", "n2"}
+
+
+def test_nodes_that_are_out_of_service_count() -> None:
+    found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
+    taint = Taint(key="muster.dev/gpu-fault", value="muster", effect="NoSchedule")
+    found.observe([seen(replace(node("n0"), taints=(taint,))), fails(1, NOW)])
+    assert evicted(found) == []
+    found.observe([fails(0, NOW)])
+    assert evicted(found) == [0], "it is out already"
+
+
+def test_nobody_is_evicted_from_a_node_on_which_a_person_holds_everything() -> None:
+    found = gang_on_each_node(NodeRecoveryRules())
+    found.observe([seen(replace(node("n2"), hold=True)), fails(2, NOW)])
+    assert evicted(found) == []
+    found.observe([seen(node("n2"))])
+    assert evicted(found) == [2]
+
+
+def test_nobody_is_evicted_for_a_fault_that_a_person_has_accepted() -> None:
+    found = gang_on_each_node(NodeRecoveryRules())
+    found.observe([seen(replace(node("n2"), accepted=("GPU-3/XidFault",))), fails(2, NOW)])
+    assert evicted(found) == []
+
+
+def test_an_agent_says_nothing_of_pods_on_other_nodes() -> None:
+    found = gang_on_each_node(NodeRecoveryRules())
+    lie = replace(fails(0, NOW).fact, holders={"p1": frozenset((3,))})
+    found.observe([told(lie)])
+    assert evicted(found) == []
+
+
+def test_a_node_out_of_service_takes_no_gangs_whatever_they_tolerate() -> None:
+    found = gang_on_each_node(NodeRecoveryRules())
+    own = Taint(key="muster.dev/gpu-fault", value="fans", effect="NoSchedule")
+    for taint, usable in ((replace(own, value="muster"), False), (own, True)):
+        found.observe([seen(replace(node("n1"), taints=(taint,)))])
+        assert found.node_inventory.table().layout.usable[1] == usable
 
 
 @pytest.mark.parametrize("rules", [NodeRecoveryRules(max_nodes_out=4, max_percent_out=100)])

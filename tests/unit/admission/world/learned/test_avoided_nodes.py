@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
 from admission.workloads.pod_sets import elsewhere
 from admission.workloads.rollback import refusing_nodes
@@ -10,20 +11,25 @@ from admission.world.learned.avoided_nodes import AvoidedNodes
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.plan import Setback
+from queues.quota.queue import QueuePolicy
 from queues.workload import EVERYWHERE, NodeFilter, NodeName, PodSet, Requirement
 from tests.builders.facts import (
     GRACE,
     JOB,
     NOW,
+    TEAM,
     VOLCANO,
     admission,
     gpus,
     node,
+    queue,
     released,
     seen,
+    state_of,
     volcano_job,
     world,
 )
+from tests.builders.node_agents.node_devices import node_devices
 
 ZONE = Requirement(key="zone", operator="In", values=("a",))
 OFF_N1 = Requirement(key="metadata.name", operator="NotIn", values=("n1",), field=True)
@@ -52,7 +58,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
         released("b", "worker/1"),
         released("c", "worker/2", "n3"),
     ]
-    refusals = AvoidedNodes()
+    refusals = AvoidedNodes(lambda node: False)
     refusals.note(VOLCANO, refusing_nodes(seat_maps_of([taken], pods)), 100)
     assert refusals.nodes(VOLCANO) == {N1}
     assert refusals.nodes(JOB) == set()
@@ -62,7 +68,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
 
 
 def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> None:
-    refusals = AvoidedNodes()
+    refusals = AvoidedNodes(lambda node: False)
     stuck_pod = [released("a", "worker/0", refused=(0, "no"))]
     refusals.note(VOLCANO, refusing_nodes(seat_maps_of([admission(VOLCANO, "n1")], stuck_pod)), 100)
     refusals.pass_on(VOLCANO, JOB)
@@ -73,7 +79,7 @@ def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> No
 def test_pods_without_a_seat_of_their_own_are_refused_by_the_nodes_of_the_vacant_seats() -> None:
     taken = admission(JOB, "n1 n2")
     pods = [released("a", None, "n2"), released("b", None, refused=(0, "no"))]
-    refusals = AvoidedNodes()
+    refusals = AvoidedNodes(lambda node: False)
     refusals.note(JOB, refusing_nodes(seat_maps_of([taken], pods)), 100)
     assert refusals.nodes(JOB) == {N1}
 
@@ -97,6 +103,39 @@ def test_a_gang_that_goes_back_is_not_seated_where_it_was_refused() -> None:
     assert wants(known).affinity == ((OFF_N1,),)
     known.refresh(NOW + 10 + known.timeouts.detour)
     assert wants(known) == EVERYWHERE
+
+
+def test_a_gang_is_kept_off_a_node_that_may_give_it_the_faulty_device_again() -> None:
+    """The device plugin calls the device healthy, and the plugin chooses what a pod gets."""
+    taken, pod = admission(VOLCANO, "n1", started=True), released("a", "worker/0", "n1", owner=VOLCANO)
+    policy = QueuePolicy(on_fault="evict")
+    known = world([queue(TEAM, policy=policy), node("n1"), node("n2"), volcano_job(1), pod], [taken])
+    faulty = node_devices("n1", faulty=(3,), holders={"a": frozenset((3,))})
+    known.observe([Change(FactKind.NODE_DEVICES, "n1", faulty)])
+    known.refresh(NOW)
+    known.put_setback(VOLCANO, Setback(NOW), NOW)
+    known.observe(
+        [replace(seen(pod), fact=None), Change(FactKind.NODE_DEVICES, "n1", replace(faulty, holders={}))]
+    )
+    known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
+    known.refresh(NOW + 1000)
+    assert wants(known).affinity == ((OFF_N1,),)
+    held_back = replace(node("n1"), withheld=gpus(1), allocatable=gpus(7))
+    known.observe([seen(held_back)])
+    known.refresh(NOW + 1001)
+    assert wants(known) == EVERYWHERE, "the plugin gives the device to nobody"
+
+
+def test_a_gang_may_come_back_to_a_node_whose_devices_are_healthy_again() -> None:
+    refusals = AvoidedNodes(lambda node: node in faulty)
+    faulty = {N1, N2}
+    refusals.note_setback(VOLCANO, replace(state_of(volcano_job(1)), faulty_nodes=frozenset(faulty)), NOW)
+    assert (refusals.expire(NOW + 9999), refusals.nodes(VOLCANO)) == (set(), {N1, N2})
+    refusals.pass_on(VOLCANO, JOB)
+    faulty.discard(N1)
+    assert (refusals.expire(NOW), refusals.nodes(JOB)) == ({JOB}, {N2})
+    refusals.forget(JOB)
+    assert not refusals.nodes(JOB)
 
 
 def test_a_member_that_is_refused_after_the_start_gets_another_seat() -> None:
