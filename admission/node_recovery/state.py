@@ -4,10 +4,11 @@ Everything else is read from the cluster, so that another leader goes on where t
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from queues.text_format import rfc3339
@@ -19,6 +20,13 @@ LONGEST_FAULT: Final = 300
 _LONGEST_ANNOTATION: Final = 8192
 #: Entries of ``accepted``: a node has at most sixteen devices, and each may have several faults.
 _MOST_ACCEPTED: Final = 64
+#: Characters of the name of a Job, as the API server bounds it, and of the name of an accepted fault.
+_LONGEST_JOB: Final = 253
+_LONGEST_NAME: Final = 600
+#: Characters of ``accepted`` as it is written, so that with all else the annotation is never too long to be read.
+_LONGEST_ACCEPTED: Final = 6000
+#: The year 3000: later times are mistakes. So far from the year 9999 all sums with durations can be written as well.
+_LATEST: Final = 32_503_680_000
 
 
 class RecoveryPhase(StrEnum):
@@ -111,21 +119,24 @@ class RecoveryState:
             return ""
         fields: dict[str, Any] = {
             "phase": self.phase,
-            "since": rfc3339(self.since) if self.since else None,
-            "faultSince": rfc3339(self.fault_since) if self.fault_since else None,
+            "since": _time(self.since),
+            "faultSince": _time(self.fault_since),
             "cause": self.cause,
-            "fault": self.fault,
+            "fault": _words(self.fault),
             "attempts": self.attempts,
-            "job": self.job,
+            "job": _name(self.job, _LONGEST_JOB),
             "by": self.by,
-            "accepted": self.accepted[:_MOST_ACCEPTED],
+            "accepted": _accepted(self.accepted),
             "waits": self.waits,
         }
-        return json.dumps({name: value for name, value in fields.items() if value}, separators=(",", ":"))
+        return _json({name: value for name, value in fields.items() if value})
 
 
 def read_state(annotation: str) -> RecoveryState | None:
-    """The state that an annotation tells; "": nothing is remembered. None: it cannot be read."""
+    """The state that an annotation tells; "": nothing is remembered. None: it cannot be read.
+
+    Anybody who may write a Node may write the annotation: what is taken over of it can be written back and told.
+    """
     if not annotation:
         return RecoveryState()
     if len(annotation) > _LONGEST_ANNOTATION:
@@ -147,11 +158,11 @@ def _state(fields: Mapping[str, Any]) -> RecoveryState:
         since=_seconds(fields.get("since")),
         fault_since=_seconds(fields.get("faultSince")),
         cause=_optional(FaultCause, fields.get("cause")),
-        fault=_text(fields.get("fault"))[:LONGEST_FAULT],
+        fault=_words(_text(fields.get("fault"))),
         attempts=attempts,
-        job=_text(fields.get("job")),
+        job=_name(fields.get("job"), _LONGEST_JOB),
         by=_optional(StartedBy, fields.get("by")) or StartedBy.MUSTER,
-        accepted=tuple(_text(each) for each in accepted[:_MOST_ACCEPTED]),
+        accepted=_accepted(accepted),
         waits=_optional(WaitsFor, fields.get("waits")),
     )
 
@@ -164,8 +175,46 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _words(text: str) -> str:
+    """Words for people, on one line. Lone surrogates, which JSON can express and UTF-8 cannot, are not printable."""
+    return "".join(each if each.isprintable() else " " for each in text[:LONGEST_FAULT])
+
+
+def _name(value: object, longest: int) -> str:
+    """A name, which is compared: it is taken as it is. "": it is none, or none that can be written back."""
+    text = _text(value)
+    return text if len(text) <= longest and text.isprintable() else ""
+
+
+def _accepted(values: Iterable[object]) -> tuple[str, ...]:
+    """The first names among the values, as many as the annotation has room for."""
+    return tuple(_with_room(islice(values, _MOST_ACCEPTED)))
+
+
+def _with_room(values: Iterable[object]) -> Iterator[str]:
+    room = _LONGEST_ACCEPTED
+    for name in filter(None, (_name(each, _LONGEST_NAME) for each in values)):
+        room -= len(_json(name)) + 1
+        if room < 0:
+            return
+        yield name
+
+
+def _json(value: object) -> str:
+    """Characters beyond ASCII are written as they are: as escapes they are six to twelve times as long."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _time(seconds: int) -> str | None:
+    """None: it is not known. The Device that a time comes from may say anything, such as the year 1."""
+    return rfc3339(seconds) if 0 < seconds <= _LATEST else None
+
+
 def _seconds(value: object) -> int:
     if not isinstance(value, str):
         return 0
     moment = datetime.fromisoformat(value)
-    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()))
+    found = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    if not 0 <= found <= _LATEST:
+        raise ValueError("found a time that cannot be written back")
+    return found

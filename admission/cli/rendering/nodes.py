@@ -14,6 +14,9 @@ _RIGHT: Final = "GPUS HEALTHY HELD ISLANDS"
 _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
 #: Value of the taint ``muster.dev/gpu-fault`` that Muster itself sets.
 _MUSTER: Final = "muster"
+#: Lines of faults of one node, and characters of one cell: a Device may report any number of devices, and any texts.
+_MOST_FAULTS: Final = 16
+_LONGEST_CELL: Final = 300
 
 
 def node_lines(nodes: Iterable[Document], devices: Iterable[Document]) -> list[dict[str, Any]]:
@@ -42,8 +45,8 @@ def _line(node: Document, device: Document | None) -> dict[str, Any]:
         "name": metadata["name"],
         "state": _state(node),
         "recovery": _recovery(node),
-        "model": labels.get(names.GPU_MODEL) or _models(reported),
-        "driver": labels.get(names.GPU_DRIVER, ""),
+        "model": _clean(labels.get(names.GPU_MODEL)) or _models(reported),
+        "driver": _clean(labels.get(names.GPU_DRIVER)),
         "gpus": gpus,
         "healthy": max(0, gpus - max(len(faults), not_offered)),
         "notOffered": not_offered,
@@ -60,16 +63,24 @@ def _devices(device: Document) -> list[Document]:
 
 def _amounts(status: Document) -> tuple[int, int]:
     """Capacity and allocatable amount of whole devices. (0, 0): the node has no such resource."""
-    from queues.resources import quantity
-
     for resource in _DEVICES:
         capacity, allocatable = (
-            int(quantity((status.get(which) or {}).get(resource, "0")))
-            for which in ("capacity", "allocatable")
+            _amount((status.get(which) or {}).get(resource, "0")) for which in ("capacity", "allocatable")
         )
         if capacity > 0:
             return capacity, allocatable
     return 0, 0
+
+
+def _amount(text: str) -> int:
+    """Whole devices of a quantity, such as ``8`` or ``1k``; 0: it cannot be read."""
+    from queues.errors import InvalidQuantity
+    from queues.resources import quantity
+
+    try:
+        return int(quantity(text))
+    except InvalidQuantity:
+        return 0
 
 
 def _not_offered(gpus: int, capacity: int, allocatable: int) -> int:
@@ -102,17 +113,25 @@ def _recovery(node: Document) -> dict[str, Any]:
 
 
 def _told(annotation: str) -> dict[str, str]:
-    """Texts of the annotation ``muster.dev/recovery``. Empty: there is none, or it cannot be read."""
+    """Texts of the annotation ``muster.dev/recovery``, clean. Empty: there is none, or it cannot be read."""
     try:
         found = json.loads(annotation or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     fields = found.items() if isinstance(found, dict) else ()
-    return {name: value for name, value in fields if isinstance(value, str)}
+    return {name: _clean(value) for name, value in fields if isinstance(value, str)}
+
+
+def _clean(text: str | None) -> str:
+    """A text that others wrote, on one line. Escape sequences would let it command the terminal that shows it.
+
+    JSON and YAML have it clean as well: they write some control characters as they are.
+    """
+    return "".join(each if each.isprintable() else "\ufffd" for each in " ".join((text or "").split()))
 
 
 def _models(devices: Iterable[Document]) -> str:
-    found = sorted({(each.get("labels") or {}).get(names.GPU_MODEL, "") for each in devices} - {""})
+    found = sorted({_clean((each.get("labels") or {}).get(names.GPU_MODEL)) for each in devices} - {""})
     return ",".join(found)
 
 
@@ -120,7 +139,7 @@ def _number(device: Document) -> int | None:
     """The number by which pods and people name a device; None: it has none."""
     text = (device.get("labels") or {}).get(names.DEVICE_INDEX, "")
     minor: int | None = device.get("minor")
-    return int(text) if text.isascii() and text.isdecimal() else minor
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else minor
 
 
 def _held(device: Document, reported: Iterable[Document]) -> set[int]:
@@ -146,15 +165,15 @@ def _fault(device: Document) -> dict[str, Any]:
     )
     return {
         "number": _number(device),
-        "id": device.get("id", ""),
-        "reason": told.get("reason") or "Unhealthy",
-        "message": told.get("message") or "",
-        "since": told.get("lastTransitionTime"),
+        "id": _clean(device.get("id")),
+        "reason": _clean(told.get("reason")) or "Unhealthy",
+        "message": _clean(told.get("message")),
+        "since": _clean(told.get("lastTransitionTime")) or None,
     }
 
 
 def node_table(lines: Iterable[Mapping[str, Any]], now: str, *, wide: bool, headers: bool) -> str:
-    """One line for each node, and one more for each further fault."""
+    """One line for each node, and one more for each further fault, up to a bound."""
     columns = ["NODE", "STATE", "RECOVERY", "GPUS", "HEALTHY", "HELD", "FAULTS"]
     if wide:
         columns[3:3] = ["MODEL", "DRIVER", "ISLANDS"]
@@ -168,7 +187,13 @@ def node_table(lines: Iterable[Mapping[str, Any]], now: str, *, wide: bool, head
         )
         blank: list[Cell] = [""] * (len(columns) - 1)
         rows += [[*blank, fault] for fault in faults[1:]]
-    return table(columns, rows, headers=headers, right=_RIGHT)
+    return table(columns, [[*map(_cut, row)] for row in rows], headers=headers, right=_RIGHT)
+
+
+def _cut(cell: Cell) -> Cell:
+    """The cell, cut where it is so long that it would widen all lines beyond use."""
+    too_long = isinstance(cell, str) and len(cell) > _LONGEST_CELL
+    return f"{str(cell)[: _LONGEST_CELL - 1]}…" if too_long else cell
 
 
 def _recovery_text(recovery: Mapping[str, Any]) -> str:
@@ -183,15 +208,26 @@ def _recovery_text(recovery: Mapping[str, Any]) -> str:
 
 
 def _faults(line: Mapping[str, Any], now: str, *, wide: bool) -> list[str]:
-    """The faults that the agent reports, and devices that only the device plugin holds back."""
-    told = [_fault_text(fault, now, wide=wide) for fault in line["faults"]]
-    more = line["notOffered"] - len(told)
+    """The first faults that the agent reports, and devices that only the device plugin holds back."""
+    faults = line["faults"]
+    told = [_fault_text(fault, now, wide=wide) for fault in faults[:_MOST_FAULTS]]
+    if len(faults) > _MOST_FAULTS:
+        told.append(f"and {len(faults) - _MOST_FAULTS} more")
+    more = line["notOffered"] - len(faults)
     return [*told, f"{more} not offered by the device plugin"] if more > 0 else told
 
 
 def _fault_text(fault: Mapping[str, Any], now: str, *, wide: bool) -> str:
     """``GPU 3 Xid79 (5m)``, and in the wide form the message."""
-    since = f" ({age(fault['since'], now)})" if fault["since"] else ""
+    since = f" ({told})" if (told := _age(fault["since"], now)) else ""
     name = fault["id"] if fault["number"] is None else f"GPU {fault['number']}"
     text = f"{name} {fault['reason']}{since}"
     return f"{text}: {fault['message']}" if wide and fault["message"] else text
+
+
+def _age(since: str | None, now: str) -> str:
+    """The age of a fault; "": it is not told, or by nothing that is a time."""
+    try:
+        return age(since, now) if since else ""
+    except (ValueError, TypeError, OverflowError):
+        return ""

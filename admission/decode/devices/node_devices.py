@@ -134,7 +134,7 @@ def _instances(text: str) -> dict[str, dict[str, int]]:
                 of_device = counts.setdefault(str(device), {})
                 of_device[profile] = of_device.get(profile, 0) + 1
         return counts
-    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError):
+    except (msgspec.DecodeError, RecursionError, AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 

@@ -193,3 +193,74 @@ def test_gpus_of_other_vendors_are_counted_by_their_resource() -> None:
 def test_a_mixed_node_names_its_models() -> None:
     models = [device(0, labels={names.GPU_MODEL: "H100"}), device(1, labels={names.GPU_MODEL: "A100"})]
     assert only(node("a", 2), device_object("a", *models))["model"] == "A100,H100"
+
+
+@pytest.mark.parametrize(
+    "annotation", ["[" * 100_000, '{"phase":' + "[" * 100_000, "9" * 5000, '{"phase":"draining"']
+)
+def test_an_annotation_that_cannot_be_read_harms_nobody(annotation: str) -> None:
+    spoiled = node("a", annotations={names.RECOVERY: annotation})
+    text = shown(spoiled, node("b", annotations=recovery(phase="draining")))
+    assert [line.split()[2] for line in text.splitlines()[1:]] == ["-", "draining"]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "gpus"), [("1k", 1000), ("8000m", 8), ("8e0", 8), ("1e99", 0), ("x", 0), ("", 0)]
+)
+def test_amounts_are_quantities_and_what_is_none_counts_as_none(capacity: str, gpus: int) -> None:
+    told = node("a")
+    told["status"] |= {"capacity": {"nvidia.com/gpu": capacity}, "allocatable": {"nvidia.com/gpu": capacity}}
+    lines = node_lines([told], [device_object("a")])
+    assert [line["gpus"] for line in lines] == [gpus]
+
+
+#: Of a text that clears the screen, writes a line of its own, and is no UTF-8.
+ODD = "a\x1b[2J\x9b1m\u202e\r\nb\ud800"
+CLEAN = "a\ufffd[2J\ufffd1m\ufffd b\ufffd"
+
+
+def test_texts_of_others_do_not_command_the_terminal() -> None:
+    condition = {"type": "Healthy", "status": "False", "reason": ODD, "message": ODD}
+    labels = {names.GPU_MODEL: ODD}
+    faulty = device(0, health=False, id=ODD, labels=labels, conditions=[condition]) | {"minor": None}
+    documents = (
+        node("a", annotations=recovery(phase=ODD, waits=ODD)),
+        device_object("a", faulty),
+    )
+    text = shown(*documents, wide=True)
+    assert len(text.splitlines()) == 2
+    assert all(each.isprintable() for each in text.splitlines())
+    assert text.count(CLEAN) == 6, "phase, what it waits for, model, id, reason and message"
+    in_json = json.dumps(only(*documents), ensure_ascii=False)
+    assert in_json.isprintable()
+
+
+@pytest.mark.parametrize("since", ["rubbish", "2027-01-15T08:00:00", "9" * 5000, "", None])
+def test_a_fault_whose_time_cannot_be_read_is_told_without(since: str | None) -> None:
+    condition = {"type": "Healthy", "status": "False", "reason": "XidFault", "lastTransitionTime": since}
+    faulty = device(0, health=False, conditions=[condition])
+    assert shown(node("a", 1), device_object("a", faulty)).endswith("GPU 0 XidFault\n")
+
+
+def test_of_many_faults_the_first_are_shown_and_json_has_all() -> None:
+    documents = (node("a"), device_object("a", *(device(minor, health=False) for minor in range(20_000))))
+    lines = shown(*documents).splitlines()[1:]
+    assert len(lines) == 17
+    assert lines[-2].endswith("GPU 15 XidFault (5m)")
+    assert lines[-1].strip() == "and 19984 more"
+    assert len(only(*documents)["faults"]) == 20_000
+
+
+def test_sixteen_faults_are_all_shown() -> None:
+    devices = (device(minor, health=False) for minor in range(16))
+    assert len(shown(node("a", 16), device_object("a", *devices)).splitlines()) == 17
+
+
+def test_a_long_text_does_not_widen_all_lines() -> None:
+    spoiled = node("a", annotations=recovery(phase="x" * 100_000))
+    assert all(len(line) < 400 for line in shown(spoiled, node("b")).splitlines())
+
+
+def test_a_number_of_a_device_that_nothing_can_have_is_left_out() -> None:
+    faulty = device(3, health=False, labels={names.DEVICE_INDEX: "9" * 5000})
+    assert only(node("a", 1), device_object("a", faulty))["faults"][0]["number"] == 3

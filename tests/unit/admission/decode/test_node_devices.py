@@ -83,7 +83,12 @@ def test_devices_of_a_vendor_count_as_its_resource(vendor: str, resource: str) -
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "[]", "7", '{"GPU-0": 7}', '{"GPU-0": [7]}', '{"GPU-0": [{}]}', '{"a": null}']
+    "text",
+    [
+        *("", "x", "[]", "7", '{"GPU-0": 7}', '{"GPU-0": [7]}', '{"GPU-0": [{}]}', '{"a": null}'),
+        pytest.param("[" * 100_000, id="deep"),
+        pytest.param('{"GPU-0":[{"profile":' + "[" * 100_000, id="deep-profile"),
+    ],
 )
 def test_instances_that_cannot_be_read_are_none(text: str) -> None:
     [found] = read(device_object("n1", device(0), annotations={names.MIG_INSTANCES: text})).devices

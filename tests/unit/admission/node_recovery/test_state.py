@@ -1,5 +1,7 @@
 """What is remembered of a node, as an annotation."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,8 @@ from admission.node_recovery.state import (
 )
 
 seconds = st.integers(1, 4_000_000_000)
+#: Of all alphabets, and nothing that a terminal does not show.
+printable = st.characters().filter(str.isprintable)
 
 states = st.builds(
     RecoveryState,
@@ -21,12 +25,36 @@ states = st.builds(
     since=seconds,
     fault_since=st.just(0) | seconds,
     cause=st.none() | st.sampled_from(FaultCause),
-    fault=st.text(max_size=300),
+    fault=st.text(printable, max_size=300),
     attempts=st.integers(0, 9999),
-    job=st.text(max_size=63),
+    job=st.text(printable, max_size=63),
     by=st.sampled_from(StartedBy),
-    accepted=st.lists(st.text(min_size=1, max_size=40), max_size=8).map(tuple),
+    accepted=st.lists(st.text(printable, min_size=1, max_size=40), max_size=8).map(tuple),
     waits=st.none() | st.sampled_from(WaitsFor),
+)
+
+
+#: Values of fields as anybody may write them: with lone surrogates, of any length and age.
+odd_texts = st.text(st.characters(exclude_categories=())) | st.sampled_from(
+    ["é" * 4000, '"' * 600, "x" * 600, "\ud800", "\x1b[2J\n", "kills-pods", "person", "agent", "device"]
+)
+odd_times = st.datetimes(timezones=st.timezones() | st.none()).map(str) | st.sampled_from(
+    ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "1969-12-31", "1970-01-01", "2026-W01-1"]
+)
+odd_values = st.none() | st.booleans() | st.integers(-1, 10_000) | odd_texts | odd_times
+odd_fields = st.fixed_dictionaries(
+    {"phase": st.sampled_from(RecoveryPhase)},
+    optional={
+        "since": odd_times,
+        "faultSince": odd_times,
+        "cause": st.sampled_from(FaultCause) | odd_values,
+        "fault": odd_values,
+        "attempts": st.integers(0, 9999),
+        "job": odd_values,
+        "by": st.sampled_from(StartedBy) | odd_values,
+        "accepted": st.lists(odd_values, max_size=80),
+        "waits": st.sampled_from(WaitsFor),
+    },
 )
 
 
@@ -38,6 +66,47 @@ def test_an_annotation_tells_all_of_it(state: RecoveryState) -> None:
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(str))
 def test_no_text_harms(text: str) -> None:
     read_state(text)
+
+
+@given(odd_fields, st.booleans())
+def test_what_is_read_can_be_written_back_and_says_the_same_again(
+    fields: dict[str, object], ascii_only: bool
+) -> None:
+    state = read_state(json.dumps(fields, ensure_ascii=ascii_only))
+    if state is not None:
+        written = state.annotation()
+        written.encode()
+        assert read_state(written) == (RecoveryState() if state.is_empty else state)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x\n", "\x1b[2J", "x" * 700, 7, None])
+def test_a_name_that_nothing_can_have_counts_as_absent(name: object) -> None:
+    told = {"phase": "recovering", "job": name, "accepted": [name, "GPU-1/XidFault"]}
+    expected = RecoveryState(phase=RecoveryPhase.RECOVERING, accepted=("GPU-1/XidFault",))
+    assert read_state(json.dumps(told)) == expected
+
+
+@pytest.mark.parametrize("moment", [-62_135_596_800, -1, 10**12])
+def test_a_time_that_cannot_be_read_back_is_not_written(moment: int) -> None:
+    state = RecoveryState(phase=RecoveryPhase.CORDONED, since=moment, fault_since=moment)
+    assert read_state(state.annotation()) == RecoveryState(phase=RecoveryPhase.CORDONED)
+
+
+def test_a_fault_in_several_lines_is_told_in_one() -> None:
+    state = RecoveryState(phase=RecoveryPhase.CORDONED, fault="GPU 3: Xid\n(\x1b[2J\ud800)")
+    read = read_state(state.annotation())
+    assert read is not None
+    assert read.fault == "GPU 3: Xid ( [2J )"
+
+
+def test_muster_writes_nothing_that_is_too_long_for_it_to_read() -> None:
+    names = tuple(str(number) + 'é"' * 250 for number in range(64))
+    read = read_state(
+        RecoveryState(phase=RecoveryPhase.FAILED, fault='"' * 300, job='"' * 253, accepted=names).annotation()
+    )
+    assert read is not None
+    assert 0 < len(read.accepted) < 64
+    assert read.accepted == names[: len(read.accepted)]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +125,10 @@ def test_no_text_harms(text: str) -> None:
         '{"phase":"none","since":"yesterday"}',
         '{"phase":"none","cause":"bad luck"}',
         '{"phase":"none","since":"2027-13-01T00:00:00Z"}',
+        '{"phase":"verifying","faultSince":"9999-12-31T23:59:59-23:59","attempts":1}',
+        '{"phase":"verifying","since":"9999-12-31T23:59:59Z"}',
+        '{"phase":"none","since":"0001-01-01T00:00:00+23:59"}',
+        '{"phase":"none","since":"1969-12-31T23:59:59Z"}',
         "[" * 5000,
         '{"phase":"none","fault":"' + "x" * 9000 + '"}',
     ],
