@@ -1,9 +1,12 @@
 """Nodes that kill the pods of whatever gang they get, found from how pods end.
 
-A pod that fails soon after its start may be the fault of its program. Pods of several gangs that fail so on one node,
-and none that does not, are the fault of the node. What a gang shows is limited in two ways: of the pods of one
-admission only the first failure counts, for the others may be its consequence; and a gang that fails in this way on
-several nodes, admission after admission, shows nothing of any of them.
+A pod that fails soon after its start may be the fault of its program. Pods of several gangs, of different namespaces,
+that fail so on one node, and none that does not, are the fault of the node. Gangs of one namespace alone show nothing:
+one tenant can start as many programs that fail, and would close nodes to everybody. What a gang shows is limited in two
+ways: of the pods of one admission only the first failure counts, for the others may be its consequence; and a gang that
+fails in this way on several nodes, admission after admission, shows nothing of any of them.
+
+All this is about pods with devices of the node.
 
 Kept in memory only: a new leader finds it out again.
 """
@@ -19,20 +22,23 @@ from queues.workload import AdmissionId, NodeName, WorkloadKey
 MOST_GANGS: Final = 10_000
 #: The time between trials doubles at most so often.
 _MOST_DOUBLINGS: Final = 5
+#: Gangs that fail count only if they are of so many different namespaces.
+_NAMESPACES: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRun:
-    """How a pod fared on a node. Times in seconds since the epoch.
+    """How a pod with devices fared on a node. Times in seconds since the epoch.
 
     Not for pods that were deleted or evicted: they show nothing. A pod that the kubelet refuses started when it failed.
     """
 
     node: NodeName
     gang: WorkloadKey
+    namespace: str
     admission: AdmissionId
     started: int
-    #: When it ended; of a pod that still runs: now. That is worth telling once, when it has run longer than ``within``.
+    #: When it ended; of a pod that still runs: now. That is worth telling when it has run longer than ``within``.
     until: int
     failed: bool
 
@@ -42,6 +48,7 @@ class _EarlyFailure:
     """What a gang shows."""
 
     node: NodeName
+    namespace: str
     admission: AdmissionId
     failed: int
     #: It failed in this way on several nodes.
@@ -112,6 +119,17 @@ class BlackHoleDetector:
         if hole is not None:
             self._holes[node] = replace(hole, retry_at=now, on_trial=None)
 
+    def open_beyond(self, most: int | None, now: int) -> None:
+        """Of the nodes that take no gangs, keep so many closed, those of the longest standing; None: there is no bound.
+
+        Pods that fail on many nodes at one time are no fault of the nodes, and gangs need somewhere to go.
+        """
+        if most is None:
+            return
+        closed = [(hole.since, node) for node, hole in self._holes.items() if not self.takes_gangs(node, now)]
+        for _, node in sorted(closed)[most:]:
+            del self._holes[node]
+
     def forget(self, node: NodeName) -> None:
         """The node is gone."""
         self._holes.pop(node, None)
@@ -143,8 +161,11 @@ class BlackHoleDetector:
             self._judge_again(known.node)
 
     def _did_well(self, run: PodRun) -> None:
-        """The node did not kill this pod, so failures until the end of its first minutes are not the node's."""
-        well_until = min(run.until, run.started + self.rule.within)
+        """The node did not kill this pod, so failures until then are not the node's, whenever the pod started.
+
+        Of a pod that failed in the end only the first minutes are known to have been well.
+        """
+        well_until = min(run.until, run.started + self.rule.within) if run.failed else run.until
         for gang in sorted(self._on_node.get(run.node, ())):
             if self._failures[gang].failed <= well_until:
                 self._withdraw(gang)
@@ -168,7 +189,9 @@ class BlackHoleDetector:
         self._withdraw(run.gang)
         while len(self._failures) >= MOST_GANGS:
             self._withdraw(next(iter(self._failures)))
-        self._failures[run.gang] = _EarlyFailure(run.node, run.admission, run.until, everywhere)
+        self._failures[run.gang] = _EarlyFailure(
+            run.node, run.namespace, run.admission, run.until, everywhere
+        )
 
     def _judge(self, run: PodRun) -> None:
         """Close the node, if enough gangs failed there or its trial did."""
@@ -190,9 +213,11 @@ class BlackHoleDetector:
             del self._holes[node]
 
     def _recent(self, node: NodeName, now: int) -> int:
-        """Different gangs with an early failure on the node within the window."""
+        """Different gangs with an early failure on the node within the window; 0: they are all of one namespace."""
         since = now - self.rule.window
-        return sum(self._failures[gang].failed > since for gang in self._on_node.get(node, ()))
+        failures = [self._failures[gang] for gang in self._on_node.get(node, ())]
+        namespaces = [failure.namespace for failure in failures if failure.failed > since]
+        return len(namespaces) if len(set(namespaces)) >= _NAMESPACES else 0
 
     def _withdraw(self, gang: WorkloadKey) -> None:
         known = self._failures.pop(gang, None)

@@ -2,8 +2,13 @@
 
 from admission.facts.pods import PodPhase
 from admission.node_recovery.black_hole import BlackHoleDetector, PodRun
+from admission.node_recovery.circuit_breaker import most_out
+from admission.node_recovery.fault_policy import fault_policy
+from admission.world.learned.ended_pods import has_devices, takes_devices
 from admission.world.world import World
-from queues.workload import NodeName
+from queues.admissions import Admission
+from queues.quota.queue import ROOT
+from queues.workload import NodeName, QueueName
 
 
 class BlackHoles:
@@ -17,45 +22,60 @@ class BlackHoles:
 
     def look(self, now: int) -> dict[NodeName, str]:
         """Take in how pods fared since the last call; nodes that take no gangs now, with the reason in words."""
-        detector, world = self._detector, self._world
+        detector = self._detector
+        self._tell_what_ended(now)
+        for node in sorted(detector.suspected()):
+            if node not in self._world.node_inventory.nodes:
+                detector.forget(node)
+                continue
+            self._tell_what_runs(node, now)
+            if detector.takes_gangs(node, now):
+                self._note_trial(node, now)
+        detector.open_beyond(self._most_closed(), now)
+        closed = [node for node in sorted(detector.suspected()) if not detector.takes_gangs(node, now)]
+        for node in closed:
+            self._open_since.pop(node, None)
+        detector.expire(now)
+        return {node: self._why_closed(node, now) for node in closed}
+
+    def _why_closed(self, node: NodeName, now: int) -> str:
+        found = self._detector.black_hole(node, now)
+        return "closed to gangs: " + (str(found) if found else "a gang is tried there")
+
+    def _most_closed(self) -> int | None:
+        """The circuit breaker of the policy: so many nodes may be closed at one time; None: there is no bound."""
+        root = self._world.queues.get(QueueName(ROOT))
+        policy = fault_policy(None if root is None else root.queue)
+        return most_out(policy, len(self._world.node_inventory.faulty.with_devices))
+
+    def _tell_what_ended(self, now: int) -> None:
+        world = self._world
         for ended in world.ended_pods.take():
             owner = world.pod_index.owner_of(ended.uid)
             if owner is not None:
-                detector.saw(
+                self._detector.saw(
                     PodRun(
                         node=ended.node,
                         gang=owner,
+                        namespace=ended.namespace,
                         admission=ended.admission,
                         started=ended.bound_at or now,
                         until=now,
                         failed=ended.failed,
                     )
                 )
-        closed: dict[NodeName, str] = {}
-        for node in sorted(detector.suspected()):
-            if node not in world.node_inventory.nodes:
-                detector.forget(node)
-                continue
-            self._tell_what_runs(node, now)
-            found = detector.black_hole(node, now)
-            if detector.takes_gangs(node, now):
-                self._note_trial(node, now)
-            else:
-                self._open_since.pop(node, None)
-                closed[node] = "closed to gangs: " + (str(found) if found else "a gang is tried there")
-        detector.expire(now)
-        return closed
 
     def _tell_what_runs(self, node: NodeName, now: int) -> None:
-        """Pods that have run there for long enough show that the node does not kill them."""
+        """Pods with devices that have run there for long enough show that the node does not kill them."""
         for key in self._world.admission_index.seated_on(node):
             for pod in self._world.pod_index.of(key):
                 ran = now - pod.bound_at
-                runs = pod.node == node and pod.phase is PodPhase.RUNNING and pod.admission is not None
+                runs = pod.node == node and pod.phase is PodPhase.RUNNING and has_devices(pod)
                 if runs and pod.admission is not None and pod.bound_at and ran > self._detector.rule.within:
                     run = PodRun(
                         node=node,
                         gang=key,
+                        namespace=pod.namespace,
                         admission=pod.admission,
                         started=pod.bound_at,
                         until=now,
@@ -64,9 +84,14 @@ class BlackHoles:
                     self._detector.saw(run)
 
     def _note_trial(self, node: NodeName, now: int) -> None:
-        """The first gang that comes after the node was opened again is its trial."""
+        """The first gang with devices that comes after the node was opened again is its trial."""
         since = self._open_since.setdefault(node, now)
         for key in sorted(self._world.admission_index.seated_on(node)):
-            if any(each.opened_at >= since for each in self._world.admission_index.of(key)):
+            admissions = self._world.admission_index.of(key)
+            if any(each.opened_at >= since and _has_devices_of(each, node) for each in admissions):
                 self._detector.seated(node, key, now)
                 return
+
+
+def _has_devices_of(admission: Admission, node: NodeName) -> bool:
+    return any(seat.node == node and takes_devices(seat.takes) for seat in admission.holding())

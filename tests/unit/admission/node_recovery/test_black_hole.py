@@ -22,11 +22,20 @@ def key(name: str) -> WorkloadKey:
 
 
 def run(
-    node: NodeName, gang: str, *, at: int, took: int = 5, failed: bool = True, admission: int = 1
+    node: NodeName,
+    gang: str,
+    *,
+    at: int,
+    took: int = 5,
+    failed: bool = True,
+    admission: int = 1,
+    namespace: str = "",
 ) -> PodRun:
+    """Each gang is of a namespace of its own, unless one is named."""
     return PodRun(
         node=node,
         gang=key(gang),
+        namespace=namespace or f"of-{gang}",
         admission=AdmissionId(admission),
         started=at,
         until=at + took,
@@ -90,19 +99,87 @@ def test_a_success_in_between_clears_the_node(detector: BlackHoleDetector) -> No
     assert detector.takes_gangs(A, T + 30)
 
 
-def test_a_pod_that_started_before_the_trouble_shows_nothing_by_its_late_end(
-    closed: BlackHoleDetector,
+@pytest.mark.parametrize("namespaces", [("x", "x", "x", "x"), ("x", "x", "y", "x")], ids=("one", "two"))
+def test_gangs_of_one_namespace_alone_show_nothing(
+    detector: BlackHoleDetector, namespaces: tuple[str, ...]
 ) -> None:
-    closed.saw(run(A, "old", at=T - 9000, took=9500, failed=False))
-    assert not closed.takes_gangs(A, CLOSED_AT + 100)
+    for number, namespace in enumerate(namespaces):
+        detector.saw(run(A, f"g{number}", at=T + number, namespace=namespace))
+    assert detector.takes_gangs(A, T + 10) is (len(set(namespaces)) == 1)
 
 
-def test_the_late_end_of_an_old_pod_clears_no_failure(detector: BlackHoleDetector) -> None:
+def test_a_failure_of_another_namespace_counts_no_longer_than_the_window(detector: BlackHoleDetector) -> None:
+    detector.saw(run(A, "other", at=T, namespace="y"))
+    for number in range(5):
+        detector.saw(run(A, f"g{number}", at=T + RULE.window + number, namespace="x"))
+    assert detector.takes_gangs(A, T + RULE.window + 20)
+
+
+def test_a_node_is_open_again_when_the_gangs_that_are_left_are_of_one_namespace(
+    detector: BlackHoleDetector,
+) -> None:
+    for number, namespace in enumerate(("x", "x", "x", "y")):
+        detector.saw(run(A, f"g{number}", at=T + number, namespace=namespace))
+    assert not detector.takes_gangs(A, T + 10)
+    detector.saw(run(B, "g3", at=T + 60, admission=2, namespace="y"))
+    assert detector.takes_gangs(A, T + 70)
+
+
+@pytest.mark.parametrize("took", [9100, 20_000], ids=("before", "after"))
+def test_a_pod_of_earlier_that_runs_or_succeeds_vouches_for_the_node(
+    closed: BlackHoleDetector, took: int
+) -> None:
+    closed.saw(run(A, "old", at=T - 9000, took=took, failed=False))
+    assert closed.takes_gangs(A, CLOSED_AT) is (T - 9000 + took >= CLOSED_AT)
+
+
+def test_failures_before_an_old_pod_was_seen_well_do_not_count(detector: BlackHoleDetector) -> None:
     detector.saw(run(A, "g0", at=T))
     detector.saw(run(A, "g1", at=T))
     detector.saw(run(A, "old", at=T - 9000, took=9050, failed=False))
     detector.saw(run(A, "g2", at=T + 100))
-    assert not detector.takes_gangs(A, T + 110)
+    assert detector.takes_gangs(A, T + 110)
+
+
+def test_an_old_pod_that_fails_vouches_for_nothing(closed: BlackHoleDetector) -> None:
+    closed.saw(run(A, "old", at=T - 9000, took=9500))
+    assert not closed.takes_gangs(A, CLOSED_AT + 100)
+
+
+def test_no_more_nodes_are_closed_than_allowed(detector: BlackHoleDetector) -> None:
+    names = [NodeName(f"n{number}") for number in range(5)]
+    for at, node in enumerate(names):
+        for gang in range(3):
+            detector.saw(run(node, f"{node}-{gang}", at=T + at))
+    detector.open_beyond(None, T + 10)
+    assert not any(detector.takes_gangs(node, T + 10) for node in names)
+    detector.open_beyond(2, T + 10)
+    assert [detector.takes_gangs(node, T + 10) for node in names] == [False, False, True, True, True]
+    assert [detector.black_hole(node, T + 10) is None for node in names] == [False, False, True, True, True]
+    detector.open_beyond(0, T + 10)
+    assert all(detector.takes_gangs(node, T + 10) for node in names)
+
+
+def test_a_node_that_was_not_closed_is_closed_by_the_next_failure_once_there_is_room(
+    closed: BlackHoleDetector,
+) -> None:
+    for number in range(3):
+        closed.saw(run(B, f"b{number}", at=CLOSED_AT + number))
+    closed.open_beyond(1, CLOSED_AT + 10)
+    assert closed.takes_gangs(B, CLOSED_AT + 10)
+    closed.saw(run(A, "good", at=CLOSED_AT + 20, failed=False))
+    closed.saw(run(B, "b3", at=CLOSED_AT + 30))
+    closed.open_beyond(1, CLOSED_AT + 40)
+    assert closed.takes_gangs(A, CLOSED_AT + 40)
+    assert not closed.takes_gangs(B, CLOSED_AT + 40)
+
+
+def test_nodes_on_trial_that_may_have_a_gang_take_no_place(closed: BlackHoleDetector) -> None:
+    for number in range(3):
+        closed.saw(run(B, f"b{number}", at=RETRY - 10))
+    closed.open_beyond(1, RETRY)
+    assert closed.takes_gangs(A, RETRY)
+    assert not closed.takes_gangs(B, RETRY)
 
 
 def test_a_gang_that_fails_on_several_nodes_shows_nothing_of_any(detector: BlackHoleDetector) -> None:

@@ -1,6 +1,7 @@
 """The loop that recovers nodes, round by round, against objects at an API server."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NodeRecoveryFact
-from admission.facts.pods import PodPhase
+from admission.facts.pods import PodPhase, PodShape
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.recovery_loop import NodeRecovery
@@ -20,12 +21,14 @@ from queues.api import names
 from queues.api.api_resources import CRON_JOBS, JOBS, NODES
 from queues.errors import ApiError
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
-from queues.workload import NodeName, WorkloadKey, WorkloadKind
+from queues.resources import Resources
+from queues.workload import DeviceShare, NodeName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     NOW,
     TEAM,
     VOLCANO,
     admission,
+    gpus,
     node,
     queue,
     released,
@@ -256,10 +259,97 @@ async def test_a_node_on_which_gangs_fail_early_takes_no_more_and_is_told() -> N
     assert len(events) == 1
 
 
-def kill(rounds: Rounds, number: int) -> None:
-    """A pod of a gang of its own runs on the node and fails."""
-    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, f"{VOLCANO.uid[:-1]}{number}")
-    fact = replace(volcano_job(1), key=key, name=f"train-{number}")
-    pod = runs(f"p{number}", key, fact.name, by=number + 1)
-    rounds.world.put_admissions([admission(key, "n1", number=number + 1, started=True)])
+def kill(rounds: Rounds, number: int, where: str = "n1", **facts: Any) -> None:
+    """A pod of a gang and a namespace of its own runs on the node and fails."""
+    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, f"{VOLCANO.uid[:-2]}{number + 10}")
+    given: dict[str, Any] = {"namespace": f"ns-{number}", **facts}
+    namespace = given["namespace"]
+    fact = replace(volcano_job(1), key=key, name=f"train-{number}", namespace=namespace)
+    pod = replace(runs(f"p{number}", key, fact.name, by=number + 10), node=NodeName(where), **given)
+    held = admission(key, where, number=number + 10, namespace=namespace, name=fact.name, started=True)
+    rounds.world.put_admissions([held])
     rounds.world.observe([seen(fact), seen(pod), seen(replace(pod, phase=PodPhase.FAILED))])
+
+
+async def test_the_programs_of_one_namespace_close_no_node() -> None:
+    rounds = Rounds(recover())
+    for number in range(6):
+        kill(rounds, number, namespace="ns")
+    await rounds.look(1)
+    assert not asked(rounds)
+    kill(rounds, 6)
+    await rounds.look(1)
+    assert list(asked(rounds)) == ["n1"]
+
+
+async def test_pods_without_devices_close_no_node() -> None:
+    rounds = Rounds(recover())
+    for number in range(6):
+        kill(rounds, number, shape=PodShape(takes=Resources({"cpu": 100, "pods": 1})))
+    await rounds.look(1)
+    assert not asked(rounds)
+
+
+@pytest.mark.parametrize("share", [DeviceShare(devices=1, milli=100), DeviceShare(devices=1, memory=1024)])
+async def test_pods_with_parts_of_devices_count(share: DeviceShare) -> None:
+    rounds = Rounds(recover())
+    for number in range(3):
+        kill(rounds, number, shape=PodShape(takes=Resources({"pods": 1}), share=share))
+    await rounds.look(1)
+    assert list(asked(rounds)) == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("takes", "seconds", "closed"), [(gpus(), 3600, False), (gpus(), 60, True), ({"pods": 1}, 3600, True)]
+)
+async def test_a_pod_with_devices_that_runs_there_well_vouches_for_the_node(
+    takes: Mapping[str, int], seconds: int, closed: bool
+) -> None:
+    held = admission(VOLCANO, "n1", started=True)
+    pod = replace(runs("a"), bound_at=NOW - seconds, shape=PodShape(takes=Resources(takes)))
+    rounds = Rounds(recover(replace(RULES, drain_timeout=0)), volcano_job(1), pod, admissions=[held])
+    for number in range(6):
+        kill(rounds, number)
+    await rounds.look(5)
+    assert bool(asked(rounds)) is closed
+    assert bool(rounds.taints()) is closed
+    assert bool(rounds.world.states[VOLCANO].evictable) is closed
+
+
+@pytest.mark.parametrize(
+    ("rules", "closed"),
+    [
+        (NodeRecoveryRules(), ["n1"]),
+        (NodeRecoveryRules(max_percent_out=100), ["n1", "n2"]),
+        (NodeRecoveryRules(max_nodes_out=0), []),
+    ],
+)
+async def test_no_more_nodes_are_closed_than_the_circuit_breaker_allows(
+    rules: NodeRecoveryRules, closed: list[str]
+) -> None:
+    rounds = Rounds(recover(rules, "report"))
+    for number in range(3):
+        kill(rounds, number, "n1")
+        kill(rounds, number + 3, "n2")
+    await rounds.look(3)
+    assert sorted(asked(rounds)) == closed
+    assert [bool(usable) for usable in rounds.world.node_inventory.table().layout.usable] == [
+        name not in closed for name in ("n1", "n2")
+    ]
+
+
+@pytest.mark.parametrize(("takes", "closed"), [({"pods": 1}, False), (gpus(), True)])
+async def test_only_a_gang_with_devices_is_a_trial(takes: Mapping[str, int], closed: bool) -> None:
+    rounds = Rounds(recover(on_fault="report"))
+    for number in range(3):
+        kill(rounds, number)
+    await rounds.look(1)
+    assert asked(rounds)
+    rounds.now += 1800
+    await rounds.look(1)
+    assert not asked(rounds)
+    held = admission(VOLCANO, "n1", opened_at=rounds.now + 1)
+    seats = tuple(replace(seat, takes=Resources(takes)) for seat in held.seats)
+    rounds.world.put_admissions([replace(held, seats=seats)])
+    await rounds.look(2)
+    assert bool(asked(rounds)) is closed
