@@ -75,7 +75,7 @@ def recovering(here: Situation) -> RecoveryOutcome:
     state, job = here.state, here.job
     gone = not here.is_faulty and (state.cause in _REPORTED or here.policy.recovery_job is None)
     if gone and (job is None or job.progress is JobProgress.FAILED):
-        return verify(here, "the fault is gone")
+        return verify(_without_attempt(here) if job is None else here, "the fault is gone")
     if job is None:
         return _without_job(here)
     if job.progress is JobProgress.SUCCEEDED:
@@ -135,6 +135,14 @@ def _while_gangs_leave(here: Situation) -> RecoveryOutcome:
     if here.state.by is StartedBy.PERSON or (ends is not None and ends <= here.now):
         return here.keep(*_evict(here, here.view.gangs))
     return here.keep(*_evict(here, _on_faults(here)), look_again=ends)
+
+
+def _without_attempt(here: Situation) -> Situation:
+    """An attempt whose Job was never made does not count: faults that come and go use up none."""
+    state = here.state
+    if here.policy.recovery_job is None or state.job:
+        return here
+    return replace(here, state=replace(state, attempts=max(0, state.attempts - 1)))
 
 
 def _without_job(here: Situation) -> RecoveryOutcome:

@@ -1,6 +1,6 @@
 """What follows for all nodes now."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from admission.node_recovery.circuit_breaker import fleet_of
 from admission.node_recovery.policy import FaultPolicy
@@ -15,11 +15,21 @@ def plan(
     now: int,
     *,
     templates: frozenset[str] = frozenset(),
+    failed: Callable[[NodeName, Exception], None] | None = None,
 ) -> Mapping[NodeName, RecoveryTurn]:
     """What follows for each node that has or had a fault, by name; nodes without anything to look at are left out.
 
     ``nodes``: all nodes with devices, since the circuit breaker counts them; ``templates``: CronJobs that exist
     (``namespace/name``). Never more nodes are taken out of service than the policy allows, persons' orders apart.
+    ``failed``: hears of nodes whose step failed, which are left out too; None: the error is raised.
     """
     fleet = fleet_of(nodes, policy, now, templates=templates)
-    return {name: step(nodes[name], fleet, policy, now) for name in sorted(nodes) if not nodes[name].is_quiet}
+    turns: dict[NodeName, RecoveryTurn] = {}
+    for name in sorted(name for name, view in nodes.items() if not view.is_quiet):
+        try:
+            turns[name] = step(nodes[name], fleet, policy, now)
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(name, error)
+    return turns

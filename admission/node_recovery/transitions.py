@@ -90,9 +90,9 @@ def create_job(here: Situation) -> RecoveryOutcome:
     """Make the Job of this phase."""
     template = template_of(here.state.phase, here.policy) or ""
     if template not in here.fleet.templates:
-        return wait_for(
-            here, WaitsFor.TEMPLATE, f"waits for CronJob {template or 'of the policy'}, which does not exist"
-        )
+        which = template or "of the policy"
+        message = f"waits for CronJob {which}, which does not exist or cannot be read"
+        return wait_for(here, WaitsFor.TEMPLATE, message)
     name = job_name(here.view.name, here.state)
     create = CreateJob(node=here.view.name, template=template, name=name)
     if not here.view.refused:

@@ -18,7 +18,7 @@ from admission.reconcile.status import EventNote
 from admission.wire import WireNode
 from queues.api import names
 from queues.api.api_resources import CRON_JOBS, EVENTS, JOBS, NODES, ObjectRef
-from queues.errors import ApiError, ApiRefused, Conflict, MusterError, NotFound
+from queues.errors import ApiRefused, Conflict, Fenced, MusterError, NotFound
 
 _log = logging.getLogger(__name__)
 
@@ -104,16 +104,19 @@ class EffectWriter:
     async def tell(self, effect: Tell) -> None:
         """An event of the Node. That it cannot be written stops nothing."""
         ref = ObjectRef(resource=NODES, name=effect.node, uid=effect.node)
+        message = effect.message.encode(errors="replace").decode()  # an annotation may hold what UTF-8 cannot
         note = EventNote(
-            ref=ref, reason=effect.reason, message=effect.message, action="Recover", warning=effect.warning
+            ref=ref, reason=effect.reason, message=message, action="Recover", warning=effect.warning
         )
-        body = event(note, time_ns(), self._instance)
         level = logging.WARNING if effect.warning else logging.INFO
-        _log.log(level, "node recovery", extra={"node": effect.node, "what": effect.message})
+        _log.log(level, "node recovery", extra={"node": effect.node, "what": message})
         try:
+            body = event(note, time_ns(), self._instance)
             path = EVENTS.path(body["metadata"]["namespace"])
             await self._client.create(path, body, brief=True, check_lease=self._check_lease)
-        except ApiError as error:
+        except Fenced:
+            raise
+        except Exception as error:
             _log.info("event not written", extra={"object": ref.path, "why": str(error)})
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
+from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.view import FaultyDevice, GangOnNode, NodeView
+from admission.node_recovery.situation import known_state
+from admission.node_recovery.view import FaultyDevice, GangOnNode, NodeView, TaintOwner
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.resources import Resources
@@ -31,6 +33,8 @@ class NodeViews:
         self.refused: dict[NodeName, str] = {}
         #: When the agents of nodes were last heard (seconds); nodes that are left out: now.
         self.heard: dict[NodeName, int] = {}
+        #: Nodes of which nothing can be said for now, because that failed.
+        self.put_off = PutOff("recovery of a node")
 
     def in_recovery(self, name: NodeName) -> bool:
         """Whether Muster remembers something of a node."""
@@ -51,10 +55,27 @@ class NodeViews:
         views: dict[NodeName, NodeView] = {}
         for name, fact in self._world.node_inventory.nodes.items():
             if name in interesting:
-                views[name] = self._view(name, namespaces, now)
+                views[name] = self._contained_view(name, namespaces, now)
             elif _takes_devices(fact.allocatable):
                 views[name] = self._quiet.setdefault(name, NodeView(name=name))
         return views
+
+    def _contained_view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
+        """The view of a node, or a stand-in: nobody else waits for a node of which nothing can be said."""
+        if not self.put_off.holds(name, now):
+            try:
+                view = self._view(name, namespaces, now)
+                known_state(view, now)  # the circuit breaker reads it for all nodes at one time
+                return view
+            except Exception as error:
+                self.put_off.failed(name, error, now)
+        return self._stand_in(name)
+
+    def _stand_in(self, name: NodeName) -> NodeView:
+        """Nothing is done for the node, and if it may be out of service the circuit breaker counts it."""
+        marks = self._marks.of(name)
+        is_out = bool(marks.annotation) or marks.taint is not TaintOwner.ABSENT
+        return NodeView(name=name, taint=TaintOwner.PERSON if is_out else TaintOwner.ABSENT)
 
     def _view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
         world, marks = self._world, self._marks.of(name)

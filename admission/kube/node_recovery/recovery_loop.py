@@ -5,10 +5,10 @@ what fails is tried again. Evictions, and nodes that take no gangs, are handed t
 """
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -21,6 +21,7 @@ from admission.kube.node_recovery.black_holes import BlackHoles
 from admission.kube.node_recovery.effect_writer import EffectWriter, NodeHasChanged
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.node_views import NodeViews
+from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.effects import CreateJob, DeleteJob, Effect, EvictGangs, Tell, TryNode, WriteNode
@@ -33,19 +34,16 @@ from admission.node_recovery.view import NodeView
 from admission.world.world import World
 from queues.api.api_resources import CRON_JOBS, LEASES
 from queues.api.names import AGENT_LEASE_SECONDS, AGENT_NAMESPACE
-from queues.errors import ApiError, NotFound
+from queues.errors import ApiUnavailable, Fenced, NotFound
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName, WorkloadKey
-
-_log = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 PERIOD: Final = 0.5
 #: Seconds for which it is remembered that a template exists, and when an agent was heard.
 _REMEMBERED: Final = 10
-#: Seconds of the first pause of a node after a failed write, and of the longest.
-_FIRST_PAUSE: Final = 1
-_LONGEST_PAUSE: Final = 60
+#: Effects that ask nothing of the API server.
+_IN_MEMORY: Final = (EvictGangs, TryNode)
 
 
 class NodeRecovery:
@@ -71,15 +69,22 @@ class NodeRecovery:
         self._writer = EffectWriter(client, check_lease, marks, jobs, instance=instance)
         self._detector = BlackHoleDetector(BlackHoleRule())
         self._holes = BlackHoles(world, self._detector)
+        self._jobs = jobs
         self._views = NodeViews(world, marks, jobs, self._detector)
         #: Nodes of which it was told that the circuit breaker holds evictions back.
         self._held_back: frozenset[NodeName] = frozenset()
         #: What was handed in last, by node.
         self._asked: dict[NodeName, NodeRecoveryFact] = {}
-        self._templates: tuple[int, frozenset[str]] = (0, frozenset())
+        #: When templates of the policy were seen (seconds).
+        self._templates: dict[str, int] = {}
         self._heard_at: dict[NodeName, int] = {}
-        #: Until when a node is left alone after a failed write, and the pause.
-        self._paused: dict[NodeName, tuple[int, int]] = {}
+        #: Looks as a whole; nodes for which nothing is asked of the API server; and nodes for which no Job is.
+        self._looks = PutOff("recovery of nodes")
+        self._put_off = PutOff("recovery of a node")
+        self._refusals = PutOff("Job for a node")
+        #: Templates and leases that cannot be read.
+        self._unread_templates = PutOff("reading of a template")
+        self._unread_leases = PutOff("reading of an agent's lease")
         self._faulty: Mapping[NodeName, int] | None = None
         self._looked_at = 0
         self.figures = RecoveryFigures()
@@ -89,17 +94,28 @@ class NodeRecovery:
     async def run(self) -> NoReturn:
         """Until cancelled. Raises Fenced."""
         while True:
-            try:
-                await self.look()
-            except ApiError as error:
-                _log.warning("recovery of nodes put off", extra={"why": str(error)})
+            await self._contained_look()
             with suppress(TimeoutError):
                 async with asyncio.timeout(PERIOD):
                     await self._wake.wait()
             self._wake.clear()
 
+    async def _contained_look(self) -> None:
+        """A look that ends no term. Raises Fenced."""
+        now = int(self._now())
+        if self._looks.holds("all", now):
+            return
+        try:
+            await self.look()
+        except Fenced:
+            raise
+        except Exception as error:
+            self._looks.failed("all", error, now)
+        else:
+            self._looks.succeeded("all")
+
     async def look(self) -> None:
-        """One round over all nodes. Raises ApiError, Fenced."""
+        """One round over all nodes. What fails for one of them puts off that one only. Raises Fenced."""
         now, policy = int(self._now()), fault_policy(self._root())
         if policy.black_hole is not None:
             self._detector.rule = policy.black_hole
@@ -107,13 +123,15 @@ class NodeRecovery:
         namespaces = frozenset(
             each.partition("/")[0] for each in (policy.recovery_job, policy.verify_job) if each
         )
+        self._jobs.namespaces = namespaces
         interesting = self._views.interesting(closed, namespaces)
         if not (interesting or self._asked):
             self._count({}, {}, now)
             return
         await self._hear(interesting, now)
         views = self._views.all(interesting, namespaces, now)
-        turns = plan(views, policy, now, templates=await self._known_templates(policy, now))
+        templates = await self._known_templates(policy, now)
+        turns = plan(views, policy, now, templates=templates, failed=partial(self._step_failed, now))
         states = {name: turn.state for name, turn in turns.items()}
         self._count(views, states, now)
         evicted: dict[NodeName, dict[WorkloadKey, str]] = {}
@@ -138,6 +156,9 @@ class NodeRecovery:
         found = self._world.queues.get(QueueName(ROOT))
         return None if found is None else found.queue
 
+    def _step_failed(self, now: int, name: NodeName, error: Exception) -> None:
+        self._views.put_off.failed(name, error, now)
+
     async def _carry_out(
         self,
         view: NodeView,
@@ -145,22 +166,25 @@ class NodeRecovery:
         evicted: dict[NodeName, dict[WorkloadKey, str]],
         now: int,
     ) -> bool:
-        """The effects for one node in their order, as long as none fails. Whether all were carried out."""
-        if self._paused.get(view.name, (0, 0))[0] > now and any(
-            isinstance(each, WriteNode) for each in effects
-        ):
-            return False
+        """The effects for one node in their order, as long as none fails. Whether all were carried out.
+
+        While the node is put off, as far as nothing is asked of the API server.
+        """
+        put_off = self._put_off.holds(view.name, now)
         try:
             for effect in effects:
+                if put_off and not isinstance(effect, _IN_MEMORY):
+                    return False
                 await self._carry_out_one(view, effect, evicted, now)
         except NodeHasChanged:
             return False
-        except ApiError as error:
-            pause = min(_LONGEST_PAUSE, 2 * self._paused.get(view.name, (0, 0))[1] or _FIRST_PAUSE)
-            self._paused[view.name] = (now + pause, pause)
-            _log.warning("recovery of a node put off", extra={"node": view.name, "why": str(error)})
+        except Fenced:
+            raise
+        except Exception as error:  # besides ApiError, such as a template that is no CronJob
+            self._put_off.failed(view.name, error, now)
             return False
-        self._paused.pop(view.name, None)
+        if not put_off:
+            self._put_off.succeeded(view.name)
         return True
 
     async def _carry_out_one(
@@ -170,10 +194,7 @@ class NodeRecovery:
             case WriteNode():
                 await self._writer.write_node(effect, view)
             case CreateJob():
-                refused = await self._writer.create_job(effect)
-                self._views.refused.pop(view.name, None)
-                if refused:
-                    self._views.refused[view.name] = refused
+                await self._create_job(effect, now)
             case DeleteJob():
                 await self._writer.delete_job(effect)
             case EvictGangs():
@@ -183,6 +204,18 @@ class NodeRecovery:
                 self._detector.try_now(effect.node, now)
             case Tell():
                 await self._writer.tell(effect)
+
+    async def _create_job(self, effect: CreateJob, now: int) -> None:
+        """Make a Job. One that was refused is tried again after a pause, and holds back nothing else."""
+        if self._refusals.holds(effect.node, now):
+            return
+        refused = await self._writer.create_job(effect)
+        if refused:
+            self._views.refused[effect.node] = refused
+            self._refusals.failed(effect.node, refused, now)
+        else:
+            self._views.refused.pop(effect.node, None)
+            self._refusals.succeeded(effect.node)
 
     async def _ask(
         self, closed: Mapping[NodeName, str], evicted: Mapping[NodeName, Mapping[WorkloadKey, str]]
@@ -214,34 +247,56 @@ class NodeRecovery:
         self._held_back = held_back
 
     async def _known_templates(self, policy: FaultPolicy, now: int) -> frozenset[str]:
-        """Templates of the policy that exist."""
+        """Templates of the policy that exist. One that cannot be read stops only what needs it."""
         named = {each for each in (policy.recovery_job, policy.verify_job) if each}
-        at, known = self._templates
-        if not named or (known >= named and now < at + _REMEMBERED):
-            return known & named
-        found: set[str] = set()
-        for each in sorted(named):
+        seen = {each: at for each, at in self._templates.items() if each in named and now < at + _REMEMBERED}
+        for each in sorted(named - seen.keys()):
+            if self._unread_templates.holds(each, now):
+                continue
             namespace, _, name = each.partition("/")
-            with suppress(NotFound):
+            try:
                 await self._client.get(CRON_JOBS.path(namespace, name))
-                found.add(each)
-        self._templates = (now, frozenset(found))
-        return frozenset(found)
+                seen[each] = now
+            except NotFound:
+                pass
+            except Exception as error:
+                self._unread_templates.failed(each, error, now)
+                continue
+            self._unread_templates.succeeded(each)
+        self._templates = seen
+        return frozenset(seen)
 
     async def _hear(self, nodes: set[NodeName], now: int) -> None:
         """Note of nodes in recovery when their agents were last heard. One without a lease is no agent of Muster's."""
+        unavailable = False
         for name in sorted(nodes):
             if not self._views.in_recovery(name) or self._heard_at.get(name, 0) > now - _REMEMBERED:
                 continue
-            self._heard_at[name] = now
-            self._views.heard.pop(name, None)
-            with suppress(NotFound):
-                lease: dict[str, Any] = msgspec.json.decode(
-                    await self._client.get(LEASES.path(AGENT_NAMESPACE, name))
-                )
-                renewed = seconds(lease.get("spec", {}).get("renewTime"))
-                if renewed <= now - AGENT_LEASE_SECONDS:
-                    self._views.heard[name] = renewed
+            if unavailable or self._unread_leases.holds(name, now):
+                # Nobody knows that its devices were read, so what needs a reading waits for it.
+                self._views.heard.setdefault(name, 0)
+                continue
+            try:
+                await self._hear_one(name, now)
+            except Exception as error:
+                unavailable = isinstance(
+                    error, ApiUnavailable
+                )  # each further call may last until its timeout
+                self._views.heard.setdefault(name, 0)
+                self._unread_leases.failed(name, error, now)
+            else:
+                self._heard_at[name] = now
+                self._unread_leases.succeeded(name)
+
+    async def _hear_one(self, name: NodeName, now: int) -> None:
+        renewed = now
+        with suppress(NotFound):
+            content = await self._client.get(LEASES.path(AGENT_NAMESPACE, name))
+            lease: dict[str, Any] = msgspec.json.decode(content)
+            renewed = seconds(lease.get("spec", {}).get("renewTime"))
+        self._views.heard.pop(name, None)
+        if renewed <= now - AGENT_LEASE_SECONDS:
+            self._views.heard[name] = renewed
 
     def _count(
         self, views: Mapping[NodeName, NodeView], states: Mapping[NodeName, RecoveryState], now: int
@@ -250,6 +305,8 @@ class NodeRecovery:
         faulty = faulty_nodes({name: views[name] for name in views if not views[name].is_quiet}, states, now)
         nodes = frozenset(self._world.node_inventory.nodes)
         before = faulty if self._faulty is None else self._faulty
+        # A node of which nothing can be said for now has not come back.
+        faulty |= {name: before[name] for name in before if self._views.put_off.holds(name, now)}
         self.figures = self.figures.after(before, faulty, nodes=nodes, now=now)
         if self._looked_at:
             well = len(self._world.node_inventory.faulty.with_devices - faulty.keys())

@@ -137,7 +137,7 @@ def test_a_missing_template_is_told_once_and_costs_no_attempt() -> None:
     known, without = state(RecoveryPhase.RECOVERING), replace(FLEET, templates=frozenset())
     first = step(view(known, faults=(XID,)), without, POLICY, NOW)
     assert first.state == replace(known, waits=WaitsFor.TEMPLATE)
-    assert "waits for CronJob ops/recover-gpu, which does not exist" in str(first.effects)
+    assert "waits for CronJob ops/recover-gpu, which does not exist or cannot be read" in str(first.effects)
     assert step(view(first.state, faults=(XID,)), without, POLICY, NOW + 9999).effects == ()
     there = step(view(first.state, faults=(XID,)), FLEET, POLICY, NOW)
     assert any(isinstance(effect, CreateJob) for effect in there.effects)

@@ -1,0 +1,56 @@
+"""What is left alone for a while because something failed with it, so that it costs nobody else anything."""
+
+import logging
+from typing import Final
+
+from queues.errors import MusterError
+
+_log = logging.getLogger(__name__)
+
+#: Seconds of the first pause, and of the longest: each is twice as long as the one before.
+_FIRST_PAUSE: Final = 1
+_LONGEST_PAUSE: Final = 60
+#: Characters of an error that are told: users may have written parts of it.
+_LONGEST_TEXT: Final = 500
+#: From so many entries on, those that are over are forgotten.
+_FEW: Final = 64
+
+
+class PutOff:
+    """Nodes or objects, by name, that wait for their next try."""
+
+    def __init__(self, what: str) -> None:
+        """``what``: is put off, as the log says it."""
+        self._what = what
+        #: Until when, the pause, and the error that was told last.
+        self._paused: dict[str, tuple[int, int, str]] = {}
+        self._most = _FEW
+
+    def holds(self, name: str, now: int) -> bool:
+        """Whether it still waits."""
+        return name in self._paused and self._paused[name][0] > now
+
+    def failed(self, name: str, error: Exception | str, now: int) -> None:
+        """It waits from now on. The log tells an error once, until another one comes or a try succeeds."""
+        self._forget(now)
+        until, pause, told = self._paused.get(name, (0, 0, ""))
+        if until + _LONGEST_PAUSE < now:  # that was another time
+            pause, told = 0, ""
+        pause = min(_LONGEST_PAUSE, 2 * pause or _FIRST_PAUSE)
+        expected = isinstance(error, MusterError | str)
+        text = (str(error) if expected else f"{type(error).__name__}: {error}")[:_LONGEST_TEXT]
+        self._paused[name] = (now + pause, pause, text)
+        if text != told:
+            _log.warning(f"{self._what} put off", extra={"object": name, "why": text}, exc_info=not expected)
+
+    def _forget(self, now: int) -> None:
+        """What nobody has tried for a while is gone. Seldom, since this takes time for each entry."""
+        if len(self._paused) >= self._most:
+            self._paused = {
+                name: known for name, known in self._paused.items() if known[0] + _LONGEST_PAUSE >= now
+            }
+            self._most = max(_FEW, 2 * len(self._paused))
+
+    def succeeded(self, name: str) -> None:
+        """A try went well: the next pause is a short one again."""
+        self._paused.pop(name, None)
