@@ -18,22 +18,12 @@ class RecoveryFigures:
     repairs: int = 0
     #: Seconds from the begin of a fault to the return, summed up over ``repairs``.
     repair_seconds: int = 0
-    #: Seconds that nodes were well, summed up over all nodes.
+    #: Seconds that nodes were without a fault, summed up over all nodes.
     healthy_seconds: int = 0
     #: Recovery attempts that were begun.
     attempts: int = 0
     #: Recoveries that were given up.
     failures: int = 0
-
-    @property
-    def mean_time_to_repair(self) -> float | None:
-        """Seconds; None: no node has come back yet."""
-        return self.repair_seconds / self.repairs if self.repairs else None
-
-    @property
-    def mean_time_between_failures(self) -> float | None:
-        """Seconds that a node was well per fault; None: no node has failed yet."""
-        return self.healthy_seconds / self.faults if self.faults else None
 
     def after(
         self,

@@ -240,8 +240,8 @@ class NodeRecovery:
         held_back = self._world.node_inventory.faulty.held_back()
         for name in sorted(held_back - self._held_back):
             message = (
-                "no gang is evicted from it though its devices are unhealthy: as many nodes as policy.health.recovery "
-                f"of queue root allows have failed at one time ({policy.max_percent_out} % of the nodes with devices)"
+                "no gang is evicted from it though its devices are unhealthy: as many nodes have failed at one time as "
+                f"policy.health.recovery of queue root allows ({_bounds(policy)})"
             )
             await self._writer.tell(Tell(node=name, reason="EvictionHeldBack", message=message, warning=True))
         self._held_back = held_back
@@ -312,3 +312,10 @@ class NodeRecovery:
             well = len(self._world.node_inventory.faulty.with_devices - faulty.keys())
             self.figures = self.figures.elapsed(well=well, seconds=now - self._looked_at)
         self._faulty, self._looked_at = faulty, now
+
+
+def _bounds(policy: FaultPolicy) -> str:
+    """The circuit breaker's bounds, for people."""
+    nodes, percent = policy.max_nodes_out, policy.max_percent_out
+    told = [] if nodes is None else [f"maxNodesOut {nodes}"]
+    return ", ".join([*told, *([] if percent is None else [f"maxPercentOut {percent}"])])

@@ -77,10 +77,6 @@ class DeviceFacts:
         """What the agent of a node reports; None: it has none."""
         return self._reported.get(node)
 
-    def reporting_nodes(self) -> Iterable[NodeName]:
-        """Nodes with an agent that reports devices."""
-        return self._reported.keys()
-
     def _note_claimant(self, change: Change) -> None:
         subject = (change.kind, change.key)
         before = self._claimants.pop(subject, None)

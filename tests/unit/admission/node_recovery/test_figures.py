@@ -16,7 +16,6 @@ def test_the_time_to_repair_is_from_the_fault_to_the_return() -> None:
     figures = figures.after({A: 100, B: 150}, {B: 150}, nodes=BOTH, now=400)
     figures = figures.after({B: 150}, {}, nodes=BOTH, now=250)
     assert (figures.faults, figures.repairs, figures.repair_seconds) == (2, 2, 400)
-    assert figures.mean_time_to_repair == 200.0
 
 
 def test_a_node_that_is_gone_has_not_come_back() -> None:
@@ -28,21 +27,16 @@ def test_what_a_process_finds_in_its_first_turn_is_no_new_fault() -> None:
     assert RecoveryFigures().after({A: 100}, {A: 100}, nodes=BOTH, now=400) == RecoveryFigures()
 
 
-def test_the_time_between_failures_is_that_of_well_nodes() -> None:
+def test_the_time_of_nodes_without_a_fault_is_summed_up() -> None:
     figures = RecoveryFigures().elapsed(well=10, seconds=60).elapsed(well=9, seconds=100)
-    assert figures.mean_time_between_failures is None
     figures = figures.after({}, {A: 1, B: 1}, nodes=BOTH, now=1)
-    assert figures.mean_time_between_failures == 750.0
+    assert (figures.healthy_seconds, figures.faults) == (1500, 2)
 
 
 def test_a_clock_that_steps_back_takes_nothing_away() -> None:
     figures = RecoveryFigures().elapsed(well=10, seconds=-60)
     assert figures.after({A: 500}, {}, nodes=BOTH, now=400).repair_seconds == 0
     assert figures.healthy_seconds == 0
-
-
-def test_without_a_repair_there_is_no_mean() -> None:
-    assert RecoveryFigures().mean_time_to_repair is None
 
 
 def test_attempts_and_failures_are_counted_as_they_begin() -> None:
