@@ -6,6 +6,7 @@ from typing import Final
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
+from admission.node_recovery.situation import reported_faulty
 from admission.node_recovery.view import FaultyDevice, GangOnNode, NodeView
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -29,7 +30,8 @@ class NodeViews:
         self._quiet: dict[NodeName, NodeView] = {}
         #: Why the API server refused the Job of a node the last time.
         self.refused: dict[NodeName, str] = {}
-        #: When the agents of nodes were last heard (seconds); nodes that are left out: now.
+        #: When the agents of nodes were last heard: ``renewTime`` of their leases (seconds). Reporters of nodes that
+        #: are left out have no lease: now.
         self.heard: dict[NodeName, int] = {}
 
     def in_recovery(self, name: NodeName) -> bool:
@@ -58,7 +60,6 @@ class NodeViews:
 
     def _view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
         world, marks = self._world, self._marks.of(name)
-        reported = world.devices.reported(name)
         return NodeView(
             name=name,
             faults=tuple(
@@ -72,7 +73,7 @@ class NodeViews:
                 for fault in world.node_inventory.nodes[name].faults
             ),
             black_hole=self._detector.black_hole(name, now),
-            read_at=None if reported is None else self.heard.get(name, now),
+            read_at=self._read_at(name, marks.annotation, now),
             taint=marks.taint,
             annotation=marks.annotation,
             order=marks.order,
@@ -82,6 +83,16 @@ class NodeViews:
             jobs=self._jobs.of(name, namespaces),
             refused=self.refused.get(name, ""),
         )
+
+    def _read_at(self, name: NodeName, annotation: str, now: int) -> int | None:
+        """When the devices were last read. None: nothing reports any. 0: not since the node is out of service, for a
+        device that had a fault is not among those that are reported."""
+        reported = self._world.devices.reported(name)
+        if reported is None or not reported.devices:
+            return None
+        if reported_faulty(annotation) - {each.number for each in reported.devices}:
+            return 0
+        return self.heard.get(name, now)
 
     def _gangs(self, name: NodeName) -> list[GangOnNode]:
         found = [self._gang(key, name) for key in sorted(self._world.admission_index.seated_on(name))]
