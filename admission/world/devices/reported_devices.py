@@ -2,9 +2,9 @@
 
 Two sources tell that a device is unhealthy: the device plugin, which takes it out of the node's ``allocatable`` (its
 ``capacity`` keeps it), and the agent, by a Device object. They may tell it at different times, of different devices, or
-one of them not at all. A node offers what both allow; a device that both leave out counts once. Of devices that the
-plugin does not know (one that is kept for a display) nobody tells which they are, so they are not taken for the unhealthy
-ones. Devices of each vendor are counted by themselves.
+one of them not at all. A node offers what both allow; a device that both leave out counts once. If the plugin knows
+fewer devices than are reported (one is kept for a display), nothing tells which: they are not taken for the unhealthy
+ones. The devices of each vendor are counted by themselves.
 
 Where NVLinks do not join all healthy devices (pairs, boards, cards without NVLink), each of them is offered by
 its number, so that pods get those that are linked best.
