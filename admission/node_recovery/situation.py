@@ -27,6 +27,8 @@ from admission.node_recovery.view import (
 )
 from queues.text_format import listed
 
+#: When devices were read of which not all are reported that had a fault: never.
+LACKS_DEVICES: Final = -1
 #: A device in the text of faults, as ``FaultyDevice`` and ``listed`` write it.
 _FAULTY: Final = re.compile(r"(?:^|, | and )GPU ([0-9]{1,4}): ")
 
@@ -76,8 +78,9 @@ class Situation:
     @property
     def is_unreported(self) -> bool:
         """Whether the node is out of service for a fault that was reported, and its devices are not reported now."""
-        state = self.state
-        return state.phase.is_out and state.cause is FaultCause.DEVICE and not self.view.read_at
+        state, read_at = self.state, self.view.read_at
+        by_fault = state.phase.is_out and state.cause is FaultCause.DEVICE
+        return by_fault and (read_at is None or read_at == LACKS_DEVICES)
 
     @property
     def fault_since(self) -> int:

@@ -6,7 +6,7 @@ from typing import Final
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.situation import reported_faulty
+from admission.node_recovery.situation import LACKS_DEVICES, reported_faulty
 from admission.node_recovery.view import FaultyDevice, GangOnNode, NodeView
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -85,13 +85,12 @@ class NodeViews:
         )
 
     def _read_at(self, name: NodeName, annotation: str, now: int) -> int | None:
-        """When the devices were last read. None: nothing reports any. 0: not since the node is out of service, for a
-        device that had a fault is not among those that are reported."""
+        """When the devices were last read; LACKS_DEVICES: one that had a fault is not reported. None: none is."""
         reported = self._world.devices.reported(name)
         if reported is None or not reported.devices:
             return None
         if reported_faulty(annotation) - {each.number for each in reported.devices}:
-            return 0
+            return LACKS_DEVICES
         return self.heard.get(name, now)
 
     def _gangs(self, name: NodeName) -> list[GangOnNode]:

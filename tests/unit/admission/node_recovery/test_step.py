@@ -15,7 +15,7 @@ from admission.node_recovery.effects import (
 )
 from admission.node_recovery.policy import OnFault
 from admission.node_recovery.recovery_jobs import job_name
-from admission.node_recovery.situation import reported_faulty
+from admission.node_recovery.situation import LACKS_DEVICES, reported_faulty
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, WaitsFor
 from admission.node_recovery.step import step
 from admission.node_recovery.view import (
@@ -176,7 +176,7 @@ def test_a_failed_recovery_job_is_not_believed_before_the_agent_had_time() -> No
 def test_a_node_whose_fault_was_reported_waits_until_its_devices_are_reported_again() -> None:
     known = state(RecoveryPhase.VERIFYING, fault="GPU 3: Xid79")
     late = SINCE + POLICY.verify_timeout
-    for unread in (view(known, read_at=None), view(known, read_at=0)):
+    for unread in (view(known, read_at=None), view(known, read_at=LACKS_DEVICES)):
         turn = step(unread, FLEET, POLICY, late)
         assert (turn.state.phase, turn.state.waits) == (RecoveryPhase.VERIFYING, WaitsFor.AGENT)
     drained = state(RecoveryPhase.VERIFYING, cause=FaultCause.PERSON, by=StartedBy.PERSON)
@@ -187,7 +187,10 @@ def test_a_node_whose_fault_was_reported_waits_until_its_devices_are_reported_ag
 def test_another_fault_does_not_hide_the_one_whose_device_is_not_reported() -> None:
     known = state(RecoveryPhase.DRAINING, fault="GPU 5: Xid79")
     hole = BlackHole(since=SINCE, gangs=3)
-    for seen in (view(known, read_at=0, faults=(XID,)), view(known, read_at=None, black_hole=hole)):
+    for seen in (
+        view(known, read_at=LACKS_DEVICES, faults=(XID,)),
+        view(known, read_at=None, black_hole=hole),
+    ):
         entered = step(seen, FLEET, POLICY, NOW).state
         assert entered.phase is RecoveryPhase.RECOVERING
         assert (entered.cause, entered.fault) == (FaultCause.DEVICE, "GPU 5: Xid79")
