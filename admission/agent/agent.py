@@ -10,7 +10,8 @@ Its threads, none of which waits for another one:
 A call into a vendor's library may hang, and mostly does so because of a broken device. Only the thread in that call
 stands still: events that came before are reported, the lease is renewed, metrics are served. After ``hang_seconds``
 without an answer the devices of that vendor are reported as lost, as they are to whoever would use them; the first
-answer ends that. Where a library has not answered once since the start, these are the devices reported before.
+answer ends that. Where a library has not answered once since the start, or is not there (the driver may still be
+starting), these are the devices reported before.
 """
 
 import logging
@@ -183,6 +184,8 @@ class Agent:
         if self._health is None and not self._load(ticks):
             self.metrics.observe(NodeObservation(seen=seen, readings=self._readings(seen), ticks=ticks))
             return
+        if any(self._is_missed(each) and not self._is_silent(each) for each in seen):
+            return
         readings = self._readings(seen)
         health = self._assess(readings, now)
         self._offer(seen, readings, health, now, ticks)
@@ -190,9 +193,15 @@ class Agent:
     # ── the parts of a step ─────────────────────────────────────────────────────────────────────────────────────
 
     def _is_silent(self, seen: Seen) -> bool:
-        silent = seen.silent > self._settings.hang_seconds + self._settings.poll_seconds
+        longest = self._settings.hang_seconds + self._settings.poll_seconds
+        if self._is_missed(seen):
+            return seen.unread > longest
         # A vendor without devices is looked for once a minute.
-        return silent and (seen.reading is not None or not seen.answered)
+        return seen.silent > longest and (seen.reading is not None or not seen.answered)
+
+    def _is_missed(self, seen: Seen) -> bool:
+        """Whether a vendor has devices by what was reported before, and has told none since the start."""
+        return seen.number == 0 and seen.vendor in self._remembered
 
     def _readings(self, seen: Sequence[Seen]) -> list[NodeReading]:
         readings = []
@@ -202,9 +211,9 @@ class Agent:
                 logger.error(
                     "the library of %s has not answered for %.0f s; its devices count as lost until it does",
                     each.vendor,
-                    each.silent,
+                    max(each.silent, each.unread),
                 )
-            reading = each.reading if each.answered else self._remembered.get(each.vendor)
+            reading = self._remembered.get(each.vendor) if self._is_missed(each) else each.reading
             if reading is not None:
                 readings.append(not_answering(reading) if silent else reading)
         return readings

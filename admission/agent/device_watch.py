@@ -37,6 +37,9 @@ class Seen:
     events: tuple[DeviceEvent, ...] = ()
     #: Seconds since the vendor answered last, or since the start.
     silent: float
+    #: Seconds since the start while there was no reading; that the library is not there is none, for its driver may
+    #: still be starting. 0: there was one.
+    unread: float = 0.0
     #: Seconds that the last reading took.
     took: float
 
@@ -66,12 +69,14 @@ class DeviceWatch:
         self._present = threading.Event()
         self._failed = ""
         self._seen = Seen(vendor=name, answered=False, reading=None, number=0, silent=0.0, took=0.0)
-        self._answered_at = clock()
+        self._began_at = self._answered_at = clock()
 
     def take(self) -> Seen:
         """What was seen last, with the events since the last call. Never waits for the library."""
         with self._lock:
-            taken = replace(self._seen, silent=self._clock() - self._answered_at)
+            now = self._clock()
+            unread = 0.0 if self._seen.number else now - self._began_at
+            taken = replace(self._seen, silent=now - self._answered_at, unread=unread)
             self._seen = replace(self._seen, events=())
         return taken
 

@@ -101,6 +101,8 @@ class ReportedDevice:
     is_partitioned: bool = False
     #: Number of MIG instances by profile (``1g.10gb``).
     instances: Mapping[str, int] = field(default_factory=dict)
+    #: The extended resource that it counts as; "": that of its node.
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,7 @@ class NodeDevicesFact:
     """The devices of a node: a Device object (Koordinator's kind, written by Muster's agent or by koordlet)."""
 
     node: NodeName
-    #: The extended resource that whole devices count as.
+    #: The extended resource that whole devices count as; of a node with devices of several vendors, of one of them.
     resource: str
     #: By number.
     devices: tuple[ReportedDevice, ...] = ()

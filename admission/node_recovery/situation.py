@@ -1,7 +1,8 @@
 """A node at the moment of a step: what is seen of it, what is remembered of it, and what the policy wants."""
 
+import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from admission.node_recovery.effects import Effect, Tell
 from admission.node_recovery.policy import FaultPolicy
@@ -25,6 +26,11 @@ from admission.node_recovery.view import (
     TaintOwner,
 )
 from queues.text_format import listed
+
+#: When devices were read of which not all are reported that had a fault: never.
+LACKS_DEVICES: Final = -1
+#: A device in the text of faults, as ``FaultyDevice`` and ``listed`` write it.
+_FAULTY: Final = re.compile(r"(?:^|, | and )GPU ([0-9]{1,4}): ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +71,16 @@ class Situation:
     @property
     def cause(self) -> FaultCause | None:
         """What is wrong with the node; None: it is not faulty."""
-        if self.faults:
+        if self.faults or (self.black_hole and self.is_unreported):
             return FaultCause.DEVICE
         return FaultCause.KILLS_PODS if self.black_hole else None
+
+    @property
+    def is_unreported(self) -> bool:
+        """Whether the node is out of service for a fault that was reported, and its devices are not reported now."""
+        state, read_at = self.state, self.view.read_at
+        by_fault = state.phase.is_out and state.cause is FaultCause.DEVICE
+        return by_fault and (read_at is None or read_at == LACKS_DEVICES)
 
     @property
     def fault_since(self) -> int:
@@ -93,8 +106,14 @@ class Situation:
         return self.view.jobs.get(job_name(self.view.name, self.state))
 
     def read_after(self, moment: int) -> bool:
-        """Whether the devices were read later than this; true if nothing reports them, for then nothing can."""
-        return self.view.read_at is None or self.view.read_at > moment
+        """Whether the devices were read later than this; true if nothing reports them, for then nothing can.
+
+        But whoever reported a fault has to report its end as well: an agent may run before the driver does, and
+        anybody may have deleted its object.
+        """
+        if self.view.read_at is None:
+            return not self.is_unreported
+        return self.view.read_at > moment
 
     def enter(self, phase: RecoveryPhase, **changes: Any) -> RecoveryState:
         """The state at the beginning of another phase, with the faults as they are now."""
@@ -105,7 +124,8 @@ class Situation:
         # What a person began without a policy that recovers stays his: another policy does not end it.
         by = StartedBy.MUSTER if self.policy.recovers else known.by
         entered = replace(known, phase=phase, since=self.now, by=by, job="", waits=None)
-        if self.is_faulty:
+        # Other faults do not hide one whose device is not reported now.
+        if self.is_faulty and not self.is_unreported:
             entered = replace(entered, cause=self.cause, fault=self.told)
         if not known.phase.is_out:
             entered = replace(entered, fault_since=self.fault_since)
@@ -136,6 +156,17 @@ def known_state(view: NodeView, now: int) -> RecoveryState:
     if state.phase.is_out or view.taint is not TaintOwner.MUSTER:
         return state
     return replace(state, phase=RecoveryPhase.CORDONED, since=now, fault_since=now, waits=None)
+
+
+def reported_faulty(annotation: str) -> frozenset[int]:
+    """Numbers of the devices with the faults that a node is out of service for, as its annotation tells them.
+
+    The text is bounded, so that some may be left out.
+    """
+    known = read_state(annotation)
+    if known is None or not known.phase.is_out or known.cause is not FaultCause.DEVICE:
+        return frozenset()
+    return frozenset(int(number) for number in _FAULTY.findall(known.fault))
 
 
 def is_running(job: RecoveryJob) -> bool:

@@ -70,19 +70,26 @@ class WireNodeDevices(WireStruct):
 def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     """The GPUs of a node, with what is wrong with them and which pods have them."""
     metadata = found.metadata
-    vendor = (metadata.labels or {}).get(names.KOORDINATOR_GPU_VENDOR, "nvidia")
+    of_node = (metadata.labels or {}).get(names.KOORDINATOR_GPU_VENDOR, "")
     instances = _instances((metadata.annotations or {}).get(names.MIG_INSTANCES, ""))
     gpus = [each for each in (found.spec.devices or ())[:_MOST_DEVICES] if each.type == _GPU]
     numbers = {each.minor: _place(each) for each in gpus if each.minor >= 0}
     devices = [
-        _device(each, numbers[each.minor], instances.get(each.id, {})) for each in gpus if each.minor >= 0
+        _device(each, _place(each), instances.get(each.id, {}), of_node) for each in gpus if each.minor >= 0
     ]
     return NodeDevicesFact(
         node=NodeName(metadata.name),
-        resource=_RESOURCES.get(vendor, f"{vendor}.com/gpu"),
+        # Where the vendors of devices differ, agents write none for the node.
+        resource=_resource(of_node) if of_node or not devices else devices[0].resource,
         devices=tuple(sorted(devices, key=lambda each: each.number)),
         holders=_holders(found.status.allocations or (), numbers),
     )
+
+
+def _resource(vendor: str) -> str:
+    """What whole devices of a vendor count as. A reporter that tells no vendor is NVIDIA's."""
+    vendor = (vendor or "nvidia")[:_LONGEST]
+    return _RESOURCES.get(vendor, f"{vendor}.com/gpu")
 
 
 def _number(text: str) -> int | None:
@@ -96,7 +103,8 @@ def _place(device: _Device) -> int:
     return device.minor if told is None else told
 
 
-def _device(device: _Device, number: int, instances: Mapping[str, int]) -> ReportedDevice:
+def _device(device: _Device, number: int, instances: Mapping[str, int], of_node: str) -> ReportedDevice:
+    """A device. ``of_node``: the vendor of all devices of the node; "": each tells its own."""
     labels, topology = device.labels or {}, device.topology or _Topology()
     return ReportedDevice(
         id=device.id[:_LONGEST],
@@ -108,6 +116,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int]) -> Repor
         numa=topology.node_id if topology.node_id >= 0 else None,
         is_partitioned=bool(instances),
         instances=instances,
+        resource=_resource(labels.get(names.KOORDINATOR_GPU_VENDOR, "") or of_node),
     )
 
 

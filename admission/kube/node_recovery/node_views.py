@@ -7,7 +7,7 @@ from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.situation import known_state
+from admission.node_recovery.situation import LACKS_DEVICES, known_state, reported_faulty
 from admission.node_recovery.view import FaultyDevice, GangOnNode, NodeView, TaintOwner
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -31,7 +31,8 @@ class NodeViews:
         self._quiet: dict[NodeName, NodeView] = {}
         #: Why the API server refused the Job of a node the last time.
         self.refused: dict[NodeName, str] = {}
-        #: When the agents of nodes were last heard (seconds); nodes that are left out: now.
+        #: When the agents of nodes were last heard: ``renewTime`` of their leases (seconds). Reporters of nodes that
+        #: are left out have no lease: now.
         self.heard: dict[NodeName, int] = {}
         #: Nodes of which nothing can be said for now, because that failed.
         self.put_off = PutOff("recovery of a node")
@@ -79,7 +80,6 @@ class NodeViews:
 
     def _view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
         world, marks = self._world, self._marks.of(name)
-        reported = world.devices.reported(name)
         return NodeView(
             name=name,
             faults=tuple(
@@ -93,7 +93,7 @@ class NodeViews:
                 for fault in world.node_inventory.nodes[name].faults
             ),
             black_hole=self._detector.black_hole(name, now),
-            read_at=None if reported is None else self.heard.get(name, now),
+            read_at=self._read_at(name, marks.annotation, now),
             taint=marks.taint,
             annotation=marks.annotation,
             order=marks.order,
@@ -103,6 +103,15 @@ class NodeViews:
             jobs=self._jobs.of(name, namespaces),
             refused=self.refused.get(name, ""),
         )
+
+    def _read_at(self, name: NodeName, annotation: str, now: int) -> int | None:
+        """When the devices were last read; LACKS_DEVICES: one that had a fault is not reported. None: none is."""
+        reported = self._world.devices.reported(name)
+        if reported is None or not reported.devices:
+            return None
+        if reported_faulty(annotation) - {each.number for each in reported.devices}:
+            return LACKS_DEVICES
+        return self.heard.get(name, now)
 
     def _gangs(self, name: NodeName) -> list[GangOnNode]:
         found = [self._gang(key, name) for key in sorted(self._world.admission_index.seated_on(name))]

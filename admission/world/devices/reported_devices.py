@@ -2,7 +2,9 @@
 
 Two sources tell that a device is unhealthy: the device plugin, which takes it out of the node's ``allocatable`` (its
 ``capacity`` keeps it), and the agent, by a Device object. They may tell it at different times, of different devices, or
-one of them not at all. A node offers what both allow; a device that both leave out counts once.
+one of them not at all. A node offers what both allow; a device that both leave out counts once. If the plugin knows
+fewer devices than are reported (one is kept for a display), nothing tells which: they are not taken for the unhealthy
+ones. The devices of each vendor are counted by themselves.
 
 Where NVLinks do not join all healthy devices (pairs, boards, cards without NVLink), each of them is offered by
 its number, so that pods get those that are linked best.
@@ -28,17 +30,7 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
     places = _places(fact, reported)
     if not faults and places is None:
         return fact
-    amounts = dict(fact.allocatable)
-    if not faults:
-        pass
-    elif _in_parts(fact, reported.resource):
-        amounts = _one_by_one(amounts, fact.withheld[reported.resource], reported)
-    else:
-        for resource, units in _units_by_resource(reported).items():
-            if resource in amounts:
-                amounts[resource] = _offered(
-                    amounts[resource], fact.withheld[resource], reported.devices, units
-                )
+    amounts = _amounts(fact, reported) if faults else dict(fact.allocatable)
     if places is not None and not places.in_parts:
         amounts |= {device(reported.resource, place.number): WHOLE for place in places.each}
     return replace(
@@ -50,6 +42,29 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
     )
 
 
+def _amounts(fact: NodeFact, reported: NodeDevicesFact) -> dict[str, int]:
+    """What the node offers without the unhealthy devices."""
+    amounts = dict(fact.allocatable)
+    for resource in {_counts_as(each, reported) for each in reported.devices}:
+        devices = _devices_of(reported, resource)
+        if _in_parts(fact, resource):
+            amounts |= _one_by_one(amounts[resource], fact.withheld[resource], resource, devices)
+            continue
+        for name, units in _units_by_resource(resource, devices).items():
+            if name in amounts:
+                amounts[name] = _offered(amounts[name], fact.withheld[name], devices, units)
+    return amounts
+
+
+def _counts_as(each: ReportedDevice, reported: NodeDevicesFact) -> str:
+    return each.resource or reported.resource
+
+
+def _devices_of(reported: NodeDevicesFact, resource: str) -> tuple[ReportedDevice, ...]:
+    """The devices that count as a resource."""
+    return tuple(each for each in reported.devices if _counts_as(each, reported) == resource)
+
+
 def _in_parts(fact: NodeFact, resource: str) -> bool:
     """Whether a node shares its devices, and has an amount for each of them."""
     return device(resource, 0) in fact.allocatable
@@ -58,7 +73,7 @@ def _in_parts(fact: NodeFact, resource: str) -> bool:
 def _places(fact: NodeFact, reported: NodeDevicesFact) -> DevicePlaces | None:
     """How the whole healthy devices are linked. None: the agent does not tell it of all of them, or they cannot
     be told apart: the plugin offers some of them several times, or they have no numbers of their own."""
-    whole = [each for each in reported.devices if not each.is_partitioned]
+    whole = [each for each in _devices_of(reported, reported.resource) if not each.is_partitioned]
     well = [each for each in whole if each.fault is None]
     if reported.resource not in fact.allocatable or not well:
         return None
@@ -81,20 +96,19 @@ def _places(fact: NodeFact, reported: NodeDevicesFact) -> DevicePlaces | None:
     return one(DevicePlaces(resource=reported.resource, each=tuple(places), in_parts=in_parts))
 
 
-def _units_by_resource(reported: NodeDevicesFact) -> dict[str, tuple[int, ...]]:
+def _units_by_resource(resource: str, devices: tuple[ReportedDevice, ...]) -> dict[str, tuple[int, ...]]:
     """How many units of each resource each device is offered as.
 
     MIG instances have a resource each profile (``nvidia.com/mig-1g.10gb``) beside devices that are whole. Where every
     device is cut in parts, the plugin may call the instances by the resource of whole devices as well.
     """
-    devices = reported.devices
     whole = tuple(0 if each.is_partitioned else 1 for each in devices)
     if not any(whole):
         whole = tuple(sum(each.instances.values()) for each in devices)
-    prefix = reported.resource.partition("/")[0]
+    prefix = resource.partition("/")[0]
     profiles = {profile for each in devices for profile in each.instances}
     return {
-        reported.resource: whole,
+        resource: whole,
         **{
             f"{prefix}/mig-{profile}": tuple(each.instances.get(profile, 0) for each in devices)
             for profile in profiles
@@ -105,26 +119,27 @@ def _units_by_resource(reported: NodeDevicesFact) -> dict[str, tuple[int, ...]]:
 def _offered(
     allocatable: int, withheld: int, devices: Iterable[ReportedDevice], units: tuple[int, ...]
 ) -> int:
-    """What is left of an amount. The plugin may offer each unit several times (time-slicing), or know fewer units than
-    are reported: then those that it does not know are the unhealthy ones."""
+    """What is left of an amount: each unhealthy device takes its units from all that the plugin knows, and what the
+    plugin withholds is among these. The plugin may offer each unit several times (time-slicing)."""
     known, reported = (allocatable + withheld) // WHOLE, sum(units)
     if not reported:
         return allocatable
     lost = sum(count for each, count in zip(devices, units, strict=True) if each.fault is not None)
-    replicas = max(1, -(-known // reported))
-    left = known - max(0, lost - max(0, reported - known)) * replicas
+    left = known - lost * max(1, -(-known // reported))
     return min(allocatable, max(left, 0) * WHOLE)
 
 
-def _one_by_one(amounts: Mapping[str, int], withheld: int, reported: NodeDevicesFact) -> dict[str, int]:
+def _one_by_one(
+    allocatable: int, withheld: int, resource: str, devices: tuple[ReportedDevice, ...]
+) -> dict[str, int]:
     """The amounts of a node that shares its devices. It has a row for each device; which ones the plugin leaves out
     only the agent tells."""
-    resource = reported.resource
-    count = (amounts[resource] + withheld) // WHOLE
-    faulty = {each.number for each in reported.devices if each.fault is not None}
+    count = (allocatable + withheld) // WHOLE
+    faulty = {each.number for each in devices if each.fault is not None}
     rows = {device(resource, index): 0 if index in faulty else WHOLE for index in range(count)}
-    offered = min(amounts[resource], sum(rows.values()))
-    return {**amounts, **rows, resource: offered}
+    # A number that has no row may be that of a device with another row: the sum leaves it out all the same.
+    left = _offered(allocatable, withheld, devices, (1,) * len(devices))
+    return {**rows, resource: min(left, sum(rows.values()))}
 
 
 def _not_accepted(fact: NodeFact, faults: Iterable[DeviceFault]) -> list[DeviceFault]:

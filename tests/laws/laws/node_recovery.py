@@ -19,6 +19,13 @@ def remembered(view: NodeView) -> RecoveryState:
     return read_state(view.annotation) or RecoveryState()
 
 
+def is_read(view: NodeView, known: RecoveryState) -> bool:
+    """Whether the devices of a node were read in its phase, as far as anything ever reported them."""
+    if view.read_at is None:
+        return known.cause is not FaultCause.DEVICE
+    return view.read_at > known.since
+
+
 def no_more_nodes_out_than_allowed(views: Views, turns: Turns, most: int | None) -> None:
     """Muster takes no node out of service by which more would be out than the policy allows."""
     out = {name for name, view in views.items() if view.taint is not TaintOwner.ABSENT}
@@ -69,7 +76,7 @@ def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPoli
         ends = known.phase is not RecoveryPhase.NONE and turn.state.phase is RecoveryPhase.NONE
         if by_itself and recovers and ends:
             assert known.phase is RecoveryPhase.VERIFYING, (name, known)
-            assert view.read_at is None or view.read_at > known.since, (name, known, view)
+            assert is_read(view, known), (name, known, view)
             assert all(fault.name in known.accepted for fault in view.faults), (name, known, view)
             tested = any(
                 job.progress is JobProgress.SUCCEEDED and job.name.startswith(f"muster-verify-{name}-")
@@ -111,8 +118,7 @@ def taints_have_a_reason(views: Views) -> None:
         is_open = known.phase is RecoveryPhase.VERIFYING or known.cause is FaultCause.VERIFICATION
         runs = any(job.progress is JobProgress.RUNNING for job in view.jobs.values())
         person = known.by is StartedBy.PERSON or known.cause is FaultCause.PERSON
-        unread = view.read_at is not None and view.read_at <= known.since
-        assert faulty or is_open or runs or person or unread, (name, known, view)
+        assert faulty or is_open or runs or person or not is_read(view, known), (name, known, view)
 
 
 def nothing_but_the_annotation_is_remembered(turn: RecoveryTurn, effects: Sequence[Effect]) -> None:

@@ -44,6 +44,10 @@ class NodesUnderFaults(RuleBasedStateMachine):
     def a_device_gets_well(self, node: NodeName, index: int) -> None:
         self.fleet.nodes[node].faults.pop(index, None)
 
+    @rule(node=nodes, reports=st.booleans())
+    def devices_are_reported_or_not(self, node: NodeName, reports: bool) -> None:
+        self.fleet.is_reported(node, reports)
+
     @rule(node=nodes)
     def a_node_kills_pods(self, node: NodeName) -> None:
         self.fleet.begins_to_kill_pods(node)
@@ -163,6 +167,14 @@ class NodesUnderFaults(RuleBasedStateMachine):
             self.fleet.passes(301)
             self.turns_come_to_rest()
 
+    @rule(node=nodes)
+    def a_device_is_unhealthy_and_then_not_reported(self, node: NodeName) -> None:
+        """Its node is taken out of service, and the object that told why is gone."""
+        self.a_device_fails(node, 0, "Xid79")
+        self.turns_come_to_rest()
+        self.devices_are_reported_or_not(node, reports=False)
+        self.life_goes_on(1, succeeds=True, heals=False)
+
     @precondition(lambda self: any(node.annotation for node in self.fleet.nodes.values()))
     @rule()
     def everything_heals(self) -> None:
@@ -172,6 +184,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         for node in fleet.nodes.values():
             node.faults.clear()
             node.black_hole, node.hold, node.foreign_pods, node.agent_runs = None, False, 0, True
+            fleet.is_reported(node.name, reports=True)
         for _ in range(8):
             for node in fleet.nodes.values():
                 node.gangs.clear()

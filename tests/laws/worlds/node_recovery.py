@@ -103,6 +103,13 @@ class Fleet:
         fault = FaultyDevice(device=f"GPU-{name}-{index}", index=index, reason=reason, since=self.now)
         self.nodes[name].faults[index] = fault
 
+    def is_reported(self, name: NodeName, reports: bool) -> None:
+        """The node's Device object is there, or is gone with all faults."""
+        node = self.nodes[name]
+        node.read_at = self.now if reports else None
+        if not reports:
+            node.faults.clear()
+
     def begins_to_kill_pods(self, name: NodeName) -> None:
         """Gangs fail on the node."""
         self.nodes[name].black_hole = BlackHole(since=self.now, gangs=3)

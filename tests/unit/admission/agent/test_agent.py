@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from admission.agent.cluster.node_watch import WatchedNode
+from admission.agent.device_watch import DeviceWatch
 from admission.agent.readings import DeviceEvent, EventKind, Process
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from tests.fakes.agent_api import unavailable
-from tests.fakes.stepped_agent import NODE, SteppedAgent, reading, running_pod, with_device
+from tests.fakes.stepped_agent import NODE, ScriptedDevices, SteppedAgent, reading, running_pod, with_device
 
 XID = DeviceEvent(kind=EventKind.XID, device="GPU-1", code=79)
 
@@ -152,6 +153,41 @@ def test_devices_that_an_administrator_took_out_are_reported_as_gone(agent: Step
     agent.library.answer = VendorAbsent(vendor="NVIDIA", why="the driver is not loaded")
     agent.turn()
     assert agent.health() == []
+
+
+def test_an_agent_that_starts_before_the_driver_keeps_the_devices_of_before_and_then_reports_them_as_lost(
+    agent: SteppedAgent,
+) -> None:
+    agent.turn()
+    agent.happened(XID)
+    agent.turn()
+    before = json.dumps(agent.device)
+    agent.start()
+    agent.library.answer = VendorAbsent(vendor="NVIDIA", why="the driver is not loaded")
+    agent.turn()
+    agent.turn(59)
+    assert json.dumps(agent.device) == before, "the driver may still be starting"
+    agent.turn(60)
+    assert agent.health() == [False, False]
+    assert {"Lost", "XidFault"} <= agent.conditions(1)
+    agent.start()
+    for _ in range(4):
+        agent.turn(60)
+        assert agent.health() == [False, False]
+    agent.library.answer = reading()
+    agent.turn()
+    assert "Lost" not in agent.conditions(0) | agent.conditions(1)
+
+
+def test_of_two_vendors_one_that_never_had_devices_holds_nothing_up(agent: SteppedAgent) -> None:
+    absent = ScriptedDevices(VendorAbsent(vendor="AMD", why="there is no amd-smi"))
+    watch = DeviceWatch("amd", absent, poll_seconds=10, changed=lambda: None, clock=lambda: agent.now)
+    agent.parts.devices = [*agent.parts.devices, watch]
+    watch.read()
+    agent.turn()
+    assert agent.health() == [True, True]
+    agent.turn(600)
+    assert agent.health() == [True, True]
 
 
 def test_what_a_person_says_of_a_device_is_reported_with_the_next_step(agent: SteppedAgent) -> None:

@@ -104,6 +104,13 @@ def test_an_absent_library_is_told_once_and_looked_for_each_minute(
     assert [watched.watch.read() for _ in range(3)] == [60, 60, 60]
     seen = watched.watch.take()
     assert (seen.answered, seen.reading) == (True, None)
+    watched.now = 90
+    assert watched.watch.read() == 60
+    seen = watched.watch.take()
+    assert (seen.silent, seen.unread) == (0, 90), "it has told of no device since the start"
+    watched.library.reads = lambda: READING
+    watched.watch.read()
+    assert watched.watch.take().unread == 0
     assert [record.getMessage() for record in caplog.records] == [
         "No device of NVIDIA on this node: there is no libnvidia-ml.so.1. Looked for again every 60 s."
     ]

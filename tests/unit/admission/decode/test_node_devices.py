@@ -82,6 +82,15 @@ def test_devices_of_a_vendor_count_as_its_resource(vendor: str, resource: str) -
     assert read(device_object("n1", device(0), labels=labels)).resource == resource
 
 
+def test_of_a_node_with_devices_of_two_vendors_each_counts_as_its_own_resource() -> None:
+    """The node then has no label of a vendor."""
+    of_nvidia, of_amd = ({names.KOORDINATOR_GPU_VENDOR: vendor} for vendor in ("nvidia", "amd"))
+    found = read(device_object("n1", device(0, labels=of_nvidia), device(1, labels=of_amd), device(2)))
+    assert [each.resource for each in found.devices] == [GPU, "amd.com/gpu", GPU]
+    assert found.resource == GPU
+    assert read(device_object("n1", device(0, labels=of_amd))).resource == "amd.com/gpu"
+
+
 @pytest.mark.parametrize(
     "text",
     [

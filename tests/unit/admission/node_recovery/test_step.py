@@ -1,6 +1,9 @@
 """One node: faults that come back, persons, restarts, and what is told."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from admission.node_recovery.effects import (
     CreateJob,
@@ -12,6 +15,7 @@ from admission.node_recovery.effects import (
 )
 from admission.node_recovery.policy import OnFault
 from admission.node_recovery.recovery_jobs import job_name
+from admission.node_recovery.situation import LACKS_DEVICES, reported_faulty
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, WaitsFor
 from admission.node_recovery.step import step
 from admission.node_recovery.view import (
@@ -167,6 +171,48 @@ def test_a_failed_recovery_job_is_not_believed_before_the_agent_had_time() -> No
     assert unread.state.attempts == 2  # it was read after the end of the Job
     stale = step(view(known, faults=(XID,), jobs=jobs, read_at=NOW - 20), FLEET, POLICY, ends)
     assert (stale.state.attempts, stale.state.waits) == (1, WaitsFor.AGENT)
+
+
+def test_a_node_whose_fault_was_reported_waits_until_its_devices_are_reported_again() -> None:
+    known = state(RecoveryPhase.VERIFYING, fault="GPU 3: Xid79")
+    late = SINCE + POLICY.verify_timeout
+    for unread in (view(known, read_at=None), view(known, read_at=LACKS_DEVICES)):
+        turn = step(unread, FLEET, POLICY, late)
+        assert (turn.state.phase, turn.state.waits) == (RecoveryPhase.VERIFYING, WaitsFor.AGENT)
+    drained = state(RecoveryPhase.VERIFYING, cause=FaultCause.PERSON, by=StartedBy.PERSON)
+    policy = replace(POLICY, verify_job=None)
+    assert step(view(drained, read_at=None), FLEET, policy, NOW).state.phase is RecoveryPhase.NONE
+
+
+def test_another_fault_does_not_hide_the_one_whose_device_is_not_reported() -> None:
+    known = state(RecoveryPhase.DRAINING, fault="GPU 5: Xid79")
+    hole = BlackHole(since=SINCE, gangs=3)
+    for seen in (
+        view(known, read_at=LACKS_DEVICES, faults=(XID,)),
+        view(known, read_at=None, black_hole=hole),
+    ):
+        entered = step(seen, FLEET, POLICY, NOW).state
+        assert entered.phase is RecoveryPhase.RECOVERING
+        assert (entered.cause, entered.fault) == (FaultCause.DEVICE, "GPU 5: Xid79")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"fault": "GPU 3: Xid79 (GPU 9 has fallen off the bus)"}, {3}),
+        ({"fault": "GPU 3: Xid79, GPU 4: Lost (gone), GPU 12: Lost and 5 more"}, {3, 4, 12}),
+        ({"fault": "GPU 3: Lost and pods of 3 different gangs failed soon after their start"}, {3}),
+        ({"fault": "GPU 3: Lost and GPU 4: Lo"}, {3, 4}),
+        ({"fault": "GPU 3: Lost and GPU 4"}, {3}),
+        ({"fault": "GPU 3: Lost", "cause": FaultCause.PERSON}, set()),
+        ({}, set()),
+    ],
+)
+def test_which_devices_had_a_fault_is_known_from_the_annotation(
+    more: dict[str, Any], expected: set[int]
+) -> None:
+    assert reported_faulty(state(RecoveryPhase.RECOVERING, **more).annotation()) == expected
+    assert reported_faulty("spoiled") == reported_faulty("") == frozenset()
 
 
 def test_a_fault_that_soon_comes_back_goes_on_counting_attempts() -> None:

@@ -128,6 +128,41 @@ async def test_a_node_with_a_fault_is_tainted_repaired_and_taken_in_again() -> N
     assert rounds.loop.figures.repairs == 1
 
 
+#: What may be reported instead of the faulty device 3: nothing, no devices, devices without it.
+UNREPORTED = (None, node_devices("n1", 0), node_devices("n1", 3))
+
+
+@pytest.mark.parametrize("instead", UNREPORTED, ids=["deleted", "empty", "without it"])
+@pytest.mark.parametrize("template", ["ops/repair", None])
+async def test_a_node_with_a_fault_stays_out_until_its_device_is_reported_again(
+    instead: Any, template: str | None
+) -> None:
+    rounds = Rounds(recover(replace(RULES, job=template)))
+    rounds.report(3)
+    await rounds.look(5)
+    for job in rounds.made():
+        rounds.end(job, "Failed")  # it rebooted the node
+    rounds.world.observe([Change(FactKind.NODE_DEVICES, "n1", instead)])
+    await rounds.look(4)
+    assert rounds.taints() == [TAINT]
+    rounds.now += 300
+    await rounds.look(2)
+    assert rounds.taints() == [TAINT]
+    assert json.loads(rounds.node()["metadata"]["annotations"][names.RECOVERY])["waits"] == "agent"
+    rounds.report()
+    await rounds.look(4)
+    assert rounds.taints() == []
+
+
+async def test_a_node_that_nothing_reports_comes_back_from_a_drain() -> None:
+    rounds = Rounds(recover(replace(RULES, job=None)))
+    for step in ("drain", "verify"):
+        rounds.node()["metadata"].setdefault("annotations", {})[names.RECOVERY_STEP] = step
+        rounds.marks.written(json.dumps(rounds.node()).encode())
+        await rounds.look(4)
+        assert bool(rounds.taints()) == (step == "drain")
+
+
 async def test_where_faults_are_only_reported_the_node_stays_as_it_is() -> None:
     rounds = Rounds(recover(on_fault="evict"))
     rounds.report(3)

@@ -39,7 +39,7 @@ def left(fact: NodeFact, found: NodeDevicesFact, resource: str = GPU) -> float:
         (7, 1, (3,), 7),
         (7, 1, (3, 5), 6),
         (7, 1, (), 7),
-        (7, 0, (3,), 7),
+        (7, 0, (3,), 6),
         (0, 8, tuple(range(8)), 0),
         (32, 0, (3,), 28),
         (28, 4, (3,), 28),
@@ -51,7 +51,7 @@ def left(fact: NodeFact, found: NodeDevicesFact, resource: str = GPU) -> float:
         "the plugin tells as well",
         "the plugin tells one of two",
         "only the plugin tells",
-        "the plugin does not know a lost one any more",
+        "the plugin knows one fewer, which may be another one",
         "none is well",
         "each is offered four times",
         "each is offered four times and the plugin tells as well",
@@ -97,6 +97,35 @@ def test_of_a_node_that_shares_its_devices_the_very_device_is_taken_out() -> Non
     offered = with_reported(smaller, node_devices("n1", 4, faulty=(1,))).allocatable
     assert [offered[device(GPU, index)] for index in range(4)] == [1000, 0, 1000, 1000]
     assert offered[GPU] == 3000
+
+
+def test_a_device_that_the_plugin_does_not_offer_hides_no_unhealthy_one() -> None:
+    """Four of five are offered, one is kept for a display: which one the plugin does not tell."""
+    found = node_devices("n1", 5, faulty=(2,))
+    assert [left(offers(4), found), left(offers(3, 1), found)] == [3, 3]
+    labels = {SHARES_DEVICES: "true"}
+    shared = node("n1", count=4, labels=labels)
+    shared = replace(shared, allocatable=with_devices(shared.allocatable, labels))
+    assert left(shared, node_devices("n1", 5, faulty=(4,))) == 3
+
+
+def test_devices_of_two_vendors_are_counted_each_by_their_own_resource() -> None:
+    amd = "amd.com/gpu"
+    devices = [reported(number, resource=GPU, fault=fault(number)) for number in range(4)]
+    devices += [reported(number, resource=amd) for number in range(4, 8)]
+    found = replace(node_devices("n1"), devices=tuple(devices))
+    fact = offers(4, **{amd: 4000})
+    assert [left(fact, found, GPU), left(fact, found, amd)] == [0, 4]
+    one_each = (*devices[1:5], replace(devices[5], fault=fault(5)), *devices[6:])
+    found = replace(found, devices=(replace(devices[0], fault=None), *one_each))
+    assert [left(fact, found, GPU), left(fact, found, amd)] == [1, 3]
+
+
+def test_links_are_those_of_the_devices_of_one_vendor() -> None:
+    found = linked(0, 0, 2, 2)
+    others = tuple(reported(number, resource="amd.com/gpu") for number in range(4))
+    offered = with_reported(offers(4), replace(found, devices=(*found.devices, *others)))
+    assert rows(offered) == [0, 1, 2, 3]
 
 
 def test_pods_on_a_device_that_is_not_well_are_known_by_it() -> None:
