@@ -33,7 +33,7 @@ from admission.node_recovery.state import RecoveryState, read_state
 from admission.node_recovery.view import NodeView
 from admission.world.world import World
 from queues.api.api_resources import CRON_JOBS, LEASES
-from queues.api.names import AGENT_LEASE_SECONDS, AGENT_NAMESPACE
+from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiUnavailable, Fenced, NotFound
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName, WorkloadKey
@@ -277,7 +277,7 @@ class NodeRecovery:
                 self._views.heard.setdefault(name, 0)
                 continue
             try:
-                await self._hear_one(name, now)
+                await self._hear_one(name)
             except Exception as error:
                 unavailable = isinstance(
                     error, ApiUnavailable
@@ -288,14 +288,14 @@ class NodeRecovery:
                 self._heard_at[name] = now
                 self._unread_leases.succeeded(name)
 
-    async def _hear_one(self, name: NodeName, now: int) -> None:
-        renewed = now
+    async def _hear_one(self, name: NodeName) -> None:
+        renewed: int | None = None
         with suppress(NotFound):
             content = await self._client.get(LEASES.path(AGENT_NAMESPACE, name))
             lease: dict[str, Any] = msgspec.json.decode(content)
             renewed = seconds(lease.get("spec", {}).get("renewTime"))
         self._views.heard.pop(name, None)
-        if renewed <= now - AGENT_LEASE_SECONDS:
+        if renewed is not None:
             self._views.heard[name] = renewed
 
     def _count(

@@ -179,6 +179,8 @@ def test_a_node_whose_fault_was_reported_waits_until_its_devices_are_reported_ag
     for unread in (view(known, read_at=None), view(known, read_at=LACKS_DEVICES)):
         turn = step(unread, FLEET, POLICY, late)
         assert (turn.state.phase, turn.state.waits) == (RecoveryPhase.VERIFYING, WaitsFor.AGENT)
+        asked = step(replace(unread, order="verify"), FLEET, POLICY, late)
+        assert asked.state.cause is FaultCause.DEVICE, "a person's test does not make up for the report"
     drained = state(RecoveryPhase.VERIFYING, cause=FaultCause.PERSON, by=StartedBy.PERSON)
     policy = replace(POLICY, verify_job=None)
     assert step(view(drained, read_at=None), FLEET, policy, NOW).state.phase is RecoveryPhase.NONE
