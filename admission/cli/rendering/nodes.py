@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from admission.cli.rendering.table import NONE, Cell, age, table
+from admission.cli.rendering.table import NONE, Cell, age, printable, table
 from queues.api import names
 
 Document = Mapping[str, Any]
@@ -123,11 +123,8 @@ def _told(annotation: str) -> dict[str, str]:
 
 
 def _clean(text: str | None) -> str:
-    """A text that others wrote, on one line. Escape sequences would let it command the terminal that shows it.
-
-    JSON and YAML have it clean as well: they write some control characters as they are.
-    """
-    return "".join(each if each.isprintable() else "\ufffd" for each in " ".join((text or "").split()))
+    """A text that others wrote, on one line, also for JSON and YAML: they write some control characters as they are."""
+    return printable(" ".join((text or "").split()))
 
 
 def _models(devices: Iterable[Document]) -> str:

@@ -16,12 +16,17 @@ def table(
     columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, headers: bool = True, right: str = ""
 ) -> str:
     """Aligned columns, three spaces apart. ``right`` names the columns of numbers."""
-    lines = [[NONE if cell is None else str(cell) for cell in row] for row in rows]
+    lines = [[NONE if cell is None else printable(str(cell)) for cell in row] for row in rows]
     if headers:
         lines.insert(0, list(columns))
     widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(columns))]
     rights = {index for index, name in enumerate(columns) if name in right.split()}
     return "".join(_line(line, widths, rights) for line in lines)
+
+
+def printable(text: str) -> str:
+    """A text that others wrote. Escape sequences in it would command the terminal that shows it."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], rights: set[int]) -> str:
