@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from queues.api import names
 from queues.api.api_resources import DEVICES, NODES
 from queues.errors import ApiError
 from tests.e2e.support.sandbox import Sandbox
@@ -36,10 +37,21 @@ class GpuNode:
             raise
         return found
 
-    def well(self) -> list[bool]:
+    def healthy(self) -> list[bool]:
         """Whether each device is, as the agent reports them."""
         found = self.device_object()
         return [] if found is None else [each["health"] for each in found["spec"]["devices"]]
+
+    def models(self) -> list[str]:
+        """Model of each device, as the agent reports it."""
+        found = self.device_object()
+        devices = [] if found is None else found["spec"]["devices"]
+        return [each["labels"][names.GPU_MODEL] for each in devices]
+
+    def offer(self, amounts: dict[str, str]) -> None:
+        """What the kubelet offers of the devices."""
+        path = f"{NODES.path(name=self.name)}/status"
+        self.sandbox.api.merge(path, {"status": {"capacity": amounts, "allocatable": amounts}})
 
     def give_devices(self) -> None:
         """The kubelet gives the pods that are on the node as many devices as they ask for."""

@@ -1,6 +1,7 @@
 """From NVML to the gang: the agent of a node as a process, with its own account, beside the controller."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,14 +27,14 @@ def running_on_one_node(sandbox: Sandbox, folder: Path, gpus: int = 8) -> GpuNod
     return node
 
 
-def test_an_xid_on_one_gpu_of_a_gang_moves_the_gang_and_the_gpu_is_taken_in_again_when_it_is_well(
+def test_an_xid_on_one_gpu_of_a_gang_moves_the_gang_and_the_gpu_is_taken_in_again_when_it_is_healthy(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue(policy={"health": {"onFault": "evict"}})
     node = running_on_one_node(sandbox, tmp_path)
     with node.agent():
-        sandbox.wait(lambda: node.well() == [True] * 8, "the agent to report eight GPUs")
+        sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
         node.nvml.xid(node.uuids()[3], 79)
         sandbox.wait(
             lambda: (
@@ -45,7 +46,7 @@ def test_an_xid_on_one_gpu_of_a_gang_moves_the_gang_and_the_gpu_is_taken_in_agai
         sandbox.add(volcano_job(sandbox, "whole", 1, 8))
         sandbox.wait_reason("whole", "NoFit")
         node.nvml.restart_driver()
-        sandbox.wait(lambda: node.well() == [True] * 8, "the GPU to be well again")
+        sandbox.wait(lambda: node.healthy() == [True] * 8, "the GPU to be healthy again")
         sandbox.wait_running("whole-", 1)
         finish_all(sandbox, "train-")
         finish_all(sandbox, "whole-")
@@ -57,9 +58,9 @@ def test_a_gpu_that_is_lost_takes_no_work_until_it_is_back(sandbox: Sandbox, tmp
     node = running_on_one_node(sandbox, tmp_path, gpus=4)
     lost = node.uuids()[7]
     with node.agent():
-        sandbox.wait(lambda: node.well() == [True] * 8, "the agent to report eight GPUs")
+        sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
         node.nvml.lose(lost)
-        sandbox.wait(lambda: node.well() == [True] * 7 + [False], "the agent to miss a GPU")
+        sandbox.wait(lambda: node.healthy() == [True] * 7 + [False], "the agent to miss a GPU")
         sandbox.add(volcano_job(sandbox, "next", 1, 4))
         sandbox.wait_reason("next", "NoFit")
         node.nvml.bring_back(lost)
@@ -68,15 +69,92 @@ def test_a_gpu_that_is_lost_takes_no_work_until_it_is_back(sandbox: Sandbox, tmp
         finish_all(sandbox, "next-")
 
 
+def test_a_gpu_that_is_taken_out_of_its_node_and_put_back(sandbox: Sandbox, tmp_path: Path) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    node = running_on_one_node(sandbox, tmp_path, gpus=4)
+    out = node.uuids()[7]
+    with node.agent():
+        sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
+        node.nvml.unplug(out)
+        sandbox.wait(lambda: node.healthy() == [True] * 7 + [False], "the agent to miss a GPU")
+        sandbox.add(volcano_job(sandbox, "next", 1, 4))
+        sandbox.wait_reason("next", "NoFit")
+        node.nvml.plug(out)
+        sandbox.wait_running("next-", 1)
+        finish_all(sandbox, "train-")
+        finish_all(sandbox, "next-")
+
+
+def test_each_model_of_a_mixed_node_is_reported_and_one_that_fails_takes_no_other_with_it(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    [name] = sandbox.add_nodes(1)
+    sandbox.add_queue()
+    node = GpuNode(sandbox, name, tmp_path)
+    for model in ("H100", "A100"):
+        for _ in range(4):
+            node.nvml.add_device(model)
+    with node.agent():
+        sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
+        assert [("H100" in model, "A100" in model) for model in node.models()] == [
+            *[(True, False)] * 4,
+            *[(False, True)] * 4,
+        ]
+        node.nvml.xid(node.uuids()[6], 79)
+        sandbox.wait(lambda: node.healthy().count(False) == 1, "the agent to report the fault")
+        sandbox.add(volcano_job(sandbox, "all", 1, 8))
+        sandbox.wait_reason("all", "NoFit")
+        sandbox.add(volcano_job(sandbox, "most", 1, 7))
+        sandbox.wait_running("most-", 1)
+        finish_all(sandbox, "most-")
+
+
+def test_a_fault_takes_the_mig_instances_of_its_gpu_and_no_other(sandbox: Sandbox, tmp_path: Path) -> None:
+    [name] = sandbox.add_nodes(1)
+    sandbox.add_queue()
+    node = GpuNode(sandbox, name, tmp_path)
+    for _ in range(8):
+        node.nvml.add_device("H100")
+    first, second, *_ = node.uuids()
+    for uuid in (first, second):
+        node.nvml.partition(uuid, "3g.40gb", "3g.40gb")
+    offered = {"nvidia.com/gpu": "6", "nvidia.com/mig-3g.40gb": "4"}
+    node.offer(offered)
+    with node.agent():
+        sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
+        node.nvml.xid(first, 79)
+        sandbox.wait(lambda: node.healthy().count(False) == 1, "the agent to report the fault")
+        sandbox.add(mig_job(sandbox, "three", 3))
+        sandbox.wait_reason("three", "NoFit")
+        sandbox.add(mig_job(sandbox, "two", 2))
+        sandbox.wait_running("two-", 2)
+        sandbox.add(volcano_job(sandbox, "whole", 1, 6))
+        sandbox.wait_running("whole-", 1)
+        finish_all(sandbox, "two-")
+        node.nvml.restart_driver()
+        sandbox.wait_running("three-", 3)
+        finish_all(sandbox, "three-")
+        finish_all(sandbox, "whole-")
+
+
+def mig_job(sandbox: Sandbox, name: str, pods: int) -> dict[str, Any]:
+    """A gang of pods with a MIG instance each."""
+    job = volcano_job(sandbox, name, pods, 0)
+    [container] = job["spec"]["tasks"][0]["template"]["spec"]["containers"]
+    container["resources"] = {"limits": {"nvidia.com/mig-3g.40gb": "1"}}
+    return job
+
+
 def test_a_person_takes_a_gpu_out_by_a_word_on_the_node(sandbox: Sandbox, tmp_path: Path) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()
     node = running_on_one_node(sandbox, tmp_path, gpus=1)
     with node.agent():
-        sandbox.wait(lambda: node.well() == [True] * 8, "the agent to report eight GPUs")
+        sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
         path = NODES.path(name=node.name)
         sandbox.api.merge(path, {"metadata": {"annotations": {names.GPU_UNHEALTHY: "5=fan is loud"}}})
-        sandbox.wait(lambda: node.well().count(False) == 1, "the agent to follow")
+        sandbox.wait(lambda: node.healthy().count(False) == 1, "the agent to follow")
         sandbox.add(volcano_job(sandbox, "next", 1, 7))
         sandbox.wait_reason("next", "NoFit")
         sandbox.api.merge(path, {"metadata": {"annotations": {names.GPU_UNHEALTHY: None}}})
