@@ -11,11 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
 from typing import Any, Final
 
 from admission.agent.readings import (
-    DeviceEvent,
     DeviceId,
     DeviceReading,
     EccErrors,
@@ -28,10 +26,7 @@ from admission.agent.readings import (
 from admission.agent.vendors import pci
 from admission.agent.vendors.command_line import (
     Run,
-    ToolFailed,
-    ToolMissing,
     ToolRefused,
-    ToolRunner,
     at,
     bytes_of,
     changed_output,
@@ -42,8 +37,9 @@ from admission.agent.vendors.command_line import (
     text_of,
     whole,
 )
-from admission.agent.vendors.seen_devices import SeenDevices, device_ids, links_by_index
-from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
+from admission.agent.vendors.seen_devices import device_ids, links_by_index
+from admission.agent.vendors.tool_vendor import ToolVendor
+from admission.agent.vendors.vendor import VendorAbsent
 
 VENDOR: Final = "amd"
 _TOOL: Final = "amd-smi"
@@ -89,35 +85,22 @@ class _Fixed:
     rocm_version: str
 
 
-class Amd:
+class Amd(ToolVendor):
     """The vendor AMD. ``run`` runs a command (None: as a process); ``sysfs`` is the kernel's view of the
     devices."""
 
+    name = VENDOR
+    no_device = _NO_DEVICE
+
     def __init__(self, run: Run | None = None, sysfs: Path = pci.SYSFS) -> None:
-        self._run = run or ToolRunner()
+        super().__init__(run)
         self._sysfs = sysfs
-        self._seen = SeenDevices()
         self._fixed: _Fixed | None = None
         self._reads_left = 0
         self._bound: frozenset[str] = frozenset()
-        self._idle = Event()
 
-    def read(self) -> NodeReading:
-        """All devices as they are now, and the lost ones. Raises VendorAbsent, VendorFailed."""
-        try:
-            return self._read()
-        except ToolMissing as error:
-            raise VendorAbsent(vendor=VENDOR, why=error) from error
-        except ToolFailed as error:
-            self._fixed = None
-            if not self._seen and any(words in str(error) for words in _NO_DEVICE):
-                raise VendorAbsent(vendor=VENDOR, why=error) from error
-            raise VendorFailed(vendor=VENDOR, why=error) from error
-
-    def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
-        """No events, after ``seconds``: the tool tells of none."""
-        self._idle.wait(seconds)
-        return ()
+    def _forget(self) -> None:
+        self._fixed = None
 
     def _read(self) -> NodeReading:
         # Metrics have no name but a number, which is another one when a device has come or gone.

@@ -12,11 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
 from typing import Any, Final
 
 from admission.agent.readings import (
-    DeviceEvent,
     DeviceId,
     DeviceReading,
     EccErrors,
@@ -29,10 +27,7 @@ from admission.agent.readings import (
 from admission.agent.vendors import pci
 from admission.agent.vendors.command_line import (
     Run,
-    ToolFailed,
-    ToolMissing,
     ToolRefused,
-    ToolRunner,
     at,
     bytes_of,
     changed_output,
@@ -43,8 +38,9 @@ from admission.agent.vendors.command_line import (
     text_of,
     version_text,
 )
-from admission.agent.vendors.seen_devices import SeenDevices, device_ids, links_by_index
-from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
+from admission.agent.vendors.seen_devices import device_ids, links_by_index
+from admission.agent.vendors.tool_vendor import ToolVendor
+from admission.agent.vendors.vendor import VendorAbsent
 
 VENDOR: Final = "intel"
 _TOOL: Final = "xpu-smi"
@@ -87,35 +83,22 @@ class _Fixed:
     level_zero_version: str
 
 
-class Intel:
+class Intel(ToolVendor):
     """The vendor Intel. ``run`` runs a command (None: as a process); ``sysfs`` is the kernel's view of the
     devices."""
 
+    name = VENDOR
+    no_device = _NO_DEVICE
+
     def __init__(self, run: Run | None = None, sysfs: Path = pci.SYSFS) -> None:
-        self._run = run or ToolRunner()
+        super().__init__(run)
         self._sysfs = sysfs
-        self._seen = SeenDevices()
         self._fixed: _Fixed | None = None
         #: Whether this version counts errors of memory (``stats -r``).
         self._counts_errors = True
-        self._idle = Event()
 
-    def read(self) -> NodeReading:
-        """All devices as they are now, and the lost ones. Raises VendorAbsent, VendorFailed."""
-        try:
-            return self._read()
-        except ToolMissing as error:
-            raise VendorAbsent(vendor=VENDOR, why=error) from error
-        except ToolFailed as error:
-            self._fixed, self._counts_errors = None, True
-            if not self._seen and any(words in str(error) for words in _NO_DEVICE):
-                raise VendorAbsent(vendor=VENDOR, why=error) from error
-            raise VendorFailed(vendor=VENDOR, why=error) from error
-
-    def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
-        """No events, after ``seconds``: the tool tells of none."""
-        self._idle.wait(seconds)
-        return ()
+    def _forget(self) -> None:
+        self._fixed, self._counts_errors = None, True
 
     def _read(self) -> NodeReading:
         listed = self._listed()
