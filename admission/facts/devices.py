@@ -57,6 +57,11 @@ class PodResourceClaim(NamedTuple):
     claim: str = ""
 
 
+def fault_name(device: str, reason: str) -> str:
+    """What a fault is called among accepted ones: the same fault of the same device."""
+    return f"{device}/{reason}"
+
+
 class DeviceFault(NamedTuple):
     """Why a device takes no new work."""
 
@@ -72,8 +77,8 @@ class DeviceFault(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called among accepted faults: the same fault of the same device."""
-        return f"{self.device}/{self.reason}"
+        """What it is called among accepted faults."""
+        return fault_name(self.device, self.reason)
 
     def told(self, where: str) -> str:
         """For people: which device, and why. ``where``: of which node, under which pod."""

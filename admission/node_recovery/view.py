@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from queues.api import names
+from admission.facts.devices import fault_name
 from queues.workload import NodeName, WorkloadKey
 
-#: Value of Muster's taint ``muster.dev/gpu-fault``. With any other value it is a person's own.
-TAINT_VALUE: Final = names.GPU_FAULT_BY_MUSTER
 #: How the fault of a node that kills pods is called among accepted faults.
 KILLS_PODS: Final = "kills-pods"
 
@@ -33,8 +31,8 @@ class FaultyDevice:
 
     @property
     def name(self) -> str:
-        """What it is called among accepted faults: the same fault of the same device."""
-        return f"{self.device}/{self.reason}"
+        """What it is called among accepted faults."""
+        return fault_name(self.device, self.reason)
 
     def __str__(self) -> str:
         which = f"GPU {self.index}" if self.index is not None else self.device or "a GPU"

@@ -111,7 +111,7 @@ GPU_MEMORY: Final = "gpu-memory"
 
 GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
 
-#: Taint of a node (NoSchedule): no new GPU work. Muster's own has the value ``muster``.
+#: Taint of a node (NoSchedule): no new GPU work. With any other value than Muster's it is a person's own.
 GPU_FAULT: Final = "muster.dev/gpu-fault"
 GPU_FAULT_BY_MUSTER: Final = "muster"
 #: Annotation of a Node: how far its recovery has come (JSON).

@@ -13,7 +13,7 @@ from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.writers.events import event
 from admission.node_recovery.effects import CreateJob, DeleteJob, Tell, WriteNode
 from admission.node_recovery.recovery_jobs import job_document
-from admission.node_recovery.view import TAINT_VALUE, NodeView
+from admission.node_recovery.view import NodeView
 from admission.reconcile.status import EventNote
 from admission.wire import WireNode
 from queues.api import names
@@ -22,7 +22,7 @@ from queues.errors import ApiRefused, Conflict, Fenced, MusterError, NotFound
 
 _log = logging.getLogger(__name__)
 
-_TAINT: Final = {"key": names.GPU_FAULT, "value": TAINT_VALUE, "effect": "NoSchedule"}
+_TAINT: Final = {"key": names.GPU_FAULT, "value": names.GPU_FAULT_BY_MUSTER, "effect": "NoSchedule"}
 
 
 class NodeHasChanged(MusterError):
@@ -121,4 +121,4 @@ class EffectWriter:
 
 
 def _is_own(taint: dict[str, Any]) -> bool:
-    return bool(taint["key"] == names.GPU_FAULT and taint.get("value") == TAINT_VALUE)
+    return bool(taint["key"] == names.GPU_FAULT and taint.get("value") == names.GPU_FAULT_BY_MUSTER)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.node_recovery.view import TAINT_VALUE, TaintOwner
+from admission.node_recovery.view import TaintOwner
 from admission.wire import WireNode, WireTaint
 from queues.api import names
 from queues.workload import NodeName
@@ -98,7 +98,7 @@ def _owner(taints: tuple[WireTaint, ...]) -> TaintOwner:
     values = [taint.value for taint in taints if taint.key == names.GPU_FAULT]
     if not values:
         return TaintOwner.ABSENT
-    return TaintOwner.MUSTER if TAINT_VALUE in values else TaintOwner.PERSON
+    return TaintOwner.MUSTER if names.GPU_FAULT_BY_MUSTER in values else TaintOwner.PERSON
 
 
 def _version(node: WireNode) -> int:

@@ -52,35 +52,21 @@ def test_an_xid_on_one_gpu_of_a_gang_moves_the_gang_and_the_gpu_is_taken_in_agai
         finish_all(sandbox, "whole-")
 
 
-def test_a_gpu_that_is_lost_takes_no_work_until_it_is_back(sandbox: Sandbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("goes", "comes"), [("lose", "bring_back"), ("unplug", "plug")])
+def test_a_gpu_that_is_lost_takes_no_work_until_it_is_back(
+    sandbox: Sandbox, tmp_path: Path, goes: str, comes: str
+) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()
     node = running_on_one_node(sandbox, tmp_path, gpus=4)
     lost = node.uuids()[7]
     with node.agent():
         sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
-        node.nvml.lose(lost)
+        getattr(node.nvml, goes)(lost)
         sandbox.wait(lambda: node.healthy() == [True] * 7 + [False], "the agent to miss a GPU")
         sandbox.add(volcano_job(sandbox, "next", 1, 4))
         sandbox.wait_reason("next", "NoFit")
-        node.nvml.bring_back(lost)
-        sandbox.wait_running("next-", 1)
-        finish_all(sandbox, "train-")
-        finish_all(sandbox, "next-")
-
-
-def test_a_gpu_that_is_taken_out_of_its_node_and_put_back(sandbox: Sandbox, tmp_path: Path) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    node = running_on_one_node(sandbox, tmp_path, gpus=4)
-    out = node.uuids()[7]
-    with node.agent():
-        sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
-        node.nvml.unplug(out)
-        sandbox.wait(lambda: node.healthy() == [True] * 7 + [False], "the agent to miss a GPU")
-        sandbox.add(volcano_job(sandbox, "next", 1, 4))
-        sandbox.wait_reason("next", "NoFit")
-        node.nvml.plug(out)
+        getattr(node.nvml, comes)(lost)
         sandbox.wait_running("next-", 1)
         finish_all(sandbox, "train-")
         finish_all(sandbox, "next-")
