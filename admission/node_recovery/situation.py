@@ -1,9 +1,11 @@
 """A node at the moment of a step: what is seen of it, what is remembered of it, and what the policy wants."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from admission.facts.devices import ReportedDevice
 from admission.node_recovery.effects import Effect, Tell
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
@@ -126,7 +128,8 @@ class Situation:
         entered = replace(known, phase=phase, since=self.now, by=by, job="", waits=None)
         # Other faults do not hide one whose device is not reported now.
         if self.is_faulty and not self.is_unreported:
-            entered = replace(entered, cause=self.cause, fault=self.told)
+            devices = tuple(sorted({fault.device for fault in self.faults} - {""}))
+            entered = replace(entered, cause=self.cause, fault=self.told, devices=devices)
         if not known.phase.is_out:
             entered = replace(entered, fault_since=self.fault_since)
         return replace(entered, **changes)
@@ -158,15 +161,20 @@ def known_state(view: NodeView, now: int) -> RecoveryState:
     return replace(state, phase=RecoveryPhase.CORDONED, since=now, fault_since=now, waits=None)
 
 
-def reported_faulty(annotation: str) -> frozenset[int]:
-    """Numbers of the devices with the faults that a node is out of service for, as its annotation tells them.
+def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
+    """Whether a device is not reported with whose fault a node is out of service, as its annotation tells it.
 
-    The text is bounded, so that some may be left out.
+    By its uuid, since others may move up to its number. An older Muster wrote no uuids: then by the numbers in the text
+    of the fault, which is bounded, so that some may be left out.
     """
     known = read_state(annotation)
     if known is None or not known.phase.is_out or known.cause is not FaultCause.DEVICE:
-        return frozenset()
-    return frozenset(int(number) for number in _FAULTY.findall(known.fault))
+        return False
+    there = tuple(reported)
+    if known.devices:
+        return not {each.id for each in there}.issuperset(known.devices)
+    numbers = {int(number) for number in _FAULTY.findall(known.fault)}
+    return not {each.number for each in there}.issuperset(numbers)
 
 
 def is_running(job: RecoveryJob) -> bool:

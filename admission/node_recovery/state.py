@@ -17,14 +17,17 @@ _Made = TypeVar("_Made")
 
 #: Characters of the text of a fault, and of the annotation as a whole, that are kept or read.
 LONGEST_FAULT: Final = 300
-_LONGEST_ANNOTATION: Final = 8192
+_LONGEST_ANNOTATION: Final = 12_288
 #: Entries of ``accepted``: a node has at most sixteen devices, and each may have several faults.
 _MOST_ACCEPTED: Final = 64
 #: Characters of the name of a Job, as the API server bounds it, and of the name of an accepted fault.
 _LONGEST_JOB: Final = 253
 _LONGEST_NAME: Final = 600
-#: Characters of ``accepted`` as it is written, so that with all else the annotation is never too long to be read.
+#: Entries of ``devices``.
+_MOST_DEVICES: Final = 64
+#: Characters of both as they are written, so that with all else the annotation is never too long to be read.
 _LONGEST_ACCEPTED: Final = 6000
+_LONGEST_DEVICES: Final = 4000
 #: The year 3000: later times are mistakes. So far from the year 9999 all sums with durations can be written as well.
 _LATEST: Final = 32_503_680_000
 
@@ -99,6 +102,8 @@ class RecoveryState:
     cause: FaultCause | None = None
     #: The fault in words, for people.
     fault: str = ""
+    #: Uuids of the devices with the fault. Empty: none is known; an older Muster told only the words.
+    devices: tuple[str, ...] = ()
     #: Recovery attempts that were begun. Kept after a recovery, since a fault that soon comes back goes on counting.
     attempts: int = 0
     #: Name of the Job of this phase, once it was seen: if it is gone it is not made again. "": not seen yet.
@@ -123,10 +128,11 @@ class RecoveryState:
             "faultSince": _time(self.fault_since),
             "cause": self.cause,
             "fault": _words(self.fault),
+            "devices": _names(self.devices, _MOST_DEVICES, _LONGEST_DEVICES),
             "attempts": self.attempts,
             "job": _name(self.job, _LONGEST_JOB),
             "by": self.by,
-            "accepted": _accepted(self.accepted),
+            "accepted": _names(self.accepted, _MOST_ACCEPTED, _LONGEST_ACCEPTED),
             "waits": self.waits,
         }
         return _json({name: value for name, value in fields.items() if value})
@@ -150,8 +156,9 @@ def read_state(annotation: str) -> RecoveryState | None:
 
 def _state(fields: Mapping[str, Any]) -> RecoveryState:
     attempts = fields.get("attempts", 0)
-    accepted = fields.get("accepted", [])
-    if type(attempts) is not int or not 0 <= attempts < 10_000 or not isinstance(accepted, list):
+    accepted, devices = fields.get("accepted", []), fields.get("devices", [])
+    lists = isinstance(accepted, list) and isinstance(devices, list)
+    if type(attempts) is not int or not 0 <= attempts < 10_000 or not lists:
         raise ValueError("found another type or amount")
     return RecoveryState(
         phase=RecoveryPhase(_text(fields.get("phase"))),
@@ -159,10 +166,11 @@ def _state(fields: Mapping[str, Any]) -> RecoveryState:
         fault_since=_seconds(fields.get("faultSince")),
         cause=_optional(FaultCause, fields.get("cause")),
         fault=_words(_text(fields.get("fault"))),
+        devices=_names(devices, _MOST_DEVICES, _LONGEST_DEVICES),
         attempts=attempts,
         job=_name(fields.get("job"), _LONGEST_JOB),
         by=_optional(StartedBy, fields.get("by")) or StartedBy.MUSTER,
-        accepted=_accepted(accepted),
+        accepted=_names(accepted, _MOST_ACCEPTED, _LONGEST_ACCEPTED),
         waits=_optional(WaitsFor, fields.get("waits")),
     )
 
@@ -186,13 +194,12 @@ def _name(value: object, longest: int) -> str:
     return text if len(text) <= longest and text.isprintable() else ""
 
 
-def _accepted(values: Iterable[object]) -> tuple[str, ...]:
-    """The first names among the values, as many as the annotation has room for."""
-    return tuple(_with_room(islice(values, _MOST_ACCEPTED)))
+def _names(values: Iterable[object], most: int, room: int) -> tuple[str, ...]:
+    """The first names among so many values, as many as there is room for in the annotation (characters)."""
+    return tuple(_with_room(islice(values, most), room))
 
 
-def _with_room(values: Iterable[object]) -> Iterator[str]:
-    room = _LONGEST_ACCEPTED
+def _with_room(values: Iterable[object], room: int) -> Iterator[str]:
     for name in filter(None, (_name(each, _LONGEST_NAME) for each in values)):
         room -= len(_json(name)) + 1
         if room < 0:

@@ -92,7 +92,7 @@ def _ordered(here: Situation) -> RecoveryOutcome:
     attempts = here.state.attempts + (order is RecoveryStep.RECOVER)
     state = here.enter(_PHASE_OF[order], by=StartedBy.PERSON, attempts=attempts)
     if not (here.is_faulty or here.is_unreported):
-        state = replace(state, cause=FaultCause.PERSON, fault="")
+        state = replace(state, cause=FaultCause.PERSON, fault="", devices=())
     return here.move(state, "GpuNodeOrdered", f"a person asks for the step {order.value}")
 
 

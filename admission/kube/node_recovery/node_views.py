@@ -7,7 +7,7 @@ from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.situation import LACKS_DEVICES, known_state, reported_faulty
+from admission.node_recovery.situation import LACKS_DEVICES, known_state, lacks_devices
 from admission.node_recovery.view import FaultyDevice, GangOnNode, NodeView, TaintOwner
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -109,7 +109,7 @@ class NodeViews:
         reported = self._world.devices.reported(name)
         if reported is None or not reported.devices:
             return None
-        if reported_faulty(annotation) - {each.number for each in reported.devices}:
+        if lacks_devices(annotation, reported.devices):
             return LACKS_DEVICES
         return self.heard.get(name, now)
 

@@ -15,7 +15,7 @@ def fault(number: int, **more: Any) -> DeviceFault:
 
 
 def reported(number: int, **more: Any) -> ReportedDevice:
-    return ReportedDevice(id=f"GPU-{number}", number=number, **more)
+    return ReportedDevice(**{"id": f"GPU-{number}", "number": number, **more})
 
 
 def node_devices(node: str, count: int = 8, *, faulty: tuple[int, ...] = (), **more: Any) -> NodeDevicesFact:

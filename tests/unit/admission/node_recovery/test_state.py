@@ -26,6 +26,7 @@ states = st.builds(
     fault_since=st.just(0) | seconds,
     cause=st.none() | st.sampled_from(FaultCause),
     fault=st.text(printable, max_size=300),
+    devices=st.lists(st.text(printable, min_size=1, max_size=40), max_size=8).map(tuple),
     attempts=st.integers(0, 9999),
     job=st.text(printable, max_size=63),
     by=st.sampled_from(StartedBy),
@@ -49,6 +50,7 @@ odd_fields = st.fixed_dictionaries(
         "faultSince": odd_times,
         "cause": st.sampled_from(FaultCause) | odd_values,
         "fault": odd_values,
+        "devices": st.lists(odd_values, max_size=80),
         "attempts": st.integers(0, 9999),
         "job": odd_values,
         "by": st.sampled_from(StartedBy) | odd_values,
@@ -130,7 +132,7 @@ def test_muster_writes_nothing_that_is_too_long_for_it_to_read() -> None:
         '{"phase":"none","since":"0001-01-01T00:00:00+23:59"}',
         '{"phase":"none","since":"1969-12-31T23:59:59Z"}',
         "[" * 5000,
-        '{"phase":"none","fault":"' + "x" * 9000 + '"}',
+        '{"phase":"none","fault":"' + "x" * 13_000 + '"}',
     ],
 )
 def test_what_cannot_be_read_is_none(annotation: str) -> None:

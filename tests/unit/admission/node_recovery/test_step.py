@@ -15,7 +15,7 @@ from admission.node_recovery.effects import (
 )
 from admission.node_recovery.policy import OnFault
 from admission.node_recovery.recovery_jobs import job_name
-from admission.node_recovery.situation import LACKS_DEVICES, reported_faulty
+from admission.node_recovery.situation import LACKS_DEVICES, lacks_devices
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, WaitsFor
 from admission.node_recovery.step import step
 from admission.node_recovery.view import (
@@ -27,6 +27,7 @@ from admission.node_recovery.view import (
     RecoveryJob,
     TaintOwner,
 )
+from tests.builders.node_agents.node_devices import reported
 from tests.unit.admission.node_recovery.recovered_nodes import (
     FLEET,
     NODE,
@@ -49,7 +50,7 @@ def test_a_node_is_cordoned_with_its_fault_in_words() -> None:
     assert isinstance(write, WriteNode)
     assert write.annotation == (
         '{"phase":"cordoned","since":"2027-01-15T08:01:40Z","faultSince":"2027-01-15T07:59:00Z","cause":"device",'
-        '"fault":"GPU 3: Xid79 (fallen off the bus)","by":"muster"}'
+        '"fault":"GPU 3: Xid79 (fallen off the bus)","devices":["GPU-3"],"by":"muster"}'
     )
     assert tell == Tell(
         node=NODE,
@@ -210,11 +211,29 @@ def test_another_fault_does_not_hide_the_one_whose_device_is_not_reported() -> N
         ({}, set()),
     ],
 )
-def test_which_devices_had_a_fault_is_known_from_the_annotation(
+def test_of_an_annotation_without_uuids_the_numbers_in_the_text_count(
     more: dict[str, Any], expected: set[int]
 ) -> None:
-    assert reported_faulty(state(RecoveryPhase.RECOVERING, **more).annotation()) == expected
-    assert reported_faulty("spoiled") == reported_faulty("") == frozenset()
+    annotation = state(RecoveryPhase.RECOVERING, **more).annotation()
+    assert not lacks_devices(annotation, map(reported, expected))
+    for number in expected:
+        assert lacks_devices(annotation, map(reported, expected - {number}))
+    assert not lacks_devices("spoiled", ())
+    assert not lacks_devices("", ())
+
+
+def test_a_device_with_a_fault_is_known_by_its_uuid() -> None:
+    known = state(RecoveryPhase.RECOVERING, fault="GPU 3: Xid79", devices=("GPU-3",)).annotation()
+    assert lacks_devices(known, [reported(3, id="GPU-4")])
+    assert not lacks_devices(known, [reported(1, id="GPU-3")])
+    well = replace(state(RecoveryPhase.NONE, attempts=1), devices=("GPU-3",)).annotation()
+    assert not lacks_devices(well, ())
+
+
+def test_the_uuids_go_with_the_fault_that_a_person_replaces() -> None:
+    known = state(RecoveryPhase.FAILED, devices=("GPU-3",))
+    asked = step(view(known, order="drain"), FLEET, POLICY, NOW).state
+    assert (asked.cause, asked.devices) == (FaultCause.PERSON, ())
 
 
 def test_a_fault_that_soon_comes_back_goes_on_counting_attempts() -> None:

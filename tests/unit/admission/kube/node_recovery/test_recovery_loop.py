@@ -37,7 +37,7 @@ from tests.builders.facts import (
     volcano_job,
     world,
 )
-from tests.builders.node_agents.node_devices import node_devices
+from tests.builders.node_agents.node_devices import node_devices, reported
 from tests.fakes.fake_documents import FakeDocuments
 
 TAINT = {"key": names.GPU_FAULT, "value": "muster", "effect": "NoSchedule"}
@@ -129,11 +129,16 @@ async def test_a_node_with_a_fault_is_tainted_repaired_and_taken_in_again() -> N
     assert rounds.loop.figures.repairs == 1
 
 
+#: Device 3 is not there any more, and those behind it have moved up.
+MOVED_UP = replace(
+    node_devices("n1", 7),
+    devices=tuple(reported(number, id=f"GPU-{number + (number > 2)}") for number in range(7)),
+)
 #: What may be reported instead of the faulty device 3: nothing, no devices, devices without it.
-UNREPORTED = (None, node_devices("n1", 0), node_devices("n1", 3))
+UNREPORTED = (None, node_devices("n1", 0), node_devices("n1", 3), MOVED_UP)
 
 
-@pytest.mark.parametrize("instead", UNREPORTED, ids=["deleted", "empty", "without it"])
+@pytest.mark.parametrize("instead", UNREPORTED, ids=["deleted", "empty", "without it", "moved up"])
 @pytest.mark.parametrize("template", ["ops/repair", None])
 async def test_a_node_with_a_fault_stays_out_until_its_device_is_reported_again(
     instead: Any, template: str | None
