@@ -80,10 +80,17 @@ class DeviceFault(NamedTuple):
         """What it is called among accepted faults."""
         return fault_name(self.device, self.reason)
 
+    @property
+    def why(self) -> str:
+        """The reason with its sentence, for people."""
+        return self.reason + (f" ({self.message.rstrip('.')})" if self.message else "")
+
     def told(self, where: str) -> str:
         """For people: which device, and why. ``where``: of which node, under which pod."""
-        why = f" ({self.message.rstrip('.')})" if self.message else ""
-        return f"GPU {self.number} {where}, is unhealthy: {self.reason}{why}"
+        return f"GPU {self.number} {where}, is unhealthy: {self.why}"
+
+    def __str__(self) -> str:
+        return f"GPU {self.number}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,19 +30,18 @@ _REPORTED: Final = frozenset({FaultCause.DEVICE, FaultCause.KILLS_PODS})
 
 
 def in_service(here: Situation) -> RecoveryOutcome:
-    """NONE: a fault takes the node out of service, or the gangs off its faulty devices, if the policy says so."""
+    """NONE: a fault takes the node out of service, if the policy says so."""
     here = replace(here, state=_without_what_is_over(here))
     policy, state = here.policy, here.state
     ends = state.since + policy.attempts_within if state.attempts else None
-    evictions = _evict(here, _on_faults(here)) if policy.evicts and not policy.recovers else ()
-    if not evictions and not (here.is_faulty and policy.recovers):
+    if not (here.is_faulty and policy.recovers):
         return here.keep(look_again=ends)
     if here.view.name not in here.fleet.granted:
         fleet = here.fleet
         bound = f"{counted(fleet.out, 'node')} out of service, the policy allows {fleet.most_out}"
         message = f"{here.told}: nothing is done now ({bound})"
         return wait_for(here, WaitsFor.CIRCUIT_BREAKER, message, look_again=ends)
-    return cordon(here) if policy.recovers else here.keep(*evictions, look_again=ends)
+    return cordon(here)
 
 
 def cordoned(here: Situation) -> RecoveryOutcome:
@@ -131,8 +130,8 @@ def _without_what_is_over(here: Situation) -> RecoveryState:
 
 def _while_gangs_leave(here: Situation) -> RecoveryOutcome:
     """Evict gangs on faulty devices now, and all of them when the time is over or a person wants it."""
-    ends = None if here.policy.drain_timeout is None else here.state.since + here.policy.drain_timeout
-    if here.state.by is StartedBy.PERSON or (ends is not None and ends <= here.now):
+    ends = here.state.since + here.policy.drain_timeout
+    if here.state.by is StartedBy.PERSON or ends <= here.now:
         return here.keep(*_evict(here, here.view.gangs))
     return here.keep(*_evict(here, _on_faults(here)), look_again=ends)
 

@@ -1,18 +1,6 @@
 """What an administrator wants to happen to nodes with faults."""
 
 from dataclasses import dataclass
-from enum import StrEnum
-
-
-class OnFault(StrEnum):
-    """How far Muster goes by itself. Each value includes the ones before it."""
-
-    #: New work stops on the faulty devices. Nothing else happens.
-    REPORT = "report"
-    #: The gangs on the faulty devices are taken back whole.
-    EVICT = "evict"
-    #: The node is cordoned for GPU work, drained, recovered and verified.
-    RECOVER = "recover"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +21,15 @@ class BlackHoleRule:
 class FaultPolicy:
     """What follows from a fault. Times in seconds."""
 
-    on_fault: OnFault = OnFault.REPORT
+    #: Whether Muster takes nodes out of service by itself. Gangs on faulty devices are evicted by the policies of their
+    #: own queues, whatever is said here.
+    recovers: bool = False
     #: Circuit breaker: Muster takes no further node out of service while so many are out. None: no such bound.
     max_nodes_out: int | None = None
     #: The same in per cent of all nodes with devices, rounded down, but at least one node. The smaller bound counts.
     max_percent_out: int | None = 10
-    #: Gangs of the node that are not on faulty devices may go on for so long. 0: they go at once; None: until they end.
-    drain_timeout: int | None = 3600
+    #: Gangs of the node that are not on faulty devices may go on for so long. 0: they go at once.
+    drain_timeout: int = 3600
     #: CronJob (``namespace/name``) that recovery Jobs are made from. None: the node waits until its agent reports its
     #: devices as healthy, for instance because other software repairs it.
     recovery_job: str | None = None
@@ -55,13 +45,3 @@ class FaultPolicy:
     attempts_within: int = 86_400
     #: None: nothing is concluded from pods that fail.
     black_hole: BlackHoleRule | None = BlackHoleRule()
-
-    @property
-    def recovers(self) -> bool:
-        """Whether Muster takes nodes out of service by itself."""
-        return self.on_fault is OnFault.RECOVER
-
-    @property
-    def evicts(self) -> bool:
-        """Whether gangs on faulty devices are taken back."""
-        return self.on_fault is not OnFault.REPORT

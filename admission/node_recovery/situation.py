@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from admission.facts.devices import ReportedDevice
+from admission.facts.devices import DeviceFault, ReportedDevice
 from admission.node_recovery.effects import Effect, Tell
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
@@ -20,7 +20,6 @@ from admission.node_recovery.state import (
 from admission.node_recovery.view import (
     KILLS_PODS,
     BlackHole,
-    FaultyDevice,
     Fleet,
     JobProgress,
     NodeView,
@@ -31,7 +30,7 @@ from queues.text_format import listed
 
 #: When devices were read of which not all are reported that had a fault: never.
 LACKS_DEVICES: Final = -1
-#: A device in the text of faults, as ``FaultyDevice`` and ``listed`` write it.
+#: A device in the text of faults, as ``DeviceFault`` and ``listed`` write it.
 _FAULTY: Final = re.compile(r"(?:^|, | and )GPU ([0-9]{1,4}): ")
 
 
@@ -56,7 +55,7 @@ class Situation:
     state: RecoveryState
 
     @property
-    def faults(self) -> tuple[FaultyDevice, ...]:
+    def faults(self) -> tuple[DeviceFault, ...]:
         """Faults of devices that nobody has accepted."""
         return tuple(fault for fault in self.view.faults if fault.name not in self.state.accepted)
 

@@ -138,13 +138,17 @@ class RecoveryState:
         return _json({name: value for name, value in fields.items() if value})
 
 
+#: Of nearly all nodes.
+_NOTHING: Final = RecoveryState()
+
+
 def read_state(annotation: str) -> RecoveryState | None:
     """The state that an annotation tells; "": nothing is remembered. None: it cannot be read.
 
     Anybody who may write a Node may write the annotation: what is taken over of it can be written back and told.
     """
     if not annotation:
-        return RecoveryState()
+        return _NOTHING
     if len(annotation) > _LONGEST_ANNOTATION:
         return None
     try:

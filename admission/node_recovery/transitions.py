@@ -122,6 +122,5 @@ def _leaving(here: Situation) -> str:
     if timeout == 0 or here.state.by is StartedBy.PERSON:
         return f"{counted(len(here.view.gangs), 'gang')} on it must go"
     now = f"{counted(on_faults, 'gang')} on unhealthy devices must go now" if on_faults else ""
-    later = "until they end" if timeout is None else f"for {duration(timeout)}"
-    rest = f"{counted(others, 'gang')} may go on {later}" if others else ""
+    rest = f"{counted(others, 'gang')} may go on for {duration(timeout)}" if others else ""
     return ", ".join(filter(None, (now, rest)))

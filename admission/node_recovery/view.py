@@ -9,34 +9,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from admission.facts.devices import fault_name
+from admission.facts.devices import DeviceFault
 from queues.workload import NodeName, WorkloadKey
 
 #: How the fault of a node that kills pods is called among accepted faults.
 KILLS_PODS: Final = "kills-pods"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultyDevice:
-    """An unhealthy device, as its Device object says."""
-
-    #: Uuid; "": not known which.
-    device: str
-    #: As in ``muster.dev/devices``; None: not known which device it is, so it may be any.
-    index: int | None = None
-    reason: str
-    message: str = ""
-    #: Seconds since the epoch.
-    since: int
-
-    @property
-    def name(self) -> str:
-        """What it is called among accepted faults."""
-        return fault_name(self.device, self.reason)
-
-    def __str__(self) -> str:
-        which = f"GPU {self.index}" if self.index is not None else self.device or "a GPU"
-        return f"{which}: {self.reason}" + (f" ({self.message.rstrip('.')})" if self.message else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,16 +55,14 @@ class GangOnNode:
     """A gang that holds devices of the node."""
 
     key: WorkloadKey
-    #: Indices of its devices there; None: not known, so that a fault of the node may be on one of them.
+    #: Numbers of its devices there; None: not known, so that a fault of the node may be on one of them.
     devices: frozenset[int] | None = None
     #: Its eviction is under way, or its pods are ending.
     leaving: bool = False
 
-    def is_on(self, faults: Iterable[FaultyDevice]) -> bool:
+    def is_on(self, faults: Iterable[DeviceFault]) -> bool:
         """Whether one of these faults may be on one of its devices."""
-        return any(
-            fault.index is None or self.devices is None or fault.index in self.devices for fault in faults
-        )
+        return any(self.devices is None or fault.number in self.devices for fault in faults)
 
 
 class JobProgress(StrEnum):
@@ -117,7 +92,8 @@ class NodeView:
     """A node with devices."""
 
     name: NodeName
-    faults: tuple[FaultyDevice, ...] = ()
+    #: Of unhealthy devices, each with the time since when it is there.
+    faults: tuple[DeviceFault, ...] = ()
     #: None: it does not kill pods, as far as is known.
     black_hole: BlackHole | None = None
     #: When its devices were last read (the agent's last heartbeat, seconds). None: nothing reports devices of this

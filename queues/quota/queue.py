@@ -16,6 +16,8 @@ WAS_REMOVED: Final = "it was removed"
 
 #: Value of ``policy.health.onFault`` that leaves gangs where they are.
 REPORT: Final = "report"
+#: The value with which Muster recovers nodes too, where ``root`` has it.
+RECOVER: Final = "recover"
 
 #: The highest value that Kubernetes allows for priority classes of users. The classes ``system-…`` rank above it.
 HIGHEST_USER_PRIORITY = 1_000_000_000

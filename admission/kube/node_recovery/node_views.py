@@ -8,7 +8,7 @@ from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.situation import LACKS_DEVICES, known_state, lacks_devices
-from admission.node_recovery.view import FaultyDevice, GangOnNode, NodeView, TaintOwner
+from admission.node_recovery.view import GangOnNode, NodeView, TaintOwner
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.resources import Resources
@@ -83,14 +83,7 @@ class NodeViews:
         return NodeView(
             name=name,
             faults=tuple(
-                FaultyDevice(
-                    device=fault.device,
-                    index=fault.number,
-                    reason=fault.reason,
-                    message=fault.message,
-                    since=fault.since or now,
-                )
-                for fault in world.node_inventory.nodes[name].faults
+                fault._replace(since=fault.since or now) for fault in world.node_inventory.nodes[name].faults
             ),
             black_hole=self._detector.black_hole(name, now),
             read_at=self._read_at(name, marks.annotation, now),

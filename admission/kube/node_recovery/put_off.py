@@ -3,12 +3,12 @@
 import logging
 from typing import Final
 
+from admission.kube.writers.work_queue import pause_after
 from queues.errors import MusterError
 
 _log = logging.getLogger(__name__)
 
-#: Seconds of the first pause, and of the longest: each is twice as long as the one before.
-_FIRST_PAUSE: Final = 1
+#: Seconds.
 _LONGEST_PAUSE: Final = 60
 #: Characters of an error that are told: users may have written parts of it.
 _LONGEST_TEXT: Final = 500
@@ -22,8 +22,8 @@ class PutOff:
     def __init__(self, what: str) -> None:
         """``what``: is put off, as the log says it."""
         self._what = what
-        #: Until when, the pause, and the error that was told last.
-        self._paused: dict[str, tuple[int, int, str]] = {}
+        #: Until when, how often it failed before, and the error that was told last.
+        self._paused: dict[str, tuple[float, int, str]] = {}
         self._most = _FEW
 
     def holds(self, name: str, now: int) -> bool:
@@ -33,13 +33,12 @@ class PutOff:
     def failed(self, name: str, error: Exception | str, now: int) -> None:
         """It waits from now on. The log tells an error once, until another one comes or a try succeeds."""
         self._forget(now)
-        until, pause, told = self._paused.get(name, (0, 0, ""))
+        until, failures, told = self._paused.get(name, (0, 0, ""))
         if until + _LONGEST_PAUSE < now:  # that was another time
-            pause, told = 0, ""
-        pause = min(_LONGEST_PAUSE, 2 * pause or _FIRST_PAUSE)
+            failures, told = 0, ""
         expected = isinstance(error, MusterError | str)
         text = (str(error) if expected else f"{type(error).__name__}: {error}")[:_LONGEST_TEXT]
-        self._paused[name] = (now + pause, pause, text)
+        self._paused[name] = (now + pause_after(failures, _LONGEST_PAUSE), failures + 1, text)
         if text != told:
             _log.warning(f"{self._what} put off", extra={"object": name, "why": text}, exc_info=not expected)
 

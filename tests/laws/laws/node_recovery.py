@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from admission.node_recovery.circuit_breaker import fleet_of
 from admission.node_recovery.effects import CreateJob, Effect, WriteNode
-from admission.node_recovery.policy import FaultPolicy, OnFault
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, read_state
 from admission.node_recovery.step import RecoveryTurn, step
 from admission.node_recovery.view import JobProgress, NodeView, TaintOwner
@@ -72,7 +72,7 @@ def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPoli
     for name, turn in turns.items():
         view, known = views[name], remembered(views[name])
         by_itself = not view.order and view.taint is not TaintOwner.ABSENT
-        recovers = policy.on_fault is OnFault.RECOVER or known.by is StartedBy.PERSON
+        recovers = policy.recovers or known.by is StartedBy.PERSON
         ends = known.phase is not RecoveryPhase.NONE and turn.state.phase is RecoveryPhase.NONE
         if by_itself and recovers and ends:
             assert known.phase is RecoveryPhase.VERIFYING, (name, known)
@@ -88,7 +88,7 @@ def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPoli
 
 def a_lost_annotation_ends_no_recovery(views: Views, turns: Turns, policy: FaultPolicy) -> None:
     """A node with Muster's taint whose annotation is lost stays out until it is shown to be well."""
-    for name, turn in turns.items() if policy.on_fault is OnFault.RECOVER else ():
+    for name, turn in turns.items() if policy.recovers else ():
         view = views[name]
         if view.taint is TaintOwner.MUSTER and not remembered(view).phase.is_out and not view.order:
             writes = [each for each in turn.effects if isinstance(each, WriteNode)]

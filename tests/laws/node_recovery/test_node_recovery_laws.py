@@ -9,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from admission.node_recovery.effects import CreateJob
 from admission.node_recovery.plan import plan
-from admission.node_recovery.policy import OnFault
 from admission.node_recovery.state import FaultCause, RecoveryPhase, StartedBy
 from admission.node_recovery.step import RecoveryTurn
 from admission.node_recovery.view import JobProgress, RecoveryStep, TaintOwner
@@ -119,13 +118,13 @@ class NodesUnderFaults(RuleBasedStateMachine):
         self.fleet.templates = frozenset(there)
 
     @rule(
-        on_fault=st.sampled_from([OnFault.RECOVER, OnFault.RECOVER, OnFault.EVICT, OnFault.REPORT]),
+        recovers=st.booleans(),
         most=st.sampled_from((None, 0, 1, 2)),
         recovery_job=st.sampled_from((RECOVER, None)),
         verify_job=st.sampled_from((VERIFY, None)),
     )
-    def the_policy_changes(self, on_fault: OnFault, most: int | None, **jobs: str | None) -> None:
-        self.fleet.policy = replace(self.fleet.policy, on_fault=on_fault, max_nodes_out=most, **jobs)
+    def the_policy_changes(self, recovers: bool, most: int | None, **jobs: str | None) -> None:
+        self.fleet.policy = replace(self.fleet.policy, recovers=recovers, max_nodes_out=most, **jobs)
 
     # ── what recovery does ───────────────────────────────────────────────────────────────────────────────────
 

@@ -6,6 +6,7 @@ Nothing of ``admission.node_recovery`` is used to play it but its values.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from admission.facts.devices import DeviceFault
 from admission.node_recovery.effects import (
     CreateJob,
     DeleteJob,
@@ -15,10 +16,9 @@ from admission.node_recovery.effects import (
     TryNode,
     WriteNode,
 )
-from admission.node_recovery.policy import FaultPolicy, OnFault
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.view import (
     BlackHole,
-    FaultyDevice,
     GangOnNode,
     JobProgress,
     NodeView,
@@ -30,7 +30,7 @@ from queues.workload import NodeName, WorkloadKey, WorkloadKind
 NODES = tuple(NodeName(name) for name in ("n1", "n2", "n3", "n4"))
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
 POLICY = FaultPolicy(
-    on_fault=OnFault.RECOVER,
+    recovers=True,
     max_nodes_out=2,
     max_percent_out=None,
     drain_timeout=600,
@@ -48,7 +48,7 @@ class PlayedNode:
     """A node as the API server has it, and what is on it."""
 
     name: NodeName
-    faults: dict[int, FaultyDevice] = field(default_factory=dict)
+    faults: dict[int, DeviceFault] = field(default_factory=dict)
     black_hole: BlackHole | None = None
     read_at: int | None = 0
     agent_runs: bool = True
@@ -100,7 +100,9 @@ class Fleet:
 
     def falls_ill(self, name: NodeName, index: int, reason: str) -> None:
         """A device gets a fault."""
-        fault = FaultyDevice(device=f"GPU-{name}-{index}", index=index, reason=reason, since=self.now)
+        fault = DeviceFault(
+            device=f"GPU-{name}-{index}", number=index, reason=reason, message="", since=self.now
+        )
         self.nodes[name].faults[index] = fault
 
     def is_reported(self, name: NodeName, reports: bool) -> None:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from admission.node_recovery.policy import FaultPolicy, OnFault
+from admission.facts.devices import DeviceFault
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState
 from admission.node_recovery.view import (
-    FaultyDevice,
     Fleet,
     GangOnNode,
     JobProgress,
@@ -20,9 +20,9 @@ NODE = NodeName("gpu-7")
 #: When the phase of a node began, and now.
 SINCE, NOW = 1_800_000_000, 1_800_000_100
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
-POLICY = FaultPolicy(on_fault=OnFault.RECOVER, recovery_job=RECOVER, verify_job=VERIFY)
+POLICY = FaultPolicy(recovers=True, recovery_job=RECOVER, verify_job=VERIFY)
 FLEET = Fleet(granted=frozenset({NODE}), most_out=1, templates=frozenset({RECOVER, VERIFY}))
-XID = FaultyDevice(device="GPU-3", index=3, reason="Xid79", message="fallen off the bus", since=SINCE - 60)
+XID = DeviceFault(device="GPU-3", number=3, reason="Xid79", message="fallen off the bus", since=SINCE - 60)
 
 
 def gang(name: str, *devices: int, leaving: bool = False) -> GangOnNode:

@@ -7,18 +7,18 @@ import pytest
 
 from admission.node_recovery.circuit_breaker import fleet_of, most_out
 from admission.node_recovery.plan import plan
-from admission.node_recovery.policy import FaultPolicy, OnFault
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from admission.node_recovery.view import NodeView, TaintOwner
 from queues.workload import NodeName
-from tests.unit.admission.node_recovery.recovered_nodes import NOW, POLICY, XID, gang, state
+from tests.unit.admission.node_recovery.recovered_nodes import NOW, POLICY, XID, state
 
 Views = dict[NodeName, NodeView]
 ONE_OUT = replace(POLICY, max_nodes_out=1, max_percent_out=None)
 
 
 def faulty(name: str, since: int = XID.since, **more: Any) -> NodeView:
-    return NodeView(name=NodeName(name), faults=(replace(XID, since=since),), **more)
+    return NodeView(name=NodeName(name), faults=(XID._replace(since=since),), **more)
 
 
 def fleet(*views: NodeView) -> Views:
@@ -91,16 +91,6 @@ def test_a_plan_takes_out_what_is_allowed_and_has_the_others_wait() -> None:
         "b": RecoveryPhase.NONE,
         "c": RecoveryPhase.NONE,
     }
-
-
-def test_gangs_are_evicted_from_as_many_nodes_as_may_be_out() -> None:
-    policy = replace(ONE_OUT, on_fault=OnFault.EVICT)
-    views = fleet(faulty("a", gangs=(gang("x", 3),)), faulty("b", gangs=(gang("y", 3),)))
-    evicted = [name for name, turn in plan(views, policy, NOW).items() if "EvictGangs" in str(turn.effects)]
-    assert evicted == ["a"]
-    # The fault of the first one is still there after its gang has left, and keeps its place.
-    views[NodeName("a")] = faulty("a")
-    assert "EvictGangs" not in str(plan(views, policy, NOW))
 
 
 def test_the_order_of_the_nodes_decides_nothing() -> None:

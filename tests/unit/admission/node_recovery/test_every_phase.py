@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from admission.node_recovery.effects import CreateJob, DeleteJob, EvictGangs, TryNode, WriteNode
-from admission.node_recovery.policy import FaultPolicy, OnFault
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from admission.node_recovery.step import RecoveryTurn, step
 from admission.node_recovery.view import BlackHole, JobProgress, NodeView, TaintOwner
@@ -53,12 +53,7 @@ def _verify_time_is_over(known: RecoveryState) -> Seen:
 
 
 def _report(known: RecoveryState) -> Seen:
-    return Seen(view(known, faults=(XID,)), replace(POLICY, on_fault=OnFault.REPORT))
-
-
-def _evict(known: RecoveryState) -> Seen:
-    gangs = gang("on", 3), gang("beside", 0)
-    return Seen(view(known, faults=(XID,), gangs=gangs), replace(POLICY, on_fault=OnFault.EVICT))
+    return Seen(view(known, faults=(XID,)), replace(POLICY, recovers=False))
 
 
 def _drain_time_is_over(known: RecoveryState) -> Seen:
@@ -103,7 +98,6 @@ SEEN: Final[dict[str, Callable[[RecoveryState], Seen]]] = {
     "Job is gone, faulty": _job_is_gone,
     "hold": _see(faults=(XID,), gangs=(gang("on", 3),), hold=True),
     "taint removed by hand": _see(faults=(XID,), taint=TaintOwner.ABSENT),
-    "policy evicts": _evict,
     "policy reports": _report,
     "order cordon": _see(order="cordon"),
     "order drain": _see(order="drain"),
@@ -161,7 +155,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
         "Job is gone, faulty": "cordoned, +taint",
         "hold": "none",
         "taint removed by hand": "cordoned, +taint",
-        "policy evicts": "none, evict on",
         "policy reports": "none",
         "order cordon": "cordoned, +taint",
         "order drain": "draining, +taint",
@@ -195,7 +188,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
         "Job is gone, faulty": "draining, +taint",
         "hold": "cordoned",
         "taint removed by hand": "none, -taint",
-        "policy evicts": "none, -taint",
         "policy reports": "none, -taint",
         "order cordon": "cordoned, +taint",
         "order drain": "draining, +taint",
@@ -229,7 +221,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
         "Job is gone, faulty": "recovering, attempt 2, +taint",
         "hold": "draining",
         "taint removed by hand": "none, -taint",
-        "policy evicts": "none, -taint",
         "policy reports": "none, -taint",
         "order cordon": "cordoned, +taint",
         "order drain": "draining, +taint",
@@ -263,7 +254,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
         "Job is gone, faulty": "recovering, attempt 2, +taint",
         "hold": "recovering",
         "taint removed by hand": "none, -taint",
-        "policy evicts": "none, -taint",
         "policy reports": "none, -taint",
         "order cordon": "cordoned, +taint",
         "order drain": "draining, +taint",
@@ -297,7 +287,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
         "Job is gone, faulty": "recovering, attempt 2, +taint",
         "hold": "verifying",
         "taint removed by hand": "none, -taint",
-        "policy evicts": "none, -taint",
         "policy reports": "none, -taint",
         "order cordon": "cordoned, +taint",
         "order drain": "draining, +taint",
@@ -331,7 +320,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
         "Job is gone, faulty": "failed",
         "hold": "failed",
         "taint removed by hand": "none, -taint",
-        "policy evicts": "none, -taint",
         "policy reports": "none, -taint",
         "order cordon": "cordoned, +taint",
         "order drain": "draining, +taint",

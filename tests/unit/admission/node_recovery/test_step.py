@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admission.facts.devices import DeviceFault
 from admission.node_recovery.effects import (
     CreateJob,
     DeleteJob,
@@ -13,7 +14,6 @@ from admission.node_recovery.effects import (
     TryNode,
     WriteNode,
 )
-from admission.node_recovery.policy import OnFault
 from admission.node_recovery.recovery_jobs import job_name
 from admission.node_recovery.situation import LACKS_DEVICES, lacks_devices
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, WaitsFor
@@ -21,7 +21,6 @@ from admission.node_recovery.step import step
 from admission.node_recovery.view import (
     KILLS_PODS,
     BlackHole,
-    FaultyDevice,
     Fleet,
     JobProgress,
     RecoveryJob,
@@ -72,38 +71,11 @@ def test_a_node_waits_where_the_circuit_breaker_does_not_let_it_go_and_that_is_t
     assert gone.effects == (WriteNode(node=NODE, annotation="", tainted=False),)
 
 
-def test_gangs_are_not_evicted_where_the_circuit_breaker_does_not_let_it() -> None:
-    policy, gangs = replace(POLICY, on_fault=OnFault.EVICT), (gang("on", 3),)
-    turn = step(view(RecoveryState(), faults=(XID,), gangs=gangs), Fleet(most_out=0), policy, NOW)
-    assert turn.state.waits is WaitsFor.CIRCUIT_BREAKER
-    assert not any(isinstance(effect, EvictGangs) for effect in turn.effects)
-
-
-def test_a_fault_without_a_gang_on_its_device_is_left_alone_where_only_gangs_are_evicted() -> None:
-    policy, gangs = replace(POLICY, on_fault=OnFault.EVICT), (gang("beside", 0),)
-    turn = step(view(RecoveryState(), faults=(XID,), gangs=gangs), Fleet(most_out=0), policy, NOW)
-    assert (turn.effects, turn.state) == ((), RecoveryState())
-
-
 def test_a_gang_whose_devices_are_not_known_may_be_on_the_faulty_one() -> None:
     shown = view(state(RecoveryPhase.DRAINING), faults=(XID,), gangs=(gang("unknown"), gang("beside", 0)))
     (evict,) = step(shown, FLEET, POLICY, NOW).effects
     assert isinstance(evict, EvictGangs)
     assert [key.uid for key in evict.gangs] == ["unknown"]
-
-
-def test_a_fault_of_an_unknown_device_may_be_on_any() -> None:
-    fault = replace(XID, device="", index=None)
-    shown = view(state(RecoveryPhase.DRAINING), faults=(fault,), gangs=(gang("one", 1), gang("two", 2)))
-    (evict,) = step(shown, FLEET, POLICY, NOW).effects
-    assert isinstance(evict, EvictGangs)
-    assert [key.uid for key in evict.gangs] == ["one", "two"]
-
-
-def test_draining_without_a_time_lets_gangs_end() -> None:
-    shown = view(state(RecoveryPhase.DRAINING), faults=(XID,), gangs=(gang("beside", 0),))
-    turn = step(shown, FLEET, replace(POLICY, drain_timeout=None), NOW + 10**6)
-    assert (turn.effects, turn.look_again) == ((), None)
 
 
 def test_a_node_looks_again_when_its_gangs_have_to_go() -> None:
@@ -255,7 +227,7 @@ def test_attempts_are_forgotten_after_a_while() -> None:
 
 
 def test_a_person_accepts_a_fault_and_only_that_one() -> None:
-    other = FaultyDevice(device="GPU-0", index=0, reason="EccUncorrected", since=NOW)
+    other = DeviceFault(device="GPU-0", number=0, reason="EccUncorrected", message="", since=NOW)
     done = step(view(state(RecoveryPhase.FAILED), faults=(XID,), order="done"), FLEET, POLICY, NOW)
     assert done.state.accepted == ("GPU-3/Xid79",)
     assert step(view(done.state, faults=(XID,)), FLEET, POLICY, NOW).effects == ()
@@ -291,7 +263,7 @@ def test_the_order_is_consumed_in_the_write_that_follows_it() -> None:
 
 
 def test_an_order_counts_under_every_policy_and_beyond_the_circuit_breaker() -> None:
-    policy = replace(POLICY, on_fault=OnFault.REPORT, max_nodes_out=0)
+    policy = replace(POLICY, recovers=False, max_nodes_out=0)
     known = step(view(RecoveryState(), order="recover"), Fleet(most_out=0), policy, NOW).state
     (create,) = step(view(known), FLEET, policy, NOW).effects
     assert isinstance(create, CreateJob)
@@ -365,7 +337,7 @@ def test_a_node_tells_how_long_it_was_away() -> None:
 
 
 def test_long_faults_do_not_make_the_annotation_change_again_and_again() -> None:
-    long = replace(XID, message="x" * 5000)
+    long = XID._replace(message="x" * 5000)
     turn = step(view(RecoveryState(), faults=(long,)), FLEET, replace(POLICY, attempts=9), NOW)
     assert len(turn.state.annotation()) < 1000
     held = view(turn.state, faults=(long,), hold=True)

@@ -271,12 +271,12 @@ def test_pauses_grow_to_a_minute_and_are_short_again_after_a_success(
 ) -> None:
     put_off, now, pauses = PutOff("a node"), NOW, []
     with caplog.at_level(logging.WARNING):
-        for _ in range(9):
+        for _ in range(12):
             put_off.failed("n1", "no", now)
             until = next(each for each in range(now, now + 99) if not put_off.holds("n1", each))
             pauses.append(until - now)
             now = until
-        assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+        assert pauses == [1, 1, 1, 2, 4, 7, 13, 26, 52, 60, 60, 60]
         put_off.succeeded("n1")
         put_off.failed("n1", "no", now)
         assert not put_off.holds("n1", now + 1)
