@@ -65,8 +65,6 @@ class Reporter:
         self._labelled: tuple[Mapping[str, str | None], float] | None = None
         self._told: set[str] = set()
         self._failing = False
-        #: The report of which nothing is left to be written.
-        self._settled: Report | None = None
         #: Writes by what was written: for the metrics.
         self.writes: dict[str, int] = {}
 
@@ -99,12 +97,6 @@ class Reporter:
             else:
                 self._offered.wait(pause)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the API server has everything that was offered last."""
-        with self._lock:
-            return self._report is not None and self._report is self._settled
-
     def wake(self) -> None:
         """Have ``run`` look at once."""
         self._offered.set()
@@ -135,7 +127,6 @@ class Reporter:
         self._failing = False
         self._backoff.succeeded()
         if not wrote:
-            self._settled = report
             return max(self._look_at - now, PACE)
         self.writes[wrote] = self.writes.get(wrote, 0) + 1
         self._not_before = now + PACE

@@ -9,7 +9,7 @@ The tool tells of no events; what goes wrong is seen by reading.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,9 +37,8 @@ from admission.agent.vendors.command_line import (
     text_of,
     whole,
 )
-from admission.agent.vendors.seen_devices import device_ids, links_by_index
-from admission.agent.vendors.tool_vendor import ToolVendor
-from admission.agent.vendors.vendor import VendorAbsent
+from admission.agent.vendors.seen_devices import device_ids
+from admission.agent.vendors.tool_vendor import ToolFacts, ToolVendor, version_of
 
 VENDOR: Final = "amd"
 _TOOL: Final = "amd-smi"
@@ -74,33 +73,17 @@ _THROTTLING: Final = {
 _WEIGHT_OF_A_HOP: Final = 15
 
 
-@dataclass(frozen=True, slots=True)
-class _Fixed:
-    """What does not change while the driver runs, by the tool's number of the device."""
-
-    devices: Mapping[int, DeviceReading]
-    #: ``Link.between`` holds the tool's numbers.
-    links: tuple[Link, ...]
-    driver_version: str
-    rocm_version: str
-
-
 class Amd(ToolVendor):
-    """The vendor AMD. ``run`` runs a command (None: as a process); ``sysfs`` is the kernel's view of the
-    devices."""
+    """The vendor AMD."""
 
     name = VENDOR
+    tool = _TOOL
     no_device = _NO_DEVICE
 
     def __init__(self, run: Run | None = None, sysfs: Path = pci.SYSFS) -> None:
-        super().__init__(run)
-        self._sysfs = sysfs
-        self._fixed: _Fixed | None = None
+        super().__init__(run, sysfs)
         self._reads_left = 0
         self._bound: frozenset[str] = frozenset()
-
-    def _forget(self) -> None:
-        self._fixed = None
 
     def _read(self) -> NodeReading:
         # Metrics have no name but a number, which is another one when a device has come or gone.
@@ -121,19 +104,9 @@ class Amd(ToolVendor):
             )
             for key, device in fixed.devices.items()
         }
-        if not found and not self._seen:
-            raise VendorAbsent(vendor=VENDOR, why="amd-smi lists no device")
-        devices = self._seen.settle(found.values())
-        index = {device.id: device.index for device in devices}
-        return NodeReading(
-            vendor=VENDOR,
-            driver_version=fixed.driver_version,
-            runtime_version=fixed.rocm_version,
-            devices=devices,
-            links=links_by_index(fixed.links, {key: index[device.id] for key, device in found.items()}),
-        )
+        return self._reading(fixed, found)
 
-    def _read_fixed(self) -> _Fixed:
+    def _read_fixed(self) -> ToolFacts:
         listed, static = self._by_number("list"), self._by_number("static")
         ids = device_ids(
             listed,
@@ -144,12 +117,11 @@ class Amd(ToolVendor):
             key: _device(key, ids[key], listed[key], static.get(key, {}), self._sysfs) for key in listed
         }
         topology = self._by_number("topology", may_refuse=True)
-        drivers = sorted({text_of(at(one, "driver", "version")) for one in static.values()} - {""})
-        return _Fixed(
+        return ToolFacts(
             devices=devices,
             links=_links(topology, devices),
-            driver_version=drivers[0] if drivers else "",
-            rocm_version=self._rocm_version(),
+            driver_version=version_of(static.values(), "driver", "version"),
+            runtime_version=self._rocm_version(),
         )
 
     def _rocm_version(self) -> str:

@@ -10,7 +10,7 @@ id, so that they are the same on equal nodes.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,9 +38,8 @@ from admission.agent.vendors.command_line import (
     text_of,
     version_text,
 )
-from admission.agent.vendors.seen_devices import device_ids, links_by_index
-from admission.agent.vendors.tool_vendor import ToolVendor
-from admission.agent.vendors.vendor import VendorAbsent
+from admission.agent.vendors.seen_devices import device_ids
+from admission.agent.vendors.tool_vendor import ToolFacts, ToolVendor, version_of
 
 VENDOR: Final = "intel"
 _TOOL: Final = "xpu-smi"
@@ -71,42 +70,30 @@ _UNCORRECTED: Final = (
 _CORRECTED: Final = ("RAS_ERROR_CAT_CACHE_ERRORS_CORRECTABLE", "RAS_ERROR_CAT_NON_COMPUTE_ERRORS_CORRECTABLE")
 
 
-@dataclass(frozen=True, slots=True)
-class _Fixed:
-    """What does not change while the same devices are listed, by the tool's number of the device."""
-
-    listed: Mapping[int, Mapping[str, Any]]
-    devices: Mapping[int, DeviceReading]
-    #: ``Link.between`` holds the tool's numbers.
-    links: tuple[Link, ...]
-    driver_version: str
-    level_zero_version: str
-
-
 class Intel(ToolVendor):
-    """The vendor Intel. ``run`` runs a command (None: as a process); ``sysfs`` is the kernel's view of the
-    devices."""
+    """The vendor Intel."""
 
     name = VENDOR
+    tool = _TOOL
     no_device = _NO_DEVICE
 
     def __init__(self, run: Run | None = None, sysfs: Path = pci.SYSFS) -> None:
-        super().__init__(run)
-        self._sysfs = sysfs
-        self._fixed: _Fixed | None = None
+        super().__init__(run, sysfs)
+        #: What the tool listed when the fixed facts were read.
+        self._listed_then: Mapping[int, Mapping[str, Any]] = {}
         #: Whether this version counts errors of memory (``stats -r``).
         self._counts_errors = True
 
     def _forget(self) -> None:
-        self._fixed, self._counts_errors = None, True
+        super()._forget()
+        self._counts_errors = True
 
     def _read(self) -> NodeReading:
         listed = self._listed()
-        if not listed and not self._seen:
-            raise VendorAbsent(vendor=VENDOR, why="xpu-smi lists no device")
-        if self._fixed is None or self._fixed.listed != listed:
-            self._fixed = self._read_fixed(listed)
         fixed = self._fixed
+        if fixed is None or self._listed_then != listed:
+            fixed = self._fixed = self._read_fixed(listed)
+            self._listed_then = listed
         processes = self._processes() if listed else {}
         found = {
             key: self._with_statistics(key, replace(device, processes=processes.get(key, ())))
@@ -114,15 +101,7 @@ class Intel(ToolVendor):
             else replace(device, lost=True)
             for key, device in fixed.devices.items()
         }
-        devices = self._seen.settle(found.values())
-        index = {device.id: device.index for device in devices}
-        return NodeReading(
-            vendor=VENDOR,
-            driver_version=fixed.driver_version,
-            runtime_version=fixed.level_zero_version,
-            devices=devices,
-            links=links_by_index(fixed.links, {key: index[device.id] for key, device in found.items()}),
-        )
+        return self._reading(fixed, found)
 
     def _listed(self) -> dict[int, Mapping[str, Any]]:
         """Devices by number. Virtual functions count only where there is nothing else: others are given to
@@ -146,7 +125,7 @@ class Intel(ToolVendor):
             found if len(virtual) == len(found) else {key: found[key] for key in found if key not in virtual}
         )
 
-    def _read_fixed(self, listed: Mapping[int, Mapping[str, Any]]) -> _Fixed:
+    def _read_fixed(self, listed: Mapping[int, Mapping[str, Any]]) -> ToolFacts:
         ids = device_ids(
             listed,
             {key: uuid for key, one in listed.items() if _UUID.fullmatch(uuid := text_of(one.get("uuid")))},
@@ -154,14 +133,12 @@ class Intel(ToolVendor):
         )
         details = {key: self._of_device("discovery", key) if _works(listed[key]) else {} for key in listed}
         devices = {key: _device(key, ids[key], listed[key], details[key], self._sysfs) for key in listed}
-        drivers = sorted({text_of(detail.get("driver_version")) for detail in details.values()} - {""})
         version = _LEVEL_ZERO.search(version_text(self._run, _TOOL, "-v"))
-        return _Fixed(
-            listed=listed,
+        return ToolFacts(
             devices=devices,
             links=self._links(devices),
-            driver_version=drivers[0] if drivers else "",
-            level_zero_version=version["version"] if version else "",
+            driver_version=version_of(details.values(), "driver_version"),
+            runtime_version=version["version"] if version else "",
         )
 
     def _of_device(self, subcommand: str, key: int, *options: str) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from operator import gt
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,13 @@ class _Fleet:
         for each in self.parts:
             each.wake.set()
 
-    def is_settled(self) -> bool:
-        """Whether the API server has what all of them have to say."""
-        return all(each.reporter.is_settled for each in self.parts)
+    def device_writes(self) -> list[int]:
+        """How often each of them has written its Device."""
+        return [each.reporter.writes.get("device", 0) for each in self.parts]
+
+    def have_written(self) -> bool:
+        """Whether each of them has written its Device and the labels of its Node."""
+        return all(self.device_writes()) and all("node" in each.reporter.writes for each in self.parts)
 
     def have_faults(self) -> bool:
         """Whether all have noticed what happened."""
@@ -149,7 +154,7 @@ def play(cluster: LocalCluster, agents: int, seconds: float) -> ManyAgents:
 
         def start() -> None:
             fleet.start()
-            until(fleet.is_settled, "all reports", seconds=300)
+            until(fleet.have_written, "all reports", seconds=300)
             until(lambda: fleet.writes()["lease"] >= agents, "all leases", seconds=300)
 
         figures.phases.append(fleet.measured("start", start, beside))
@@ -158,10 +163,14 @@ def play(cluster: LocalCluster, agents: int, seconds: float) -> ManyAgents:
         figures.memory_mb = (fleet.resident_mb() - memory) / agents
 
         def storm() -> None:
-            began = time.monotonic()
+            began, written = time.monotonic(), fleet.device_writes()
             for each in fleet.parts:
                 each.devices[0].happened((_XID,))
-            until(lambda: fleet.have_faults() and fleet.is_settled(), "all faults", seconds=300)
+            until(
+                lambda: fleet.have_faults() and all(map(gt, fleet.device_writes(), written)),
+                "all faults",
+                seconds=300,
+            )
             figures.storm_seconds = time.monotonic() - began
 
         figures.phases.append(fleet.measured("storm", storm, beside))

@@ -86,20 +86,6 @@ def test_a_device_is_made_and_then_written_only_when_it_changes(writing: _Writin
     assert _health(writing) == [False]
 
 
-def test_what_is_not_written_yet_is_known(writing: _Writing) -> None:
-    assert not writing.reporter.is_settled
-    writing.reporter.offer(_report())
-    assert not writing.reporter.is_settled
-    writing.go_on(10)
-    assert writing.reporter.is_settled
-    writing.reporter.offer(_report())
-    assert writing.reporter.is_settled, "the same once more"
-    writing.api.faults.append(unavailable())
-    writing.reporter.offer(_report(healthy=False))
-    writing.step()
-    assert not writing.reporter.is_settled
-
-
 def test_a_change_is_written_at_once_and_others_a_second_later_together(writing: _Writing) -> None:
     writing.reporter.offer(_report())
     writing.go_on(100)
