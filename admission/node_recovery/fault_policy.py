@@ -14,7 +14,9 @@ def fault_policy(root: Queue | None) -> FaultPolicy:
         "max_percent_out": rules.max_percent_out,
         "drain_timeout": rules.drain_timeout,
         "job_timeout": rules.job_timeout,
+        "verify_timeout": rules.verify_timeout,
         "attempts": rules.attempts,
+        "attempts_within": rules.attempts_within,
     }
     return FaultPolicy(
         recovers=root is not None and root.policy.on_fault == RECOVER,

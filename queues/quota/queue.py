@@ -85,7 +85,11 @@ class NodeRecoveryRules:
     #: Gangs that are not on faulty devices may go on for so long.
     drain_timeout: int | None = None
     job_timeout: int | None = None
+    #: Devices may take so long to be healthy again after a Job has ended.
+    verify_timeout: int | None = None
     attempts: int | None = None
+    #: A fault within this time after a recovery goes on with its count of attempts.
+    attempts_within: int | None = None
     #: Gangs of which pods fail soon after their start until a node gets no more; 0: nothing is concluded from it.
     black_hole_gangs: int | None = None
 

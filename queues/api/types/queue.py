@@ -110,8 +110,12 @@ class NodeRecoveryPolicy(Model):
     drain_timeout: Duration | None = None
     #: How long a recovery or test Job may take. Absent: half an hour.
     job_timeout: Duration | None = None
+    #: How long devices may take to be healthy again after a Job has ended. Absent: 5 minutes.
+    verify_timeout: Duration | None = None
     #: How often recovery is tried. Absent: 3.
     attempts: Count | None = None
+    #: A fault within this time after a recovery goes on with its count of attempts; above 0. Absent: a day.
+    attempts_within: Duration | None = None
     #: A node on which pods of so many gangs fail soon after their start gets no more gangs; 0: this is not checked.
     #: Absent: 3.
     black_hole_gangs: Count | None = None
@@ -375,7 +379,9 @@ def _node_recovery(health: HealthPolicy | None) -> NodeRecoveryRules:
         max_percent_out=told.max_percent_out,
         drain_timeout=_seconds(told.drain_timeout),
         job_timeout=_seconds(told.job_timeout),
+        verify_timeout=_seconds(told.verify_timeout),
         attempts=told.attempts,
+        attempts_within=_seconds(told.attempts_within),
         black_hole_gangs=told.black_hole_gangs,
     )
 

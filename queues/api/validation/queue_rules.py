@@ -35,6 +35,7 @@ def queue_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | N
             found.append(Violation(path, excerpt(flavor.name), "a flavor that is not listed before"))
         names.add(flavor.name)
     found += _access(queue)
+    found += _recovery(queue)
     found += _hierarchy(queue)
     if queue.metadata.name == ROOT:
         found += _root(queue)
@@ -87,6 +88,13 @@ def _access(queue: QueueDocument) -> Iterator[Violation]:
             yield Violation(
                 f"spec.access.admins[{index}]", excerpt(admin.document()), "either a user or a group"
             )
+
+
+def _recovery(queue: QueueDocument) -> Iterator[Violation]:
+    rules = queue.to_domain().node_recovery
+    if rules.attempts_within == 0:
+        expected = "a duration of a second or more: without one the attempts would have no end"
+        yield Violation("spec.policy.health.recovery.attemptsWithin", "0", expected)
 
 
 def _hierarchy(queue: QueueDocument) -> Iterator[Violation]:

@@ -71,6 +71,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "admission/node_recovery/fault_policy.py": "policy.health.recovery.job "
         "policy.health.recovery.verifyJob policy.health.recovery.maxNodesOut policy.health.recovery.maxPercentOut "
         "policy.health.recovery.drainTimeout policy.health.recovery.jobTimeout policy.health.recovery.attempts "
+        "policy.health.recovery.verifyTimeout policy.health.recovery.attemptsWithin "
         "policy.health.recovery.blackHoleGangs",
         "queues/order/line.py": "priority",
         "queues/order/policies.py": "policy.usageHalfLife access.maxRunTime",
