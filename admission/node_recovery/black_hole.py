@@ -1,10 +1,13 @@
 """Nodes that kill the pods of whatever gang they get, found from how pods end.
 
 A pod that fails soon after its start may be the fault of its program. Pods of several gangs, of different namespaces,
-that fail so on one node, and none that does not, are the fault of the node. Gangs of one namespace alone show nothing:
-one tenant can start as many programs that fail, and would close nodes to everybody. What a gang shows is limited in two
-ways: of the pods of one admission only the first failure counts, for the others may be its consequence; and a gang that
-fails in this way on several nodes, admission after admission, shows nothing of any of them.
+that fail so on one node, and none that does not, are the fault of the node. Gangs of one namespace alone show nothing
+while others have gangs as well: one tenant can start as many programs that fail, and would close nodes to everybody.
+Where no other namespace has gangs they count, and the node is open again as soon as another one has.
+
+What a gang shows is limited in two ways: of the pods of one admission only the first failure counts, for the others may
+be its consequence; and a gang that fails in this way on several nodes, admission after admission, shows nothing of any
+of them.
 
 All this is about pods with devices of the node.
 
@@ -22,8 +25,6 @@ from queues.workload import AdmissionId, NodeName, WorkloadKey
 MOST_GANGS: Final = 10_000
 #: The time between trials doubles at most so often.
 _MOST_DOUBLINGS: Final = 5
-#: Gangs that fail count only if they are of so many different namespaces.
-_NAMESPACES: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,8 @@ class _Hole:
     trials: int = 0
     #: The gang on trial, and when it came; None: there is none.
     on_trial: tuple[WorkloadKey, int] | None = None
+    #: The namespace of all gangs that failed; "": they are of several.
+    namespace: str = ""
 
 
 class BlackHoleDetector:
@@ -74,6 +77,8 @@ class BlackHoleDetector:
 
     def __init__(self, rule: BlackHoleRule) -> None:
         self.rule = rule
+        #: Namespaces that have gangs; of many, two at least.
+        self.namespaces: frozenset[str] = frozenset()
         #: The gangs whose failure is the oldest come first.
         self._failures: dict[WorkloadKey, _EarlyFailure] = {}
         self._on_node: dict[NodeName, set[WorkloadKey]] = {}
@@ -103,6 +108,13 @@ class BlackHoleDetector:
         # A gang on trial that shows nothing, for it never started or left again, does not keep the node closed.
         return hole.on_trial is None or hole.on_trial[1] + self.rule.retry_after <= now
 
+    def trial_from(self, node: NodeName, now: int) -> int | None:
+        """From when on a gang that is admitted to the node is its trial; None: the node is not on trial, or has one."""
+        hole = self._holes.get(node)
+        if hole is None or not self.takes_gangs(node, now):
+            return None
+        return hole.retry_at if hole.on_trial is None else hole.on_trial[1] + 1
+
     def suspected(self) -> set[NodeName]:
         """Nodes with early failures that count, and nodes that were found to kill pods."""
         return {*self._on_node, *self._holes}
@@ -129,6 +141,18 @@ class BlackHoleDetector:
         closed = [(hole.since, node) for node, hole in self._holes.items() if not self.takes_gangs(node, now)]
         for _, node in sorted(closed)[most:]:
             del self._holes[node]
+
+    def open_to_others(self) -> None:
+        """What the gangs of one namespace showed closes no node to others."""
+        for node, hole in list(self._holes.items()):
+            if hole.namespace and self.namespaces - {hole.namespace}:
+                del self._holes[node]
+
+    def forget_all(self) -> None:
+        """Nothing is concluded any more."""
+        self._failures.clear()
+        self._on_node.clear()
+        self._holes.clear()
 
     def forget(self, node: NodeName) -> None:
         """The node is gone."""
@@ -174,10 +198,10 @@ class BlackHoleDetector:
             del self._holes[run.node]
 
     def _end_trial(self, run: PodRun) -> None:
-        """The gang shows nothing of this node: if it was on trial there, another one may be tried."""
+        """The gang shows nothing of this node: if it was on trial there, another one may be tried from now on."""
         hole = self._holes.get(run.node)
         if hole is not None and hole.on_trial is not None and hole.on_trial[0] == run.gang:
-            self._holes[run.node] = replace(hole, on_trial=None)
+            self._holes[run.node] = replace(hole, retry_at=run.until, on_trial=None)
 
     def _blame(self, run: PodRun) -> None:
         """The failure counts as the node's."""
@@ -194,30 +218,35 @@ class BlackHoleDetector:
         )
 
     def _judge(self, run: PodRun) -> None:
-        """Close the node, if enough gangs failed there or its trial did."""
-        gangs = self._recent(run.node, run.until)
-        hole = self._holes.get(run.node)
-        if hole is None and gangs >= self.rule.gangs:
-            self._close(run, gangs, trials=0)
+        """Close the node, if enough gangs failed there, or for longer, if its trial did."""
+        recent, hole = self._recent(run.node, run.until), self._holes.get(run.node)
+        if not recent:
+            self._end_trial(run)
+        elif hole is None and len(recent) >= self.rule.gangs:
+            self._close(run, recent, _Hole(run.until, 0, run.until), trials=0)
         elif hole is not None and hole.retry_at <= run.started:
-            self._close(run, max(gangs, hole.gangs), trials=hole.trials + 1)
+            self._close(run, recent, hole, trials=hole.trials + 1)
 
-    def _close(self, run: PodRun, gangs: int, *, trials: int) -> None:
+    def _close(self, run: PodRun, recent: list[str], before: _Hole, *, trials: int) -> None:
         pause = self.rule.retry_after << min(trials, _MOST_DOUBLINGS)
-        self._holes[run.node] = _Hole(run.until, gangs, run.until + pause, trials)
+        gangs, alone = max(len(recent), before.gangs), len(set(recent)) == 1
+        self._holes[run.node] = _Hole(
+            run.until, gangs, run.until + pause, trials, namespace=run.namespace if alone else ""
+        )
 
     def _judge_again(self, node: NodeName) -> None:
         """A failure on the node was not its fault: without it there may be too few."""
         hole = self._holes.get(node)
-        if hole is not None and not hole.trials and self._recent(node, hole.since) < self.rule.gangs:
+        if hole is not None and not hole.trials and len(self._recent(node, hole.since)) < self.rule.gangs:
             del self._holes[node]
 
-    def _recent(self, node: NodeName, now: int) -> int:
-        """Different gangs with an early failure on the node within the window; 0: they are all of one namespace."""
+    def _recent(self, node: NodeName, now: int) -> list[str]:
+        """Namespaces of the gangs with an early failure on the node within the window; empty: they show nothing."""
         since = now - self.rule.window
         failures = [self._failures[gang] for gang in self._on_node.get(node, ())]
         namespaces = [failure.namespace for failure in failures if failure.failed > since]
-        return len(namespaces) if len(set(namespaces)) >= _NAMESPACES else 0
+        several = len(set(namespaces)) > 1 or not self.namespaces.difference(namespaces)
+        return namespaces if several else []
 
     def _withdraw(self, gang: WorkloadKey) -> None:
         known = self._failures.pop(gang, None)

@@ -1,10 +1,13 @@
 """Feeds the detector of nodes that kill pods with what the world shows, and tells which nodes take no gangs."""
 
+from collections.abc import Iterable
+
 from admission.facts.pods import PodPhase
 from admission.node_recovery.black_hole import BlackHoleDetector, PodRun
 from admission.node_recovery.circuit_breaker import most_out
 from admission.node_recovery.fault_policy import fault_policy
-from admission.world.learned.ended_pods import has_devices, takes_devices
+from admission.node_recovery.policy import BlackHoleRule
+from admission.world.learned.ended_pods import EndedPod, has_devices, takes_devices
 from admission.world.world import World
 from queues.admissions import Admission
 from queues.quota.queue import ROOT
@@ -17,24 +20,29 @@ class BlackHoles:
     def __init__(self, world: World, detector: BlackHoleDetector) -> None:
         self._world = world
         self._detector = detector
-        #: Since when (seconds) a node that killed pods may get a gang again.
-        self._open_since: dict[NodeName, int] = {}
 
-    def look(self, now: int) -> dict[NodeName, str]:
-        """Take in how pods fared since the last call; nodes that take no gangs now, with the reason in words."""
-        detector = self._detector
-        self._tell_what_ended(now)
+    def look(self, now: int, rule: BlackHoleRule | None) -> dict[NodeName, str]:
+        """Take in how pods fared since the last call; nodes that take no gangs now, with the reason in words.
+
+        ``rule``: None: nothing is concluded, and what was found is forgotten.
+        """
+        detector, ended = self._detector, self._world.ended_pods.take()
+        if rule is None:
+            detector.forget_all()
+            return {}
+        detector.rule = rule
+        if ended or detector.suspected():
+            detector.namespaces = self._namespaces()
+        detector.open_to_others()
+        self._tell_what_ended(ended, now)
         for node in sorted(detector.suspected()):
             if node not in self._world.node_inventory.nodes:
                 detector.forget(node)
                 continue
             self._tell_what_runs(node, now)
-            if detector.takes_gangs(node, now):
-                self._note_trial(node, now)
+            self._note_trial(node, now)
         detector.open_beyond(self._most_closed(), now)
         closed = [node for node in sorted(detector.suspected()) if not detector.takes_gangs(node, now)]
-        for node in closed:
-            self._open_since.pop(node, None)
         detector.expire(now)
         return {node: self._why_closed(node, now) for node in closed}
 
@@ -48,10 +56,19 @@ class BlackHoles:
         policy = fault_policy(None if root is None else root.queue)
         return most_out(policy, len(self._world.node_inventory.faulty.with_devices))
 
-    def _tell_what_ended(self, now: int) -> None:
-        world = self._world
-        for ended in world.ended_pods.take():
-            owner = world.pod_index.owner_of(ended.uid)
+    def _namespaces(self) -> frozenset[str]:
+        """Namespaces that have gangs, of which any shows that there are others; of many, the first two."""
+        found: set[str] = set()
+        for fact in self._world.facts.values():
+            if not fact.finished:
+                found.add(fact.namespace)
+            if len(found) > 1:
+                break
+        return frozenset(found)
+
+    def _tell_what_ended(self, found: Iterable[EndedPod], now: int) -> None:
+        for ended in found:
+            owner = self._world.pod_index.owner_of(ended.uid)
             if owner is not None:
                 self._detector.saw(
                     PodRun(
@@ -85,7 +102,9 @@ class BlackHoles:
 
     def _note_trial(self, node: NodeName, now: int) -> None:
         """The first gang with devices that comes after the node was opened again is its trial."""
-        since = self._open_since.setdefault(node, now)
+        since = self._detector.trial_from(node, now)
+        if since is None:
+            return
         for key in sorted(self._world.admission_index.seated_on(node)):
             admissions = self._world.admission_index.of(key)
             if any(each.opened_at >= since and _has_devices_of(each, node) for each in admissions):

@@ -8,7 +8,8 @@ from queues.errors import MusterError
 
 _log = logging.getLogger(__name__)
 
-#: Seconds.
+#: Seconds of the first pause, and of the longest.
+_FIRST_PAUSE: Final = 1
 _LONGEST_PAUSE: Final = 60
 #: Characters of an error that are told: users may have written parts of it.
 _LONGEST_TEXT: Final = 500
@@ -38,7 +39,8 @@ class PutOff:
             failures, told = 0, ""
         expected = isinstance(error, MusterError | str)
         text = (str(error) if expected else f"{type(error).__name__}: {error}")[:_LONGEST_TEXT]
-        self._paused[name] = (now + pause_after(failures, _LONGEST_PAUSE), failures + 1, text)
+        pause = pause_after(failures, _LONGEST_PAUSE, _FIRST_PAUSE)
+        self._paused[name] = (now + pause, failures + 1, text)
         if text != told:
             _log.warning(f"{self._what} put off", extra={"object": name, "why": text}, exc_info=not expected)
 

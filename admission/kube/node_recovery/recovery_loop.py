@@ -117,9 +117,7 @@ class NodeRecovery:
     async def look(self) -> None:
         """One round over all nodes. What fails for one of them puts off that one only. Raises Fenced."""
         now, policy = int(self._now()), fault_policy(self._root())
-        if policy.black_hole is not None:
-            self._detector.rule = policy.black_hole
-        closed = self._holes.look(now) if policy.black_hole is not None else {}
+        closed = self._holes.look(now, policy.black_hole)
         namespaces = frozenset(
             each.partition("/")[0] for each in (policy.recovery_job, policy.verify_job) if each
         )

@@ -44,12 +44,12 @@ _MANY: Final = 10_000
 _SHORTEST: Final = 0.001
 
 
-def pause_after(failures: int, longest: float | None = None) -> float:
+def pause_after(failures: int, longest: float | None = None, first: float = FIRST_PAUSE) -> float:
     """Seconds to wait after so many failures in a row, doubled each time. 0 failures: an object changed meanwhile.
 
     ``longest``: None: LONGEST_PAUSE.
     """
-    return min(LONGEST_PAUSE if longest is None else longest, FIRST_PAUSE * 2.0 ** min(failures, 20))
+    return min(LONGEST_PAUSE if longest is None else longest, first * 2.0 ** min(failures, 20))
 
 
 @dataclass(frozen=True, slots=True)

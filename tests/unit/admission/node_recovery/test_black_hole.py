@@ -45,7 +45,10 @@ def run(
 
 @pytest.fixture
 def detector() -> BlackHoleDetector:
-    return BlackHoleDetector(RULE)
+    """Of a cluster in which several namespaces have gangs."""
+    detector = BlackHoleDetector(RULE)
+    detector.namespaces = frozenset(("x", "y"))
+    return detector
 
 
 @pytest.fixture
@@ -106,6 +109,77 @@ def test_gangs_of_one_namespace_alone_show_nothing(
     for number, namespace in enumerate(namespaces):
         detector.saw(run(A, f"g{number}", at=T + number, namespace=namespace))
     assert detector.takes_gangs(A, T + 10) is (len(set(namespaces)) == 1)
+
+
+def test_gangs_of_the_only_namespace_that_has_any_close_a_node(detector: BlackHoleDetector) -> None:
+    detector.namespaces = frozenset(("x",))
+    for number in range(3):
+        assert detector.takes_gangs(A, T + 10)
+        detector.saw(run(A, f"g{number}", at=T + number, namespace="x"))
+    assert not detector.takes_gangs(A, T + 10)
+    detector.open_to_others()
+    assert not detector.takes_gangs(A, T + 10)
+
+
+@pytest.mark.parametrize("trials", [0, 1])
+def test_what_one_namespace_showed_alone_ends_when_another_one_has_gangs(
+    detector: BlackHoleDetector, trials: int
+) -> None:
+    detector.namespaces = frozenset(("x",))
+    for number in range(3):
+        detector.saw(run(A, f"g{number}", at=T + number, namespace="x"))
+    at = T + 10
+    for number in range(trials):
+        at += RULE.retry_after
+        detector.saw(run(A, f"t{number}", at=at, namespace="x"))
+    assert not detector.takes_gangs(A, at + 20)
+    detector.namespaces = frozenset(("x", "y"))
+    detector.open_to_others()
+    assert detector.takes_gangs(A, at + 20)
+    detector.saw(run(A, "more", at=at + 30, namespace="x"))
+    assert detector.takes_gangs(A, at + 40), "one namespace alone shows nothing any more"
+
+
+def test_what_several_namespaces_showed_stays(closed: BlackHoleDetector) -> None:
+    closed.open_to_others()
+    assert not closed.takes_gangs(A, CLOSED_AT)
+
+
+#: When no failure before the trial counts any more.
+LATER = RETRY + RULE.window
+
+
+def test_trials_of_one_namespace_alone_prolong_nothing(closed: BlackHoleDetector) -> None:
+    for number in range(3):
+        closed.seated(A, key(f"t{number}"), LATER + number * 60)
+        assert not closed.takes_gangs(A, LATER + number * 60)
+        closed.saw(run(A, f"t{number}", at=LATER + number * 60, namespace="x"))
+        assert closed.takes_gangs(A, LATER + number * 60 + 10), "the next one is tried"
+    closed.seated(A, key("other"), LATER + 600)
+    closed.saw(run(A, "other", at=LATER + 600, namespace="y"))
+    assert closed.black_hole(A, LATER + 610) == BlackHole(since=LATER + 605, gangs=4, trials=1)
+
+
+def test_trials_of_the_only_namespace_that_has_gangs_prolong_the_closing(closed: BlackHoleDetector) -> None:
+    closed.namespaces = frozenset(("x",))
+    closed.seated(A, key("trial"), LATER)
+    closed.saw(run(A, "trial", at=LATER, namespace="x"))
+    assert not closed.takes_gangs(A, LATER + RULE.retry_after)
+    closed.namespaces = frozenset(("x", "y"))
+    closed.open_to_others()
+    assert closed.takes_gangs(A, LATER + 10)
+
+
+def test_only_gangs_that_come_later_are_the_next_trial(closed: BlackHoleDetector) -> None:
+    assert closed.trial_from(A, LATER - RULE.window - 1) is None
+    assert closed.trial_from(A, LATER) == RETRY
+    closed.seated(A, key("trial"), LATER)
+    assert closed.trial_from(A, LATER + 10) is None
+    closed.saw(run(A, "trial", at=LATER + 20, namespace="x"))
+    assert closed.trial_from(A, LATER + 30) == LATER + 25
+    closed.seated(A, key("never starts"), LATER + 30)
+    assert closed.trial_from(A, LATER + 30 + RULE.retry_after) == LATER + 31
+    assert closed.trial_from(B, LATER) is None
 
 
 def test_a_failure_of_another_namespace_counts_no_longer_than_the_window(detector: BlackHoleDetector) -> None:
@@ -266,9 +340,9 @@ def test_a_node_can_be_tried_now(closed: BlackHoleDetector) -> None:
 
 
 def test_the_pause_between_trials_stops_growing(closed: BlackHoleDetector) -> None:
-    at = RETRY
+    at, closed.namespaces = RETRY, frozenset(("x",))
     for number in range(20):
-        closed.saw(run(A, f"trial{number}", at=at, took=0))
+        closed.saw(run(A, f"trial{number}", at=at, took=0, namespace="x"))
         hole = closed.black_hole(A, at)
         assert hole is not None
         at += RULE.retry_after * 32

@@ -14,6 +14,7 @@ from admission.kube.node_recovery import node_views
 from admission.kube.node_recovery.put_off import PutOff
 from admission.node_recovery import plan
 from admission.node_recovery.effects import Tell
+from admission.node_recovery.policy import BlackHoleRule
 from admission.node_recovery.step import step
 from admission.wire import WireNode
 from queues.api import names
@@ -128,7 +129,7 @@ async def test_the_end_of_a_term_is_no_failure_of_a_node() -> None:
 async def test_a_look_that_fails_as_a_whole_ends_no_term(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds, tries = with_two_faulty_nodes(), list[int]()
 
-    def fails(now: int) -> None:
+    def fails(now: int, rule: BlackHoleRule) -> None:
         tries.append(now)
         raise ValueError("no")
 
@@ -271,12 +272,12 @@ def test_pauses_grow_to_a_minute_and_are_short_again_after_a_success(
 ) -> None:
     put_off, now, pauses = PutOff("a node"), NOW, []
     with caplog.at_level(logging.WARNING):
-        for _ in range(12):
+        for _ in range(9):
             put_off.failed("n1", "no", now)
             until = next(each for each in range(now, now + 99) if not put_off.holds("n1", each))
             pauses.append(until - now)
             now = until
-        assert pauses == [1, 1, 1, 2, 4, 7, 13, 26, 52, 60, 60, 60]
+        assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
         put_off.succeeded("n1")
         put_off.failed("n1", "no", now)
         assert not put_off.holds("n1", now + 1)

@@ -312,15 +312,72 @@ def kill(rounds: Rounds, number: int, where: str = "n1", **facts: Any) -> None:
     rounds.world.observe([seen(fact), seen(pod), seen(replace(pod, phase=PodPhase.FAILED))])
 
 
-async def test_the_programs_of_one_namespace_close_no_node() -> None:
-    rounds = Rounds(recover())
+#: A gang that waits.
+WAITS = replace(volcano_job(1), key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "other"), name="other")
+
+
+@pytest.mark.parametrize(
+    ("other", "closed"),
+    [(WAITS, False), (replace(WAITS, finished=True), True), (replace(WAITS, namespace="only"), True)],
+    ids=["of another namespace", "that has ended", "of the same namespace"],
+)
+async def test_the_programs_of_one_namespace_close_no_node_while_others_have_gangs(
+    other: Any, closed: bool
+) -> None:
+    rounds = Rounds(recover(), other)
     for number in range(6):
-        kill(rounds, number, namespace="ns")
+        kill(rounds, number, namespace="only")
     await rounds.look(1)
-    assert not asked(rounds)
+    assert bool(asked(rounds)) is closed
     kill(rounds, 6)
     await rounds.look(1)
     assert list(asked(rounds)) == ["n1"]
+
+
+async def test_a_node_that_one_namespace_closed_is_open_as_soon_as_another_one_has_a_gang() -> None:
+    rounds = Rounds(recover(on_fault="report"))
+    for number in range(3):
+        kill(rounds, number, namespace="only")
+    await rounds.look(1)
+    assert list(asked(rounds)) == ["n1"]
+    rounds.world.observe([seen(WAITS)])
+    await rounds.look(1)
+    assert not asked(rounds)
+
+
+async def test_a_gang_that_failed_its_trial_and_is_still_there_is_not_tried_again() -> None:
+    rounds = Rounds(recover(on_fault="report"), WAITS)
+    for number in range(3):
+        kill(rounds, number)
+    await rounds.look(1)
+    rounds.now += 3600
+    await rounds.look(1)
+    held = admission(VOLCANO, "n1", opened_at=rounds.now, started=True)
+    pod = replace(runs("trial"), bound_at=rounds.now)
+    rounds.world.put_admissions([held])
+    rounds.world.observe([seen(volcano_job(1)), seen(pod)])
+    await rounds.look(1)
+    assert asked(rounds)["n1"].closed.endswith("a gang is tried there")
+    rounds.world.observe([seen(replace(pod, phase=PodPhase.FAILED))])
+    await rounds.look(2)
+    assert VOLCANO in rounds.world.admission_index.seated_on(NodeName("n1"))
+    assert not asked(rounds)
+
+
+async def test_what_was_found_is_forgotten_when_nothing_is_to_be_concluded() -> None:
+    rounds = Rounds(recover(on_fault="report"))
+    for number in range(3):
+        kill(rounds, number)
+    await rounds.look(1)
+    rounds.world.observe([seen(recover(NodeRecoveryRules(black_hole_gangs=0), "recover"))])
+    await rounds.look(2)
+    assert not asked(rounds)
+    assert rounds.taints() == []
+    kill(rounds, 3)
+    await rounds.look(1)
+    rounds.world.observe([seen(recover(on_fault="report"))])
+    await rounds.look(1)
+    assert not asked(rounds)
 
 
 async def test_pods_without_devices_close_no_node() -> None:
