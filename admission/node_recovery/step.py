@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from admission.node_recovery.effects import DeleteJob, Effect, WriteNode
+from admission.node_recovery.effects import DeleteJob, Effect, EvictGangs, WriteNode
 from admission.node_recovery.phases import PHASES
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
@@ -52,9 +52,12 @@ def step(view: NodeView, fleet: Fleet, policy: FaultPolicy, now: int) -> Recover
         outcome = _held(here)
     else:
         outcome = _automatic(here)
+    # Gangs go in a phase that was entered before: they do not wait for a write of what is told of it.
+    evictions = [effect for effect in outcome.effects if isinstance(effect, EvictGangs)]
+    others = [effect for effect in outcome.effects if not isinstance(effect, EvictGangs)]
     return RecoveryTurn(
         state=outcome.state,
-        effects=(*_writes(here, outcome), *outcome.effects, *_leftovers(here, outcome)),
+        effects=(*evictions, *_writes(here, outcome), *others, *_leftovers(here, outcome)),
         look_again=outcome.look_again,
     )
 

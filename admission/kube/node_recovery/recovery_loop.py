@@ -137,6 +137,11 @@ class NodeRecovery:
             before = read_state(views[name].annotation) or RecoveryState()
             if await self._carry_out(views[name], turn.effects, evicted, now):
                 self.figures = self.figures.moved(before, turn.state)
+        for name, asked in self._asked.items():
+            if self._views.put_off.holds(
+                name, now
+            ):  # nothing can be said of the node: its gangs go on leaving
+                evicted[name] = dict(asked.evicted)
         await self._ask(closed, evicted)
         await self._tell_of_held_back(policy)
 

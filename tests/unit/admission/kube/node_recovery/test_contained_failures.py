@@ -118,6 +118,54 @@ async def test_a_node_that_cannot_be_written_whatever_the_error_is_put_off_alone
     assert len(times) <= 8
 
 
+def draining(on_fault: str) -> Rounds:
+    """A node that is drained at once, with a gang of which nothing tells the devices."""
+    held = admission(VOLCANO, "n1", started=True)
+    rules = replace(RULES, drain_timeout=0)
+    rounds = Rounds(recover(rules, on_fault), volcano_job(1), runs("a"), admissions=[held])
+    rounds.report(3)
+    return rounds
+
+
+def leaves(rounds: Rounds) -> bool:
+    return bool(rounds.world.states[VOLCANO].evictable)
+
+
+async def test_gangs_leave_a_drained_node_though_it_cannot_be_written() -> None:
+    rounds = draining("recover")
+    await rounds.look(2)
+    document = rounds.node()
+    told = json.loads(document["metadata"]["annotations"][names.RECOVERY]) | {"waits": "foreign-pods"}
+    document["metadata"]["annotations"][names.RECOVERY] = json.dumps(told)
+    rounds.marks.written(json.dumps(document).encode())
+    times = answers(rounds, "patch", NODES.path(name="n1"), refused(NODES.path(name="n1")))
+    await rounds.look(5)
+    assert times
+    assert leaves(rounds)
+
+
+async def test_gangs_go_on_leaving_a_node_of_which_nothing_can_be_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rounds = draining("recover")
+    await rounds.look(4)
+    assert leaves(rounds)
+    monkeypatch.setattr(plan, "step", fails_for("n1", step, []))
+    await rounds.look(5)
+    assert leaves(rounds)
+
+
+@pytest.mark.parametrize(("on_fault", "evicted"), [("report", False), ("evict", True), ("recover", True)])
+async def test_gangs_on_a_faulty_device_leave_by_the_policy_of_their_queue_whatever_the_step_does(
+    monkeypatch: pytest.MonkeyPatch, on_fault: str, evicted: bool
+) -> None:
+    rounds = draining(on_fault)
+    rounds.report(3, holders={"a": frozenset((3,))})
+    monkeypatch.setattr(plan, "step", fails_for("n1", step, []))
+    await rounds.look(5)
+    assert leaves(rounds) is evicted
+
+
 async def test_the_end_of_a_term_is_no_failure_of_a_node() -> None:
     rounds = with_two_faulty_nodes()
     error = Fenced(term=1, holder="a", reason="lost")
