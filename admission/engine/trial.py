@@ -199,10 +199,31 @@ class Trial:
         """(N,) pods that each node would take if one pod of another shape were put there first."""
         return self._count_pods(self.free - self.vector(other)[:, None], self.vector(takes))
 
-    def shares_per_node(self, share: DeviceShare) -> Amounts:
-        """(N,) pods with that share of devices that the devices of each node take, whatever else the pods need."""
+    def room_for(self, pods: PodSet, mask: Mask) -> Amounts:
+        """(N,) pods of a set that each node takes now, also as far as its single devices tell; 0 outside the mask."""
+        room = self.pods_per_node(pods.beside_devices(), mask, pods.in_one_island)
+        return room if pods.share is None else np.minimum(room, self._shares(self.free, pods.share, _EVERY))
+
+    def room_on(self, free: Amounts, pods: PodSet, columns: Columns) -> Amounts:
+        """(n,) the same of these nodes, if (R, n) were free."""
+        room = self._count_pods(free, self.vector(pods.beside_devices()))
+        if pods.in_one_island:
+            room = np.minimum(room, self.pods_in_islands(free, pods.takes, columns))
+        return room if pods.share is None else np.minimum(room, self._shares(free, pods.share, columns))
+
+    def device_rows(self, pods: PodSet) -> list[int]:
+        """Rows of resources that such pods ask for, if the sum over a node does not tell how many of them its devices
+        take."""
+        return [
+            devices.total
+            for resource, devices in self.devices.items()
+            if pods.takes.get(resource) and (pods.needs_single_devices() or devices.in_parts.any())
+        ]
+
+    def _shares(self, free: Amounts, share: DeviceShare, columns: Columns | slice) -> Amounts:
+        """(n,) pods with that share of devices that the devices of these nodes take, whatever else the pods need."""
         devices = self.devices.get(share.resource)
-        return np.zeros(len(self.table), np.int64) if devices is None else devices.room(self.free, share)
+        return np.zeros(free.shape[1], np.int64) if devices is None else devices.room(free, share, columns)
 
     def pods_in_islands(self, free: Amounts, takes: Resources, columns: Columns | slice) -> Amounts:
         """(n,) pods with all their devices in one island of NVLinks that the devices of these nodes take, whatever else

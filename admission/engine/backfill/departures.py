@@ -216,7 +216,7 @@ class Departures:
             middle = (low + high) // 2
             world = self.trial.fork()
             self._free_nodes(world, middle)
-            room = world.pods_per_node(pods.takes, mask, pods.in_one_island)
+            room = world.room_for(pods, mask)
             if layout.most_pods(room, pods.required_topology) >= count:
                 high = middle
             else:

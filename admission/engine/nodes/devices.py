@@ -68,13 +68,13 @@ class Devices:
             part = np.maximum(part, of_memory)
         return np.maximum(part, 1)
 
-    def room(self, free: Amounts, share: DeviceShare) -> Amounts:
-        """(N,) how many pods with this share the devices of each node take."""
-        part = self.part(share)
+    def room(self, free: Amounts, share: DeviceShare, columns: Columns | slice = slice(None)) -> Amounts:
+        """(n,) how many pods with this share the devices of each node take. ``columns``: nodes that ``free`` is of."""
+        part = self.part(share)[columns]
         each = free[self.rows]
         slots = np.where((each > 0) & (each < WHOLE), each // part, 0)
         new = WHOLE // part
-        fresh = self.fresh(free) * self.in_parts
+        fresh = self.fresh(free, columns) * self.in_parts[columns]
         slots_of_all = _sum(slots) + fresh * new
         if share.devices == 1:
             return slots_of_all

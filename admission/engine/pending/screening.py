@@ -22,7 +22,7 @@ from queues.plan import Reason
 from queues.quota.accounts import flavor_charges
 from queues.quota.queue import ROOT
 from queues.resources import Resources
-from queues.workload import FlavorName, NodeFilter, PodSet, QueueName
+from queues.workload import DeviceShare, FlavorName, NodeFilter, PodSet, QueueName
 
 
 @dataclass(slots=True, eq=False)
@@ -33,9 +33,9 @@ class Screening:
     _free: Amounts | None = None
     _table: NodeTable | None = None
     #: The most pods of one shape that fit, in all or into the best domain of a level.
-    _most: dict[tuple[Resources, bool, NodeFilter, FlavorName | None, str | None], int] = field(
-        default_factory=dict
-    )
+    _most: dict[
+        tuple[Resources, DeviceShare | None, bool, NodeFilter, FlavorName | None, str | None], int
+    ] = field(default_factory=dict)
 
     def ask_queues(
         self, pending: PendingWorkloads, dirty_queues: Iterable[QueueName], trial: Trial
@@ -126,13 +126,13 @@ class Screening:
         )
 
     def _most_pods(self, pods: PodSet, flavor: FlavorName | None, level: str | None, trial: Trial) -> int:
-        name = (pods.takes, pods.in_one_island, pods.nodes, flavor, level)
+        name = (pods.takes, pods.share, pods.in_one_island, pods.nodes, flavor, level)
         most = self._most.get(name)
         if most is None:
             mask = trial.layout.allowed(pods.nodes)
             if flavor is not None:
                 mask = mask & trial.layout.of_flavor(flavor)
-            room = trial.pods_per_node(pods.takes, mask, pods.in_one_island)
+            room = trial.room_for(pods, mask)
             most = self._most[name] = trial.layout.most_pods(room, level)
         return most
 

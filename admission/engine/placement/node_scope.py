@@ -45,9 +45,5 @@ class NodeScope:
 
     def pods_per_node(self, pods: PodSet) -> Amounts:
         """(N,) how many of these pods each node takes."""
-        if pods.share is None:
-            room = self.trial.pods_per_node(pods.takes, self.usable(pods), pods.in_one_island)
-        else:
-            room = self.trial.pods_per_node(pods.beside_devices(), self.usable(pods))
-            room = np.minimum(room, self.trial.shares_per_node(pods.share))
+        room = self.trial.room_for(pods, self.usable(pods))
         return np.minimum(room, 1) if pods.ports else room

@@ -18,8 +18,7 @@ from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
 from admission.engine.trial import Columns, Trial
 from queues.quota.accounts import Account
 from queues.quota.usage import Usage
-from queues.resources import Resources
-from queues.workload import AdmissionId, QueueName
+from queues.workload import AdmissionId, PodSet, QueueName
 
 #: More than any queue or candidate has.
 _NO_LIMIT = 1 << 62
@@ -318,9 +317,9 @@ class CandidateArrays:
         """(C,) candidates of a queue and of all below it that are charged anything of an account."""
         return self.excess.in_subtree(name)[self._queue_of] & (self.charged((account,))[:, 0] > 0)
 
-    def room_without(self, chosen: CandidateMask, trial: Trial, takes: Resources, mask: Mask) -> Amounts:
-        """(N,) pods of that shape that would fit if all of these candidates were evicted."""
-        room, request = trial.pods_per_node(takes, mask), trial.vector(takes)
+    def room_without(self, chosen: CandidateMask, trial: Trial, pods: PodSet, mask: Mask) -> Amounts:
+        """(N,) pods of that shape that would fit if all of these candidates were evicted, or more."""
+        room, request = trial.room_for(pods, mask), trial.vector(pods.takes)
         seats = np.flatnonzero(chosen[self.seats.owners])
         columns, rows = self.seats.columns[seats], np.flatnonzero(request)
         gaining = np.flatnonzero(np.bincount(columns, minlength=len(room)))
@@ -328,19 +327,24 @@ class CandidateArrays:
             free = trial.free[rows]
             for index, row in enumerate(rows.tolist()):
                 np.add.at(free[index], columns, self.seats.takes[row, seats])
-            pods = (free[:, gaining] // request[rows, None]).min(axis=0)
-            room[gaining] = np.maximum(pods, 0) * mask[gaining]
+            most = (free[:, gaining] // request[rows, None]).min(axis=0)
+            room[gaining] = np.maximum(most, 0) * mask[gaining]
         return room
 
-    def single_pods(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> list[int]:
-        """Candidates of one pod that alone, evicted, make room for one pod of that request, the cheapest first."""
+    def single_pods(self, chosen: CandidateMask, trial: Trial, pods: PodSet, mask: Mask) -> list[int]:
+        """Candidates of one pod that alone, evicted, make room for one pod of that shape, the cheapest first."""
+        request = trial.vector(pods.takes)
         indices = np.flatnonzero(chosen & (self.seats.only >= 0))
         seats = self.seats.only[indices]
         columns = self.seats.columns[seats]
         fits = mask[columns]
         for row in np.flatnonzero(request).tolist():
             fits &= trial.free[row, columns] + self.seats.takes[row, seats] >= request[row]
-        return self._by_rank(indices[fits])
+        indices, seats, columns = indices[fits], seats[fits], columns[fits]
+        if trial.device_rows(pods):
+            fits = trial.room_on(trial.free[:, columns] + self.seats.takes[:, seats], pods, columns) > 0
+            indices = indices[fits]
+        return self._by_rank(indices)
 
     def in_order(self, chosen: CandidateMask) -> list[Candidate]:
         """These candidates, the cheapest first."""

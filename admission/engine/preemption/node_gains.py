@@ -76,7 +76,7 @@ def gains_by_node(
     """
     seats = arrays.seats_by_node
     seats = seats[chosen[arrays.seats.owners[seats]] & mask[arrays.seats.columns[seats]]]
-    room = trial.pods_per_node(pods.takes, mask, pods.in_one_island)
+    room = trial.room_for(pods, mask)
     if pods.ports:
         room = np.minimum(room, 1) * trial.ports.free(pods.ports)
     return GainsByNode(room, _cheapest_first(_gains(trial, pods, arrays, seats)))
@@ -90,8 +90,8 @@ def _gains(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) 
         # What would be enough for all pods that could ever fit is never lacked: seats that free nothing else stay.
         most = (free[:, begins] + np.add.reduceat(freed, begins, axis=1)) // asked
         lacking = free[:, begins] < asked * np.maximum(0, most.min(axis=0))
-        # Of devices that have to be in one island the amounts do not tell which ones are lacked.
-        useful = ((freed > 0) & (lacking[:, node_of] | pods.in_one_island)).any(axis=0)
+        lacking[_of_devices(trial, pods, len(asked))] = True
+        useful = ((freed > 0) & lacking[:, node_of]).any(axis=0)
         seats, freed, free = seats[useful], freed[:, useful], free[:, useful]
     if not len(asked) or not len(seats):
         nowhere, none = np.zeros(0, np.intp), np.zeros(0, np.int64)
@@ -104,10 +104,12 @@ def _gains(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) 
     fits = np.maximum(0, ((free + freed) // asked).min(axis=0))
     fits_before = np.roll(fits, 1)
     fits_before[begins] = np.maximum(0, (free[:, begins] // asked).min(axis=0))
-    if pods.in_one_island:
-        fits = np.minimum(fits, _fits_in_islands(trial, pods, arrays, seats, begins))
+    if trial.device_rows(pods):
+        none_freed = fits_before[begins]
+        fits = np.minimum(fits, _fits_on_devices(trial, pods, arrays, seats, begins))
         fits_before = np.roll(fits, 1)
-        fits_before[begins] = trial.pods_per_node(pods.takes, _everywhere(trial), True)[columns[begins]]
+        now = trial.room_on(trial.free[:, columns[begins]], pods, columns[begins])
+        fits_before[begins] = np.minimum(none_freed, now)
     last = np.flatnonzero(fits > fits_before)
     follows = np.concatenate(([False], node_of[last[1:]] == node_of[last[:-1]]))[: len(last)]
     start = np.where(follows, np.roll(last, 1) + 1, begins[node_of[last]])
@@ -122,21 +124,23 @@ def _gains(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) 
     )
 
 
-def _fits_in_islands(
+def _of_devices(trial: Trial, pods: PodSet, asked: int) -> Mask:
+    """(r,) of what is asked the devices of which the sum does not tell which ones are lacked."""
+    rows = np.flatnonzero(trial.vector(pods.takes))
+    return np.isin(np.pad(rows, (0, asked - len(rows)), constant_values=-1), trial.device_rows(pods))
+
+
+def _fits_on_devices(
     trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns, begins: Columns
 ) -> Amounts:
-    """(s,) pods with their devices in one island that the devices of a node take when seats up to this one are free."""
+    """(s,) pods that the single devices of a node take when seats up to this one are free."""
     columns, takes = arrays.seats.columns[seats], arrays.seats.takes[:, seats]
     first = np.zeros(len(seats), np.intp)
     first[begins] = begins
     first = np.maximum.accumulate(first)
     freed = np.cumsum(takes, axis=1)
     free = trial.free[:, columns] + freed - (freed - takes)[:, first]
-    return trial.pods_in_islands(free, pods.takes, columns)
-
-
-def _everywhere(trial: Trial) -> Mask:
-    return np.ones(len(trial.table), np.bool_)
+    return trial.room_on(free, pods, columns)
 
 
 def _amounts(

@@ -53,13 +53,13 @@ class VictimEstimate:
         drained = self.context.drained
         if drained.usage.refusal(queue, asked) is not None:
             return False
-        room = drained.pods_per_node(self.pods.takes, self.mask, self.pods.in_one_island)
+        room = drained.room_for(self.pods, self.mask)
         return int(room.sum()) >= self.count
 
     def nodes_suffice(self, chosen: CandidateMask) -> bool:
         """True if enough pods would have room if all of these candidates were evicted."""
         drained = self.context.drained
-        room = self.context.arrays.room_without(chosen, drained, self.pods.takes, self.mask)
+        room = self.context.arrays.room_without(chosen, drained, self.pods, self.mask)
         return drained.layout.most_pods(room, self.pods.required_topology) >= self.count
 
     def needed(self, victims: Sequence[Victim]) -> Sequence[bool]:
@@ -79,7 +79,7 @@ class VictimEstimate:
             takes.append(amounts)
         on = np.concatenate(columns)
         back = np.concatenate(takes, axis=1)[rows]
-        room = drained.pods_per_node(self.pods.takes, self.mask)
+        room = drained.room_for(self.pods, self.mask)
         left = np.maximum(0, (drained.free[np.ix_(rows, on)] - back) // request[rows, None]).min(axis=0)
         lost = np.zeros(len(victims), np.int64)
         np.add.at(lost, np.array(owners, np.intp), room[on] - left * self.mask[on])
@@ -253,8 +253,8 @@ class VictimSearch:
         if not chosen.any() or not self.estimate.nodes_suffice(chosen):
             return False
         if self._is_single_pod:
-            request = drained.vector(self.estimate.pods.takes)
-            self._singles = deque(arrays.single_pods(chosen, drained, request, self.estimate.mask))
+            singles = arrays.single_pods(chosen, drained, self.estimate.pods, self.estimate.mask)
+            self._singles = deque(singles)
             self._singles_depth = depth
             if self._swap_single_pods(victims):
                 return True
@@ -333,7 +333,7 @@ class VictimSearch:
         pods, drained = self.estimate.pods, self.context.drained
         if pods.ports or pods.needs_single_devices() or pods.required_topology is not None:
             return None
-        if drained.devices and drained.names_devices(pods.takes, np.array([column], np.intp)):
+        if drained.device_rows(pods) or drained.names_devices(pods.takes, np.array([column], np.intp)):
             return None
         flavor = drained.layout.flavors[column]
         charged = self._charges.get(flavor)

@@ -138,9 +138,8 @@ class NodeRecovery:
             if await self._carry_out(views[name], turn.effects, evicted, now):
                 self.figures = self.figures.moved(before, turn.state)
         for name, asked in self._asked.items():
-            if self._views.put_off.holds(
-                name, now
-            ):  # nothing can be said of the node: its gangs go on leaving
+            # Nothing can be said of the node: its gangs go on leaving.
+            if self._views.put_off.holds(name, now):
                 evicted[name] = dict(asked.evicted)
         await self._ask(closed, evicted)
         await self._tell_of_held_back(policy)
