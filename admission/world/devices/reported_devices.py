@@ -20,12 +20,16 @@ from admission.facts.devices import DeviceFault, NodeDevicesFact, ReportedDevice
 from queues.resources import WHOLE, Resources, device
 from queues.workload import DevicePlace, DevicePlaces
 
+#: What Intel's device plugin calls a device with the driver xe, and one with the driver i915.
+_XE: Final = "gpu.intel.com/xe"
+_I915: Final = "gpu.intel.com/i915"
 #: Numbers of devices are below it: each is a row of the table of all nodes.
 _MOST_NUMBERS: Final = 64
 
 
 def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
     """The node without the unhealthy devices, with their faults, and with how the others are linked."""
+    reported = _as_offered(fact, reported)
     faults = tuple(each.fault for each in reported.devices if each.fault is not None)
     places = _places(fact, reported)
     if not faults and places is None:
@@ -40,6 +44,19 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
         faults=faults,
         faulty_pods=_faulty_pods(reported.holders, () if fact.hold else _not_accepted(fact, faults)),
     )
+
+
+def _as_offered(fact: NodeFact, reported: NodeDevicesFact) -> NodeDevicesFact:
+    """The devices by the resources that the node offers: nothing that is reported tells Intel's driver."""
+    offered = {*fact.allocatable, *fact.withheld}
+    if _XE in offered or _I915 not in offered:
+        return reported
+    devices = tuple(
+        replace(each, resource=_I915) if _counts_as(each, reported) == _XE else each
+        for each in reported.devices
+    )
+    resource = _I915 if reported.resource == _XE else reported.resource
+    return replace(reported, devices=devices, resource=resource)
 
 
 def _amounts(fact: NodeFact, reported: NodeDevicesFact) -> dict[str, int]:

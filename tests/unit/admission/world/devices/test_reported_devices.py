@@ -17,6 +17,7 @@ from queues.workload import DevicePlace, DevicePlaces, NodeName
 from tests.builders.facts import node, seen
 from tests.builders.node_agents.node_devices import fault, node_devices, reported
 
+XE, I915 = "gpu.intel.com/xe", "gpu.intel.com/i915"
 SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
 
 
@@ -61,6 +62,33 @@ def test_a_device_that_is_not_well_counts_once_whichever_of_the_two_tells(
     allocatable: int, withheld: int, faulty: tuple[int, ...], expected: int
 ) -> None:
     assert left(offers(allocatable, withheld), node_devices("n1", faulty=faulty)) == expected
+
+
+@pytest.mark.parametrize(
+    ("offered", "withheld", "expected"),
+    [
+        ({I915: 8000}, {}, {I915: 6000}),
+        ({XE: 8000}, {}, {XE: 6000}),
+        ({I915: 6000}, {I915: 2000}, {I915: 6000}),
+        ({}, {I915: 8000}, {}),
+        ({I915: 8000}, {XE: 8000}, {I915: 8000}),
+    ],
+    ids=["i915", "xe", "the plugin tells as well", "none is offered now", "both: xe"],
+)
+def test_devices_of_intel_count_as_the_resource_of_the_driver_that_the_node_has(
+    offered: dict[str, int], withheld: dict[str, int], expected: dict[str, int]
+) -> None:
+    fact = replace(node("n1"), allocatable=Resources(offered), withheld=Resources(withheld))
+    found = node_devices("n1", faulty=(3, 5), resource=XE)
+    assert with_reported(fact, found).allocatable == Resources(expected)
+
+
+def test_linked_devices_of_intel_are_of_the_resource_of_their_driver() -> None:
+    devices = tuple(reported(number, island=number // 2, resource=XE) for number in range(4))
+    fact = replace(node("n1"), allocatable=Resources({I915: 4000}))
+    places = with_reported(fact, replace(node_devices("n1", resource=XE), devices=devices)).devices
+    assert places is not None
+    assert places.resource == I915
 
 
 def test_other_resources_of_the_node_stay() -> None:
