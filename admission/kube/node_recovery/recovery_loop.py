@@ -139,7 +139,7 @@ class NodeRecovery:
                 self.figures = self.figures.moved(before, turn.state)
         for name, asked in self._asked.items():
             # Nothing can be said of the node: its gangs go on leaving.
-            if self._views.put_off.holds(name, now):
+            if asked.evicted and self._views.put_off.holds(name, now):
                 evicted[name] = dict(asked.evicted)
         await self._ask(closed, evicted)
         await self._tell_of_held_back(policy)

@@ -394,6 +394,21 @@ def test_no_node_is_closed_for_ever(drawn: list[tuple[NodeName, str, int, int, b
 
 
 @given(runs)
+def test_one_namespace_closes_no_node_to_others_whatever_it_does(
+    drawn: list[tuple[NodeName, str, int, int, bool]],
+) -> None:
+    detector, numbers, at = BlackHoleDetector(RULE), count(), T
+    detector.namespaces = frozenset(("x", "y"))
+    for node, gang, pause, took, failed in drawn:
+        at += pause
+        detector.seated(node, key(gang), at)
+        admission = next(numbers) // 2
+        detector.saw(run(node, gang, at=at, took=took, failed=failed, admission=admission, namespace="x"))
+        assert detector.takes_gangs(A, at)
+        assert detector.takes_gangs(B, at)
+
+
+@given(runs)
 def test_what_is_remembered_agrees(drawn: list[tuple[NodeName, str, int, int, bool]]) -> None:
     detector, numbers, at = BlackHoleDetector(RULE), count(), T
     for node, gang, pause, took, failed in drawn:
