@@ -44,12 +44,13 @@ _MANY: Final = 10_000
 _SHORTEST: Final = 0.001
 
 
-def pause_after(failures: int, longest: float | None = None, first: float = FIRST_PAUSE) -> float:
+def pause_after(failures: int, longest: float | None = None, first: float | None = None) -> float:
     """Seconds to wait after so many failures in a row, doubled each time. 0 failures: an object changed meanwhile.
 
-    ``longest``: None: LONGEST_PAUSE.
+    ``longest``, ``first``: None: LONGEST_PAUSE, FIRST_PAUSE.
     """
-    return min(LONGEST_PAUSE if longest is None else longest, first * 2.0 ** min(failures, 20))
+    pause = (FIRST_PAUSE if first is None else first) * 2.0 ** min(failures, 20)
+    return min(LONGEST_PAUSE if longest is None else longest, pause)
 
 
 @dataclass(frozen=True, slots=True)
