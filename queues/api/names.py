@@ -78,7 +78,7 @@ GPU_RUNTIME: Final = "muster.dev/gpu-runtime"
 #: Namespace of the node agents: their leases are there, named after the nodes.
 AGENT_NAMESPACE: Final = "muster-agents"
 #: Seconds for which such a lease counts.
-AGENT_LEASE_SECONDS: Final = 120
+AGENT_LEASE_SECONDS: Final = 180
 #: Label of a node, by a person: ``"true"``, and the agent runs there though no other label tells of devices.
 RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.
