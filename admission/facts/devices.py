@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from queues.resources import GPU
 from queues.workload import NodeName
 
 
@@ -106,8 +107,8 @@ class ReportedDevice:
     is_partitioned: bool = False
     #: Number of MIG instances by profile (``1g.10gb``).
     instances: Mapping[str, int] = field(default_factory=dict)
-    #: The extended resource that it counts as; "": that of its node.
-    resource: str = ""
+    #: The extended resource that it counts as while it is whole.
+    resource: str = GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +116,6 @@ class NodeDevicesFact:
     """The devices of a node: a Device object (Koordinator's kind, written by Muster's agent or by koordlet)."""
 
     node: NodeName
-    #: The extended resource that whole devices count as; of a node with devices of several vendors, of one of them.
-    resource: str
     #: By number.
     devices: tuple[ReportedDevice, ...] = ()
     #: Numbers of the devices that pods have, by the pod's uid.

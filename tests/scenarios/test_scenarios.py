@@ -161,7 +161,7 @@ def nodes(lines: list[str], *, cordoned: bool = False) -> list[Node]:
                     labels={"rack": rack, HOST: name},
                     taints=(Taint(taint, "", "NoSchedule"),) if taint else (),
                     usable=state is None or (state == " cordoned" and not cordoned),
-                    devices=DevicePlaces(resource=GPU, each=places) if linked else None,
+                    devices=(DevicePlaces(resource=GPU, each=places),) if linked else (),
                 )
             )
     return made
