@@ -27,6 +27,7 @@ class _Topology(WireStruct):
     #: NUMA node.
     node_id: Int64 = msgspec.field(name="nodeID", default=-1)
     pcie_id: str = msgspec.field(name="pcieID", default="")
+    bus_id: str = msgspec.field(name="busID", default="")
 
 
 class _Device(WireStruct):
@@ -109,6 +110,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
     return ReportedDevice(
         id=device.id[:_LONGEST],
         number=number,
+        bus_id=topology.bus_id[:_LONGEST],
         model=labels.get(names.GPU_MODEL, "")[:_LONGEST],
         fault=None if device.health else _fault(device, number),
         island=_number(labels.get(names.NVLINK_ISLAND, "")),

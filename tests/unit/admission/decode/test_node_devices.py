@@ -54,10 +54,10 @@ def test_where_a_device_is_is_read_and_unknown_stays_unknown() -> None:
     labels = {names.DEVICE_INDEX: "5"}
     others = (device(1, topology={"nodeID": -1, "pcieID": ""}), device(2, labels={names.DEVICE_INDEX: "x"}))
     found = read(device_object("n1", device(0, topology=topology, labels=labels), *others)).devices
-    assert [(each.numa, each.pcie_root, each.number) for each in found] == [
-        (None, "", 1),
-        (None, "", 2),
-        (1, "pci0000:17", 5),
+    assert [(each.numa, each.pcie_root, each.bus_id, each.number) for each in found] == [
+        (None, "", "", 1),
+        (None, "", "", 2),
+        (1, "pci0000:17", "0000:18:00.0", 5),
     ]
 
 
