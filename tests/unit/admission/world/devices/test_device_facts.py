@@ -285,6 +285,17 @@ def test_devices_that_the_driver_does_not_name_are_counted_by_their_resource(
     assert devices_on_node(found, report(1, resource=RESOURCE)) == (4 - len({1, *tainted})) * 1000
 
 
+def test_of_devices_that_the_driver_does_not_name_as_many_are_left_as_the_agent_calls_healthy() -> None:
+    found = shows(devices.resource_slice("n1", *map(devices.device, range(3)), devices.device(3, **TAINTED)))
+    assert devices_on_node(found, report(0, 1, known_by="", resource=RESOURCE)) == 2000
+
+
+def test_a_node_that_announces_more_than_its_slices_loses_only_what_is_unhealthy() -> None:
+    other = [shows(devices.flavor("o", o="example.com/other")), shows(devices.device_class("o"))]
+    found = *other, shows(SLICE), report(1, count=8, resource=RESOURCE)
+    assert devices_on_node(*found, **{RESOURCE: 8000}) == 7000
+
+
 def test_a_device_of_a_plugin_that_slices_tell_of_as_well_counts_once() -> None:
     found = shows(SLICE), report(1, resource=RESOURCE)
     assert devices_on_node(*found, **{RESOURCE: 4000}) == 3000
