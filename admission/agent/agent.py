@@ -35,10 +35,10 @@ from admission.agent.cluster.reporter import Report, Reporter
 from admission.agent.device_object import device_document, node_labels
 from admission.agent.device_watch import DeviceWatch, Seen, not_answering
 from admission.agent.health import DeviceHealth, HealthState, assess
-from admission.agent.kubelet_checkpoint import CheckpointUnreadable, KubeletCheckpoint, KubeletDevices
+from admission.agent.kubelet.checkpoint import CheckpointUnreadable, KubeletCheckpoint, KubeletDevices
+from admission.agent.kubelet.registered_resources import registered_resources, unusual_resources
 from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.agent.readings import DeviceEvent, DeviceId, NodeReading
-from admission.agent.registered_resources import registered_resources, unusual_resources
 from admission.agent.remembered import remembered, remembered_resources
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.vendor import Vendor

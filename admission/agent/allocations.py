@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from admission.agent.kubelet_checkpoint import GivenDevices
-from admission.agent.named_devices import DevicePart, NamedDevices, vendor_of
+from admission.agent.kubelet.checkpoint import GivenDevices
+from admission.agent.kubelet.named_devices import DevicePart, NamedDevices, vendor_of
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceId, NodeReading
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.agent.kubelet_checkpoint import (
+from admission.agent.kubelet.checkpoint import (
     CheckpointUnreadable,
     GivenDevices,
     KubeletCheckpoint,
@@ -173,7 +173,7 @@ def reads(monkeypatch):
         seen.append(content)
         return kubelet_devices(content, path)
 
-    monkeypatch.setattr("admission.agent.kubelet_checkpoint.kubelet_devices", counted)
+    monkeypatch.setattr("admission.agent.kubelet.checkpoint.kubelet_devices", counted)
     return seen
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from admission.agent.kubelet.registered_resources import registered_resources, unusual_resources
 from admission.agent.readings import MigInstance, NodeReading
-from admission.agent.registered_resources import registered_resources, unusual_resources
 from queues.resources import GPU
 from tests.builders.node_agents.device_readings import device, lost, node
 

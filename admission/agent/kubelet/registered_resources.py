@@ -8,7 +8,7 @@ it unhealthy and until the plugin has registered again: what was known before go
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from admission.agent.named_devices import NamedDevices, vendor_of
+from admission.agent.kubelet.named_devices import NamedDevices, vendor_of
 from admission.agent.readings import DeviceId, DeviceReading, NodeReading
 from queues.resources import usual_resource
 
