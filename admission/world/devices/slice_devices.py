@@ -2,15 +2,15 @@
 
 Two sources tell that such a device is unhealthy: its driver, by a taint, and the agent of the node, which knows the
 device by its uuid or its place on the PCI bus. A device that both call unhealthy counts once. Where the driver tells
-neither, the agent's devices are counted like those of a device plugin (``reported_devices``).
+neither of any device, the agent's devices are counted like those of a device plugin (``reported_devices``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from admission.decode.fields import one
 from admission.facts.cluster import NodeFact
-from admission.facts.devices import NodeDevicesFact, ResourceSliceFact, SliceDevice
+from admission.facts.devices import NodeDevicesFact, ReportedDevice, ResourceSliceFact, SliceDevice
 from admission.world.devices.device_classes import DeviceClasses
 from admission.world.devices.reported_devices import with_reported
 from queues.resources import NOTHING, Resources
@@ -26,6 +26,8 @@ class SliceAmounts:
     tainted: Resources = NOTHING
     #: These, and those that the agent calls unhealthy.
     unhealthy: Resources = NOTHING
+    #: Whether it is known which of them are those that the agent reports.
+    are_named: bool = False
 
 
 def slice_amounts(
@@ -37,7 +39,9 @@ def slice_amounts(
         pool = (each.driver, each.pool)
         newest[pool] = max(newest.get(pool, 0), each.generation)
     current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
-    faulty = _faulty_ids(reported)
+    devices = reported.devices if reported is not None else ()
+    known = _ids(devices)
+    faulty = _ids(each for each in devices if each.fault is not None)
 
     def is_unhealthy(device: SliceDevice) -> bool:
         return device.is_tainted or not faulty.isdisjoint(device.ids)
@@ -46,15 +50,17 @@ def slice_amounts(
         known=classes.counted(current),
         tainted=classes.counted(current, lambda device: device.is_tainted),
         unhealthy=classes.counted(current, is_unhealthy),
+        are_named=any(not known.isdisjoint(each.ids) for part in current for each in part.devices),
     )
 
 
 def with_devices(fact: NodeFact, amounts: SliceAmounts, reported: NodeDevicesFact | None) -> NodeFact:
     """The node with its devices: as many as it or its slices announce, less unhealthy ones."""
     offered = _with_slices(fact, amounts)
-    return (
-        offered if reported is None else _less_unhealthy(with_reported(offered, reported), offered, amounts)
-    )
+    if reported is None:
+        return offered
+    left = with_reported(offered, reported)
+    return left if not amounts.are_named else _with_named(left, with_reported(fact, reported), amounts)
 
 
 def _with_slices(fact: NodeFact, amounts: SliceAmounts) -> NodeFact:
@@ -69,16 +75,12 @@ def _with_slices(fact: NodeFact, amounts: SliceAmounts) -> NodeFact:
     return replace(fact, allocatable=one(offered), withheld=one(Resources(withheld)))
 
 
-def _less_unhealthy(left: NodeFact, offered: NodeFact, amounts: SliceAmounts) -> NodeFact:
-    """What is left of a node, also without those unhealthy devices that are known one by one."""
-    at_most = {
-        name: offered.allocatable[name] + offered.withheld[name] - units
-        for name, units in amounts.unhealthy.items()
-    }
-    less = {name: units for name, units in at_most.items() if units < left.allocatable[name]}
-    return replace(left, allocatable=one(Resources({**left.allocatable, **less}))) if less else left
+def _with_named(left: NodeFact, by_plugin: NodeFact, amounts: SliceAmounts) -> NodeFact:
+    """What is left of a node of whose slices each unhealthy device is known. ``by_plugin``: the node without slices."""
+    healthy = amounts.known - amounts.unhealthy
+    exact = {name: max(by_plugin.allocatable[name], healthy[name]) for name in amounts.known}
+    return replace(left, allocatable=one(Resources({**left.allocatable, **exact})))
 
 
-def _faulty_ids(reported: NodeDevicesFact | None) -> frozenset[str]:
-    faulty = (each for each in reported.devices if each.fault is not None) if reported is not None else ()
-    return frozenset(name.lower() for each in faulty for name in (each.id, each.bus_id) if name)
+def _ids(devices: Iterable[ReportedDevice]) -> frozenset[str]:
+    return frozenset(name.lower() for each in devices for name in (each.id, each.bus_id) if name)

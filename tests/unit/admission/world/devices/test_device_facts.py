@@ -324,6 +324,16 @@ def test_of_a_node_with_two_models_each_class_has_its_own() -> None:
         assert (found.allocatable[H100], found.allocatable[L40S]) == tuple(each * 1000 for each in expected)
 
 
+def test_a_device_of_another_class_takes_nothing_from_the_usual_resource_of_its_vendor() -> None:
+    """Of one class devices count as the resource of the vendor, of the other one by a name of their own."""
+    select = "device.driver == 'gpu.example.com' && device.attributes['gpu.example.com'].type == '{}'"
+    classes = [shows(devices.device_class(kind, select.format(kind))) for kind in ("gpu", "old")]
+    flavor = shows(devices.flavor(gpu=RESOURCE, old="example.com/old"))
+    both = devices.resource_slice("n1", devices.device(0), devices.device(1, "old"), devices.device(2, "old"))
+    found = known(flavor, *classes, shows(both), seen(NODE), report(1, count=3, resource=RESOURCE))["n1"]
+    assert (found.allocatable[RESOURCE], found.allocatable["example.com/old"]) == (1000, 1000)
+
+
 def test_a_node_is_told_anew_when_the_agent_calls_a_claimed_device_unhealthy() -> None:
     facts = DeviceFacts()
     list(facts.resolved([*COUNTED, seen(NODE)]))
