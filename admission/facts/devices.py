@@ -42,7 +42,7 @@ class SliceDevice(NamedTuple):
     attributes: frozenset[tuple[str, str]]
     #: What the agent of the node may call it, or the device that it is a part of: uuid, place on the PCI bus, in lower
     #: case. Empty: the driver tells nothing that is known of.
-    ids: frozenset[str] = frozenset()
+    ids: tuple[str, ...] = ()
     #: Whether a taint keeps pods off it.
     is_tainted: bool = False
 

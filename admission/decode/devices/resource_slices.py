@@ -115,13 +115,13 @@ def _is_tainted(device: _Device) -> bool:
     return any(taint.effect in ("NoSchedule", "NoExecute") for taint in device.taints or ())
 
 
-def _ids(device: _Device) -> frozenset[str]:
+def _ids(device: _Device) -> tuple[str, ...]:
     found = set()
     for key, typed in (device.attributes or {}).items():
         text = typed.get("string")
         if key.rpartition("/")[2].lower() in _IDS and isinstance(text, str) and text:
             found.add(text[:_LONGEST_VALUE].lower())
-    return frozenset(found)
+    return tuple(sorted(found))
 
 
 def _attributes(device: _Device, driver: str) -> frozenset[tuple[str, str]]:

@@ -115,9 +115,7 @@ def test_claimed_devices_are_those_that_neither_driver_nor_agent_calls_unhealthy
         )
     classes.put_flavor("f", FlavorFact(name="f", node_labels={}, device_classes=counts_as))
     published = [
-        SliceDevice(
-            frozenset({("d/model", f"str {model[each.id]}")}), frozenset({named[each.id]}), each.id in tainted
-        )
+        SliceDevice(frozenset({("d/model", f"str {model[each.id]}")}), (named[each.id],), each.id in tainted)
         for each in found
     ]
     part = ResourceSliceFact(
