@@ -18,6 +18,9 @@ MEMORY: Final = "memory"
 PODS: Final = "pods"
 GPU: Final = "nvidia.com/gpu"
 
+#: What whole devices of a vendor are registered as, unless their device plugin is told another name.
+_OF_VENDORS: Final = {"nvidia": GPU, "amd": "amd.com/gpu", "intel": "gpu.intel.com/xe"}
+
 #: The largest amount of anything that a quota may state, 1Ei of memory.
 MOST: Final = 2**60
 #: The most that a node counts as having of anything, 512Ti of memory: 16,000 nodes of it add up within an int64.
@@ -53,6 +56,11 @@ _SUFFIXES: Final = {
     "Pi": Decimal(2**50),
     "Ei": Decimal(2**60),
 }
+
+
+def usual_resource(vendor: str) -> str:
+    """What whole devices of a vendor are registered as, unless their device plugin is told another name."""
+    return _OF_VENDORS.get(vendor, f"{vendor}.com/gpu")
 
 
 def device(resource: str, index: int) -> str:

@@ -203,7 +203,7 @@ class DevicePlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicePlaces:
-    """How the whole devices of a node are linked."""
+    """How the whole devices of a node are linked that count as one resource."""
 
     #: The extended resource that they count as.
     resource: str

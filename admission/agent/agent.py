@@ -35,10 +35,11 @@ from admission.agent.cluster.reporter import Report, Reporter
 from admission.agent.device_object import device_document, node_labels
 from admission.agent.device_watch import DeviceWatch, Seen, not_answering
 from admission.agent.health import DeviceHealth, HealthState, assess
-from admission.agent.kubelet_checkpoint import CheckpointUnreadable, GivenDevices, KubeletCheckpoint
+from admission.agent.kubelet.checkpoint import CheckpointUnreadable, KubeletCheckpoint, KubeletDevices
+from admission.agent.kubelet.registered_resources import registered_resources, unusual_resources
 from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.agent.readings import DeviceEvent, DeviceId, NodeReading
-from admission.agent.remembered import remembered
+from admission.agent.remembered import remembered, remembered_resources
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.vendor import Vendor
 from queues.api.api_resources import Document
@@ -120,6 +121,8 @@ class Agent:
         self._has_device = False
         #: Devices that were reported before the start, by vendor.
         self._remembered: dict[str, NodeReading] = {}
+        #: What each device is, or was last, registered as.
+        self._resources: dict[DeviceId, str] = {}
         #: Events that no assessment has seen yet.
         self._events: list[DeviceEvent] = []
         self._load_at = 0.0
@@ -230,6 +233,7 @@ class Agent:
             self._load_at = ticks + self._backoff.after_failure(float(error.facts.get("retry_after") or 0))
             return False
         self._health, self._has_device = HealthState.from_document(stored), stored is not None
+        self._resources = remembered_resources(stored)
         for watch in self._parts.devices:
             if (reading := remembered(stored, watch.vendor)) is not None:
                 self._remembered[watch.vendor] = reading
@@ -252,9 +256,10 @@ class Agent:
         ticks: float,
     ) -> None:
         node, pods = self._parts.node.node, self._parts.node.pods or {}
-        given, pod_of_pid = self._given(), cache(self._parts.pod_of_pid)
-        uses = allocations(readings, pods, given, pod_of_pid)
-        found = mismatches(readings, pods, given, pod_of_pid)
+        kubelet, pod_of_pid = self._kubelet(), cache(self._parts.pod_of_pid)
+        self._resources = registered_resources(readings, kubelet.registered, self._resources)
+        uses = allocations(readings, pods, kubelet.given, pod_of_pid)
+        found = mismatches(readings, pods, kubelet.given, pod_of_pid)
         self.metrics.observe(
             NodeObservation(
                 seen=seen,
@@ -269,8 +274,10 @@ class Agent:
         if node is None or self._parts.node.pods is None:
             return
         self._has_device = self._has_device or bool(readings)
-        name = self._settings.node_name
-        device = device_document(name, node.uid, readings, health, uses) if self._has_device else None
+        name, resources = self._settings.node_name, unusual_resources(readings, self._resources)
+        device = None
+        if self._has_device:
+            device = device_document(name, node.uid, readings, health, uses, resources)
         self._parts.reporter.offer(
             Report(
                 device=device,
@@ -286,15 +293,15 @@ class Agent:
         # What does not outlast a reading may be a pod that the watch of pods has not shown yet.
         return self._mismatch_events.lasting(found, now, ticks, at_least=self._settings.poll_seconds)
 
-    def _given(self) -> tuple[GivenDevices, ...]:
+    def _kubelet(self) -> KubeletDevices:
         try:
-            given = self._parts.checkpoint.read()
+            known = self._parts.checkpoint.read()
         except CheckpointUnreadable as unreadable:
             if self._news("checkpoint", True):
                 logger.warning("%s", unreadable)
-            return ()
+            return KubeletDevices()
         self._news("checkpoint", False)
-        return given
+        return known
 
     def _node_uid(self) -> str | None:
         node: WatchedNode | None = self._parts.node.node

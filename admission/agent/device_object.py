@@ -7,6 +7,7 @@ not the agent's is left as it is.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from admission.agent.allocations import Allocation
@@ -46,10 +47,12 @@ def device_document(
     readings: Sequence[NodeReading],
     health: Mapping[DeviceId, DeviceHealth],
     allocations: Sequence[Allocation],
+    resources: Mapping[DeviceId, str] = MappingProxyType({}),
 ) -> Document:
     """The Device object of a node: the same text for the same input, in whatever order.
 
-    A device without an entry in ``health`` is unhealthy: nothing is known of it yet.
+    A device without an entry in ``health`` is unhealthy: nothing is known of it yet. ``resources``: what devices are
+    registered as, where that is not the usual one of their vendor.
     """
     minors = {device.id: _minor(device) for reading in readings for device in reading.devices}
     minors |= {
@@ -60,7 +63,16 @@ def device_document(
     }
     island = {reading.vendor: islands(reading) for reading in readings}
     devices = [
-        _device(device, reading.vendor, island[reading.vendor].get(device.id), health.get(device.id))
+        _device(
+            device,
+            health.get(device.id),
+            _device_labels(
+                device,
+                reading.vendor,
+                island[reading.vendor].get(device.id),
+                resources.get(device.id, ""),
+            ),
+        )
         for reading in readings
         for device in reading.devices
     ]
@@ -211,13 +223,13 @@ def _owner(node_name: str, node_uid: str) -> Document:
     }
 
 
-def _device(device: DeviceReading, vendor: str, island: int | None, health: DeviceHealth | None) -> Document:
+def _device(device: DeviceReading, health: DeviceHealth | None, labels: Mapping[str, str]) -> Document:
     found: Document = {
         "type": GPU,
         "id": device.id,
         "minor": _minor(device),
         "health": health is not None and health.healthy,
-        "labels": _device_labels(device, vendor, island),
+        "labels": labels,
         "resources": {
             _CORE: "100",
             _MEMORY: binary_quantity(device.memory_bytes),
@@ -241,12 +253,13 @@ def _minor(device: DeviceReading) -> int:
     return device.index if device.minor is None else device.minor
 
 
-def _device_labels(device: DeviceReading, vendor: str, island: int | None) -> dict[str, str]:
+def _device_labels(device: DeviceReading, vendor: str, island: int | None, resource: str) -> dict[str, str]:
     modes = {None: "", True: "enabled", False: "disabled"}
     found = {
         names.KOORDINATOR_GPU_VENDOR: label_value(vendor),
         names.GPU_MODEL: model_label(device.model),
         names.DEVICE_INDEX: str(device.index),
+        names.DEVICE_RESOURCE: resource,
         names.NVLINK_ISLAND: "" if island is None else str(island),
         names.NVL_DOMAIN: _domain(device.fabric),
         names.MIG_MODE: modes[device.mig_enabled],

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.agent.readings import DeviceReading, NodeReading
+from admission.agent.readings import DeviceId, DeviceReading, NodeReading
 from queues.api import names
 from queues.errors import InvalidQuantity
 from queues.resources import quantity
@@ -27,6 +27,15 @@ def remembered(stored: Mapping[str, Any] | None, vendor: str) -> NodeReading | N
         runtime_version=labels.get(names.GPU_RUNTIME, ""),
         devices=tuple(sorted(devices, key=lambda device: device.index)),
     )
+
+
+def remembered_resources(stored: Mapping[str, Any] | None) -> dict[DeviceId, str]:
+    """The resources that devices of a stored Device object are registered as, where that is not the usual one."""
+    found = {}
+    for each in ((stored or {}).get("spec") or {}).get("devices") or ():
+        if each.get("id") and (resource := (each.get("labels") or {}).get(names.DEVICE_RESOURCE)):
+            found[each["id"]] = resource
+    return found
 
 
 def _device(stored: Mapping[str, Any]) -> DeviceReading:

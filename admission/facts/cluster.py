@@ -34,8 +34,8 @@ class NodeFact:
     hold: bool = False
     #: Faults that a person has accepted, as ``DeviceFault.name``.
     accepted: tuple[str, ...] = ()
-    #: How its devices are linked; None: nobody reports it, or not of all of them.
-    devices: DevicePlaces | None = None
+    #: How its devices are linked, of each resource of which that is told of all of them.
+    devices: tuple[DevicePlaces, ...] = ()
 
     @property
     def out_of_service(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from queues.resources import GPU
 from queues.workload import NodeName
 
 
@@ -28,10 +29,22 @@ class DeviceClassFact:
     name: str
     #: "": of all drivers.
     driver: str = ""
-    #: Attributes that a device must have, as in ``ResourceSliceFact.devices``.
+    #: Attributes that a device must have, as in ``SliceDevice.attributes``.
     attributes: frozenset[tuple[str, str]] = frozenset()
     #: Why its selectors cannot be read, as found and expected; "": they can.
     problem: str = ""
+
+
+class SliceDevice(NamedTuple):
+    """A device of a ResourceSlice."""
+
+    #: What classes select by: ``domain/name``, type and value.
+    attributes: frozenset[tuple[str, str]]
+    #: What the agent of the node may call it, or the device that it is a part of: uuid, place on the PCI bus, in lower
+    #: case. Empty: the driver tells nothing that is known of.
+    ids: tuple[str, ...] = ()
+    #: Whether a taint keeps pods off it.
+    is_tainted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +56,7 @@ class ResourceSliceFact:
     pool: str
     #: Slices of older generations than the pool's newest count no more.
     generation: int
-    #: Devices that pods may get: attributes, (``domain/name``, type and value), and how many devices have these.
-    devices: tuple[tuple[frozenset[tuple[str, str]], int], ...] = ()
+    devices: tuple[SliceDevice, ...] = ()
 
 
 class PodResourceClaim(NamedTuple):
@@ -100,6 +112,8 @@ class ReportedDevice:
     id: str
     #: The number by which pods name it (``muster.dev/devices``).
     number: int
+    #: Place on the PCI bus: ``0000:18:00.0``; "": not told.
+    bus_id: str = ""
     #: As a label value: ``NVIDIA-H100-80GB-HBM3``; "": not told.
     model: str = ""
     #: None: it is healthy.
@@ -113,8 +127,8 @@ class ReportedDevice:
     is_partitioned: bool = False
     #: Number of MIG instances by profile (``1g.10gb``).
     instances: Mapping[str, int] = field(default_factory=dict)
-    #: The extended resource that it counts as; "": that of its node.
-    resource: str = ""
+    #: The extended resource that it counts as while it is whole.
+    resource: str = GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +136,6 @@ class NodeDevicesFact:
     """The devices of a node: a Device object (Koordinator's kind, written by Muster's agent or by koordlet)."""
 
     node: NodeName
-    #: The extended resource that whole devices count as; of a node with devices of several vendors, of one of them.
-    resource: str
     #: By number.
     devices: tuple[ReportedDevice, ...] = ()
     #: Numbers of the devices that pods have, by the pod's uid.

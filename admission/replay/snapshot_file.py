@@ -24,7 +24,7 @@ from queues.resources import MOST_ON_NODE
 from queues.workload import QueueName
 
 #: Grows when the form changes in a way that older files cannot be read.
-SCHEMA: Final = "muster.dev/turn/v2"
+SCHEMA: Final = "muster.dev/turn/v3"
 
 #: Fields of a table and its layout that follow from the nodes and their levels.
 _STATED_BY_NODES: Final = frozenset(
@@ -159,7 +159,7 @@ def nodes_of(table: NodeTable) -> Iterator[Node]:
             usable=bool(layout.usable[column]),
             why_not=layout.why_not[column],
             flavor=layout.flavors[column],
-            devices=layout.devices.get(name),
+            devices=layout.devices.get(name, ()),
         )
 
 

@@ -6,7 +6,7 @@ Kubernetes reads the user from a client certificate's common name and the groups
 import base64
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -31,14 +31,15 @@ class Authority:
         self.pem = pair.certificate_pem
 
     @classmethod
-    def in_folder(cls, folder: Path) -> "Authority":
-        """The authority of a folder, made on first use."""
+    def in_folder(cls, folder: Path, name: str = "muster-local") -> "Authority":
+        """The authority of a folder, made on first use. ``name``: two of one name would each be tried for every
+        certificate of the other, which takes a third of what the API server takes to see who sends a request."""
         key_file, certificate_file = folder / "ca.key", folder / "ca.crt"
         if certificate_file.exists():
             return cls(CertificatePair.parse(certificate_file.read_bytes(), key_file.read_bytes()))
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "muster-local")])
-        draft = _draft(name, name, key, signer=key, is_authority=True)
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        draft = _draft(subject, subject, key, signer=key, is_authority=True)
         made = CertificatePair(draft.sign(key, hashes.SHA256()), key)
         write_pair(folder, "ca", made)
         return cls(made)
@@ -97,31 +98,36 @@ def service_account_keys(folder: Path) -> tuple[Path, Path]:
     return private, public
 
 
-def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, pair: CertificatePair) -> None:
-    """A kubeconfig that needs no other file."""
+def pair_credentials(pair: CertificatePair) -> dict[str, str]:
+    """A certificate and its key as a kubeconfig has them."""
+    return {
+        "client-certificate-data": _encoded(pair.certificate_pem),
+        "client-key-data": _encoded(pair.key_pem),
+    }
 
-    def encoded(pem: bytes) -> str:
-        return base64.b64encode(pem).decode()
 
+def write_kubeconfig(
+    path: Path, *, server: str, authority: bytes, user: str, credentials: Mapping[str, str]
+) -> None:
+    """A kubeconfig that needs no other file. ``credentials``: ``pair_credentials``, or a token."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "local",
         "clusters": [
-            {"name": "local", "cluster": {"server": server, "certificate-authority-data": encoded(authority)}}
-        ],
-        "users": [
             {
-                "name": user,
-                "user": {
-                    "client-certificate-data": encoded(pair.certificate_pem),
-                    "client-key-data": encoded(pair.key_pem),
-                },
+                "name": "local",
+                "cluster": {"server": server, "certificate-authority-data": _encoded(authority)},
             }
         ],
+        "users": [{"name": user, "user": dict(credentials)}],
         "contexts": [{"name": "local", "context": {"cluster": "local", "user": user}}],
     }
     write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+
+
+def _encoded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Self
 
 from deploy.local import kubernetes
-from deploy.local.certificates import Authority, service_account_keys, write_kubeconfig, write_pair
+from deploy.local.certificates import (
+    Authority,
+    pair_credentials,
+    service_account_keys,
+    write_kubeconfig,
+    write_pair,
+)
 from deploy.local.client import LocalClient
 from deploy.local.components import COMMANDS, FRONT_PROXY, ClusterOptions, Places
 from deploy.local.nodes import NodeShape, node
@@ -115,6 +121,15 @@ class LocalCluster:
         self._write_kubeconfig(path, user, groups)
         return path
 
+    def kubeconfig_by_token(self, name: str, token: str) -> Path:
+        """A kubeconfig of whom a token names."""
+        path = self.directory / "kubeconfigs" / f"{name}.kubeconfig"
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_kubeconfig(
+            path, server=self.url, authority=self._authority.pem, user=name, credentials={"token": token}
+        )
+        return path
+
     def client(self) -> LocalClient:
         """A client of the administrator, for one thread at a time. The caller closes it."""
         return LocalClient(self.kubeconfig)
@@ -181,7 +196,8 @@ class LocalCluster:
         pki = self._places.pki
         self._authority = Authority.in_folder(pki)
         service_account_keys(pki)
-        write_pair(pki, "front-proxy", Authority.in_folder(pki / "front-proxy").client(FRONT_PROXY))
+        front_proxy = Authority.in_folder(pki / "front-proxy", "muster-local-front-proxy")
+        write_pair(pki, "front-proxy", front_proxy.client(FRONT_PROXY))
         service_names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
         write_pair(
             pki, "api-server", self._authority.server("127.0.0.1", "localhost", *service_names, "10.96.0.1")
@@ -189,7 +205,13 @@ class LocalCluster:
 
     def _write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> None:
         pair = self._authority.client(user, groups)
-        write_kubeconfig(path, server=self.url, authority=self._authority.pem, user=user, pair=pair)
+        write_kubeconfig(
+            path,
+            server=self.url,
+            authority=self._authority.pem,
+            user=user,
+            credentials=pair_credentials(pair),
+        )
 
     def _start_api_server_somewhere(self) -> None:
         for attempt in range(PORT_ATTEMPTS):

@@ -119,6 +119,13 @@ class Stack:
         urls = ("--webhook-url", webhook, "--read-url", read)
         self.muster("install", "--kubeconfig", self.cluster.kubeconfig, *urls, *arguments)
 
+    def pod_kubeconfig(self) -> Path:
+        """Muster as it is known in its own pod: by a token of its service account, which is there once installed."""
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        with self.cluster.client() as api:
+            answer = api.create("/api/v1/namespaces/muster-system/serviceaccounts/muster/token", asked)
+        return self.cluster.kubeconfig_by_token("muster-by-token", answer["status"]["token"])
+
     def start_muster(
         self,
         name: str = "muster",

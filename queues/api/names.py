@@ -78,14 +78,16 @@ GPU_RUNTIME: Final = "muster.dev/gpu-runtime"
 #: Namespace of the node agents: their leases are there, named after the nodes.
 AGENT_NAMESPACE: Final = "muster-agents"
 #: Seconds for which such a lease counts.
-AGENT_LEASE_SECONDS: Final = 120
+AGENT_LEASE_SECONDS: Final = 180
 #: Label of a node, by a person: ``"true"``, and the agent runs there though no other label tells of devices.
 RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.
 NVL_DOMAIN: Final = "muster.dev/nvl-domain"
-#: Labels of devices (``spec.devices[].labels`` of a Device): number of the device, as pods name it; number of the set
-#: of devices that NVLinks join; whether MIG and ECC are enabled.
+#: Labels of devices (``spec.devices[].labels`` of a Device): number of the device, as pods name it; the resource that
+#: it is registered as, if that is not the usual one of its vendor; number of the set of devices that NVLinks join;
+#: whether MIG and ECC are enabled.
 DEVICE_INDEX: Final = "muster.dev/device-index"
+DEVICE_RESOURCE: Final = "muster.dev/device-resource"
 NVLINK_ISLAND: Final = "muster.dev/nvlink-island"
 MIG_MODE: Final = "muster.dev/mig"
 ECC_MODE: Final = "muster.dev/ecc"

@@ -94,7 +94,7 @@ def scene(nodes: int, *, admitted: bool = True, audit: bool = False) -> Iterator
             api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         if product is not None:
             product.install()
-            muster = product.start_muster()
+            muster = product.start_muster(kubeconfig=product.pod_kubeconfig())
             assert product.postgres.pid is not None
             pids = {"muster": muster.process.pid, "postgres": product.postgres.pid}
         pids |= {name: cluster.running[name].pid for name in COMMANDS}

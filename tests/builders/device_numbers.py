@@ -46,14 +46,14 @@ def linked_node(
         name=NodeName(name),
         allocatable=Resources({CPU: 64_000, PODS: 110, GPU: len(places) * WHOLE, **rows}),
         used=Resources(used),
-        devices=DevicePlaces(resource=GPU, each=places, in_parts=in_parts),
+        devices=(DevicePlaces(resource=GPU, each=places, in_parts=in_parts),),
         **more,  # type: ignore[arg-type]
     )
 
 
 def plain_node(name: str, gpus: int, *, reported: bool) -> Node:
     """A node on which devices are only counted. ``reported``: NVLinks join all of them; else nobody says."""
-    links = DevicePlaces(resource=GPU) if reported else None
+    links = (DevicePlaces(resource=GPU),) if reported else ()
     plain = Resources({CPU: 64_000, PODS: 110, GPU: gpus * WHOLE})
     return Node(name=NodeName(name), allocatable=plain, devices=links)
 

@@ -233,8 +233,9 @@ def test_a_plan_with_a_limit_is_the_beginning_of_the_plan_without(snapshot: Snap
         assert found == all_of_them[: len(found)]
 
 
-def without_extra_pods(snapshot: Snapshot) -> Snapshot:
-    """The same, but all pods of a gang start together: none joins later."""
+def tried_at_once(snapshot: Snapshot) -> Snapshot:
+    """The same, but all pods of a gang start together, none joins later and none has ended; and no queue has its
+    workloads wait for others of it that wait (``maxPending``)."""
     pending = {
         key: replace(
             workload,
@@ -243,18 +244,23 @@ def without_extra_pods(snapshot: Snapshot) -> Snapshot:
         )
         for key, workload in snapshot.pending.items()
     }
-    return replace(snapshot, pending=pending)
+    queues = {
+        name: replace(queue, max_pending=None, max_pending_per_user=None)
+        for name, queue in snapshot.queues.items()
+    }
+    return replace(snapshot, pending=pending, queues=queues, ended={})
 
 
 @pytest.mark.long
 @worlds
-@given(snapshots().map(without_extra_pods), limits)
+@given(snapshots().map(tried_at_once), limits)
 def test_turns_with_a_limit_end_where_turns_without_one_end(snapshot: Snapshot, limit: int) -> None:
     """Not after one turn: the turn after an admission may take it back for a gang that starves.
 
-    Nothing in these worlds says when running work ends, so no reservation depends on what was admitted meanwhile.
-    A gang that gets its minimum asks for its other pods from the next turn on, so where there are such pods it matters
-    which workloads are tried after it in the same turn.
+    What has ended asks for nothing once it was given back; in these worlds it may ask in the same turn. Nothing in them
+    says when running work ends, so no reservation depends on what was admitted meanwhile. A gang that gets its minimum
+    asks for its other pods from the next turn on, and a queue with ``maxPending`` tries further workloads once others
+    got in: there it matters which workloads are tried after them in the same turn.
     """
     assert seats(played(snapshot, limit)) == seats(played(snapshot, NO_LIMIT))
 

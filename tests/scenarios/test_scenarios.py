@@ -1,8 +1,9 @@
 """Every scenario file is played through ``decide``, turn by turn.
 
-Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [linked by N] [tainted KEY]
-[dead|cordoned]``: NVLinks join so many GPUs; cordoned once what runs has started), ``queues`` (deserved,
-guarantee, capability in GPUs, and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs
+Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [linked by N] [of flavor F] [tainted
+KEY] [dead|cordoned]``: NVLinks join so many GPUs; cordoned once what runs has started; in place of ``GPUs`` the name of
+a resource, several with ``and`` between them), ``queues`` (deserved, guarantee, capability in GPUs or by resource, the
+same for each of its ``flavors``, and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs
 [minimum M] [required rack | preferred rack] [in one island] [parts of S per rack|host] [leader of C GPUs]
 [near rack R] [priority P] [tolerates KEY] [in NAMESPACE]``),
 ``expect`` of the first turn and ``then``, a list of further turns that may change ``queues``, let work end
@@ -29,7 +30,9 @@ from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources, device, devices_text
 from queues.workload import (
+    NO_FLAVOR,
     DevicePlaces,
+    FlavorName,
     NodeFilter,
     NodeName,
     Partition,
@@ -48,7 +51,8 @@ from tests.laws.worlds.plan_effects import apply, drained, seats_after
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 NODES = re.compile(
-    r"(\d+) × (\d+) GPUs in rack (\S+)(?: linked by (\d+))?(?: tainted (\S+))?( dead| cordoned)?"
+    r"(\d+) × (\d+ \S+(?: and \d+ \S+)*) in rack (\S+)(?: linked by (\d+))?(?: of flavor (\S+))?"
+    r"(?: tainted (\S+))?( dead| cordoned)?"
 )
 WORK = re.compile(
     r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?( in one island)?"
@@ -148,37 +152,57 @@ def nodes(lines: list[str], *, cordoned: bool = False) -> list[Node]:
     for line in lines:
         match = NODES.fullmatch(line)
         assert match is not None, line
-        count, gpus, rack, linked, taint, state = match.groups()
-        each = int(linked or gpus)
-        places = places_in(*(range(first, first + each) for first in range(0, int(gpus), each)))
+        count, devices, rack, linked, flavor, taint, state = match.groups()
+        offered = dict(amount_of(each) for each in devices.split(" and "))
+        gpus = offered.get(GPU, 0) // 1000
+        each = int(linked or gpus or 1)
+        places = places_in(*(range(first, first + each) for first in range(0, gpus, each)))
         numbered = {device(GPU, place.number): 1000 for place in places} if linked else {}
         for _ in range(int(count)):
             name = NodeName(f"n{len(made)}")
             made.append(
                 Node(
                     name=name,
-                    allocatable=Resources({GPU: int(gpus) * 1000, "pods": 110, **numbered}),
+                    allocatable=Resources({**offered, "pods": 110, **numbered}),
                     labels={"rack": rack, HOST: name},
+                    flavor=FlavorName(flavor) if flavor else NO_FLAVOR,
                     taints=(Taint(taint, "", "NoSchedule"),) if taint else (),
                     usable=state is None or (state == " cordoned" and not cordoned),
-                    devices=DevicePlaces(resource=GPU, each=places) if linked else None,
+                    devices=(DevicePlaces(resource=GPU, each=places),) if linked else (),
                 )
             )
     return made
 
 
+def amount_of(text: str) -> tuple[str, int]:
+    """``8 GPUs`` or ``4 nvidia.com/h100``, as the resource and its thousandths."""
+    number, what = text.split(" ")
+    return GPU if what == "GPUs" else what, int(number) * 1000
+
+
+def limit(written: int | dict[str, int]) -> dict[str, int]:
+    """GPUs, or amounts by resource, in thousandths."""
+    by_resource = written if isinstance(written, dict) else {GPU: written}
+    return {resource: number * 1000 for resource, number in by_resource.items()}
+
+
+def limits(fields: dict[str, Any]) -> Limits:
+    amounts = {kind: limit(fields[kind]) for kind in LIMITS if kind in fields}
+    return Limits(**{**amounts, "guarantee": Resources(amounts.get("guarantee", {}))})
+
+
 def queues(written: dict[str, dict[str, Any]]) -> dict[QueueName, Queue]:
     made = {}
     for name, fields in written.items():
-        amounts = {kind: {GPU: fields[kind] * 1000} for kind in LIMITS if kind in fields}
         rest = {field: value for field, value in fields.items() if field not in LIMITS}
         if "allows" in rest:
             allowed = rest.pop("allows").items()
             rest["namespace_selector"] = tuple(Requirement(key, "In", (value,)) for key, value in allowed)
         if "policy" in rest:
             rest["policy"] = QueuePolicy(**rest["policy"])
-        limits = Limits(**{**amounts, "guarantee": Resources(amounts.get("guarantee", {}))})
-        made[QueueName(name)] = Queue(**{"name": QueueName(name), "parent": ROOT, "limits": limits, **rest})
+        of_flavors = {FlavorName(flavor): limits(each) for flavor, each in rest.pop("flavors", {}).items()}
+        given = {"parent": ROOT, "limits": limits(fields), "flavors": of_flavors, **rest}
+        made[QueueName(name)] = Queue(name=QueueName(name), **given)
     return made
 
 

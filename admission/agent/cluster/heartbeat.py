@@ -19,8 +19,8 @@ from queues.text_format import rfc3339
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two renewals, of which three may be missed, and how far each may lie from that, as a part of it.
-INTERVAL: Final = 30.0
+#: Seconds between two renewals, of which two may be missed, and how far each may lie from that, as a part of it.
+INTERVAL: Final = 60.0
 _JITTER: Final = 0.1
 #: Seconds until the next look for a Node that is not known.
 _UNKNOWN: Final = 0.5

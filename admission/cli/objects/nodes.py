@@ -9,7 +9,7 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.options import cluster, document, output
-from admission.cli.rendering.nodes import is_faulty, node_lines, node_table
+from admission.cli.rendering.nodes import is_faulty, mixed_notes, node_lines, node_table
 from queues.api.api_resources import DEVICES, NODES
 
 _NOT_FOUND = 404
@@ -55,6 +55,8 @@ def nodes(names: tuple[str, ...], faulty: bool, output: str, no_headers: bool, c
         now = datetime.fromtimestamp(time.time(), UTC).isoformat()
         text = node_table(lines, now, wide=output == "wide", headers=not no_headers)
     click.echo(text or "", nl=False)
+    for note in () if faulty else mixed_notes(lines):
+        click.echo(note, err=True)
 
 
 def _tell_of_others(names: tuple[str, ...], shown: set[str]) -> None:

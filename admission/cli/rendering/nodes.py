@@ -14,6 +14,8 @@ _RIGHT: Final = "GPUS HEALTHY HELD ISLANDS"
 _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
 #: Value of the taint ``muster.dev/gpu-fault`` that Muster itself sets.
 _MUSTER: Final = "muster"
+#: Nodes of which one sentence tells.
+_MOST_NAMES: Final = 8
 #: Lines of faults of one node, and characters of one cell: a Device may report any number of devices, and any texts.
 _MOST_FAULTS: Final = 16
 _LONGEST_CELL: Final = 300
@@ -38,9 +40,9 @@ def _line(node: Document, device: Document | None) -> dict[str, Any]:
     labels = metadata.get("labels") or {}
     reported = [] if device is None else _devices(device)
     faults = [_fault(each) for each in reported if not each.get("health")]
-    capacity, allocatable = _amounts(status)
-    gpus = len(reported) or capacity
-    not_offered = _not_offered(gpus, capacity, allocatable)
+    by_resource = {} if device is None else _by_resource(device, reported)
+    gpus = len(reported) or _amounts(status)[0]
+    not_offered = _not_offered(status, by_resource or {"": [{}] * gpus})
     return {
         "name": metadata["name"],
         "state": _state(node),
@@ -52,6 +54,7 @@ def _line(node: Document, device: Document | None) -> dict[str, Any]:
         "notOffered": not_offered,
         "reported": device is not None,
         "held": None if device is None else len(_held(device, reported)),
+        "mixedResources": _mixed(status, by_resource),
         "islands": _islands(reported),
         "faults": faults,
     }
@@ -61,9 +64,52 @@ def _devices(device: Document) -> list[Document]:
     return [each for each in device.get("spec", {}).get("devices") or () if each.get("type") == "gpu"]
 
 
-def _amounts(status: Document) -> tuple[int, int]:
-    """Capacity and allocatable amount of whole devices. (0, 0): the node has no such resource."""
-    for resource in _DEVICES:
+def _by_resource(device: Document, reported: Iterable[Document]) -> dict[str, list[Document]]:
+    """The devices by the resource that each counts as while it is whole."""
+    from queues.resources import usual_resource
+
+    of_node = (device["metadata"].get("labels") or {}).get(names.KOORDINATOR_GPU_VENDOR)
+    found: dict[str, list[Document]] = {}
+    for each in reported:
+        labels = each.get("labels") or {}
+        vendor = labels.get(names.KOORDINATOR_GPU_VENDOR) or of_node or "nvidia"
+        found.setdefault(labels.get(names.DEVICE_RESOURCE) or usual_resource(vendor), []).append(each)
+    return found
+
+
+def _mixed(status: Document, by_resource: Mapping[str, list[Document]]) -> list[dict[str, Any]]:
+    """Resources of the node that devices of several models count as: nobody can ask for one of the models."""
+    mixed = []
+    for resource, devices in sorted(by_resource.items()):
+        whole = [each for each in devices if (each.get("labels") or {}).get(names.MIG_MODE) != "enabled"]
+        models = sorted({_clean((each.get("labels") or {}).get(names.GPU_MODEL)) for each in whole} - {""})
+        if len(models) > 1 and _amounts(status, (resource,))[0] > 0:
+            mixed.append({"resource": _clean(resource), "models": models})
+    return mixed
+
+
+def mixed_notes(lines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each resource that stands for several models, with the nodes on which it does."""
+    nodes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for line in lines:
+        for each in line["mixedResources"]:
+            nodes.setdefault((each["resource"], tuple(each["models"])), []).append(line["name"])
+    return [
+        f"{resource} is {' or '.join(models)} on {_some(found)}: a pod that asks for it may get any of them. "
+        'To tell them apart, see "Nodes with several models" in docs/how-to/gpu-nodes.md.'
+        for (resource, models), found in sorted(nodes.items())
+    ]
+
+
+def _some(found: list[str]) -> str:
+    """The first names of many."""
+    more = len(found) - _MOST_NAMES
+    return f"{', '.join(found[:_MOST_NAMES])} and {more} more" if more > 0 else ", ".join(found)
+
+
+def _amounts(status: Document, resources: Iterable[str] = _DEVICES) -> tuple[int, int]:
+    """Capacity and allocatable amount of the first of these resources that the node has. (0, 0): it has none."""
+    for resource in resources:
         capacity, allocatable = (
             _amount((status.get(which) or {}).get(resource, "0")) for which in ("capacity", "allocatable")
         )
@@ -83,10 +129,17 @@ def _amount(text: str) -> int:
         return 0
 
 
-def _not_offered(gpus: int, capacity: int, allocatable: int) -> int:
+def _not_offered(status: Document, by_resource: Mapping[str, list[Document]]) -> int:
     """Devices that the device plugin holds back. Where it shares devices, each counts several times in the amounts."""
-    shares = max(1, capacity // gpus) if gpus else 1
-    return max(0, -(-(capacity - allocatable) // shares))
+    found = 0
+    for resource, devices in by_resource.items():
+        # A reporter that knows no resources means the one that the node has.
+        capacity, allocatable = _amounts(
+            status, (resource,) if len(by_resource) > 1 else (resource, *_DEVICES)
+        )
+        shares = max(1, capacity // len(devices)) if devices else 1
+        found += max(0, -(-(capacity - allocatable) // shares))
+    return found
 
 
 def _state(node: Document) -> str:

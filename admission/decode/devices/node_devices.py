@@ -12,12 +12,10 @@ from admission.decode.fields import condition, seconds
 from admission.facts.devices import DeviceFault, NodeDevicesFact, ReportedDevice
 from admission.wire import Int64, WireCondition, WireMetadata, WireStruct
 from queues.api import names
-from queues.api.reading.user_values import shortened
-from queues.resources import GPU
+from queues.api.reading.user_values import is_device_resource, shortened
+from queues.resources import usual_resource
 from queues.workload import NodeName
 
-#: The resource that whole devices of a vendor count as.
-_RESOURCES: Final = {"nvidia": GPU, "amd": "amd.com/gpu", "intel": "gpu.intel.com/xe"}
 _GPU: Final = "gpu"
 #: Bounds of what is kept of a Device object: any koordlet, or somebody with rights, may write it.
 _MOST_DEVICES: Final = 64
@@ -29,6 +27,7 @@ class _Topology(WireStruct):
     #: NUMA node.
     node_id: Int64 = msgspec.field(name="nodeID", default=-1)
     pcie_id: str = msgspec.field(name="pcieID", default="")
+    bus_id: str = msgspec.field(name="busID", default="")
 
 
 class _Device(WireStruct):
@@ -79,17 +78,19 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     ]
     return NodeDevicesFact(
         node=NodeName(metadata.name),
-        # Where the vendors of devices differ, agents write none for the node.
-        resource=_resource(of_node) if of_node or not devices else devices[0].resource,
         devices=tuple(sorted(devices, key=lambda each: each.number)),
         holders=_holders(found.status.allocations or (), numbers),
     )
 
 
-def _resource(vendor: str) -> str:
+def _usual_resource(vendor: str) -> str:
     """What whole devices of a vendor count as. A reporter that tells no vendor is NVIDIA's."""
-    vendor = (vendor or "nvidia")[:_LONGEST]
-    return _RESOURCES.get(vendor, f"{vendor}.com/gpu")
+    return usual_resource((vendor or "nvidia")[:_LONGEST])
+
+
+def _resource(told: str, vendor: str) -> str:
+    """What a whole device counts as: the resource that it is registered as, where that is told and can be one."""
+    return told if len(told) <= _LONGEST and is_device_resource(told) else _usual_resource(vendor)
 
 
 def _number(text: str) -> int | None:
@@ -109,6 +110,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
     return ReportedDevice(
         id=device.id[:_LONGEST],
         number=number,
+        bus_id=topology.bus_id[:_LONGEST],
         model=labels.get(names.GPU_MODEL, "")[:_LONGEST],
         fault=None if device.health else _fault(device, number),
         island=_number(labels.get(names.NVLINK_ISLAND, "")),
@@ -116,7 +118,9 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
         numa=topology.node_id if topology.node_id >= 0 else None,
         is_partitioned=bool(instances),
         instances=instances,
-        resource=_resource(labels.get(names.KOORDINATOR_GPU_VENDOR, "") or of_node),
+        resource=_resource(
+            labels.get(names.DEVICE_RESOURCE, ""), labels.get(names.KOORDINATOR_GPU_VENDOR, "") or of_node
+        ),
     )
 
 

@@ -5,20 +5,21 @@ these are read here. Others are a problem that is told where the class is used.
 """
 
 import re
-from collections import Counter
 from sys import intern
 from typing import Any, Final
 
 import msgspec
 
 from admission.decode.fields import one
-from admission.facts.devices import DeviceClassFact, ResourceSliceFact
+from admission.facts.devices import DeviceClassFact, ResourceSliceFact, SliceDevice
 from admission.wire import Int64, WireMetadata, WireStruct
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name, shortened
 from queues.workload import NodeName
 
 #: Attributes in which each device differs from every other one. No class selects by them, and there are many.
 _OF_ONE_DEVICE: Final = frozenset(("uuid", "pciBusID", "pcieRoot", "serial", "serialNumber"))
+#: Those by which an agent knows it, or the device that it is a part of, in lower case.
+_IDS: Final = frozenset(("uuid", "parentuuid", "pcibusid", "pciebusid"))
 #: Bounds of the API server: characters of an attribute's name with its domain, and of its value; attributes of a
 #: device; devices of a slice.
 _LONGEST_NAME: Final = 96
@@ -87,28 +88,40 @@ class WireDeviceClass(WireStruct):
 
 
 def resource_slice_fact(slice_: WireResourceSlice) -> ResourceSliceFact | None:
-    """The devices of a ResourceSlice that pods may get; None: it is not about one node, or names what cannot be one.
+    """The devices of a ResourceSlice; None: it is not about one node, or names what cannot be one.
 
     Devices that are parts of one another (``consumesCounters``) are left out: how many of them there are together
-    depends on which are taken. So are devices with a taint that keeps pods off.
+    depends on which are taken.
     """
     spec = slice_.spec
     node, pool = spec.node_name or "", spec.pool
     if not (is_dns_name(node) and is_dns_name(spec.driver) and len(pool.name) <= LONGEST_NAME):
         return None
-    devices = Counter(
-        one(_attributes(device, spec.driver))
+    devices = (
+        SliceDevice(one(_attributes(device, spec.driver)), _ids(device), _is_tainted(device))
         for device in (spec.devices or ())[:_MOST_DEVICES]
         if not device.consumes_counters
-        and not any(taint.effect in ("NoSchedule", "NoExecute") for taint in device.taints or ())
     )
     return ResourceSliceFact(
         node=NodeName(node),
         driver=intern(spec.driver),
         pool=pool.name,
         generation=pool.generation,
-        devices=tuple(devices.items()),
+        devices=tuple(devices),
     )
+
+
+def _is_tainted(device: _Device) -> bool:
+    return any(taint.effect in ("NoSchedule", "NoExecute") for taint in device.taints or ())
+
+
+def _ids(device: _Device) -> tuple[str, ...]:
+    found = set()
+    for key, typed in (device.attributes or {}).items():
+        text = typed.get("string")
+        if key.rpartition("/")[2].lower() in _IDS and isinstance(text, str) and text:
+            found.add(text[:_LONGEST_VALUE].lower())
+    return tuple(sorted(found))
 
 
 def _attributes(device: _Device, driver: str) -> frozenset[tuple[str, str]]:

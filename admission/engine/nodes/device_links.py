@@ -49,11 +49,11 @@ class DeviceLinks:
         return found
 
 
-def device_links(places: Sequence[DevicePlaces | None]) -> dict[str, DeviceLinks]:
+def device_links(places: Sequence[tuple[DevicePlaces, ...]]) -> dict[str, DeviceLinks]:
     """Links by resource, from what is reported of each node. Empty: nothing is."""
     by_resource: dict[str, dict[int, DevicePlaces]] = {}
-    for column, each in enumerate(places):
-        if each is not None:
+    for column, of_node in enumerate(places):
+        for each in of_node:
             by_resource.setdefault(each.resource, {})[column] = each
     return {name: _links(name, by_resource[name], len(places)) for name in sorted(by_resource)}
 

@@ -53,8 +53,8 @@ class Node:
     #: Why it may not, in words ("not ready", "unschedulable"); "": it may.
     why_not: str = ""
     flavor: FlavorName = NO_FLAVOR
-    #: How its devices are linked; None: nobody reports it.
-    devices: DevicePlaces | None = None
+    #: How its devices are linked, by resource; empty: nobody reports it.
+    devices: tuple[DevicePlaces, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ class Layout:
     usable: Mask
     why_not: tuple[str, ...]
     #: How the devices of the nodes are linked, of those that report it; the same as arrays, by resource.
-    devices: Mapping[NodeName, DevicePlaces] = field(default_factory=dict)
+    devices: Mapping[NodeName, tuple[DevicePlaces, ...]] = field(default_factory=dict)
     links: Mapping[str, DeviceLinks] = field(default_factory=dict)
     _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class NodeTable:
             taints=TaintClasses([node.taints for node in ordered]),
             usable=np.array([node.usable for node in ordered], dtype=np.bool_),
             why_not=tuple(node.why_not for node in ordered),
-            devices={node.name: node.devices for node in ordered if node.devices is not None},
+            devices={node.name: node.devices for node in ordered if node.devices},
             links=device_links([node.devices for node in ordered]),
         )
         return cls(

@@ -80,9 +80,13 @@ class _FlavorChoice:
                 borrowed = borrowed or flavor
         if borrowed is not None:
             return self._in_flavor(borrowed)
+        # Flavors without such devices refuse whatever is free in them: their reasons say least.
+        told = [
+            each for flavor, each in zip(to_try, refusals, strict=False) if self._offers(flavor)
+        ] or refusals
         # A refusal by nodes says more than one by quota, which is checked first.
-        placed = [each for each in refusals if each.code != ReasonCode.QUEUE_LIMIT]
-        return self._with_other_flavors(to_try, len(refusals), (placed or refusals)[0])
+        placed = [each for each in told if each.code != ReasonCode.QUEUE_LIMIT]
+        return self._with_other_flavors(to_try, len(refusals), (placed or told)[0])
 
     def scope(self, flavor: FlavorName | None) -> NodeScope:
         """Nodes of a flavor (None: of any) among those that may be used."""
@@ -91,6 +95,13 @@ class _FlavorChoice:
         if self.inside is None:
             return NodeScope(self.trial, self.queue, mask, (flavor,))
         return NodeScope(self.trial, self.queue, mask & self.inside)
+
+    def _offers(self, flavor: FlavorName) -> bool:
+        """Whether the flavor has nodes with all kinds of resources that each of the pods asks for."""
+        trial = self.trial
+        mask = trial.layout.of_flavor(flavor)
+        asked = (trial.vector(request.pods.takes) > 0 for request in self.requests)
+        return all(bool((trial.table.allocatable[kinds][:, mask] > 0).all(axis=0).any()) for kinds in asked)
 
     def _in_flavor(self, flavor: FlavorName) -> list[Seat] | Reason:
         hit = quota_hit(self.trial, self.queue, self._charges_in(flavor))

@@ -26,6 +26,8 @@ _PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
 _BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 #: The same of a list.
 _BRIEF_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+#: Nobody reads the warnings of a write here, and looking for fields that the kind does not have takes time.
+_UNWARNED: Final[Query] = {"fieldValidation": "Ignore"}
 
 
 class Client:
@@ -98,7 +100,7 @@ class Client:
 
         ``brief``: the answer has the object's metadata only, which is cheaper for both ends.
         """
-        query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
+        query = {**_UNWARNED, "fieldManager": field_manager, "dryRun": "All" if dry_run else None}
         headers = {"Content-Type": _JSON, **_accepting(brief)}
         return await self._write("POST", path, query, body, headers, check_lease)
 
@@ -106,7 +108,7 @@ class Client:
         self, path: str, body: bytes | Mapping[str, Any], *, check_lease: Callable[[], None] | None = None
     ) -> bytes:
         """PUT the whole object; its resourceVersion is the precondition."""
-        return await self._write("PUT", path, {}, body, {"Content-Type": _JSON}, check_lease)
+        return await self._write("PUT", path, _UNWARNED, body, {"Content-Type": _JSON}, check_lease)
 
     async def patch(
         self,
@@ -120,7 +122,7 @@ class Client:
         check_lease: Callable[[], None] | None = None,
     ) -> bytes:
         """PATCH an object or subresource. A failed ``test`` of a JSON patch raises Refused (422)."""
-        query: dict[str, str | int | bool | None] = {"fieldManager": field_manager, "force": force}
+        query: Query = {**_UNWARNED, "fieldManager": field_manager, "force": force}
         headers = {"Content-Type": _PATCH_TYPES[kind], **_accepting(brief)}
         return await self._write("PATCH", path, query, body, headers, check_lease)
 

@@ -42,12 +42,14 @@ _OWN_LABELS: Final = texts(AGENT_NODE_LABELS)
 def agent_policies(identity: str, namespace: str) -> list[Document]:
     """The policy with its bindings. ``identity``: the agents' user name; ``namespace``: of their leases.
 
-    Leases are looked at in that namespace only: kubelets renew hundreds a second in another one.
+    What is looked at takes the API server's time, whoever writes it. So leases are looked at in that namespace only:
+    kubelets renew hundreds a second in another one. Statuses of Nodes are not: agents have no right to write them.
     """
-    everywhere = [_rule(kind) for kind in (DEVICES, NODES)] + [EVENTS.rule(["CREATE", "UPDATE"])]
+    everywhere = [_rule(DEVICES), NODES.rule(_WRITES), EVENTS.rule(["CREATE", "UPDATE"])]
     spec = {
         "failurePolicy": "Fail",
-        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": [*everywhere, _rule(LEASES)]},
+        # Exact: agents may not write Events as events.k8s.io, by which kube-scheduler tells of each pod.
+        "matchConstraints": {"matchPolicy": "Exact", "resourceRules": [*everywhere, _rule(LEASES)]},
         "matchConditions": [
             {"name": "by-an-agent", "expression": f"request.userInfo.username == {text(identity)}"}
         ],

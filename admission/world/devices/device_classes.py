@@ -1,10 +1,10 @@
 """What devices count as: ResourceFlavors name DeviceClasses, and DeviceClasses select devices. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from admission.facts.cluster import FlavorFact
-from admission.facts.devices import DeviceClassFact, ResourceSliceFact
+from admission.facts.devices import DeviceClassFact, ResourceSliceFact, SliceDevice
 from queues.resources import WHOLE, Resources
 
 
@@ -68,8 +68,13 @@ class DeviceClasses:
         named = (flavor.device_classes.values() for flavor in self._flavors.values())
         return frozenset(resource for each in named for resource in each)
 
-    def counted(self, slices: Iterable[ResourceSliceFact]) -> Resources:
-        """What the devices of these slices count as: each once for every resource of which a class selects it."""
+    def counted(
+        self, slices: Iterable[ResourceSliceFact], which: Callable[[SliceDevice], bool] | None = None
+    ) -> Resources:
+        """What the devices of these slices count as: each once for every resource of which a class selects it.
+
+        ``which``: only these devices; None: all.
+        """
         named = {name for flavor in self._flavors.values() for name in flavor.device_classes}
         classes = [
             (self._classes[name], resource)
@@ -78,12 +83,12 @@ class DeviceClasses:
         ]
         found: Counter[str] = Counter()
         for part in slices:
-            for device, count in part.devices:
+            for device in part.devices if which is None else filter(which, part.devices):
                 found.update(
                     {
-                        resource: count * WHOLE
+                        resource: WHOLE
                         for known, resource in classes
-                        if known.driver in ("", part.driver) and known.attributes <= device
+                        if known.driver in ("", part.driver) and known.attributes <= device.attributes
                     }
                 )
         return Resources(found)

@@ -15,8 +15,8 @@ from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.world.admissions import KeyIndex
 from admission.world.devices.device_classes import DeviceClasses
-from admission.world.devices.reported_devices import with_reported
 from admission.world.devices.resource_claims import Place, ResourceClaims
+from admission.world.devices.slice_devices import SliceAmounts, slice_amounts, with_devices
 from queues.workload import NodeName
 
 #: Kind and key of a change.
@@ -120,26 +120,12 @@ class DeviceFacts:
         """The node with its devices: as many as it or its slices announce, less unhealthy ones."""
         if not isinstance(change.fact, NodeFact):
             return change
-        fact = self._with_slices(change.fact)
-        if (reported := self._reported.get(fact.name)) is not None:
-            fact = with_reported(fact, reported)
+        name = change.fact.name
+        reported = self._reported.get(name)
+        slices = [self._slices[each] for each in self._slices_on.of(name)] if name in self._slices_on else []
+        amounts = slice_amounts(slices, self.classes, reported) if slices else SliceAmounts()
+        fact = with_devices(change.fact, amounts, reported)
         return change if fact is change.fact else replace(change, fact=fact)
-
-    def _with_slices(self, fact: NodeFact) -> NodeFact:
-        """The node with the devices of its slices: as many as it announces itself, or more."""
-        if fact.name not in self._slices_on:
-            return fact
-        slices = [self._slices[each] for each in self._slices_on.of(fact.name)]
-        newest: dict[tuple[str, str], int] = {}
-        for each in slices:
-            pool = (each.driver, each.pool)
-            newest[pool] = max(newest.get(pool, 0), each.generation)
-        current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
-        devices = self.classes.counted(current)
-        allocatable = fact.allocatable
-        if devices.fits(allocatable):
-            return fact
-        return replace(fact, allocatable=allocatable.largest(devices))
 
     def _put_reported(self, node: NodeName, fact: NodeDevicesFact | None) -> Iterator[Change]:
         seen = self._nodes.get(node)

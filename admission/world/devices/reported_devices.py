@@ -4,7 +4,7 @@ Two sources tell that a device is unhealthy: the device plugin, which takes it o
 ``capacity`` keeps it), and the agent, by a Device object. They may tell it at different times, of different devices, or
 one of them not at all. A node offers what both allow; a device that both leave out counts once. If the plugin knows
 fewer devices than are reported (one is kept for a display), nothing tells which: they are not taken for the unhealthy
-ones. The devices of each vendor are counted by themselves.
+ones. The devices of each resource are counted by themselves: those of a vendor, or of a model that its plugin names.
 
 Where NVLinks do not join all healthy devices (pairs, boards, cards without NVLink), each of them is offered by
 its number, so that pods get those that are linked best.
@@ -31,55 +31,52 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
     """The node without the unhealthy devices, with their faults, and with how the others are linked."""
     reported = _as_offered(fact, reported)
     faults = tuple(each.fault for each in reported.devices if each.fault is not None)
-    places = _places(fact, reported)
-    if not faults and places is None:
+    linked = _linked(fact, reported)
+    if not faults and not linked:
         return fact
     amounts = _amounts(fact, reported) if faults else dict(fact.allocatable)
-    if places is not None and not places.in_parts:
-        amounts |= {device(reported.resource, place.number): WHOLE for place in places.each}
+    for places in linked:
+        if not places.in_parts:
+            amounts |= {device(places.resource, place.number): WHOLE for place in places.each}
     return replace(
         fact,
         allocatable=one(Resources(amounts)),
-        devices=places,
+        devices=linked,
         faults=faults,
         faulty_pods=_faulty_pods(reported.holders, () if fact.hold else _not_accepted(fact, faults)),
     )
 
 
 def _as_offered(fact: NodeFact, reported: NodeDevicesFact) -> NodeDevicesFact:
-    """The devices by the resources that the node offers: nothing that is reported tells Intel's driver."""
+    """The devices by the resources that the node offers: without a registration nothing tells Intel's driver."""
     offered = {*fact.allocatable, *fact.withheld}
     if _XE in offered or _I915 not in offered:
         return reported
-    devices = tuple(
-        replace(each, resource=_I915) if _counts_as(each, reported) == _XE else each
-        for each in reported.devices
-    )
-    resource = _I915 if reported.resource == _XE else reported.resource
-    return replace(reported, devices=devices, resource=resource)
+    devices = (replace(each, resource=_I915) if each.resource == _XE else each for each in reported.devices)
+    return replace(reported, devices=tuple(devices))
 
 
 def _amounts(fact: NodeFact, reported: NodeDevicesFact) -> dict[str, int]:
     """What the node offers without the unhealthy devices."""
-    amounts = dict(fact.allocatable)
-    for resource in {_counts_as(each, reported) for each in reported.devices}:
-        devices = _devices_of(reported, resource)
+    amounts, by_resource = dict(fact.allocatable), _by_resource(reported)
+    for resource, devices in by_resource.items():
         if _in_parts(fact, resource):
             amounts |= _one_by_one(amounts[resource], fact.withheld[resource], resource, devices)
-            continue
-        for name, units in _units_by_resource(resource, devices).items():
-            if name in amounts:
-                amounts[name] = _offered(amounts[name], fact.withheld[name], devices, units)
+        elif resource in amounts:
+            whole = _whole_units(devices)
+            amounts[resource] = _offered(amounts[resource], fact.withheld[resource], devices, whole)
+    for profile, units in _units_by_profile(reported).items():
+        if profile in amounts:
+            amounts[profile] = _offered(amounts[profile], fact.withheld[profile], reported.devices, units)
     return amounts
 
 
-def _counts_as(each: ReportedDevice, reported: NodeDevicesFact) -> str:
-    return each.resource or reported.resource
-
-
-def _devices_of(reported: NodeDevicesFact, resource: str) -> tuple[ReportedDevice, ...]:
-    """The devices that count as a resource."""
-    return tuple(each for each in reported.devices if _counts_as(each, reported) == resource)
+def _by_resource(reported: NodeDevicesFact) -> dict[str, tuple[ReportedDevice, ...]]:
+    """The devices that count as each resource."""
+    return {
+        resource: tuple(each for each in reported.devices if each.resource == resource)
+        for resource in sorted({each.resource for each in reported.devices})
+    }
 
 
 def _in_parts(fact: NodeFact, resource: str) -> bool:
@@ -87,20 +84,26 @@ def _in_parts(fact: NodeFact, resource: str) -> bool:
     return device(resource, 0) in fact.allocatable
 
 
-def _places(fact: NodeFact, reported: NodeDevicesFact) -> DevicePlaces | None:
-    """How the whole healthy devices are linked. None: the agent does not tell it of all of them, or they cannot
-    be told apart: the plugin offers some of them several times, or they have no numbers of their own."""
-    whole = [each for each in _devices_of(reported, reported.resource) if not each.is_partitioned]
+def _linked(fact: NodeFact, reported: NodeDevicesFact) -> tuple[DevicePlaces, ...]:
+    """How the whole healthy devices of each resource are linked, as far as that is told."""
+    found = (_places(fact, resource, devices) for resource, devices in _by_resource(reported).items())
+    return one(tuple(places for places in found if places is not None))
+
+
+def _places(fact: NodeFact, resource: str, devices: tuple[ReportedDevice, ...]) -> DevicePlaces | None:
+    """How the whole healthy devices of a resource are linked. None: the agent does not tell it of all of them, or they
+    cannot be told apart: the plugin offers some of them several times, or they have no numbers of their own."""
+    whole = [each for each in devices if not each.is_partitioned]
     well = [each for each in whole if each.fault is None]
-    if reported.resource not in fact.allocatable or not well:
+    if resource not in fact.allocatable or not well:
         return None
-    in_parts, islands = _in_parts(fact, reported.resource), {each.island for each in well}
+    in_parts, islands = _in_parts(fact, resource), {each.island for each in well}
     if None in islands:
         return None
     if len(islands) == 1:
-        return one(DevicePlaces(resource=reported.resource, in_parts=in_parts))
+        return one(DevicePlaces(resource=resource, in_parts=in_parts))
     numbers = {each.number for each in whole}
-    known = (fact.allocatable[reported.resource] + fact.withheld[reported.resource]) // WHOLE
+    known = (fact.allocatable[resource] + fact.withheld[resource]) // WHOLE
     if known > len(whole) or len(numbers) < len(whole) or max(numbers) >= _MOST_NUMBERS:
         return None
     if in_parts and max(numbers) >= known:
@@ -110,27 +113,30 @@ def _places(fact: NodeFact, reported: NodeDevicesFact) -> DevicePlaces | None:
         for each in sorted(well, key=lambda each: each.number)
         if each.island is not None
     )
-    return one(DevicePlaces(resource=reported.resource, each=tuple(places), in_parts=in_parts))
+    return one(DevicePlaces(resource=resource, each=tuple(places), in_parts=in_parts))
 
 
-def _units_by_resource(resource: str, devices: tuple[ReportedDevice, ...]) -> dict[str, tuple[int, ...]]:
-    """How many units of each resource each device is offered as.
+def _whole_units(devices: tuple[ReportedDevice, ...]) -> tuple[int, ...]:
+    """How many units of their resource each device is offered as.
 
-    MIG instances have a resource each profile (``nvidia.com/mig-1g.10gb``) beside devices that are whole. Where every
-    device is cut in parts, the plugin may call the instances by the resource of whole devices as well.
+    Where every device is cut in parts, the plugin may call the MIG instances by the resource of whole devices.
     """
     whole = tuple(0 if each.is_partitioned else 1 for each in devices)
-    if not any(whole):
-        whole = tuple(sum(each.instances.values()) for each in devices)
-    prefix = resource.partition("/")[0]
-    profiles = {profile for each in devices for profile in each.instances}
-    return {
-        resource: whole,
-        **{
-            f"{prefix}/mig-{profile}": tuple(each.instances.get(profile, 0) for each in devices)
-            for profile in profiles
-        },
-    }
+    return whole if any(whole) else tuple(sum(each.instances.values()) for each in devices)
+
+
+def _units_by_profile(reported: NodeDevicesFact) -> dict[str, tuple[int, ...]]:
+    """How many MIG instances each device is offered as, by the resource of each profile (``nvidia.com/mig-1g.10gb``).
+
+    These are the same for all models: two profiles of one name are one resource.
+    """
+    found: dict[str, list[int]] = {}
+    for index, each in enumerate(reported.devices):
+        domain = each.resource.partition("/")[0]
+        for profile, count in each.instances.items():
+            units = found.setdefault(f"{domain}/mig-{profile}", [0] * len(reported.devices))
+            units[index] = count
+    return {resource: tuple(units) for resource, units in found.items()}
 
 
 def _offered(

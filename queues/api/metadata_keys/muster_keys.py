@@ -284,6 +284,12 @@ MUSTER_KEYS: Final = (
             (names.GPU_RUNTIME, "version of CUDA, ROCm or Level Zero", (NODE, DEVICE_OBJECT), (LABEL,)),
             (names.NVL_DOMAIN, "NVLink domain across nodes, and clique", (NODE, DEVICE), (LABEL,)),
             (names.DEVICE_INDEX, "number of the device on the node", (DEVICE,), (LABEL,)),
+            (
+                names.DEVICE_RESOURCE,
+                "resource that the device is registered as; absent: the usual one of its vendor",
+                (DEVICE,),
+                (LABEL,),
+            ),
             (names.NVLINK_ISLAND, "devices with the same number are joined by NVLinks", (DEVICE,), (LABEL,)),
             (names.MIG_MODE, "whether MIG is enabled", (DEVICE,), (LABEL,)),
             (names.ECC_MODE, "whether ECC is enabled", (DEVICE,), (LABEL,)),

@@ -3,7 +3,6 @@
 from typing import Any
 
 from admission.facts.devices import DeviceFault, NodeDevicesFact, ReportedDevice
-from queues.resources import GPU
 from queues.workload import NodeName
 
 Document = dict[str, Any]
@@ -21,7 +20,7 @@ def reported(number: int, **more: Any) -> ReportedDevice:
 def node_devices(node: str, count: int = 8, *, faulty: tuple[int, ...] = (), **more: Any) -> NodeDevicesFact:
     """So many whole devices of a node, some of them with a fault."""
     devices = (reported(minor, fault=fault(minor) if minor in faulty else None) for minor in range(count))
-    return NodeDevicesFact(**{"node": NodeName(node), "resource": GPU, "devices": tuple(devices), **more})
+    return NodeDevicesFact(**{"node": NodeName(node), "devices": tuple(devices), **more})
 
 
 def device(minor: int, *, health: bool = True, **more: Any) -> Document:

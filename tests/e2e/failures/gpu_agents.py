@@ -55,7 +55,7 @@ class GpuNode:
 
     def give_devices(self) -> None:
         """The kubelet gives the pods that are on the node as many devices as they ask for."""
-        left, entries = self.uuids(), []
+        left, entries = self.uuids(), list[dict[str, Any]]()
         for pod in self.sandbox.pods():
             if pod["spec"].get("nodeName") == self.name:
                 asked = int(pod["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"])
@@ -68,8 +68,20 @@ class GpuNode:
                     }
                 )
                 left = left[asked:]
+        self._write_checkpoint(entries, {})
+
+    def register_devices(self, resources: list[str]) -> None:
+        """Its device plugin registers each device as one of these resources; the kubelet offers them."""
+        registered: dict[str, list[str]] = {}
+        for uuid, resource in zip(self.uuids(), resources, strict=True):
+            registered.setdefault(resource, []).append(uuid)
+        self._write_checkpoint([], registered)
+        self.offer({resource: str(len(uuids)) for resource, uuids in registered.items()})
+
+    def _write_checkpoint(self, entries: list[dict[str, Any]], registered: dict[str, list[str]]) -> None:
         draft = self.folder / "device-plugins" / "draft"
-        draft.write_text(json.dumps({"Data": {"PodDeviceEntries": entries}}))
+        known = {"PodDeviceEntries": entries, "RegisteredDevices": registered}
+        draft.write_text(json.dumps({"Data": known}))
         draft.replace(draft.with_name("kubelet_internal_checkpoint"))
 
     @contextmanager

@@ -14,6 +14,9 @@ from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
+#: Resources of models, and of a MIG profile.
+H100, L40S, MIG = "nvidia.com/h100", "nvidia.com/l40s", "nvidia.com/mig-3g.40gb"
+
 
 def running_on_one_node(sandbox: Sandbox, folder: Path, gpus: int = 8) -> GpuNode:
     """A gang of one pod that asks for so many GPUs runs; its node, with eight H100 behind NVSwitches."""
@@ -96,6 +99,32 @@ def test_each_model_of_a_mixed_node_is_reported_and_one_that_fails_takes_no_othe
         finish_all(sandbox, "most-")
 
 
+def test_an_xid_takes_one_from_the_model_of_its_gpu_and_quota_holds_for_each_model(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    [name] = sandbox.add_nodes(1, gpus=0)
+    sandbox.add_queue(capability={H100: 4, L40S: 3})
+    node = GpuNode(sandbox, name, tmp_path)
+    for model in ("H100", "L40S"):
+        for _ in range(4):
+            node.nvml.add_device(model)
+    node.register_devices([H100] * 4 + [L40S] * 4)
+    with node.agent():
+        sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
+        node.nvml.xid(node.uuids()[1], 79)
+        sandbox.wait(lambda: node.healthy().count(False) == 1, "the agent to report the fault")
+        sandbox.add(job_of(sandbox, "large", H100, 4))
+        sandbox.wait_reason("large", "NoFit")
+        sandbox.add(job_of(sandbox, "beyond", L40S, 4))
+        sandbox.wait_reason("beyond", "QueueLimit")
+        sandbox.add(job_of(sandbox, "cheap", L40S, 3))
+        sandbox.wait_running("cheap-", 1)
+        node.nvml.restart_driver()
+        sandbox.wait_running("large-", 1)
+        finish_all(sandbox, "cheap-")
+        finish_all(sandbox, "large-")
+
+
 def test_a_fault_takes_the_mig_instances_of_its_gpu_and_no_other(sandbox: Sandbox, tmp_path: Path) -> None:
     [name] = sandbox.add_nodes(1)
     sandbox.add_queue()
@@ -105,15 +134,15 @@ def test_a_fault_takes_the_mig_instances_of_its_gpu_and_no_other(sandbox: Sandbo
     first, second, *_ = node.uuids()
     for uuid in (first, second):
         node.nvml.partition(uuid, "3g.40gb", "3g.40gb")
-    offered = {"nvidia.com/gpu": "6", "nvidia.com/mig-3g.40gb": "4"}
+    offered = {"nvidia.com/gpu": "6", MIG: "4"}
     node.offer(offered)
     with node.agent():
         sandbox.wait(lambda: node.healthy() == [True] * 8, "the agent to report eight GPUs")
         node.nvml.xid(first, 79)
         sandbox.wait(lambda: node.healthy().count(False) == 1, "the agent to report the fault")
-        sandbox.add(mig_job(sandbox, "three", 3))
+        sandbox.add(job_of(sandbox, "three", MIG, 1, pods=3))
         sandbox.wait_reason("three", "NoFit")
-        sandbox.add(mig_job(sandbox, "two", 2))
+        sandbox.add(job_of(sandbox, "two", MIG, 1, pods=2))
         sandbox.wait_running("two-", 2)
         sandbox.add(volcano_job(sandbox, "whole", 1, 6))
         sandbox.wait_running("whole-", 1)
@@ -124,11 +153,11 @@ def test_a_fault_takes_the_mig_instances_of_its_gpu_and_no_other(sandbox: Sandbo
         finish_all(sandbox, "whole-")
 
 
-def mig_job(sandbox: Sandbox, name: str, pods: int) -> dict[str, Any]:
-    """A gang of pods with a MIG instance each."""
+def job_of(sandbox: Sandbox, name: str, resource: str, each: int, pods: int = 1) -> dict[str, Any]:
+    """A gang of pods with so many devices of a resource each."""
     job = volcano_job(sandbox, name, pods, 0)
     [container] = job["spec"]["tasks"][0]["template"]["spec"]["containers"]
-    container["resources"] = {"limits": {"nvidia.com/mig-3g.40gb": "1"}}
+    container["resources"] = {"limits": {resource: str(each)}}
     return job
 
 

@@ -52,7 +52,7 @@ def test_a_killed_leader_is_followed_within_its_lease_and_one_retry(
     harness.leave()
     first = harness.start(**DEFAULTS)
     harness.leads(first)
-    second = harness.start(kubeconfig=kubeconfig_of_the_pod(harness), **DEFAULTS)
+    second = harness.start(kubeconfig=harness.stack.pod_kubeconfig(), **DEFAULTS)
     with harness.sandbox("takeover") as sandbox:
         sandbox.add(volcano_job(sandbox, "runs", 4))
         sandbox.wait_running("runs", 4)
@@ -178,18 +178,6 @@ def answers(sandbox: Sandbox) -> bool:
     except ApiError:
         return False
     return True
-
-
-def kubeconfig_of_the_pod(harness: CrashHarness) -> Path:
-    """Muster as it is known in its own pod: by a token of its service account."""
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    account = "/api/v1/namespaces/muster-system/serviceaccounts/muster"
-    token = harness.api.create(f"{account}/token", asked)["status"]["token"]
-    document = yaml.safe_load(harness.stack.cluster.kubeconfig.read_text())
-    document["users"][0]["user"] = {"token": token}
-    path = harness.stack.cluster.directory / "kubeconfigs" / "muster-by-token.kubeconfig"
-    path.write_text(yaml.safe_dump(document))
-    return path
 
 
 def last_turn_from(harness: CrashHarness, replica: Replica) -> str:

@@ -6,33 +6,54 @@ from contextlib import contextmanager
 from queues.api.api_resources import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
+    DEVICES,
     FLAVORS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
 from tests.builders import devices
+from tests.builders.node_agents.node_devices import device as reported
+from tests.builders.node_agents.node_devices import device_object
 from tests.e2e.support.api_paths import Document
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import SANDBOX, Sandbox
 
 RESOURCE = "example.com/gpu"
+H100, L40S = "example.com/h100", "example.com/l40s"
 
 
 @contextmanager
 def devices_of(sandbox: Sandbox, each: int) -> Iterator[str]:
     """So many devices on each node of the sandbox, of a class of its own that its flavor counts."""
     driver = f"{sandbox.name}.example.com"
-    flavor = devices.flavor(sandbox.name, **{driver: RESOURCE})
+    with published(sandbox, [devices.device(index) for index in range(each)], {driver: RESOURCE}):
+        yield driver
+
+
+@contextmanager
+def published(
+    sandbox: Sandbox, each: list[Document], resources: dict[str, str], select: str = ""
+) -> Iterator[None]:
+    """Each of these devices on each node of the sandbox, of classes that its flavor counts as these resources.
+
+    ``select``: what a class selects beyond the driver, with the name of the class in it.
+    """
+    driver = f"{sandbox.name}.example.com"
+    flavor = devices.flavor(sandbox.name, **resources)
     flavor["spec"]["nodeLabels"] = {SANDBOX: sandbox.name}
-    made = [(DEVICE_CLASSES, devices.device_class(driver, f"device.driver == '{driver}'")), (FLAVORS, flavor)]
+    made = [(FLAVORS, flavor)]
+    for name in resources:
+        expressions = [f"device.driver == '{driver}'"]
+        expressions += [select.format(driver=driver, name=name)] if select else []
+        made.append((DEVICE_CLASSES, devices.device_class(name, *expressions)))
     for node in sandbox.nodes:
-        document = devices.gpus_of(node, each)
+        document = devices.resource_slice(node, *each)
         document["spec"]["driver"] = driver
         made.append((RESOURCE_SLICES, document))
     for resource, document in made:
         sandbox.api.create(resource.path(), document)
-    yield driver
+    yield
     for resource, document in made:
         sandbox.api.delete(resource.path(name=document["metadata"]["name"]))
 
@@ -82,4 +103,34 @@ def test_gangs_get_nodes_with_the_devices_that_they_claim(sandbox: Sandbox) -> N
         finish_all(sandbox, "second-")
         sandbox.wait_running("third-", 1)
         finish_all(sandbox, "third-")
+        sandbox.wait_free()
+
+
+def test_each_model_of_a_mixed_node_is_counted_by_its_class_and_a_faulty_device_takes_one_of_its_model(
+    sandbox: Sandbox,
+) -> None:
+    [node] = sandbox.add_nodes(1, gpus=0)
+    h100, l40s = (f"{model}.{sandbox.name}.example.com" for model in ("h100", "l40s"))
+    sandbox.add_queue(capability={H100: 2, L40S: 1})
+    models = [devices.device(index) for index in range(4)]
+    for each, model in zip(models, (h100, h100, l40s, l40s), strict=True):
+        each["attributes"]["model"] = {"string": model}
+    uuid = models[1]["attributes"]["uuid"]["string"]
+    select = "device.attributes['{driver}'].model == '{name}'"
+    with published(sandbox, models, {h100: H100, l40s: L40S}, select):
+        template(sandbox, h100, "two-h100", 2)
+        template(sandbox, l40s, "one-l40s", 1)
+        sandbox.api.create(DEVICES.path(), device_object(node, reported(0, id=uuid, health=False)))
+        sandbox.add(claiming(volcano_job(sandbox, "cheap", 1), "one-l40s"))
+        sandbox.wait_running("cheap-", 1)
+        sandbox.add(claiming(volcano_job(sandbox, "cheaper", 1), "one-l40s"))
+        sandbox.wait_reason("cheaper", "QueueLimit")
+        sandbox.add(claiming(volcano_job(sandbox, "large", 1), "two-h100"))
+        sandbox.wait_reason("large", "NoFit")
+        sandbox.api.delete(DEVICES.path(name=node))
+        sandbox.wait_running("large-", 1)
+        finish_all(sandbox, "cheap-")
+        sandbox.wait_running("cheaper-", 1)
+        for name in ("cheaper-", "large-"):
+            finish_all(sandbox, name)
         sandbox.wait_free()

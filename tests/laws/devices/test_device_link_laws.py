@@ -85,7 +85,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
                 name=NodeName(f"n{number}"),
                 allocatable=Resources({CPU: 16_000, PODS: 30, GPU: len(each) * WHOLE, **rows}),
                 used=Resources(used),
-                devices=None if kind == "unreported" else reported,
+                devices=() if kind == "unreported" else (reported,),
             )
         )
     return made
@@ -145,7 +145,7 @@ def test_no_linked_device_is_given_out_twice(of_cluster: list[Node], pending: li
             named = len(devices_in(seat.takes, GPU))
             asked = snapshot.pending[_owner(plan, seat)].pod_sets[0]
             parts = asked.share.devices if asked.share is not None else asked.takes[GPU] // WHOLE
-            assert named == (parts if node.devices is not None and node.devices.each else 0)
+            assert named == (parts if node.devices and node.devices[0].each else 0)
         assert all(units <= offered[resource] for resource, units in used.items())
 
 
@@ -164,8 +164,7 @@ def test_devices_of_a_pod_that_asks_for_one_island_are_in_one(
     for admit in plan.admits:
         pods = asked[admit.workload]
         for seat in admit.seats if pods.in_one_island and pods.takes[GPU] > WHOLE else ():
-            links = at[seat.node].devices
-            assert links is not None
+            [links] = at[seat.node].devices
             numbers = devices_in(seat.takes, GPU)
             assert len({place.island for place in links.each if place.number in numbers}) <= 1
 
@@ -186,13 +185,12 @@ def _room(node: Node, gpus: int, linked: bool) -> int:
     free = (node.allocatable - node.used)[GPU] // WHOLE
     if not linked or gpus == 1:
         return free // gpus
-    if node.devices is None:
+    if not node.devices:
         return 0
-    if not node.devices.each:
+    [links] = node.devices
+    if not links.each:
         return free // gpus
-    untouched = Counter(
-        place.island for place in node.devices.each if not node.used[device(GPU, place.number)]
-    )
+    untouched = Counter(place.island for place in links.each if not node.used[device(GPU, place.number)])
     unknown = untouched.total() - free
     return min(sum(max(0, units - unknown) // gpus for units in untouched.values()), free // gpus)
 
@@ -207,10 +205,12 @@ def test_no_islands_are_split_though_one_has_room(of_cluster: list[Node], pendin
             node = next(node for node in of_cluster if node.name == seat.node)
             pods = snapshot.pending[admit.workload].pod_sets[0]
             numbers = devices_in(seat.takes, GPU)
-            if node.devices is not None and node.devices.each and pods.share is None:
+            if node.devices and node.devices[0].each and pods.share is None:
                 free = Counter(
-                    each.island for each in node.devices.each if not seen[node.name][device(GPU, each.number)]
+                    each.island
+                    for each in node.devices[0].each
+                    if not seen[node.name][device(GPU, each.number)]
                 )
-                islands = {place.island for place in node.devices.each if place.number in numbers}
+                islands = {place.island for place in node.devices[0].each if place.number in numbers}
                 assert len(islands) == 1 or max(free.values()) < len(numbers)
             seen[node.name] += seat.takes

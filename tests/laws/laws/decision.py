@@ -234,7 +234,7 @@ def independent_of_order(snapshot: Snapshot, chance: random.Random) -> None:
             taints=layout.taints.of(layout.position[name]),
             usable=bool(layout.usable[layout.position[name]]),
             flavor=snapshot.nodes.flavor(name),
-            devices=layout.devices.get(name),
+            devices=layout.devices.get(name, ()),
         )
         for name in layout.names
     ]

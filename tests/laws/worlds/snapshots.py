@@ -106,13 +106,14 @@ def nodes(draw: st.DrawFn) -> list[Node]:
         gpus = draw(st.sampled_from([4, 4, 2, 0]))
         allocatable = Resources({GPU: gpus * 1000, CPU: draw(st.sampled_from([8, 8, 3])) * 1000, "pods": 6})
         # Devices in pairs, or alone: pods get them by number.
-        links = None
+        links: tuple[DevicePlaces, ...] = ()
         if gpus and draw(rarely(5)):
             pairs = [(0, 1), (2, 3)] if gpus == 4 else [(0,), (1,)]
-            links = DevicePlaces(resource=GPU, each=places_in(*pairs))
             if draw(rarely(1)):
-                links = replace(links, each=places_in(*((each,) for each in range(gpus))))
-            allocatable += Resources({device(GPU, place.number): 1000 for place in links.each})
+                pairs = [(each,) for each in range(gpus)]
+            places = places_in(*pairs)
+            links = (DevicePlaces(resource=GPU, each=places),)
+            allocatable += Resources({device(GPU, place.number): 1000 for place in places})
         labels = {HOST: f"n{number}"}
         if not draw(rarely(7)):
             labels |= {RACK: f"r{rack}", BLOCK: f"b{rack // 2}"}
@@ -271,7 +272,7 @@ def _admission(
     def takes(pods: PodSet, node: Node) -> Resources:
         """With the numbers of devices, as far as the node has any left."""
         first, asked = taken[node.name], pods.takes[GPU] // 1000
-        if node.devices is None or not asked or first + asked > len(node.devices.each):
+        if not node.devices or not asked or first + asked > len(node.devices[0].each):
             return pods.takes
         taken[node.name] += asked
         return with_numbers(pods.takes, GPU, range(first, first + asked))

@@ -13,6 +13,7 @@ from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.device_watch import DeviceWatch
 from admission.agent.readings import DeviceEvent, EventKind, Process
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
+from queues.api import names
 from tests.fakes.agent_api import unavailable
 from tests.fakes.stepped_agent import NODE, ScriptedDevices, SteppedAgent, reading, running_pod, with_device
 
@@ -22,6 +23,24 @@ XID = DeviceEvent(kind=EventKind.XID, device="GPU-1", code=79)
 @pytest.fixture
 def agent(tmp_path: Path) -> SteppedAgent:
     return SteppedAgent(tmp_path)
+
+
+def _registers(agent: SteppedAgent, **by_model: list[str]) -> None:
+    """The kubelet writes which devices plugins have registered, by the model that their resource is named after."""
+    registered = {f"nvidia.com/{model}": ids for model, ids in by_model.items()}
+    agent.checkpoint.parent.mkdir(exist_ok=True)
+    document = {"PodDeviceEntries": [], "RegisteredDevices": registered}
+    agent.checkpoint.write_text(json.dumps({"Data": document, "Checksum": 1}))
+
+
+def _resources(agent: SteppedAgent) -> list[str | None]:
+    """The resource of each device, as the agent reports it."""
+    assert agent.device is not None
+    return [each["labels"].get(names.DEVICE_RESOURCE) for each in agent.device["spec"]["devices"]]
+
+
+def _device_writes(agent: SteppedAgent) -> int:
+    return sum("/devices" in path for _, path, _ in agent.api.writes)
 
 
 def _gives(agent: SteppedAgent, pod: str, *devices: str) -> None:
@@ -256,6 +275,28 @@ def test_a_process_on_a_device_that_its_pod_was_not_given_is_told(agent: Stepped
     for _ in range(3):
         agent.turn()
     assert [each["reason"] for each in agent.events()] == ["DevicesNotGiven"]
+
+
+def test_the_resource_of_each_device_is_reported_once_and_kept_while_its_plugin_does_not_offer_it(
+    agent: SteppedAgent,
+) -> None:
+    _registers(agent, h100=["GPU-0"], l40s=["GPU-1"])
+    agent.turn()
+    by_model: list[str | None] = ["nvidia.com/h100", "nvidia.com/l40s"]
+    assert _resources(agent) == by_model
+    written = _device_writes(agent)
+    _registers(agent, h100=[], l40s=["GPU-1"])
+    agent.turn()
+    agent.checkpoint.write_text("{")
+    agent.turn()
+    agent.start()
+    agent.turn()
+    assert _resources(agent) == by_model
+    assert _device_writes(agent) == written, "nothing has changed for anybody"
+    _registers(agent, gpu=["GPU-0", "GPU-1"])
+    agent.turn()
+    assert _resources(agent) == [None, None], "that is the usual one"
+    assert _device_writes(agent) == written + 1
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told_once_and_holds_nothing_up(

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from admission.agent.allocations import Allocation, DeviceMismatch, MismatchKind, allocations, mismatches
-from admission.agent.kubelet_checkpoint import GivenDevices
+from admission.agent.kubelet.checkpoint import GivenDevices
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceReading, MigInstance, NodeReading, Process
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.cli.rendering.nodes import is_faulty, node_lines, node_table
+from admission.cli.rendering.nodes import is_faulty, mixed_notes, node_lines, node_table
 from queues.api import names
 from tests.builders.node_agents.node_devices import Document, device, device_object
 
@@ -193,6 +193,81 @@ def test_gpus_of_other_vendors_are_counted_by_their_resource() -> None:
 def test_a_mixed_node_names_its_models() -> None:
     models = [device(0, labels={names.GPU_MODEL: "H100"}), device(1, labels={names.GPU_MODEL: "A100"})]
     assert only(node("a", 2), device_object("a", *models))["model"] == "A100,H100"
+
+
+def of_model(minor: int, model: str, resource: str = "", **labels: str) -> Document:
+    found = {names.GPU_MODEL: model, **labels, **({names.DEVICE_RESOURCE: resource} if resource else {})}
+    return device(minor, labels=found)
+
+
+TWO_MODELS = [of_model(0, "L40S"), of_model(1, "H100")]
+
+
+def test_a_resource_that_stands_for_several_models_is_told_with_what_to_do() -> None:
+    lines = node_lines([node("b", 2), node("a", 2)], [device_object(name, *TWO_MODELS) for name in "ab"])
+    assert [line["mixedResources"] for line in lines] == [
+        [{"resource": "nvidia.com/gpu", "models": ["H100", "L40S"]}]
+    ] * 2
+    assert mixed_notes(lines) == [
+        "nvidia.com/gpu is H100 or L40S on a, b: a pod that asks for it may get any of them. "
+        'To tell them apart, see "Nodes with several models" in docs/how-to/gpu-nodes.md.'
+    ]
+    assert not any(map(is_faulty, lines))
+
+
+@pytest.mark.parametrize(
+    ("devices", "capacity"),
+    [
+        (
+            [of_model(0, "H100", "nvidia.com/h100"), of_model(1, "L40S", "nvidia.com/l40s")],
+            {"nvidia.com/h100": "1", "nvidia.com/l40s": "1"},
+        ),
+        ([of_model(0, "H100"), of_model(1, "H100")], {"nvidia.com/gpu": "2"}),
+        (
+            [of_model(0, "H100", **{names.MIG_MODE: "enabled"}), of_model(1, "L40S")],
+            {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "7"},
+        ),
+        (TWO_MODELS, {"cpu": "64"}),
+    ],
+    ids=["a resource each", "one model", "one of them with MIG", "dynamic resource allocation"],
+)
+def test_models_that_can_be_told_apart_are_not_told(
+    devices: list[Document], capacity: dict[str, str]
+) -> None:
+    told = node("a")
+    told["status"] |= {"capacity": capacity, "allocatable": capacity}
+    assert only(told, device_object("a", *devices))["mixedResources"] == []
+
+
+def test_models_are_those_of_one_vendor_and_what_a_plugin_holds_back_is_of_its_vendor() -> None:
+    vendor = {names.KOORDINATOR_GPU_VENDOR: "amd"}
+    amd = [of_model(0, "MI300X"), of_model(1, "MI210")]
+    both = [of_model(0, "H100"), *(of_model(minor, "MI300X", **vendor) for minor in (1, 2))]
+    told = node("a", 2, offered=1, resource="amd.com/gpu")
+    found = only(told, device_object("a", *amd, labels=vendor))["mixedResources"]
+    assert found == [{"resource": "amd.com/gpu", "models": ["MI210", "MI300X"]}]
+    line = only(told, device_object("a", *both))
+    assert (line["mixedResources"], line["notOffered"]) == ([], 1)
+
+
+def test_of_many_nodes_with_several_models_the_first_are_named() -> None:
+    found = [f"n{number:02}" for number in range(20)]
+    [note] = mixed_notes(
+        node_lines([node(name, 2) for name in found], [device_object(name, *TWO_MODELS) for name in found])
+    )
+    assert "on n00, n01, n02, n03, n04, n05, n06, n07 and 12 more:" in note
+
+
+def test_what_the_plugin_holds_back_is_counted_for_each_model() -> None:
+    devices = [of_model(minor, "H100", "nvidia.com/h100") for minor in range(4)]
+    devices += [of_model(minor, "L40S", "nvidia.com/l40s") for minor in range(4, 8)]
+    told = node("a")
+    told["status"] |= {
+        "capacity": {"nvidia.com/h100": "4", "nvidia.com/l40s": "16"},
+        "allocatable": {"nvidia.com/h100": "3", "nvidia.com/l40s": "12"},
+    }
+    line = only(told, device_object("a", *devices))
+    assert (line["gpus"], line["notOffered"], line["healthy"]) == (8, 2, 6)
 
 
 @pytest.mark.parametrize(

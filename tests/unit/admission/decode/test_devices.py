@@ -18,7 +18,13 @@ from admission.decode.devices.resource_slices import (
     device_class_fact,
     resource_slice_fact,
 )
-from admission.facts.devices import DeviceClassFact, PodResourceClaim, ResourceClaimFact, ResourceSliceFact
+from admission.facts.devices import (
+    DeviceClassFact,
+    PodResourceClaim,
+    ResourceClaimFact,
+    ResourceSliceFact,
+    SliceDevice,
+)
 from admission.facts.pods import PodFact
 from admission.wire import WirePod
 from admission.workloads.kinds import read_pod
@@ -180,24 +186,47 @@ def test_devices_show_what_classes_select_by_and_equal_ones_are_kept_once() -> N
         (f"{DRIVER}/index", "int 0"),
         (f"{DRIVER}/healthy", "bool True"),
     }
-    assert found.devices == ((attributes, 2),)
+    assert [each.attributes for each in found.devices] == [attributes, attributes]
+    assert found.devices[0].attributes is found.devices[1].attributes
 
 
-def test_devices_that_pods_may_not_get_are_left_out() -> None:
-    tainted = device(1, taints=[{"key": "broken", "effect": "NoSchedule"}])
+def test_devices_that_are_parts_of_one_another_are_left_out_and_those_with_a_taint_are_marked() -> None:
+    broken = [
+        device(1, taints=[{"key": "broken", "effect": effect}]) for effect in ("NoSchedule", "NoExecute")
+    ]
     parted = device(2, consumesCounters=[{"counterSet": "gpu-2", "counters": {}}])
     noted = device(3, taints=[{"key": "note", "effect": "None"}])
-    assert sum(count for _, count in a_slice(device(0), tainted, parted, noted).devices) == 2
+    found = a_slice(device(0), *broken, parted, noted).devices
+    assert [each.is_tainted for each in found] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "ids"),
+    [
+        ({"uuid": {"string": "GPU-5F0C"}}, {"gpu-5f0c"}),
+        ({"uuid": {"string": "MIG-1"}, "parentUUID": {"string": "GPU-5f0c"}}, {"mig-1", "gpu-5f0c"}),
+        ({"resource.kubernetes.io/pciBusID": {"string": "0000:1B:00.0"}}, {"0000:1b:00.0"}),
+        ({"gpu.example.com/uuid": {"string": "x"}, "uuid": {"int": 7}, "serial": {"string": "9"}}, {"x"}),
+        ({"uuid": {"string": "9" * 10_000}}, {"9" * 64}),
+        ({"uuid": {"string": ""}}, set()),
+        ({}, set()),
+    ],
+)
+def test_a_device_is_known_by_its_uuid_that_of_its_parent_and_its_place_on_the_bus(
+    attributes: Document, ids: set[str]
+) -> None:
+    [found] = a_slice(device(0) | {"attributes": attributes}).devices
+    assert set(found.ids) == ids
 
 
 def test_what_is_kept_of_a_slice_is_bounded() -> None:
     long, numbers = "9" * 10_000, range(1000)
     many = device(0) | {"attributes": {f"{DRIVER}/a{number}": {"int": number} for number in numbers}}
     named = device(0) | {"attributes": {f"{long}/type": {"string": "gpu"}, "type": {"string": long}}}
-    ((found, _),) = a_slice(many).devices
-    assert len(found) == 32
-    assert a_slice(named).devices == ((frozenset(), 1),)
-    assert sum(count for _, count in a_slice(*(device(0) for _ in numbers)).devices) == 128
+    [found] = a_slice(many).devices
+    assert len(found.attributes) == 32
+    assert a_slice(named).devices == (SliceDevice(frozenset()),)
+    assert len(a_slice(*(device(0) for _ in numbers)).devices) == 128
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def read(document: Document) -> NodeDevicesFact:
 
 def test_devices_are_read_by_their_number_with_what_is_wrong() -> None:
     found = read(device_object("n1", device(1, health=False), device(0)))
-    assert (found.node, found.resource) == ("n1", GPU)
-    assert [each.number for each in found.devices] == [0, 1]
+    assert found.node == "n1"
+    assert [(each.number, each.resource) for each in found.devices] == [(0, GPU), (1, GPU)]
     well, faulty = (each.fault for each in found.devices)
     assert well is None
     assert faulty is not None
@@ -54,10 +54,10 @@ def test_where_a_device_is_is_read_and_unknown_stays_unknown() -> None:
     labels = {names.DEVICE_INDEX: "5"}
     others = (device(1, topology={"nodeID": -1, "pcieID": ""}), device(2, labels={names.DEVICE_INDEX: "x"}))
     found = read(device_object("n1", device(0, topology=topology, labels=labels), *others)).devices
-    assert [(each.numa, each.pcie_root, each.number) for each in found] == [
-        (None, "", 1),
-        (None, "", 2),
-        (1, "pci0000:17", 5),
+    assert [(each.numa, each.pcie_root, each.bus_id, each.number) for each in found] == [
+        (None, "", "", 1),
+        (None, "", "", 2),
+        (1, "pci0000:17", "0000:18:00.0", 5),
     ]
 
 
@@ -79,7 +79,9 @@ def test_devices_are_known_by_the_number_that_pods_name_not_by_their_device_file
 @pytest.mark.parametrize(("vendor", "resource"), [("amd", "amd.com/gpu"), ("huawei", "huawei.com/gpu")])
 def test_devices_of_a_vendor_count_as_its_resource(vendor: str, resource: str) -> None:
     labels = {names.KOORDINATOR_GPU_VENDOR: vendor}
-    assert read(device_object("n1", device(0), labels=labels)).resource == resource
+    assert [each.resource for each in read(device_object("n1", device(0), labels=labels)).devices] == [
+        resource
+    ]
 
 
 def test_of_a_node_with_devices_of_two_vendors_each_counts_as_its_own_resource() -> None:
@@ -87,8 +89,22 @@ def test_of_a_node_with_devices_of_two_vendors_each_counts_as_its_own_resource()
     of_nvidia, of_amd = ({names.KOORDINATOR_GPU_VENDOR: vendor} for vendor in ("nvidia", "amd"))
     found = read(device_object("n1", device(0, labels=of_nvidia), device(1, labels=of_amd), device(2)))
     assert [each.resource for each in found.devices] == [GPU, "amd.com/gpu", GPU]
-    assert found.resource == GPU
-    assert read(device_object("n1", device(0, labels=of_amd))).resource == "amd.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("nvidia.com/h100", "nvidia.com/h100"),
+        *(
+            (text, GPU)
+            for text in ("", "cpu", "pods", "kubernetes.io/x", "nvidia.com/gpu#0", "x" * 400 + "/y")
+        ),
+    ],
+)
+def test_a_device_counts_as_the_resource_that_it_is_registered_as(told: str, expected: str) -> None:
+    """An agent cannot take other resources of its node away."""
+    [found] = read(device_object("n1", device(0, labels={names.DEVICE_RESOURCE: told}))).devices
+    assert found.resource == expected
 
 
 @pytest.mark.parametrize(

@@ -230,30 +230,30 @@ def test_another_plan_is_told_line_by_line(
         (b"{", "no saved turn"),
         (b"[]", "no schema"),
         (b'{"schema": "muster.dev/turn/v1"}', "schema muster.dev/turn/v1"),
-        (b'{"schema": "muster.dev/turn/v2", "snapshot": 3}', "snapshot: found 3, expected an object"),
+        (b'{"schema": "muster.dev/turn/v3", "snapshot": 3}', "snapshot: found 3, expected an object"),
         (
-            b'{"schema": "muster.dev/turn/v2", "snapshot": {"now": "x"}, "plan": {}}',
+            b'{"schema": "muster.dev/turn/v3", "snapshot": {"now": "x"}, "plan": {}}',
             "snapshot: found a Snapshot without queues, nodes, pending, admissions",
         ),
         (
-            b'{"schema": "muster.dev/turn/v2", "snapshot": {"now": 1, "queues": {}, "pending": {}, '
+            b'{"schema": "muster.dev/turn/v3", "snapshot": {"now": 1, "queues": {}, "pending": {}, '
             b'"admissions": {}, "nodes": {}, "weather": 1}, "plan": {}}',
             "found weather in a Snapshot",
         ),
         (
-            b'{"schema": "muster.dev/turn/v2", "snapshot": {"now": 1, "queues": {}, "pending": {"car/u": {}}, '
+            b'{"schema": "muster.dev/turn/v3", "snapshot": {"now": 1, "queues": {}, "pending": {"car/u": {}}, '
             b'"admissions": {}, "nodes": {}}, "plan": {}}',
             "found 'car', expected kind/uid",
         ),
         (
-            b'{"schema": "muster.dev/turn/v2", "snapshot": {"now": 1, "queues": {}, "pending": {}, '
+            b'{"schema": "muster.dev/turn/v3", "snapshot": {"now": 1, "queues": {}, "pending": {}, '
             b'"admissions": {}, "nodes": {}}, "plan": {}}',
             "snapshot.nodes: found {}, expected nodes, levels and layout",
         ),
         (b'{"schema": "\xe9"}', "no saved turn"),
         (b"[" * 100_000, "no saved turn"),
         (
-            b'{"schema": "muster.dev/turn/v2", "snapshot": {"now": 1%s, "queues": {}, "pending": {}, '
+            b'{"schema": "muster.dev/turn/v3", "snapshot": {"now": 1%s, "queues": {}, "pending": {}, '
             b'"admissions": {}, "nodes": {}}, "plan": {}}' % (b"0" * 19),
             "snapshot.now: found 10000000000000000000, expected a whole number",
         ),

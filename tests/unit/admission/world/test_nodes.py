@@ -117,8 +117,8 @@ def test_seats_with_devices_by_number_are_kept_when_nobody_reports_the_numbers_a
 
 def test_how_devices_are_linked_is_in_the_table() -> None:
     known = stock("n1")
-    known.put_node(N1, replace(node("n1"), devices=DevicePlaces(resource=GPU)))
-    assert known.table().layout.devices == {N1: DevicePlaces(resource=GPU)}
+    known.put_node(N1, replace(node("n1"), devices=(DevicePlaces(resource=GPU),)))
+    assert known.table().layout.devices == {N1: (DevicePlaces(resource=GPU),)}
 
 
 def test_only_ready_nodes_that_are_not_cordoned_take_pods() -> None:

@@ -26,13 +26,13 @@ def test_the_first_beat_makes_the_lease_and_each_later_one_is_a_single_request()
     heartbeat.beat(1_700_000_000.25, "uid-1")
     assert _spec(api) == {
         "holderIdentity": "pod-a",
-        "leaseDurationSeconds": 120,
+        "leaseDurationSeconds": 180,
         "renewTime": "2023-11-14T22:13:20.250000Z",
     }
     api.writes.clear()
-    heartbeat.beat(1_700_000_030, "uid-1")
+    heartbeat.beat(1_700_000_060, "uid-1")
     assert [verb for verb, _, _ in api.writes] == ["PATCH"]
-    assert _spec(api)["renewTime"] == "2023-11-14T22:13:50.000000Z"
+    assert _spec(api)["renewTime"] == "2023-11-14T22:14:20.000000Z"
     assert not api.reads
 
 

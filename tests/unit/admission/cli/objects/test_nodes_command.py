@@ -11,6 +11,7 @@ from aiohttp import web
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from queues.api import names
 from queues.api.api_resources import DEVICES, NODES
 from tests.builders.node_agents.node_devices import device, device_object
 from tests.fakes.fake_api_server import FakeApiServer, answers
@@ -78,6 +79,17 @@ async def test_faulty_ones_alone_are_shown(server: FakeApiServer, ask: Asking) -
     assert (code, err) == (0, "")
     assert out.startswith("gpu-1   Ready   -   8   7   0   GPU 3 XidFault (")
     assert len(out.splitlines()) == 1
+
+
+async def test_models_that_cannot_be_told_apart_are_told_beside_the_table(
+    server: FakeApiServer, ask: Asking
+) -> None:
+    models = (device(minor, labels={names.GPU_MODEL: model}) for minor, model in enumerate(("H100", "L40S")))
+    await server.put(DEVICES.path(), device_object("gpu-1", *models))
+    code, out, err = await ask("--no-headers")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err.startswith("nvidia.com/gpu is H100 or L40S on gpu-1: ")
+    assert (await ask("--faulty"))[2] == "No node is faulty.\n"
 
 
 async def test_where_nothing_is_faulty_that_is_said(server: FakeApiServer, ask: Asking) -> None:

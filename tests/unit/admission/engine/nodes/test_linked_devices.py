@@ -151,8 +151,8 @@ def test_a_device_that_is_held_though_it_is_not_well_takes_no_other() -> None:
     node = linked_node("n1", *PAIRS, held=(0,))
     offered = {**node.allocatable, GPU: 7 * WHOLE, device(GPU, 0): 0}
     places = tuple(place for place in PLACES if place.number != 0)
-    assert node.devices is not None
-    node = replace(node, allocatable=Resources(offered), devices=replace(node.devices, each=places))
+    [links] = node.devices
+    node = replace(node, allocatable=Resources(offered), devices=(replace(links, each=places),))
     plan = decided([node], *(gpu_workload(number, 2, linked=True) for number in range(4)))
     assert given(plan) == [("n1", (2, 3)), ("n1", (4, 5)), ("n1", (6, 7))]
 

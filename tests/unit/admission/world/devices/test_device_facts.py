@@ -37,6 +37,7 @@ from queues.world_rows import WorldRows
 from tests.builders import devices
 from tests.builders.devices import CLASS, RESOURCE, Document
 from tests.builders.facts import JOB, NOW, admission, gated, job, node, pod, released, seen
+from tests.builders.node_agents.node_devices import node_devices
 
 ONE_GPU = (PodResourceClaim("gpu", "one-gpu"),)
 TWO_EACH = Resources({RESOURCE: 2000, "pods": 1})
@@ -235,6 +236,118 @@ def test_slices_of_older_generations_count_no_more() -> None:
 def test_devices_that_a_node_announces_itself_as_well_count_once() -> None:
     assert devices_on_node(shows(SLICE), **{RESOURCE: 4000}) == 4000
     assert devices_on_node(shows(SLICE), **{RESOURCE: 8000}) == 8000
+
+
+# ── devices that are unhealthy ──────────────────────────────────────────────────────────────────────────────────
+
+UUIDS = [f"gpu-{index}-0123456789" for index in range(8)]
+TAINTED = {"taints": [{"key": "gpu.example.com/health", "effect": "NoExecute"}]}
+
+
+def report(*faulty: int, count: int = 4, known_by: str = "id", **fields: Any) -> Change:
+    """What the agent of the node tells. ``known_by``: the field that tells which device of the slice it is."""
+    devices = []
+    for each in node_devices("n1", count, faulty=faulty).devices:
+        name = {known_by: UUIDS[each.number]} if known_by else {}
+        devices.append(replace(each, **{"resource": "nvidia.com/gpu", **name, **fields}))
+    return Change(FactKind.NODE_DEVICES, "n1", replace(node_devices("n1", 0), devices=tuple(devices)))
+
+
+@pytest.mark.parametrize(
+    ("tainted", "faulty", "expected"),
+    [
+        ((), (), 4),
+        ((), (1,), 3),
+        ((1,), (), 3),
+        ((1,), (1,), 3),
+        ((1,), (2,), 2),
+        ((0, 1, 2, 3), (0, 1, 2, 3), 0),
+    ],
+    ids=["well", "only the agent", "only the driver", "both the same", "each another one", "all"],
+)
+@pytest.mark.parametrize("known_by", ["id", "bus_id"])
+def test_a_claimed_device_that_is_not_well_counts_once_whichever_of_the_two_tells(
+    tainted: tuple[int, ...], faulty: tuple[int, ...], expected: int, known_by: str
+) -> None:
+    published = (devices.device(index, **(TAINTED if index in tainted else {})) for index in range(4))
+    found = shows(devices.resource_slice("n1", *published))
+    assert devices_on_node(found, report(*faulty, known_by=known_by)) == expected * 1000
+
+
+@pytest.mark.parametrize(("tainted", "expected"), [((), 3), ((2,), 3), ((2, 3), 2)])
+def test_devices_that_the_driver_does_not_name_are_counted_by_their_resource(
+    tainted: tuple[int, ...], expected: int
+) -> None:
+    """One that both call unhealthy may be the same one."""
+    published = (devices.device(index, **(TAINTED if index in tainted else {})) for index in range(4))
+    found = shows(devices.resource_slice("n1", *published))
+    assert devices_on_node(found, report(1, known_by="", resource=RESOURCE)) == expected * 1000
+    assert devices_on_node(found, report(1, resource=RESOURCE)) == (4 - len({1, *tainted})) * 1000
+
+
+def test_of_devices_that_the_driver_does_not_name_as_many_are_left_as_the_agent_calls_healthy() -> None:
+    found = shows(devices.resource_slice("n1", *map(devices.device, range(3)), devices.device(3, **TAINTED)))
+    assert devices_on_node(found, report(0, 1, known_by="", resource=RESOURCE)) == 2000
+
+
+def test_a_node_that_announces_more_than_its_slices_loses_only_what_is_unhealthy() -> None:
+    other = [shows(devices.flavor("o", o="example.com/other")), shows(devices.device_class("o"))]
+    found = *other, shows(SLICE), report(1, count=8, resource=RESOURCE)
+    assert devices_on_node(*found, **{RESOURCE: 8000}) == 7000
+
+
+def test_a_device_of_a_plugin_that_slices_tell_of_as_well_counts_once() -> None:
+    found = shows(SLICE), report(1, resource=RESOURCE)
+    assert devices_on_node(*found, **{RESOURCE: 4000}) == 3000
+
+
+def test_parts_of_a_device_that_is_not_well_are_not_offered() -> None:
+    parent = {"parentUUID": {"string": UUIDS[0]}, "uuid": {"string": "MIG-1"}, "type": {"string": "gpu"}}
+    parts = [devices.device(9) | {"attributes": parent} for _ in range(3)]
+    found = shows(devices.resource_slice("n1", *parts, devices.device(1)))
+    assert devices_on_node(found, report(0)) == 1000
+
+
+H100, L40S = "example.com/h100", "example.com/l40s"
+
+
+def test_of_a_node_with_two_models_each_class_has_its_own() -> None:
+    models = [devices.device(index) for index in range(5)]
+    for index, each in enumerate(models):
+        each["attributes"]["productName"] = {"string": "H100" if index < 3 else "L40S"}
+    select = "device.driver == 'gpu.example.com' && device.attributes['gpu.example.com'].productName == '{}'"
+    classes = [shows(devices.device_class(name.lower(), select.format(name))) for name in ("H100", "L40S")]
+    flavor = shows(devices.flavor(h100=H100, l40s=L40S))
+    objects = [flavor, *classes, shows(devices.resource_slice("n1", *models)), seen(NODE)]
+    for faulty, expected in (((), (3, 2)), ((1,), (2, 2)), ((4,), (3, 1))):
+        found = known(*objects, report(*faulty, count=5))["n1"]
+        assert (found.allocatable[H100], found.allocatable[L40S]) == tuple(each * 1000 for each in expected)
+
+
+def test_a_device_of_another_class_takes_nothing_from_the_usual_resource_of_its_vendor() -> None:
+    """Of one class devices count as the resource of the vendor, of the other one by a name of their own."""
+    select = "device.driver == 'gpu.example.com' && device.attributes['gpu.example.com'].type == '{}'"
+    classes = [shows(devices.device_class(kind, select.format(kind))) for kind in ("gpu", "old")]
+    flavor = shows(devices.flavor(gpu=RESOURCE, old="example.com/old"))
+    both = devices.resource_slice("n1", devices.device(0), devices.device(1, "old"), devices.device(2, "old"))
+    found = known(flavor, *classes, shows(both), seen(NODE), report(1, count=3, resource=RESOURCE))["n1"]
+    assert (found.allocatable[RESOURCE], found.allocatable["example.com/old"]) == (1000, 1000)
+
+
+def test_a_node_is_told_anew_when_the_agent_calls_a_claimed_device_unhealthy() -> None:
+    facts = DeviceFacts()
+    list(facts.resolved([*COUNTED, seen(NODE)]))
+    assert list(facts.resolved([report()])) == []
+    [change] = facts.resolved([report(1)])
+    assert isinstance(change.fact, NodeFact)
+    assert change.fact.allocatable[RESOURCE] == 3000
+    assert change.fact.offers_faulty_devices, "the driver may still give it to a pod"
+    tainted = devices.resource_slice(
+        "n1", *(devices.device(i, **(TAINTED if i == 1 else {})) for i in range(4))
+    )
+    [change] = facts.resolved([shows(tainted)])
+    assert isinstance(change.fact, NodeFact)
+    assert not change.fact.offers_faulty_devices
 
 
 # ── what follows in the world ───────────────────────────────────────────────────────────────────────────────────

@@ -79,15 +79,18 @@ def test_devices_of_intel_count_as_the_resource_of_the_driver_that_the_node_has(
     offered: dict[str, int], withheld: dict[str, int], expected: dict[str, int]
 ) -> None:
     fact = replace(node("n1"), allocatable=Resources(offered), withheld=Resources(withheld))
-    found = node_devices("n1", faulty=(3, 5), resource=XE)
+    devices = (
+        reported(number, fault=fault(number) if number in (3, 5) else None, resource=XE)
+        for number in range(8)
+    )
+    found = replace(node_devices("n1"), devices=tuple(devices))
     assert with_reported(fact, found).allocatable == Resources(expected)
 
 
 def test_linked_devices_of_intel_are_of_the_resource_of_their_driver() -> None:
     devices = tuple(reported(number, island=number // 2, resource=XE) for number in range(4))
     fact = replace(node("n1"), allocatable=Resources({I915: 4000}))
-    places = with_reported(fact, replace(node_devices("n1", resource=XE), devices=devices)).devices
-    assert places is not None
+    (places,) = with_reported(fact, replace(node_devices("n1"), devices=devices)).devices
     assert places.resource == I915
 
 
@@ -149,6 +152,70 @@ def test_devices_of_two_vendors_are_counted_each_by_their_own_resource() -> None
     assert [left(fact, found, GPU), left(fact, found, amd)] == [1, 3]
 
 
+H100, L40S = "nvidia.com/h100", "nvidia.com/l40s"
+
+
+def two_models(*faulty: int, **of_h100: Any) -> NodeDevicesFact:
+    """Four H100 and four L40S."""
+    models = [H100] * 4 + [L40S] * 4
+    devices = (
+        reported(
+            number,
+            resource=model,
+            fault=fault(number) if number in faulty else None,
+            **(of_h100 if model == H100 else {}),
+        )
+        for number, model in enumerate(models)
+    )
+    return replace(node_devices("n1"), devices=tuple(devices))
+
+
+@pytest.mark.parametrize(
+    ("faulty", "expected"),
+    [((), (4, 4)), ((1,), (3, 4)), ((6,), (4, 3)), ((0, 1, 2, 3, 4), (0, 3))],
+)
+def test_an_unhealthy_device_takes_one_from_the_resource_of_its_model(
+    faulty: tuple[int, ...], expected: tuple[int, int]
+) -> None:
+    fact = offers(4, resource=H100, **{L40S: 4000})
+    assert tuple(left(fact, two_models(*faulty), name) for name in (H100, L40S)) == expected
+
+
+def test_a_model_that_is_offered_several_times_loses_all_shares_of_a_device() -> None:
+    fact = offers(16, resource=H100, **{L40S: 4000})
+    assert [left(fact, two_models(1, 6), name) for name in (H100, L40S)] == [12, 3]
+
+
+def test_mig_instances_of_one_profile_are_one_resource_for_all_models() -> None:
+    parts = {"is_partitioned": True, "instances": {"1g.10gb": 7}}
+    devices = (
+        reported(0, resource=GPU, fault=fault(0), **parts),
+        reported(1, resource=H100, **parts),
+        reported(2, resource=L40S),
+    )
+    fact = offers(14, resource=SMALL, **{L40S: 1000})
+    assert [left(fact, replace(node_devices("n1"), devices=devices), name) for name in (SMALL, L40S)] == [
+        7,
+        1,
+    ]
+
+
+def test_the_devices_of_each_model_are_linked_by_themselves() -> None:
+    islands = (0, 0, 2, 2, 4, 5, 6, 6)
+    found = two_models(3)
+    devices = (replace(each, island=island) for each, island in zip(found.devices, islands, strict=True))
+    fact = offers(4, resource=H100, **{L40S: 4000})
+    offered = with_reported(fact, replace(found, devices=tuple(devices)))
+    assert {
+        links.resource: [(each.number, each.island) for each in links.each] for links in offered.devices
+    } == {
+        H100: [(0, 0), (1, 0), (2, 2)],
+        L40S: [(4, 4), (5, 5), (6, 6), (7, 6)],
+    }
+    assert [number for number in range(8) if offered.allocatable[device(H100, number)]] == [0, 1, 2]
+    assert [number for number in range(8) if offered.allocatable[device(L40S, number)]] == [4, 5, 6, 7]
+
+
 def test_links_are_those_of_the_devices_of_one_vendor() -> None:
     found = linked(0, 0, 2, 2)
     others = tuple(reported(number, resource="amd.com/gpu") for number in range(4))
@@ -191,7 +258,7 @@ def test_devices_of_several_islands_are_offered_by_number() -> None:
     assert rows(found) == [0, 2, 3]
     assert found.allocatable[GPU] == 3000
     places = (DevicePlace(0, 0, "pci0", 0), DevicePlace(2, 2, "pci1", 0), DevicePlace(3, 2, "pci1", 0))
-    assert found.devices == DevicePlaces(resource=GPU, each=places)
+    assert found.devices == (DevicePlaces(resource=GPU, each=places),)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +268,7 @@ def test_devices_of_several_islands_are_offered_by_number() -> None:
 )
 def test_devices_of_one_island_are_only_counted(found: NodeDevicesFact) -> None:
     offered = with_reported(offers(4), found)
-    assert (rows(offered), offered.devices) == ([], DevicePlaces(resource=GPU))
+    assert (rows(offered), offered.devices) == ([], (DevicePlaces(resource=GPU),))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +292,7 @@ def test_devices_of_one_island_are_only_counted(found: NodeDevicesFact) -> None:
 )
 def test_devices_that_cannot_be_told_apart_are_only_counted(fact: NodeFact, found: NodeDevicesFact) -> None:
     offered = with_reported(fact, found)
-    assert (rows(offered), offered.devices) == ([], None)
+    assert (rows(offered), offered.devices) == ([], ())
 
 
 def test_of_a_node_with_mig_the_whole_devices_are_offered_by_number() -> None:
@@ -239,8 +306,8 @@ def test_devices_have_the_numbers_that_pods_know_them_by() -> None:
     found = linked(0, 1)
     by_index = tuple(replace(each, number=1 - each.number) for each in found.devices)
     offered = with_reported(offers(2), replace(found, devices=by_index))
-    assert offered.devices is not None
-    assert [(place.number, place.island) for place in offered.devices.each] == [(0, 1), (1, 0)]
+    [links] = offered.devices
+    assert [(place.number, place.island) for place in links.each] == [(0, 1), (1, 0)]
 
 
 def test_a_node_that_shares_devices_keeps_its_rows_and_knows_their_places() -> None:
@@ -249,8 +316,8 @@ def test_a_node_that_shares_devices_keeps_its_rows_and_knows_their_places() -> N
     fact = replace(fact, allocatable=with_devices(fact.allocatable, labels))
     offered = with_reported(fact, linked(0, 0, 2, 2))
     assert offered.allocatable == fact.allocatable
-    assert offered.devices is not None
-    assert (offered.devices.in_parts, len(offered.devices.each)) == (True, 4)
+    [links] = offered.devices
+    assert (links.in_parts, len(links.each)) == (True, 4)
 
 
 def told(facts: DeviceFacts, fact: NodeDevicesFact | None) -> list[Any]:

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.agent.kubelet_checkpoint import (
+from admission.agent.kubelet.checkpoint import (
     CheckpointUnreadable,
     GivenDevices,
     KubeletCheckpoint,
-    given_devices,
+    KubeletDevices,
+    kubelet_devices,
 )
 
 POD = "5f0c8a4e-1b2c-4d3e-8f90-0123456789ab"
@@ -29,8 +30,8 @@ def entry(ids, *, pod=POD, resource="nvidia.com/gpu", container="main"):
     }
 
 
-def checkpoint(*entries):
-    registered = {"nvidia.com/gpu": [FIRST, SECOND]}
+def checkpoint(*entries, registered=None):
+    registered = {"nvidia.com/gpu": [FIRST, SECOND]} if registered is None else registered
     return json.dumps(
         {
             "Data": {"PodDeviceEntries": list(entries), "RegisteredDevices": registered},
@@ -57,7 +58,7 @@ def given_of(*ids, resource="nvidia.com/gpu", container="main"):
     ],
 )
 def test_devices_are_told_by_numa_node_or_as_a_list(ids, expected):
-    assert given_devices(checkpoint(entry(ids))) == (given_of(*expected),)
+    assert kubelet_devices(checkpoint(entry(ids))).given == (given_of(*expected),)
 
 
 def test_each_container_and_resource_has_its_own_devices():
@@ -66,16 +67,26 @@ def test_each_container_and_resource_has_its_own_devices():
         entry({"0": [SECOND]}, container="side"),
         entry({"0": ["0000:19:00.0"]}, resource="amd.com/gpu"),
     )
-    assert given_devices(content) == (
+    assert kubelet_devices(content).given == (
         given_of(FIRST),
         given_of(SECOND, container="side"),
         given_of("0000:19:00.0", resource="amd.com/gpu"),
     )
 
 
+def test_devices_are_registered_by_resource():
+    by_model = {"nvidia.com/h100": [FIRST], "nvidia.com/l40s": [SECOND], "nvidia.com/gpu": None}
+    assert kubelet_devices(checkpoint(registered=by_model)).registered == {
+        "nvidia.com/h100": (FIRST,),
+        "nvidia.com/l40s": (SECOND,),
+        "nvidia.com/gpu": (),
+    }
+
+
 def test_a_kubelet_that_gave_nothing_has_an_empty_list_or_none():
-    assert given_devices(checkpoint()) == ()
-    assert given_devices(b'{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":1}') == ()
+    assert kubelet_devices(checkpoint()).given == ()
+    empty = b'{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":1}'
+    assert kubelet_devices(empty) == KubeletDevices()
 
 
 @pytest.mark.parametrize(
@@ -93,11 +104,13 @@ def test_a_kubelet_that_gave_nothing_has_an_empty_list_or_none():
         (checkpoint(entry({"0": {"a": []}})), "DeviceIDs that are an object with 'a'"),
         (checkpoint(entry("GPU")), "DeviceIDs that are a str"),
         (checkpoint(entry({}, pod=7)), "an entry that is an object with"),
+        (checkpoint(registered=[FIRST]), "RegisteredDevices that are a list"),
+        (checkpoint(registered={"nvidia.com/gpu": {"0": [FIRST]}}), "RegisteredDevices that are an object"),
     ],
 )
 def test_another_form_is_told_as_found_and_expected(content, found):
     with pytest.raises(CheckpointUnreadable) as refused:
-        given_devices(content, "/the/file")
+        kubelet_devices(content, "/the/file")
     assert found in str(refused.value)
     assert "/the/file" in str(refused.value)
     assert "expected" in str(refused.value)
@@ -105,14 +118,14 @@ def test_another_form_is_told_as_found_and_expected(content, found):
 
 def devices_or_error(content):
     try:
-        return given_devices(content)
+        return kubelet_devices(content)
     except CheckpointUnreadable as refused:
         return refused
 
 
 @given(st.binary())
 def test_any_bytes_give_devices_or_the_named_error(content):
-    assert isinstance(devices_or_error(content), tuple | CheckpointUnreadable)
+    assert isinstance(devices_or_error(content), KubeletDevices | CheckpointUnreadable)
 
 
 JSON = st.recursive(
@@ -121,7 +134,18 @@ JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["Data", "PodDeviceEntries", "PodUID", "ContainerName", "ResourceName", "DeviceIDs", "0"]
+                [
+                    *(
+                        "Data",
+                        "PodDeviceEntries",
+                        "PodUID",
+                        "ContainerName",
+                        "ResourceName",
+                        "DeviceIDs",
+                        "0",
+                    ),
+                    "RegisteredDevices",
+                ]
             ),
             inner,
         )
@@ -133,8 +157,11 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_json_gives_devices_or_the_named_error(document):
     entries = document if isinstance(document, list) else [document]
-    for content in (document, {"Data": {"PodDeviceEntries": entries}}):
-        assert isinstance(devices_or_error(json.dumps(content).encode()), tuple | CheckpointUnreadable)
+    registered = {"PodDeviceEntries": [], "RegisteredDevices": document}
+    for content in (document, {"Data": {"PodDeviceEntries": entries}}, {"Data": registered}):
+        assert isinstance(
+            devices_or_error(json.dumps(content).encode()), KubeletDevices | CheckpointUnreadable
+        )
 
 
 @pytest.fixture
@@ -144,9 +171,9 @@ def reads(monkeypatch):
 
     def counted(content, path):
         seen.append(content)
-        return given_devices(content, path)
+        return kubelet_devices(content, path)
 
-    monkeypatch.setattr("admission.agent.kubelet_checkpoint.given_devices", counted)
+    monkeypatch.setattr("admission.agent.kubelet.checkpoint.kubelet_devices", counted)
     return seen
 
 
@@ -161,11 +188,11 @@ def test_the_file_is_read_again_only_when_it_has_changed(tmp_path, reads):
     path = tmp_path / "checkpoint"
     replace(path, checkpoint(entry({"0": [FIRST]})))
     kept = KubeletCheckpoint(path)
-    assert kept.read() == kept.read() == (given_of(FIRST),)
+    assert kept.read().given == kept.read().given == (given_of(FIRST),)
     assert len(reads) == 1
 
     replace(path, checkpoint(entry({"0": [SECOND]})))
-    assert kept.read() == (given_of(SECOND),)
+    assert kept.read().given == (given_of(SECOND),)
     assert len(reads) == 2
 
 
@@ -176,18 +203,18 @@ def test_a_change_in_place_counts_too(tmp_path, reads):
     kept.read()
     path.write_bytes(checkpoint(entry({"0": [SECOND]})))
     os.utime(path, ns=(1, 1))
-    assert kept.read() == (given_of(SECOND),)
+    assert kept.read().given == (given_of(SECOND),)
     assert len(reads) == 2
 
 
 def test_a_node_without_the_file_gave_nothing_and_is_looked_at_again(tmp_path):
     path = tmp_path / "checkpoint"
     kept = KubeletCheckpoint(path)
-    assert kept.read() == ()
+    assert kept.read() == KubeletDevices()
     replace(path, checkpoint(entry({"0": [FIRST]})))
-    assert kept.read() == (given_of(FIRST),)
+    assert kept.read().given == (given_of(FIRST),)
     path.unlink()
-    assert kept.read() == ()
+    assert kept.read() == KubeletDevices()
 
 
 def test_a_broken_file_is_told_each_time_and_forgotten_when_it_is_right_again(tmp_path):
@@ -198,7 +225,7 @@ def test_a_broken_file_is_told_each_time_and_forgotten_when_it_is_right_again(tm
         with pytest.raises(CheckpointUnreadable):
             kept.read()
     replace(path, checkpoint(entry({"0": [FIRST]})))
-    assert kept.read() == (given_of(FIRST),)
+    assert kept.read().given == (given_of(FIRST),)
 
 
 def test_what_cannot_be_opened_is_told(tmp_path):

@@ -1,0 +1,1 @@
+"""What the kubelet of the node says of its devices, by the names that device plugins have for them."""

@@ -1,0 +1,86 @@
+"""What a node offers of the devices in its ResourceSlices: those that are unhealthy take no new work. Pure.
+
+Two sources tell that such a device is unhealthy: its driver, by a taint, and the agent of the node, which knows the
+device by its uuid or its place on the PCI bus. A device that both call unhealthy counts once. Where the driver tells
+neither of any device, the agent's devices are counted like those of a device plugin (``reported_devices``).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from admission.decode.fields import one
+from admission.facts.cluster import NodeFact
+from admission.facts.devices import NodeDevicesFact, ReportedDevice, ResourceSliceFact, SliceDevice
+from admission.world.devices.device_classes import DeviceClasses
+from admission.world.devices.reported_devices import with_reported
+from queues.resources import NOTHING, Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceAmounts:
+    """What the devices of a node's slices count as."""
+
+    #: All of them.
+    known: Resources = NOTHING
+    #: Those with a taint that keeps pods off.
+    tainted: Resources = NOTHING
+    #: These, and those that the agent calls unhealthy.
+    unhealthy: Resources = NOTHING
+    #: Whether it is known which of them are those that the agent reports.
+    are_named: bool = False
+
+
+def slice_amounts(
+    slices: Sequence[ResourceSliceFact], classes: DeviceClasses, reported: NodeDevicesFact | None
+) -> SliceAmounts:
+    """What the devices of these slices count as, of the newest generation of each pool."""
+    newest: dict[tuple[str, str], int] = {}
+    for each in slices:
+        pool = (each.driver, each.pool)
+        newest[pool] = max(newest.get(pool, 0), each.generation)
+    current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
+    devices = reported.devices if reported is not None else ()
+    known = _ids(devices)
+    faulty = _ids(each for each in devices if each.fault is not None)
+
+    def is_unhealthy(device: SliceDevice) -> bool:
+        return device.is_tainted or not faulty.isdisjoint(device.ids)
+
+    return SliceAmounts(
+        known=classes.counted(current),
+        tainted=classes.counted(current, lambda device: device.is_tainted),
+        unhealthy=classes.counted(current, is_unhealthy),
+        are_named=any(not known.isdisjoint(each.ids) for part in current for each in part.devices),
+    )
+
+
+def with_devices(fact: NodeFact, amounts: SliceAmounts, reported: NodeDevicesFact | None) -> NodeFact:
+    """The node with its devices: as many as it or its slices announce, less unhealthy ones."""
+    offered = _with_slices(fact, amounts)
+    if reported is None:
+        return offered
+    left = with_reported(offered, reported)
+    return left if not amounts.are_named else _with_named(left, with_reported(fact, reported), amounts)
+
+
+def _with_slices(fact: NodeFact, amounts: SliceAmounts) -> NodeFact:
+    """The node with as many devices as it announces itself, or more. Those with a taint are withheld, as a device
+    plugin withholds those that it calls unhealthy."""
+    known = amounts.known
+    if known.fits(fact.allocatable):
+        return fact
+    offered = fact.allocatable.largest(known - amounts.tainted)
+    has = Resources({name: max(fact.allocatable[name] + fact.withheld[name], known[name]) for name in known})
+    withheld = {**fact.withheld, **{name: has[name] - offered[name] for name in known}}
+    return replace(fact, allocatable=one(offered), withheld=one(Resources(withheld)))
+
+
+def _with_named(left: NodeFact, by_plugin: NodeFact, amounts: SliceAmounts) -> NodeFact:
+    """What is left of a node of whose slices each unhealthy device is known. ``by_plugin``: the node without slices."""
+    healthy = amounts.known - amounts.unhealthy
+    exact = {name: max(by_plugin.allocatable[name], healthy[name]) for name in amounts.known}
+    return replace(left, allocatable=one(Resources({**left.allocatable, **exact})))
+
+
+def _ids(devices: Iterable[ReportedDevice]) -> frozenset[str]:
+    return frozenset(name.lower() for each in devices for name in (each.id, each.bus_id) if name)
