@@ -129,6 +129,8 @@ class ReportedDevice:
     instances: Mapping[str, int] = field(default_factory=dict)
     #: The extended resource that it counts as while it is whole.
     resource: str = GPU
+    #: Whether the kubelet may give it to a pod, of an unhealthy one; None: not told.
+    is_offered: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

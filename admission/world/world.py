@@ -59,8 +59,8 @@ class World:
 
     def __init__(self, rows: WorldRows, timeouts: Timeouts) -> None:
         self.timeouts = timeouts
-        self.node_inventory = NodeInventory()
-        self.avoided_nodes = AvoidedNodes(self.node_inventory.offers_faulty_devices)
+        inventory = self.node_inventory = NodeInventory()
+        self.avoided_nodes = AvoidedNodes(inventory.is_faulty, inventory.offers_faulty_devices)
         self.budgets = Budgets()
         self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()

@@ -90,10 +90,11 @@ RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.
 NVL_DOMAIN: Final = "muster.dev/nvl-domain"
 #: Labels of devices (``spec.devices[].labels`` of a Device): number of the device, as pods name it; the resource that
-#: it is registered as, if that is not the usual one of its vendor; number of the set of devices that NVLinks join;
-#: whether MIG and ECC are enabled.
+#: it is registered as, if that is not the usual one of its vendor; of unhealthy ones, whether the kubelet may give it
+#: to a pod (``"true"``, ``"false"``); number of the set of devices that NVLinks join; whether MIG and ECC are enabled.
 DEVICE_INDEX: Final = "muster.dev/device-index"
 DEVICE_RESOURCE: Final = "muster.dev/device-resource"
+DEVICE_OFFERED: Final = "muster.dev/device-offered"
 NVLINK_ISLAND: Final = "muster.dev/nvlink-island"
 MIG_MODE: Final = "muster.dev/mig"
 ECC_MODE: Final = "muster.dev/ecc"

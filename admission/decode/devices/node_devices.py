@@ -17,6 +17,7 @@ from queues.resources import usual_resource
 from queues.workload import NodeName
 
 _GPU: Final = "gpu"
+_OFFERED: Final = {"true": True, "false": False}
 #: Bounds of what is kept of a Device object: any koordlet, or somebody with rights, may write it.
 _MOST_DEVICES: Final = 64
 _MOST_ENTRIES: Final = 1024
@@ -116,6 +117,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
         island=_number(labels.get(names.NVLINK_ISLAND, "")),
         pcie_root=topology.pcie_id[:_LONGEST],
         numa=topology.node_id if topology.node_id >= 0 else None,
+        is_offered=_OFFERED.get(labels.get(names.DEVICE_OFFERED, "")),
         is_partitioned=bool(instances),
         instances=instances,
         resource=_resource(
