@@ -16,10 +16,10 @@ from admission.wire import Int64, WireMetadata, WireStruct
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name, shortened
 from queues.workload import NodeName
 
-#: Attributes in which each device differs from every other one. No class selects by them, and there are many.
-_OF_ONE_DEVICE: Final = frozenset(("uuid", "pciBusID", "pcieRoot", "serial", "serialNumber"))
-#: Those by which an agent knows it, or the device that it is a part of, in lower case.
+#: Attributes by which an agent knows a device, or the device that it is a part of, in lower case.
 _IDS: Final = frozenset(("uuid", "parentuuid", "pcibusid", "pciebusid"))
+#: Those in which each device differs from every other one. No class selects by them, and there are many.
+_OF_ONE_DEVICE: Final = _IDS | {"pcieroot", "serial", "serialnumber"}
 #: Bounds of the API server: characters of an attribute's name with its domain, and of its value; attributes of a
 #: device; devices of a slice.
 _LONGEST_NAME: Final = 96
@@ -128,7 +128,7 @@ def _attributes(device: _Device, driver: str) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for key, typed in (device.attributes or {}).items():
         domain, _, name = key.rpartition("/")
-        if name in _OF_ONE_DEVICE or len(key) > _LONGEST_NAME or len(found) >= _MOST_ATTRIBUTES:
+        if name.lower() in _OF_ONE_DEVICE or len(key) > _LONGEST_NAME or len(found) >= _MOST_ATTRIBUTES:
             continue
         for kind, value in typed.items():
             if kind in ("string", "int", "bool") and len(text := _text(value)) <= _LONGEST_VALUE:

@@ -190,6 +190,17 @@ def test_devices_show_what_classes_select_by_and_equal_ones_are_kept_once() -> N
     assert found.devices[0].attributes is found.devices[1].attributes
 
 
+def test_devices_that_differ_only_in_what_they_are_known_by_share_their_attributes() -> None:
+    known_by = ("uuid", "UUID", "parentUUID", "pciBusID", "resource.kubernetes.io/pcieBusID", "serialNumber")
+    first, second = (
+        {"attributes": {"type": {"string": "mig"}, **{key: {"string": f"x-{index}"} for key in known_by}}}
+        for index in range(2)
+    )
+    found = a_slice(device(0) | first, device(1) | second).devices
+    assert found[0].attributes == {(f"{DRIVER}/type", "str mig")}
+    assert found[0].attributes is found[1].attributes
+
+
 def test_devices_that_are_parts_of_one_another_are_left_out_and_those_with_a_taint_are_marked() -> None:
     broken = [
         device(1, taints=[{"key": "broken", "effect": effect}]) for effect in ("NoSchedule", "NoExecute")
