@@ -48,6 +48,7 @@ class _Taint(WireStruct):
 
 
 class _Device(WireStruct):
+    name: str = ""
     attributes: dict[str, dict[str, Any]] | None = None
     taints: tuple[_Taint, ...] | None = None
     consumes_counters: tuple[msgspec.Raw, ...] | None = None
@@ -98,7 +99,12 @@ def resource_slice_fact(slice_: WireResourceSlice) -> ResourceSliceFact | None:
     if not (is_dns_name(node) and is_dns_name(spec.driver) and len(pool.name) <= LONGEST_NAME):
         return None
     devices = (
-        SliceDevice(one(_attributes(device, spec.driver)), _ids(device), _is_tainted(device))
+        SliceDevice(
+            one(_attributes(device, spec.driver)),
+            _ids(device),
+            _is_tainted(device),
+            intern(device.name[:LONGEST_NAME]),
+        )
         for device in (spec.devices or ())[:_MOST_DEVICES]
         if not device.consumes_counters
     )
