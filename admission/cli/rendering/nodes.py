@@ -46,7 +46,7 @@ def node_lines(
     for node in nodes:
         name = node["metadata"]["name"]
         claimed = (slices or {}).get(name, SliceGpus())
-        if name in by_node or claimed.count or has_gpus(node):
+        if name in by_node or claimed.whole or has_gpus(node):
             heard = None if agents is None else _clean(agents.get(name))
             found.append({**_line(node, by_node.get(name), claimed), "agent": heard})
     return sorted(found, key=lambda line: str(line["name"]))
@@ -72,7 +72,7 @@ def _line(node: Document, device: Document | None, claimed: SliceGpus) -> dict[s
     faults = [_fault(each) for each in reported if not each.get("health")]
     by_resource = {} if device is None else _by_resource(device, reported)
     by_plugin, offered = _plugin_gpus(status)
-    gpus = len(reported) or by_plugin or claimed.count
+    gpus = len(reported) or by_plugin or claimed.whole
     is_known = bool(gpus) or device is not None
     if by_resource:
         not_offered = _not_offered(status, by_resource)

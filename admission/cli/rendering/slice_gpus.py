@@ -13,10 +13,11 @@ _KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
 
 
 class SliceGpus(NamedTuple):
-    """Whole GPUs in the ResourceSlices of a node."""
+    """Numbers of GPUs in the ResourceSlices of a node."""
 
-    count: int = 0
-    #: Those with a taint that keeps pods off.
+    #: Whole ones.
+    whole: int = 0
+    #: Those of them with a taint that keeps pods off.
     tainted: int = 0
 
 
@@ -31,8 +32,8 @@ def slice_gpus(slices: Iterable[Document]) -> dict[str, SliceGpus]:
         node = spec.get("nodeName")
         if node and spec["pool"]["generation"] == newest[_pool(spec)]:
             devices = [each for each in spec.get("devices") or () if _type(each) in _WHOLE]
-            count, tainted = found.get(node, SliceGpus())
-            found[node] = SliceGpus(count + len(devices), tainted + sum(map(_is_tainted, devices)))
+            whole, tainted = found.get(node, SliceGpus())
+            found[node] = SliceGpus(whole + len(devices), tainted + sum(map(_is_tainted, devices)))
     return found
 
 
