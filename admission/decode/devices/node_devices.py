@@ -72,7 +72,8 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     metadata = found.metadata
     of_node = (metadata.labels or {}).get(names.KOORDINATOR_GPU_VENDOR, "")
     instances = _instances((metadata.annotations or {}).get(names.MIG_INSTANCES, ""))
-    gpus = [each for each in (found.spec.devices or ())[:_MOST_DEVICES] if each.type == _GPU]
+    # koordlet lists network cards before GPUs: the bound is on what is kept.
+    gpus = [each for each in found.spec.devices or () if each.type == _GPU][:_MOST_DEVICES]
     numbers = {each.minor: _place(each) for each in gpus if each.minor >= 0}
     devices = [
         _device(each, _place(each), instances.get(each.id, {}), of_node) for each in gpus if each.minor >= 0
