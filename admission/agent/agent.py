@@ -149,7 +149,9 @@ class Agent:
         for thread in threads:
             thread.start()
         # Agents often start together: of a rollout, or after a failure of the API server.
-        stop.wait(made.rng.uniform(0, self._settings.start_spread_seconds))
+        spread = made.rng.uniform(0, self._settings.start_spread_seconds)
+        self._stepped_at = time.monotonic() + spread
+        stop.wait(spread)
         others = [
             *made.node.threads(stop),
             threading.Thread(target=made.reporter.run, args=(stop,), name="reporter", daemon=True),

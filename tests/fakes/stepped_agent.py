@@ -83,12 +83,21 @@ class _SeenNode:
 class SteppedAgent:
     """An agent whose parts take their turns when a test says so."""
 
-    def __init__(self, folder: Path, answer: NodeReading | Exception | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        answer: NodeReading | Exception | None = None,
+        *,
+        start_spread_seconds: float = 0,
+    ) -> None:
         self.api = AgentApi()
         self.api.put("/api/v1/nodes/n1", {"metadata": {"name": "n1", "labels": {}}})
         self.library = ScriptedDevices(reading() if answer is None else answer)
         self.settings = AgentSettings(
-            node_name="n1", poll_seconds=POLL, start_spread_seconds=0, kubelet_dir=str(folder)
+            node_name="n1",
+            poll_seconds=POLL,
+            start_spread_seconds=start_spread_seconds,
+            kubelet_dir=str(folder),
         )
         self.checkpoint = folder / "device-plugins/kubelet_internal_checkpoint"
         self.now = 0.0

@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -308,6 +309,30 @@ def test_a_checkpoint_that_cannot_be_read_is_told_once_and_holds_nothing_up(
         agent.turn()
     assert agent.health() == [True, True]
     assert len([record for record in caplog.records if "the kubelet" in record.getMessage().lower()]) == 1
+
+
+def test_the_agent_is_alive_while_it_waits_before_the_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: ticks[0])
+    agent = SteppedAgent(tmp_path, start_spread_seconds=600)
+    monkeypatch.setattr(agent.seen, "threads", lambda _: [], raising=False)
+    alive: list[bool] = []
+
+    class WaitsForNothing(threading.Event):
+        """Stops the agent when its wait before the first request is over."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            if not self.is_set() and timeout and timeout > 60:
+                for part in (0.0, timeout, 69.0, 2.0):
+                    ticks[0] += part
+                    alive.append(agent.agent.is_alive())
+                self.set()
+            return self.is_set()
+
+    agent.agent.run(WaitsForNothing())
+    assert alive == [True, True, True, False]
 
 
 def test_a_step_that_fails_does_not_end_the_agent(
