@@ -12,7 +12,7 @@ import pytest
 
 from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.device_watch import DeviceWatch
-from admission.agent.readings import DeviceEvent, EventKind, Process
+from admission.agent.readings import DeviceEvent, EventKind, NodeReading, Process
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from queues.api import names
 from tests.fakes.agent_api import unavailable
@@ -153,6 +153,77 @@ def test_an_agent_that_starts_where_the_library_hangs_reports_the_devices_of_bef
     assert "Lost" not in agent.conditions(0)
 
 
+def _numbers(agent: SteppedAgent) -> dict[str, str]:
+    assert agent.device is not None
+    return {each["id"]: each["labels"][names.DEVICE_INDEX] for each in agent.device["spec"]["devices"]}
+
+
+def _without_the_first(count: int) -> NodeReading:
+    """What a library says that was started when the first device was gone: the others are numbered anew."""
+    whole = reading(count)
+    others = (replace(device, index=place) for place, device in enumerate(whole.devices[1:]))
+    return replace(whole, devices=tuple(others))
+
+
+def _reasons(agent: SteppedAgent) -> dict[str, str]:
+    """The reason of each device that is not healthy."""
+    assert agent.device is not None
+    return {
+        each["id"]: condition["reason"]
+        for each in agent.device["spec"]["devices"]
+        for condition in each["conditions"]
+        if condition["type"] == "Healthy" and condition["status"] == "False"
+    }
+
+
+def test_a_lost_device_stays_lost_over_a_restart_and_no_mark_moves_to_another_device(tmp_path: Path) -> None:
+    agent = SteppedAgent(tmp_path, reading(3))
+    agent.seen.node = replace(NODE, mark="1=fans")
+    agent.turn()
+    agent.library.answer = with_device(reading(3), 0, lost=True)
+    agent.turn()
+    before = _numbers(agent)
+    told = {"GPU-0": "FallenOffTheBus", "GPU-1": "MarkedByPerson"}
+    assert _reasons(agent) == told
+    agent.library.answer = _without_the_first(3)
+    for _ in range(2):
+        agent.start()
+        agent.turn()
+        assert _numbers(agent) == before
+        assert _reasons(agent) == told
+    agent.library.answer = reading(3)
+    agent.turn()
+    assert _numbers(agent) == before
+    assert _reasons(agent) == {"GPU-1": "MarkedByPerson"}
+
+
+def test_after_somebody_deleted_the_device_what_is_lost_is_not_reported_any_more(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.start()
+    agent.library.answer = _without_the_first(2)
+    agent.turn()
+    assert agent.health() == [False, True]
+    del agent.api.objects[f"/apis/{names.KOORDINATOR_SCHEDULING}/devices/n1"]
+    for _ in range(5):
+        agent.turn(90)
+    assert _numbers(agent) == {"GPU-1": "1"}
+    agent.start()
+    agent.turn()
+    assert _numbers(agent) == {"GPU-1": "1"}
+
+
+def test_of_a_node_that_was_made_again_under_the_same_name_nothing_is_remembered(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.happened(XID)
+    agent.turn()
+    agent.start()
+    agent.seen.node = WatchedNode(uid="uid-2")
+    agent.library.answer = _without_the_first(2)
+    agent.turn()
+    assert _numbers(agent) == {"GPU-1": "0"}
+    assert agent.health() == [True]
+
+
 def test_until_a_library_has_answered_nothing_is_reported(tmp_path: Path) -> None:
     agent = SteppedAgent(tmp_path)
     agent.turn(answers=False)
@@ -251,6 +322,31 @@ def test_which_pod_has_which_device_is_reported(agent: SteppedAgent) -> None:
             "entries": [{"namespace": "ml", "name": "train-0", "uuid": "uid-of-train-0", "minors": [1]}],
         }
     ]
+
+
+def test_a_device_that_is_lost_stays_with_the_pod_that_has_it_by_its_processes_also_over_a_restart(
+    agent: SteppedAgent,
+) -> None:
+    agent.seen.pods = {"uid-of-train-0": running_pod(has_claims=True)}
+    agent.library.answer = with_device(reading(), 1, processes=(Process(pid=77),))
+    agent.parts.pod_of_pid = {77: "uid-of-train-0"}.get
+    agent.turn()
+    assert agent.device is not None
+    had = agent.device["status"]["allocations"]
+    assert had[0]["entries"][0]["minors"] == [1]
+    agent.library.answer = with_device(reading(), 1, lost=True)
+    agent.turn()
+    assert agent.health() == [True, False]
+    assert agent.device["status"]["allocations"] == had
+    agent.start()
+    agent.seen.pods = None
+    agent.turn()
+    agent.seen.pods = {"uid-of-train-0": running_pod(has_claims=True)}
+    agent.turn()
+    assert agent.device["status"]["allocations"] == had
+    agent.seen.pods = {}
+    agent.turn()
+    assert agent.device["status"]["allocations"] == []
 
 
 def test_a_pod_with_other_devices_than_it_was_admitted_to_is_told_once(agent: SteppedAgent) -> None:
