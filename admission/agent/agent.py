@@ -269,7 +269,8 @@ class Agent:
         self._health = HealthState.from_document(stored)
         self._resources, self._allocations = remembered_resources(stored), remembered_allocations(stored)
         for watch in self._parts.devices:
-            self._known[watch.vendor] = KnownDevices(remembered(stored, watch.vendor))
+            start = self._health.driver_starts.get(watch.vendor, "")
+            self._known[watch.vendor] = KnownDevices(remembered(stored, watch.vendor, start))
         return True
 
     def _assess(self, readings: Sequence[NodeReading], now: float) -> Mapping[DeviceId, DeviceHealth]:

@@ -116,10 +116,11 @@ def is_of_node(stored: Mapping[str, Any] | None, node_uid: str) -> bool:
     return not uids or node_uid in uids
 
 
-def remembered(stored: Mapping[str, Any] | None, vendor: str) -> NodeReading | None:
+def remembered(stored: Mapping[str, Any] | None, vendor: str, driver_start: str = "") -> NodeReading | None:
     """The devices of a vendor in a stored Device object, all of them lost; None: it has none of them.
 
-    Of a device only what stays the same is read. One that cannot be read is left out.
+    Of a device only what stays the same is read. One that cannot be read is left out. ``driver_start``: the start of
+    the driver that was known then, with which the next one is compared.
     """
     devices = []
     for each in ((stored or {}).get("spec") or {}).get("devices") or ():
@@ -131,6 +132,7 @@ def remembered(stored: Mapping[str, Any] | None, vendor: str) -> NodeReading | N
     return NodeReading(
         vendor=vendor,
         driver_version=labels.get(names.KOORDINATOR_GPU_DRIVER, ""),
+        driver_start=driver_start,
         runtime_version=labels.get(names.GPU_RUNTIME, ""),
         devices=tuple(sorted(devices, key=lambda device: device.index)),
     )

@@ -75,8 +75,15 @@ def _driver_started(state: HealthState, node: NodeReading) -> bool:
     before, now = state.driver_starts.get(node.vendor, ""), node.driver_start
     if not (before and now):
         return False
-    (boot, _, loads), (boot_now, _, loads_now) = before.partition("/"), now.partition("/")
-    return boot != boot_now or int(loads_now or 0) > int(loads or 0)
+    (boot, loads, module), (boot_now, loads_now, module_now) = _parts(before), _parts(now)
+    loaded = bool(module and module_now) and module != module_now
+    return boot != boot_now or loaded or loads_now > loads
+
+
+def _parts(driver_start: str) -> tuple[str, int, str]:
+    """Boot, loads and module of ``NodeReading.driver_start``."""
+    boot, loads, module = (*driver_start.split("/", 2), "", "")[:3]
+    return boot, int(loads) if loads.isdecimal() else 0, module
 
 
 def _present(

@@ -153,6 +153,23 @@ def test_an_agent_that_starts_where_the_library_hangs_reports_the_devices_of_bef
     assert "Lost" not in agent.conditions(0)
 
 
+def test_a_load_of_the_driver_is_noticed_by_an_agent_that_started_before_the_library_answered(
+    agent: SteppedAgent,
+) -> None:
+    agent.library.answer = replace(reading(), driver_start="boot/0/7")
+    agent.turn()
+    agent.happened(XID)
+    agent.turn()
+    agent.start()
+    agent.library.answer = VendorAbsent(vendor="NVIDIA", why="the driver is not loaded")
+    for _ in range(2):
+        agent.turn(60)
+    agent.start()
+    agent.library.answer = with_device(replace(reading(), driver_start="boot/0/9"), 1, lost=True)
+    agent.turn()
+    assert agent.conditions(1) == {"Lost"}, "the XID is one of the driver before"
+
+
 def _numbers(agent: SteppedAgent) -> dict[str, str]:
     assert agent.device is not None
     return {each["id"]: each["labels"][names.DEVICE_INDEX] for each in agent.device["spec"]["devices"]}

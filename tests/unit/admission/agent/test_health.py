@@ -409,6 +409,28 @@ def test_a_clock_that_is_set_back_keeps_nothing_unhealthy_for_long() -> None:
     assert agent.device(after=10 * MINUTE).healthy
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "is_over"),
+    [
+        ("boot", "other", True),
+        ("boot/1", "boot/2", True),
+        ("boot/2", "boot", False),
+        ("boot/0/7", "boot/0/7", False),
+        ("boot/0/7", "boot/0/9", True),
+        ("boot/3/7", "boot/0/9", True),
+        ("boot/3/7", "boot/0/7", False),
+        ("boot/0/7", "boot/1/7", True),
+        ("boot", "boot/0/7", False),
+        ("boot/0/7", "boot", False),
+        ("boot/0/7", "", False),
+    ],
+)
+def test_a_fault_is_over_when_the_driver_was_loaded_again(before: str, now: str, is_over: bool) -> None:
+    agent = Agent()
+    agent.sees(node(device(), driver_start=before), events=[xid(HARDWARE)])
+    assert agent.sees(node(device(), driver_start=now), after=3600)["GPU-0"].healthy is is_over
+
+
 # ── over a restart of the agent ─────────────────────────────────────────────────────────────────────────────────
 
 
