@@ -20,7 +20,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -198,11 +198,11 @@ class Agent:
         if not all(each.answered or self._is_silent(each) for each in seen):
             return
         if self._health is None and not self._load(ticks):
-            self.metrics.observe(NodeObservation(seen=seen, readings=self._readings(seen), ticks=ticks))
+            self.metrics.observe(NodeObservation(seen=seen, readings=self._readings(seen, now), ticks=ticks))
             return
         if any(self._is_missed(each) and not self._is_silent(each) for each in seen):
             return
-        readings = self._readings(seen)
+        readings = self._readings(seen, now)
         health = self._assess(readings, now)
         self._offer(seen, readings, health, now, ticks)
 
@@ -220,7 +220,7 @@ class Agent:
         known = self._known.get(seen.vendor)
         return seen.number == 0 and known is not None and known.stored is not None
 
-    def _readings(self, seen: Sequence[Seen]) -> list[NodeReading]:
+    def _readings(self, seen: Sequence[Seen], now: float) -> list[NodeReading]:
         readings = []
         for each in seen:
             silent = self._is_silent(each)
@@ -231,6 +231,7 @@ class Agent:
                     max(each.silent, each.unread),
                 )
             if (reading := self._reading(each)) is not None:
+                reading = replace(reading, began=now - each.age)
                 readings.append(not_answering(reading) if silent else reading)
         return readings
 

@@ -42,6 +42,8 @@ class Seen:
     unread: float = 0.0
     #: Seconds that the last reading took.
     took: float
+    #: Seconds since the last reading began.
+    age: float = 0.0
 
 
 class DeviceWatch:
@@ -69,14 +71,16 @@ class DeviceWatch:
         self._present = threading.Event()
         self._failed = ""
         self._seen = Seen(vendor=name, answered=False, reading=None, number=0, silent=0.0, took=0.0)
-        self._began_at = self._answered_at = clock()
+        self._began_at = self._answered_at = self._read_at = clock()
 
     def take(self) -> Seen:
         """What was seen last, with the events since the last call. Never waits for the library."""
         with self._lock:
             now = self._clock()
             unread = 0.0 if self._seen.number else now - self._began_at
-            taken = replace(self._seen, silent=now - self._answered_at, unread=unread)
+            taken = replace(
+                self._seen, silent=now - self._answered_at, unread=unread, age=now - self._read_at
+            )
             self._seen = replace(self._seen, events=())
         return taken
 
@@ -137,6 +141,7 @@ class DeviceWatch:
             number = self._seen.number + (reading is not None)
             self._seen = replace(self._seen, answered=True, reading=reading, number=number, took=took)
             self._answered_at = self._clock()
+            self._read_at = self._answered_at - took
 
     def _tell_failure(self, told: str, *, exc_info: bool = False) -> None:
         if told != self._failed:

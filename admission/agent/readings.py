@@ -183,6 +183,8 @@ class NodeReading:
     driver_start: str = ""
     #: ``12.8``, ROCm's or Level Zero's version; "": unknown.
     runtime_version: str = ""
+    #: When the reading began, in seconds since the epoch; None: unknown.
+    began: float | None = None
     devices: tuple[DeviceReading, ...] = ()
     links: tuple[Link, ...] = ()
 

@@ -53,7 +53,7 @@ def assess(
     for node in readings:
         for device in node.devices:
             own = [each for each in events if each.device in (None, device.id)]
-            earlier = state.devices.get(device.id)
+            earlier = _without_told_loss(state.devices.get(device.id), device, node.began)
             restarted = _came_back(earlier, device) or _driver_started(state, node)
             present = _present(earlier, device, own, restarted=restarted, now=int(now))
             told = problems(device, node, earlier, present, restarted=restarted)
@@ -64,6 +64,17 @@ def assess(
             found[device.id] = _concluded(present, told, marks.problem, int(now))
     starts = {node.vendor: node.driver_start for node in readings if node.driver_start}
     return HealthState(devices=found, driver_starts=starts), found
+
+
+def _without_told_loss(
+    earlier: DeviceHealth | None, device: DeviceReading, began: float | None
+) -> DeviceHealth | None:
+    """The health without a loss that the driver told before a reading began in which the device answers."""
+    if earlier is None or device.lost or began is None:
+        return earlier
+    # Faults are told in whole seconds.
+    faults = (each for each in earlier.faults if each.kind is not EventKind.LOST or each.last + 1 > began)
+    return replace(earlier, faults=tuple(faults))
 
 
 def _came_back(earlier: DeviceHealth | None, device: DeviceReading) -> bool:

@@ -77,6 +77,18 @@ def test_an_xid_is_reported_by_the_event_alone(agent: SteppedAgent) -> None:
     assert "XidFault" in agent.conditions(1)
 
 
+def test_a_loss_that_the_driver_told_ends_when_the_device_answers_a_later_reading(
+    agent: SteppedAgent,
+) -> None:
+    agent.turn()
+    agent.happened(DeviceEvent(kind=EventKind.LOST, device="GPU-1"))
+    agent.turn(0.2, answers=False)
+    agent.turn(0.2, answers=False)
+    assert agent.conditions(1) == {"Lost"}
+    agent.turn()
+    assert agent.health() == [True, True]
+
+
 def test_an_event_counts_once_so_a_restart_of_the_driver_ends_its_fault(agent: SteppedAgent) -> None:
     agent.library.answer = replace(reading(), driver_start="1")
     agent.turn()
