@@ -47,6 +47,7 @@ from admission.agent.remembered import (
     remembered_resources,
 )
 from admission.agent.settings import AgentSettings
+from admission.agent.vendors.expected import ExpectedDevices, remedy
 from admission.agent.vendors.vendor import Vendor
 from queues.api.api_resources import Document
 from queues.api.names import AGENT_NAMESPACE
@@ -56,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two steps at least, so that a flood of events costs little; the first one comes at once.
 _BETWEEN_STEPS = 0.2
+#: Seconds for a driver to start, before it is told that there is none where devices should be.
+_DRIVER_STARTS = 300.0
 #: Seconds without a step after which the loop counts as dead.
 _DEAD = 60.0
 
@@ -74,6 +77,7 @@ class Parts:
     rng: random.Random
     checkpoint: KubeletCheckpoint
     pod_of_pid: Callable[[int], str | None] = pod_of_process
+    expected: ExpectedDevices = field(default_factory=ExpectedDevices)
     wake: threading.Event = field(default_factory=threading.Event)
 
 
@@ -303,6 +307,7 @@ class Agent:
                 allocations=uses,
                 pods=pods,
                 mismatches=found,
+                without_library=self._without_library(seen),
                 ticks=ticks,
             )
         )
@@ -322,6 +327,24 @@ class Agent:
                 events=self._told_mismatches(found, now, ticks),
             )
         )
+
+    def _without_library(self, seen: Sequence[Seen]) -> list[str]:
+        """Vendors whose devices the node should have, and whose library, driver or devices are not found."""
+        node, found = self._parts.node.node, []
+        for each in seen:
+            labels = {} if node is None else node.labels
+            sign = self._parts.expected.sign(each.vendor, labels) if each.absent else ""
+            if sign:
+                found.append(each.vendor)
+            if self._news(f"no library of {each.vendor}", bool(sign) and each.unread > _DRIVER_STARTS):
+                logger.warning(
+                    "%s says that there are devices of %s, and none can be read: %s %s",
+                    sign,
+                    each.vendor,
+                    each.absent,
+                    remedy(each.vendor),
+                )
+        return found
 
     def _told_mismatches(
         self, found: Sequence[DeviceMismatch], now: float, ticks: float

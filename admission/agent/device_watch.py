@@ -44,6 +44,8 @@ class Seen:
     took: float
     #: Seconds since the last reading began.
     age: float = 0.0
+    #: Why there is no library, driver or device, at the last look; "": there is.
+    absent: str = ""
 
 
 class DeviceWatch:
@@ -110,7 +112,7 @@ class DeviceWatch:
             if not self._seen.answered or self._seen.reading is not None:
                 logger.info("%s Looked for again every %.0f s.", absent, _ABSENT)
             self._present.clear()
-            self._answered(None, self._clock() - began)
+            self._answered(None, self._clock() - began, absent=str(absent))
             return _ABSENT
         except VendorFailed as failed:
             self._tell_failure(str(failed))
@@ -136,10 +138,12 @@ class DeviceWatch:
         except VendorFailed as failed:
             self._tell_failure(str(failed))
 
-    def _answered(self, reading: NodeReading | None, took: float) -> None:
+    def _answered(self, reading: NodeReading | None, took: float, absent: str = "") -> None:
         with self._lock:
             number = self._seen.number + (reading is not None)
-            self._seen = replace(self._seen, answered=True, reading=reading, number=number, took=took)
+            self._seen = replace(
+                self._seen, answered=True, reading=reading, number=number, took=took, absent=absent
+            )
             self._answered_at = self._clock()
             self._read_at = self._answered_at - took
 

@@ -268,6 +268,29 @@ def test_a_node_without_devices_is_left_alone(tmp_path: Path, caplog: pytest.Log
     assert len(caplog.records) == 1
 
 
+def test_where_a_label_says_that_there_are_devices_it_is_told_once_that_there_is_no_library(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = SteppedAgent(tmp_path, VendorAbsent(vendor="nvidia", why="there is no libnvidia-ml.so.1"))
+    agent.seen.node = WatchedNode(uid="uid-1", labels={"nvidia.com/gpu.present": "true"})
+    agent.turn(60)
+    assert caplog.records == [], "the driver may still be starting"
+    assert 'muster_agent_library_missing{vendor="nvidia"} 1.0' in agent.metrics()
+    for _ in range(30):
+        agent.turn(60)
+    (record,) = caplog.records
+    for part in (
+        "nvidia.com/gpu.present=true",
+        "no libnvidia-ml.so.1",
+        "runtimeClassName: nvidia",
+        "accept-nvidia-visible-devices-envvar-when-unprivileged",
+    ):
+        assert part in record.getMessage()
+    agent.library.answer = reading()
+    agent.turn()
+    assert "muster_agent_library_missing{" not in agent.metrics()
+
+
 def test_devices_that_an_administrator_took_out_are_reported_as_gone(agent: SteppedAgent) -> None:
     agent.turn()
     agent.library.answer = VendorAbsent(vendor="NVIDIA", why="the driver is not loaded")
