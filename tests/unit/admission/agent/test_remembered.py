@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from admission.agent.allocations import Allocation
 from admission.agent.device_object import device_document
 from admission.agent.readings import DeviceReading, Link, NodeReading, Process
 from admission.agent.remembered import KnownDevices, is_of_node, remembered, remembered_allocations
+from admission.agent.vendors.seen_devices import SeenDevices
 
 
 def gpu(name: str, index: int, **fields: object) -> DeviceReading:
@@ -98,6 +101,33 @@ def test_what_is_lost_is_forgotten_on_demand_and_is_a_new_device_when_it_is_back
     found = known.settle(node(gpu("1b", 0), gpu("1c", 1)))
     assert numbers(found) == {"GPU-1b": 1, "GPU-1c": 0}
     assert lost(found) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.sampled_from("abcdef"), unique=True)), max_size=10))
+def test_a_device_keeps_its_number_over_any_restarts_and_is_lost_exactly_while_it_is_not_there(
+    reads: list[tuple[bool, list[str]]],
+) -> None:
+    library, known = SeenDevices(), KnownDevices()
+    stored: dict[str, object] | None = None
+    indices: dict[str, int] = {}
+    for restarted, names in reads:
+        if restarted:
+            library, known = SeenDevices(), KnownDevices(remembered(stored, "nvidia"))
+        there = [
+            DeviceReading(id=name, index=place, minor=place, model="model", memory_bytes=1)
+            for place, name in enumerate(names)
+        ]
+        found = known.settle(node(*library.settle(there)))
+        stored = device_document("n", "u", [found], {}, ())
+        for device in found.devices:
+            assert indices.setdefault(device.id, device.index) == device.index
+        assert {device.id for device in found.devices} == set(indices)
+        assert set(indices) - set(lost(found)) == set(names)
+        for numbers_of in (
+            [device.index for device in found.devices],
+            [device.minor for device in found.devices],
+        ):
+            assert len(set(numbers_of)) == len(found.devices)
 
 
 def test_a_device_object_of_another_node_of_the_same_name_is_told_apart() -> None:
