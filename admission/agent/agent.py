@@ -36,7 +36,11 @@ from admission.agent.device_object import device_document, node_labels
 from admission.agent.device_watch import DeviceWatch, Seen, not_answering
 from admission.agent.health import DeviceHealth, HealthState, assess
 from admission.agent.kubelet.checkpoint import CheckpointUnreadable, KubeletCheckpoint, KubeletDevices
-from admission.agent.kubelet.registered_resources import registered_resources, unusual_resources
+from admission.agent.kubelet.registered_resources import (
+    offered_devices,
+    registered_resources,
+    unusual_resources,
+)
 from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.agent.readings import DeviceEvent, DeviceId, NodeReading
 from admission.agent.remembered import (
@@ -318,7 +322,8 @@ class Agent:
         name, resources = self._settings.node_name, unusual_resources(readings, self._resources)
         device = None
         if self._has_device:
-            device = device_document(name, node.uid, readings, health, uses, resources)
+            offered = offered_devices(readings, kubelet.registered)
+            device = device_document(name, node.uid, readings, health, uses, resources, offered)
         self._parts.reporter.offer(
             Report(
                 device=device,

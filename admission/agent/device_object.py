@@ -48,11 +48,13 @@ def device_document(
     health: Mapping[DeviceId, DeviceHealth],
     allocations: Sequence[Allocation],
     resources: Mapping[DeviceId, str] = MappingProxyType({}),
+    offered: Mapping[DeviceId, bool] = MappingProxyType({}),
 ) -> Document:
     """The Device object of a node: the same text for the same input, in whatever order.
 
     A device without an entry in ``health`` is unhealthy: nothing is known of it yet. ``resources``: what devices are
-    registered as, where that is not the usual one of their vendor.
+    registered as, where that is not the usual one of their vendor. ``offered``: whether the kubelet may give them to
+    pods, as far as that is known; it is told of unhealthy ones.
     """
     minors = {device.id: device_minor(device) for reading in readings for device in reading.devices}
     minors |= {
@@ -71,7 +73,8 @@ def device_document(
                 reading.vendor,
                 island[reading.vendor].get(device.id),
                 resources.get(device.id, ""),
-            ),
+            )
+            | _offered(device, health.get(device.id), offered),
         )
         for reading in readings
         for device in reading.devices
@@ -266,6 +269,14 @@ def _device_labels(device: DeviceReading, vendor: str, island: int | None, resou
         names.ECC_MODE: modes[device.ecc_enabled],
     }
     return {key: value for key, value in sorted(found.items()) if value}
+
+
+def _offered(
+    device: DeviceReading, health: DeviceHealth | None, offered: Mapping[DeviceId, bool]
+) -> dict[str, str]:
+    if device.id not in offered or (health is not None and health.healthy):
+        return {}
+    return {names.DEVICE_OFFERED: "true" if offered[device.id] else "false"}
 
 
 def binary_quantity(amount: int) -> str:

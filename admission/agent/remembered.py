@@ -1,15 +1,18 @@
 """Devices as they were reported before: an agent that starts again goes on from them. Pure."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from admission.agent.allocations import Allocation
 from admission.agent.device_object import GPU, device_minor
-from admission.agent.readings import DeviceId, DeviceReading, Link, NodeReading, Telemetry
+from admission.agent.readings import DeviceId, DeviceReading, Link, MigInstance, NodeReading, Telemetry
 from queues.api import names
 from queues.errors import InvalidQuantity
 from queues.resources import quantity
+
+_MIG_MODES: Final = {"enabled": True, "disabled": False}
 
 
 class KnownDevices:
@@ -42,7 +45,10 @@ class KnownDevices:
         self._forgotten &= lost
         told = [device for device in reading.devices if device.id not in self._forgotten]
         self._know(told)
-        devices = [replace(device, index=self._known[device.id].index) for device in told]
+        devices = [
+            self._known[device.id] if device.lost else replace(device, index=self._known[device.id].index)
+            for device in told
+        ]
         devices += [self._known[device] for device in self._missing]
         index = {device.index: self._known[device.id].index for device in told}
         return replace(
@@ -64,7 +70,11 @@ class KnownDevices:
         for device in told:
             before = self._known.get(device.id) or self._replaced_by(device, there)
             number = self._free_number(device.index) if before is None else before.index
-            self._known[device.id] = replace(device, index=number, processes=(), telemetry=Telemetry())
+            known = replace(device, index=number, processes=(), telemetry=Telemetry())
+            if device.lost and before is not None:
+                # Nothing tells its parts any more, and the plugin goes on offering them.
+                known = replace(known, mig_enabled=before.mig_enabled, mig_instances=before.mig_instances)
+            self._known[device.id] = known
         # The vendor tells lost devices too: one that it does not tell any more was replaced.
         self._known = {
             key: device for key, device in self._known.items() if key in there or key in self._missing
@@ -122,10 +132,10 @@ def remembered(stored: Mapping[str, Any] | None, vendor: str, driver_start: str 
     Of a device only what stays the same is read. One that cannot be read is left out. ``driver_start``: the start of
     the driver that was known then, with which the next one is compared.
     """
-    devices = []
+    devices, instances = [], _mig_instances(stored)
     for each in ((stored or {}).get("spec") or {}).get("devices") or ():
         if (each.get("labels") or {}).get(names.KOORDINATOR_GPU_VENDOR) == vendor and each.get("id"):
-            devices.append(_device(each))
+            devices.append(replace(_device(each), mig_instances=instances.get(each["id"], ())))
     if stored is None or not devices:
         return None
     labels = stored["metadata"].get("labels") or {}
@@ -184,8 +194,32 @@ def _device(stored: Mapping[str, Any]) -> DeviceReading:
         bus_id=topology.get("busID", ""),
         pcie_root=topology.get("pcieID", ""),
         numa_node=None if numa < 0 else numa,
+        mig_enabled=_MIG_MODES.get(labels.get(names.MIG_MODE, "")),
         lost=True,
     )
+
+
+def _mig_instances(stored: Mapping[str, Any] | None) -> dict[DeviceId, tuple[MigInstance, ...]]:
+    """MIG instances by device. Empty: there are none, or what is stored cannot be read."""
+    text = (((stored or {}).get("metadata") or {}).get("annotations") or {}).get(names.MIG_INSTANCES, "{}")
+    try:
+        return {
+            device: tuple(
+                MigInstance(
+                    id=each["id"],
+                    profile=each["profile"],
+                    gpu_instance=each["gpuInstance"],
+                    compute_instance=each["computeInstance"],
+                    memory_bytes=_bytes(each["memory"]),
+                    start=each.get("start"),
+                    size=each.get("size"),
+                )
+                for each in instances
+            )
+            for device, instances in json.loads(text).items()
+        }
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        return {}
 
 
 def _bytes(text: Any) -> int:

@@ -41,6 +41,28 @@ def unusual_resources(readings: Sequence[NodeReading], known: Mapping[DeviceId, 
     return {device: known[device] for device in usual if known.get(device, usual[device]) != usual[device]}
 
 
+def offered_devices(
+    readings: Sequence[NodeReading], registered: Mapping[str, Collection[str]]
+) -> dict[DeviceId, bool]:
+    """Whether the kubelet may give a pod a device, or a part of it, as far as that is known.
+
+    The kubelet lists the devices that their plugin calls healthy. Nothing is known of the devices of a vendor if one of
+    the names in the list is that of no device.
+    """
+    devices = NamedDevices(readings)
+    listed: dict[str, set[DeviceId | None]] = defaultdict(set)
+    for resource, ids in registered.items():
+        if (vendor := vendor_of(resource)) is not None:
+            parts = (devices.part(plugin_id, vendor) for plugin_id in ids)
+            listed[vendor] |= {None if part is None else part.device for part in parts}
+    return {
+        device.id: device.id in listed[reading.vendor]
+        for reading in readings
+        for device in reading.devices
+        if reading.vendor in listed and None not in listed[reading.vendor]
+    }
+
+
 def _names_of_devices(
     devices: NamedDevices, registered: Mapping[str, Collection[str]]
 ) -> dict[DeviceId, set[str]]:

@@ -290,6 +290,12 @@ MUSTER_KEYS: Final = (
                 (DEVICE,),
                 (LABEL,),
             ),
+            (
+                names.DEVICE_OFFERED,
+                "of an unhealthy device: whether the kubelet may give it to a pod",
+                (DEVICE,),
+                (LABEL,),
+            ),
             (names.NVLINK_ISLAND, "devices with the same number are joined by NVLinks", (DEVICE,), (LABEL,)),
             (names.MIG_MODE, "whether MIG is enabled", (DEVICE,), (LABEL,)),
             (names.ECC_MODE, "whether ECC is enabled", (DEVICE,), (LABEL,)),

@@ -480,3 +480,11 @@ def test_a_change_of_what_is_the_agents_is_written_and_the_rest_is_kept(found: d
     assert [each for each in written["spec"]["devices"] if each["type"] == "rdma"] == others
     of_rdma = [each for each in found["status"].get("allocations", ()) if each["type"] == "rdma"]
     assert [each for each in written["status"]["allocations"] if each["type"] == "rdma"] == of_rdma
+
+
+def test_of_unhealthy_devices_is_told_whether_the_kubelet_may_give_them() -> None:
+    reading = node(device(0), lost(device(1)), lost(device(2)), lost(device(3)))
+    offered = {"GPU-0": True, "GPU-1": True, "GPU-2": False}
+    found = device_document("n1", "uid-1", [reading], health_of(reading), (), offered=offered)
+    told = {each["id"]: each["labels"].get(names.DEVICE_OFFERED) for each in found["spec"]["devices"]}
+    assert told == {"GPU-0": None, "GPU-1": "true", "GPU-2": "false", "GPU-3": None}

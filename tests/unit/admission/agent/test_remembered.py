@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from admission.agent.allocations import Allocation
 from admission.agent.device_object import device_document
-from admission.agent.readings import DeviceReading, Link, NodeReading, Process
+from admission.agent.readings import DeviceReading, Link, MigInstance, NodeReading, Process
 from admission.agent.remembered import KnownDevices, is_of_node, remembered, remembered_allocations
 from admission.agent.vendors.seen_devices import SeenDevices
+from queues.api.names import MIG_INSTANCES
 
 
 def gpu(name: str, index: int, **fields: object) -> DeviceReading:
@@ -150,3 +151,33 @@ def test_which_pod_had_which_device_is_read_from_the_object() -> None:
         ("b", "u-b", {"GPU-1b"}),
     ]
     assert remembered_allocations(None) == ()
+
+
+PART = MigInstance(
+    id="MIG-1", profile="1g.10gb", gpu_instance=1, compute_instance=0, memory_bytes=1 << 30, start=0, size=1
+)
+CUT = replace(gpu("1a", 0), mig_enabled=True, mig_instances=(PART,))
+
+
+def test_a_device_that_is_lost_has_the_parts_that_it_had() -> None:
+    """The plugin goes on offering them, and the device is none of the whole ones."""
+    known = KnownDevices()
+    known.settle(node(CUT, gpu("1b", 1)))
+    gone = replace(gpu("1a", 0), lost=True)
+    found = known.settle(node(gone, gpu("1b", 1))).devices[0]
+    assert (found.lost, found.mig_enabled, found.mig_instances) == (True, True, (PART,))
+
+
+def test_a_device_that_is_missing_at_the_start_has_the_parts_that_were_reported() -> None:
+    stored = device_document("n", "u", [node(CUT, gpu("1b", 1))], {}, ())
+    found = KnownDevices(remembered(stored, "nvidia")).settle(node(gpu("1b", 0))).devices[0]
+    assert (found.id, found.mig_enabled, found.mig_instances) == ("GPU-1a", True, (PART,))
+
+
+@pytest.mark.parametrize("text", ["[", "[" * 100_000, "[]", '{"GPU-1a": [{}]}', '{"GPU-1a": 1}'])
+def test_parts_that_cannot_be_read_are_left_out(text: str) -> None:
+    stored = device_document("n", "u", [node(CUT)], {}, ())
+    stored["metadata"]["annotations"][MIG_INSTANCES] = text
+    found = remembered(stored, "nvidia")
+    assert found is not None
+    assert found.devices[0].mig_instances == ()

@@ -2,7 +2,11 @@
 
 import pytest
 
-from admission.agent.kubelet.registered_resources import registered_resources, unusual_resources
+from admission.agent.kubelet.registered_resources import (
+    offered_devices,
+    registered_resources,
+    unusual_resources,
+)
 from admission.agent.readings import MigInstance, NodeReading
 from queues.resources import GPU
 from tests.builders.node_agents.device_readings import device, lost, node
@@ -88,3 +92,22 @@ def test_devices_of_other_vendors_have_other_names(vendor: str, resource: str, n
 def test_the_usual_resource_of_a_vendor_is_not_told(vendor: str, usual: str) -> None:
     reading: NodeReading = node(device(0), vendor=vendor)
     assert unusual_resources([reading], {"GPU-0": usual, "GPU-gone": H100}) == {}
+
+
+@pytest.mark.parametrize(
+    ("registered", "expected"),
+    [
+        (BY_MODEL, {"GPU-0": True, "GPU-1": True}),
+        ({H100: [], L40S: ["GPU-1"]}, {"GPU-0": False, "GPU-1": True}),
+        ({GPU: []}, {"GPU-0": False, "GPU-1": False}),
+        ({"nvidia.com/mig-1g.10gb": ["MIG-1"], GPU: ["GPU-1"]}, {"GPU-0": True, "GPU-1": True}),
+        ({GPU: ["GPU-0", "named otherwise"]}, {}),
+        ({"amd.com/gpu": ["0000:01:00.0"]}, {}),
+        ({}, {}),
+    ],
+    ids=["all", "all but one", "the plugin starts", "a part", "unknown names", "another vendor", "none"],
+)
+def test_the_kubelet_may_give_what_is_registered(
+    registered: dict[str, list[str]], expected: dict[str, bool]
+) -> None:
+    assert offered_devices([node(device(0, mig_instances=(PART,)), device(1))], registered) == expected
