@@ -1,6 +1,6 @@
 """What the recovery of nodes is decided on, put together from the world and from what Nodes and Jobs say."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
@@ -9,6 +9,7 @@ from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.situation import LACKS_DEVICES, known_state, lacks_devices
 from admission.node_recovery.view import GangOnNode, NodeView, TaintOwner
+from admission.workloads.seats import is_live
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.resources import Resources
@@ -92,7 +93,7 @@ class NodeViews:
             order=marks.order,
             hold=marks.hold,
             gangs=tuple(self._gangs(name)),
-            foreign_pods=self._foreign_pods(name, namespaces),
+            foreign_pods=len(self._foreign_pods(name, namespaces)),
             jobs=self._jobs.of(name, namespaces),
             refused=self.refused.get(name, ""),
         )
@@ -112,17 +113,18 @@ class NodeViews:
 
     def _gang(self, key: WorkloadKey, name: NodeName) -> GangOnNode | None:
         """A gang that holds devices of the node; None: it holds none."""
-        world = self._world
+        world, holders = self._world, self._holders(name)
+        pods = [pod for pod in world.pod_index.of(key) if pod.node == name]
+        has_uncounted = any(pod.claims_uncounted or pod.uid in holders for pod in pods)
         admissions = [
             each
             for each in world.admission_index.of(key)
-            if any(seat.node == name and _takes_devices(seat.takes) for seat in each.holding())
+            if any(
+                seat.node == name and (has_uncounted or _takes_devices(seat.takes)) for seat in each.holding()
+            )
         ]
         if not admissions:
             return None
-        reported = world.devices.reported(name)
-        holders = {} if reported is None else reported.holders
-        pods = [pod for pod in world.pod_index.of(key) if pod.node == name]
         devices = [holders.get(pod.uid) for pod in pods]
         known = None if not devices or None in devices else frozenset().union(*filter(None, devices))
         return GangOnNode(
@@ -131,15 +133,33 @@ class NodeViews:
             leaving=all(each.state is AdmissionState.EVICTING for each in admissions),
         )
 
-    def _foreign_pods(self, name: NodeName, namespaces: frozenset[str]) -> int:
-        """Pods with devices that are not in the books. Those of recovery Jobs are in the templates' namespaces."""
+    def _holders(self, name: NodeName) -> Mapping[str, frozenset[int]]:
+        """Numbers of the devices that pods have, as the agent reports it, by uid. Empty: nothing tells it."""
+        reported = self._world.devices.reported(name)
+        return {} if reported is None else reported.holders
+
+    def _foreign_pods(self, name: NodeName, namespaces: frozenset[str]) -> set[str]:
+        """Uids of pods that have devices, or may have, and hold no seat. Those of recovery Jobs are in the templates'
+        namespaces.
+
+        By their requests, and by the agent: a pod may have devices that its requests do not tell.
+        """
         world = self._world
-        return sum(
-            _takes_devices(takes)
-            and (pod := world.pods.get(uid)) is not None
-            and pod.namespace not in namespaces
+        found = {
+            uid
             for uid, takes in world.node_inventory.foreign_on(name)
-        )
+            if _takes_devices(takes) or ((pod := world.pods.get(uid)) is not None and pod.claims_uncounted)
+        }
+        seated = world.admission_index.seated_on(name)
+        found |= {uid for uid in self._holders(name) if world.pod_index.owner_of(uid) not in seated}
+        return {
+            uid for uid in found if self._is_there(uid, name) and world.pods[uid].namespace not in namespaces
+        }
+
+    def _is_there(self, uid: str, name: NodeName) -> bool:
+        """Whether a pod is on the node and has not ended: what the agent reports of pods may be older."""
+        pod = self._world.pods.get(uid)
+        return pod is not None and pod.node == name and is_live(pod)
 
 
 def _takes_devices(takes: Resources) -> bool:
