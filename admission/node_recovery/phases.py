@@ -20,6 +20,7 @@ from admission.node_recovery.transitions import (
     next_attempt,
     verify,
     wait_for,
+    wait_for_person,
     wait_for_read,
 )
 from admission.node_recovery.view import KILLS_PODS, GangOnNode, JobProgress, RecoveryJob
@@ -52,7 +53,10 @@ def cordoned(here: Situation) -> RecoveryOutcome:
 
 
 def draining(here: Situation) -> RecoveryOutcome:
-    """DRAINING: gangs on faulty devices go at once, others when their time is over; then recovery begins."""
+    """DRAINING: gangs on faulty devices go at once, others when their time is over; then recovery begins.
+
+    Of a fault that no Job ends it begins when a person has ended that.
+    """
     state, view = here.state, here.view
     if not (here.is_faulty or here.person_alone or state.cause is FaultCause.VERIFICATION):
         return verify(here, "the fault is gone")
@@ -63,6 +67,8 @@ def draining(here: Situation) -> RecoveryOutcome:
     if view.foreign_pods:
         pods = counted(view.foreign_pods, "pod")
         return wait_for(here, WaitsFor.FOREIGN_PODS, f"{pods} that Muster did not admit hold devices: waits")
+    if here.for_person:
+        return wait_for_person(here)
     return next_attempt(here, here.cause or state.cause or FaultCause.DEVICE, here.told or "the test failed")
 
 
@@ -122,7 +128,8 @@ PHASES: Final[Mapping[RecoveryPhase, Callable[[Situation], RecoveryOutcome]]] = 
 def _without_what_is_over(here: Situation) -> RecoveryState:
     """Without accepted faults that are gone, and attempts that are long ago."""
     state = here.state
-    there = {fault.name for fault in here.view.faults} | ({KILLS_PODS} if here.view.black_hole else set())
+    there = {name for fault in here.view.faults for name in (fault.name, *fault.names)}
+    there |= {KILLS_PODS} if here.view.black_hole else set()
     left = tuple(name for name in state.accepted if name in there)
     long_ago = here.now >= state.since + here.policy.attempts_within
     return replace(state, accepted=left, attempts=0 if long_ago else state.attempts)
@@ -151,8 +158,10 @@ def _without_job(here: Situation) -> RecoveryOutcome:
     if state.job:
         why = f"Job {state.job} is gone before its end was seen"
         return next_attempt(here, state.cause or FaultCause.DEVICE, why)
-    if here.view.occupied and state.by is StartedBy.MUSTER:
-        return drain_first(here)
+    if state.by is StartedBy.MUSTER and here.view.occupied:
+        return drain_first(here, "pods with devices are on the node")
+    if state.by is StartedBy.MUSTER and here.for_person:
+        return drain_first(here, here.told)
     return create_job(here)
 
 
@@ -172,7 +181,7 @@ def _still_ill(here: Situation, ends: int, *, tested: bool) -> RecoveryOutcome:
     """The agent reports a fault while the node should be well: it may take its time, but not under gangs or a test."""
     if here.view.gangs and here.policy.recovers:
         return drain(here, here.told)
-    if here.now < ends and not tested:
+    if here.now < ends and not (tested or here.for_person):
         return here.keep(look_again=ends)
     return next_attempt(here, FaultCause.DEVICE, f"{here.told} when it should be well")
 

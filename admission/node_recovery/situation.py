@@ -56,8 +56,15 @@ class Situation:
 
     @property
     def faults(self) -> tuple[DeviceFault, ...]:
-        """Faults of devices that nobody has accepted."""
-        return tuple(fault for fault in self.view.faults if fault.name not in self.state.accepted)
+        """Faults of devices, as far as nobody has accepted them."""
+        left = (fault.beyond(self.state.accepted) for fault in self.view.faults)
+        return tuple(fault for fault in left if fault is not None)
+
+    @property
+    def for_person(self) -> tuple[DeviceFault, ...]:
+        """Of these faults, what no recovery Job ends. Empty: a Job may bring the node back."""
+        needing = (fault.for_person() for fault in self.faults)
+        return tuple(fault for fault in needing if fault is not None)
 
     @property
     def black_hole(self) -> BlackHole | None:

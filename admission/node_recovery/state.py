@@ -18,8 +18,8 @@ _Made = TypeVar("_Made")
 #: Characters of the text of a fault, and of the annotation as a whole, that are kept or read.
 LONGEST_FAULT: Final = 300
 _LONGEST_ANNOTATION: Final = 12_288
-#: Entries of ``accepted``: a node has at most sixteen devices, and each may have several faults.
-_MOST_ACCEPTED: Final = 64
+#: Entries of ``accepted``: a node has at most sixteen devices, and each may have several conditions.
+_MOST_ACCEPTED: Final = 128
 #: Characters of the name of a Job, as the API server bounds it, and of the name of an accepted fault.
 _LONGEST_JOB: Final = 253
 _LONGEST_NAME: Final = 600
@@ -85,6 +85,8 @@ class WaitsFor(StrEnum):
     JOB_REFUSED = "job-refused"
     #: Pods with devices that Muster did not admit are on the node: it does not evict them.
     FOREIGN_PODS = "foreign-pods"
+    #: A device has a fault that no recovery Job ends: a person has to.
+    PERSON = "person"
     #: The agent has not read the devices since the phase began.
     AGENT = "agent"
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from admission.node_recovery.effects import CreateJob, TryNode
 from admission.node_recovery.recovery_jobs import job_name, template_of
 from admission.node_recovery.situation import RecoveryOutcome, Situation
-from admission.node_recovery.state import FaultCause, RecoveryPhase, StartedBy, WaitsFor
+from admission.node_recovery.state import LONGEST_FAULT, FaultCause, RecoveryPhase, StartedBy, WaitsFor
 from admission.node_recovery.view import KILLS_PODS
-from queues.text_format import counted, duration
+from queues.text_format import counted, duration, listed
 
 
 def cordon(here: Situation) -> RecoveryOutcome:
@@ -37,7 +37,8 @@ def back_in_service(here: Situation, why: str) -> RecoveryOutcome:
 
 def accepted(here: Situation, why: str) -> RecoveryOutcome:
     """Take the node back with its faults, which a person has accepted."""
-    names = {fault.name for fault in here.view.faults} | ({KILLS_PODS} if here.view.black_hole else set())
+    names = {name for fault in here.view.faults for name in fault.names}
+    names |= {KILLS_PODS} if here.view.black_hole else set()
     state = here.enter(RecoveryPhase.NONE, accepted=tuple(sorted(names)))
     return _on_trial(here, here.move(state, "GpuNodeReturned", f"{why}: back in service as it is"))
 
@@ -52,14 +53,14 @@ def next_attempt(here: Situation, cause: FaultCause, why: str) -> RecoveryOutcom
     """Begin a recovery attempt, or give up if all are used up.
 
     What a person asked for on a node without a fault is not tried again, nor is anything under a policy that does not
-    recover nodes.
+    recover nodes. A fault that no Job ends uses up no attempt: the drained node waits for a person.
     """
     attempts, policy = here.state.attempts, here.policy
     if attempts >= policy.attempts or not policy.recovers or cause is FaultCause.PERSON:
         failed = here.enter(RecoveryPhase.FAILED, cause=cause)
         message = f"{why}: out of service after {counted(attempts, 'attempt')}; it needs a person"
         return here.move(failed, "GpuNodeFailed", message, warning=True)
-    if here.view.occupied and here.state.by is StartedBy.MUSTER:
+    if here.for_person or (here.view.occupied and here.state.by is StartedBy.MUSTER):
         return drain(here, why, cause)
     state = here.enter(RecoveryPhase.RECOVERING, cause=cause, attempts=attempts + 1)
     how = f"by a Job from {policy.recovery_job}" if policy.recovery_job else "by others, without a Job"
@@ -67,9 +68,10 @@ def next_attempt(here: Situation, cause: FaultCause, why: str) -> RecoveryOutcom
     return here.move(state, "GpuNodeRecovering", message)
 
 
-def drain_first(here: Situation) -> RecoveryOutcome:
-    """Go back to draining before the Job of an attempt was made: pods came that Muster let in a moment too late."""
-    outcome = drain(here, "pods with devices are on the node")
+def drain_first(here: Situation, why: str) -> RecoveryOutcome:
+    """Go back to draining before the Job of an attempt was made: pods came that Muster let in a moment too late, or a
+    fault that no Job ends."""
+    outcome = drain(here, why)
     return replace(outcome, state=replace(outcome.state, attempts=max(0, here.state.attempts - 1)))
 
 
@@ -79,6 +81,12 @@ def wait_for(
     """Stay in the phase, and tell once what for."""
     told = () if here.state.waits is waits else (here.tell("GpuNodeWaits", message, warning=True),)
     return RecoveryOutcome(state=replace(here.state, waits=waits), effects=told, look_again=look_again)
+
+
+def wait_for_person(here: Situation) -> RecoveryOutcome:
+    """Stay in the phase until a person has ended what no Job ends."""
+    faults = listed([*map(str, here.for_person)])[:LONGEST_FAULT]
+    return wait_for(here, WaitsFor.PERSON, f"{faults}: no recovery Job ends this: waits for a person")
 
 
 def wait_for_read(here: Situation) -> RecoveryOutcome:

@@ -56,6 +56,18 @@ def no_recovery_under_running_pods(views: Views, turns: Turns) -> None:
             assert not any(isinstance(each, CreateJob) for each in turn.effects), (name, turn.effects)
 
 
+def no_attempt_for_what_only_a_person_ends(views: Views, turns: Turns) -> None:
+    """Muster begins no recovery by itself, and makes no Job for one, while a fault is there that no Job ends."""
+    for name, turn in turns.items():
+        view, known = views[name], remembered(views[name])
+        left = [fault.beyond(known.accepted) for fault in view.faults]
+        if view.order or not any(fault and fault.for_person() for fault in left):
+            continue
+        assert turn.state.attempts <= known.attempts, (name, known, turn)
+        if known.phase is RecoveryPhase.RECOVERING and known.by is StartedBy.MUSTER:
+            assert not any(isinstance(each, CreateJob) for each in turn.effects), (name, turn.effects)
+
+
 def no_more_attempts_than_allowed(views: Views, turns: Turns, policy: FaultPolicy) -> None:
     """Muster begins no recovery by itself beyond the attempts of the policy."""
     for name, turn in turns.items():
@@ -77,7 +89,7 @@ def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPoli
         if by_itself and recovers and ends:
             assert known.phase is RecoveryPhase.VERIFYING, (name, known)
             assert is_read(view, known), (name, known, view)
-            assert all(fault.name in known.accepted for fault in view.faults), (name, known, view)
+            assert all(fault.beyond(known.accepted) is None for fault in view.faults), (name, known, view)
             tested = any(
                 job.progress is JobProgress.SUCCEEDED and job.name.startswith(f"muster-verify-{name}-")
                 for job in view.jobs.values()
@@ -114,7 +126,7 @@ def taints_have_a_reason(views: Views) -> None:
         known = remembered(view)
         if view.taint is not TaintOwner.MUSTER or view.hold:
             continue
-        faulty = view.black_hole or any(fault.name not in known.accepted for fault in view.faults)
+        faulty = view.black_hole or any(fault.beyond(known.accepted) for fault in view.faults)
         is_open = known.phase is RecoveryPhase.VERIFYING or known.cause is FaultCause.VERIFICATION
         runs = any(job.progress is JobProgress.RUNNING for job in view.jobs.values())
         person = known.by is StartedBy.PERSON or known.cause is FaultCause.PERSON

@@ -14,7 +14,7 @@ from admission.node_recovery.step import RecoveryTurn
 from admission.node_recovery.view import JobProgress, RecoveryStep, TaintOwner
 from queues.workload import NodeName
 from tests.laws.laws import node_recovery as laws
-from tests.laws.worlds.node_recovery import NODES, RECOVER, VERIFY, Fleet
+from tests.laws.worlds.node_recovery import MARK, NODES, RECOVER, VERIFY, Fleet
 
 #: Steps after which a fleet in which nothing happens is at rest.
 AT_REST = 12
@@ -35,7 +35,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
 
     # ── what happens ─────────────────────────────────────────────────────────────────────────────────────────
 
-    @rule(node=nodes, index=devices, reason=st.sampled_from(("Xid79", "EccUncorrected")))
+    @rule(node=nodes, index=devices, reason=st.sampled_from(("Xid79", "EccUncorrected", MARK)))
     def a_device_fails(self, node: NodeName, index: int, reason: str) -> None:
         self.fleet.falls_ill(node, index, reason)
 
@@ -210,6 +210,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         laws.no_more_nodes_out_than_allowed(views, turns, self.fleet.policy.max_nodes_out)
         laws.nothing_happens_on_hold(views, turns)
         laws.no_recovery_under_running_pods(views, turns)
+        laws.no_attempt_for_what_only_a_person_ends(views, turns)
         laws.no_more_attempts_than_allowed(views, turns, self.fleet.policy)
         laws.nodes_come_back_only_when_well(views, turns, self.fleet.policy)
         laws.a_lost_annotation_ends_no_recovery(views, turns, self.fleet.policy)

@@ -6,7 +6,7 @@ Nothing of ``admission.node_recovery`` is used to play it but its values.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from admission.facts.devices import DeviceFault
+from admission.facts.devices import DeviceFault, FaultCondition
 from admission.node_recovery.effects import (
     CreateJob,
     DeleteJob,
@@ -28,6 +28,8 @@ from admission.node_recovery.view import (
 from queues.workload import NodeName, WorkloadKey, WorkloadKind
 
 NODES = tuple(NodeName(name) for name in ("n1", "n2", "n3", "n4"))
+#: What a person calls a fault, and no Job ends.
+MARK = "MarkedByPerson"
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
 POLICY = FaultPolicy(
     recovers=True,
@@ -99,11 +101,22 @@ class Fleet:
                 node.read_at = self.now
 
     def falls_ill(self, name: NodeName, index: int, reason: str) -> None:
-        """A device gets a fault."""
-        fault = DeviceFault(
-            device=f"GPU-{name}-{index}", number=index, reason=reason, message="", since=self.now
+        """A device gets a fault, beside those that it has."""
+        faults, needs_person = self.nodes[name].faults, reason == MARK
+        added = FaultCondition(type=reason, reason=reason, since=self.now, needs_person=needs_person)
+        before = faults[index].conditions if index in faults else ()
+        conditions = sorted(
+            {each.type: each for each in (added, *before)}.values(), key=lambda each: each.type
         )
-        self.nodes[name].faults[index] = fault
+        worst = conditions[0]
+        faults[index] = DeviceFault(
+            device=f"GPU-{name}-{index}",
+            number=index,
+            reason=worst.reason,
+            message="",
+            since=min(each.since for each in conditions),
+            conditions=tuple(conditions),
+        )
 
     def is_reported(self, name: NodeName, reports: bool) -> None:
         """The node's Device object is there, or is gone with all faults."""

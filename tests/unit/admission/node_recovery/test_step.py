@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts.devices import DeviceFault
+from admission.facts.devices import DeviceFault, FaultCondition
 from admission.node_recovery.effects import (
     CreateJob,
     DeleteJob,
@@ -29,11 +29,14 @@ from admission.node_recovery.view import (
 from tests.builders.node_agents.node_devices import reported
 from tests.unit.admission.node_recovery.recovered_nodes import (
     FLEET,
+    LOST,
+    MARKED,
     NODE,
     NOW,
     POLICY,
     SINCE,
     XID,
+    fault_of,
     gang,
     job_of,
     state,
@@ -233,6 +236,63 @@ def test_a_person_accepts_a_fault_and_only_that_one() -> None:
     assert step(view(done.state, faults=(XID,)), FLEET, POLICY, NOW).effects == ()
     again = step(view(done.state, faults=(XID, other)), FLEET, POLICY, NOW)
     assert (again.state.phase, again.state.fault) == (RecoveryPhase.CORDONED, "GPU 0: EccUncorrected")
+
+
+def test_a_lighter_fault_of_the_same_device_counts_though_the_worst_one_is_accepted() -> None:
+    ecc = FaultCondition("EccUncorrected", "UncorrectedErrors", "reset it", NOW)
+    done = step(view(state(RecoveryPhase.FAILED), faults=(fault_of(LOST),), order="done"), FLEET, POLICY, NOW)
+    assert step(view(done.state, faults=(fault_of(LOST),)), FLEET, POLICY, NOW).effects == ()
+    again = step(view(done.state, faults=(fault_of(LOST, ecc),)), FLEET, POLICY, NOW).state
+    assert (again.phase, again.fault) == (RecoveryPhase.CORDONED, "GPU 3: UncorrectedErrors (reset it)")
+    assert again.fault_since == NOW
+    both = step(view(done.state, faults=(fault_of(LOST, ecc),), order="done"), FLEET, POLICY, NOW).state
+    assert both.accepted == ("GPU-3/EccUncorrected/UncorrectedErrors", "GPU-3/Lost/FallenOffTheBus")
+    left = step(view(both, faults=(fault_of(ecc),)), FLEET, POLICY, NOW).state
+    assert (left.phase, left.accepted) == (RecoveryPhase.NONE, ("GPU-3/EccUncorrected/UncorrectedErrors",))
+
+
+def test_what_an_older_muster_accepted_stays_accepted_until_its_worst_fault_is_over() -> None:
+    before = state(RecoveryPhase.NONE, accepted=("GPU-3/FallenOffTheBus",))
+    assert step(view(before, faults=(fault_of(LOST, MARKED),)), FLEET, POLICY, NOW).effects == ()
+    over = step(view(before, faults=(fault_of(MARKED),)), FLEET, POLICY, NOW).state
+    assert over.phase is RecoveryPhase.CORDONED
+
+
+def test_a_fault_that_no_job_ends_waits_for_a_person_and_uses_up_no_attempt() -> None:
+    known, faults = state(RecoveryPhase.DRAINING, attempts=0), (fault_of(LOST, MARKED),)
+    first = step(view(known, faults=faults), FLEET, POLICY, NOW)
+    assert (first.state.phase, first.state.attempts) == (RecoveryPhase.DRAINING, 0)
+    assert first.state.waits is WaitsFor.PERSON
+    [tell] = [effect for effect in first.effects if isinstance(effect, Tell)]
+    expected = "GPU 3: MarkedByPerson (fans): no recovery Job ends this: waits for a person"
+    assert (tell.reason, tell.message) == ("GpuNodeWaits", expected)
+    assert step(view(first.state, faults=faults), FLEET, POLICY, NOW + 10**6).effects == ()
+    unmarked = step(view(first.state, faults=(fault_of(LOST),)), FLEET, POLICY, NOW).state
+    assert (unmarked.phase, unmarked.attempts) == (RecoveryPhase.RECOVERING, 1)
+    well = step(view(first.state), FLEET, POLICY, NOW).state
+    assert (well.phase, well.attempts) == (RecoveryPhase.VERIFYING, 0)
+
+
+def test_gangs_leave_a_node_that_waits_for_a_person() -> None:
+    known, faults = state(RecoveryPhase.DRAINING, attempts=0), (fault_of(MARKED),)
+    seen = view(known, faults=faults, gangs=(gang("on", 3), gang("beside", 0)))
+    [on] = step(seen, FLEET, POLICY, NOW).effects
+    assert [key.uid for key in on.gangs] == ["on"]  # type: ignore[union-attr]
+    [all_of_them] = step(seen, FLEET, POLICY, SINCE + POLICY.drain_timeout).effects
+    assert [key.uid for key in all_of_them.gangs] == ["beside", "on"]  # type: ignore[union-attr]
+
+
+def test_a_person_may_have_a_job_run_whatever_the_fault() -> None:
+    faults = (fault_of(MARKED),)
+    asked = step(
+        view(state(RecoveryPhase.DRAINING), faults=faults, order="recover"), FLEET, POLICY, NOW
+    ).state
+    [create] = step(view(asked, faults=faults), FLEET, POLICY, NOW).effects
+    assert isinstance(create, CreateJob)
+    jobs = job_of(asked, JobProgress.SUCCEEDED)
+    tested = step(view(asked, faults=faults, jobs=jobs), FLEET, POLICY, NOW).state
+    after = step(view(tested, faults=faults, read_at=NOW + 1), FLEET, POLICY, NOW + 2).state
+    assert (after.phase, after.attempts) == (RecoveryPhase.DRAINING, asked.attempts)
 
 
 def test_an_accepted_fault_counts_again_when_it_was_gone() -> None:
