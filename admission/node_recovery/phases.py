@@ -20,8 +20,8 @@ from admission.node_recovery.transitions import (
     next_attempt,
     verify,
     wait_for,
+    wait_for_agent,
     wait_for_person,
-    wait_for_read,
 )
 from admission.node_recovery.view import KILLS_PODS, GangOnNode, JobProgress, RecoveryJob
 from queues.text_format import counted, duration
@@ -39,7 +39,8 @@ def in_service(here: Situation) -> RecoveryOutcome:
         return here.keep(look_again=ends)
     if here.view.name not in here.fleet.granted:
         fleet = here.fleet
-        bound = f"{counted(fleet.out, 'node')} out of service, the policy allows {fleet.most_out}"
+        out = f"{counted(fleet.out, 'node')} out of service, cordoned or not ready"
+        bound = f"{out}; the policy allows {fleet.most_out}"
         message = f"{here.told}: nothing is done now ({bound})"
         return wait_for(here, WaitsFor.CIRCUIT_BREAKER, message, look_again=ends)
     return cordon(here)
@@ -91,16 +92,17 @@ def recovering(here: Situation) -> RecoveryOutcome:
 
 
 def verifying(here: Situation) -> RecoveryOutcome:
-    """VERIFYING: the agent has to read the devices as well, and then the test Job, if there is one, to succeed.
+    """VERIFYING: the agent has to run and to report the devices as healthy, and then the test Job, if there is one, to
+    succeed.
 
     That the node killed pods does not count here: this is for the test and for the next gang to show.
     """
     state, job = here.state, here.job
     ends = state.since + here.policy.verify_timeout
-    if not here.read_after(state.since):
-        return here.keep(look_again=ends) if here.now < ends else wait_for_read(here)
+    if not here.agent_ran_after(state.since):
+        return here.keep(look_again=ends) if here.now < ends else wait_for_agent(here)
     if here.faults:
-        return _still_ill(here, ends, tested=bool(job or state.job))
+        return _still_faulty(here, ends, tested=bool(job or state.job))
     if here.policy.verify_job is None or _runs_pods_well(here):
         return back_in_service(here, "the agent reports its devices as healthy")
     if job is None and not state.job:
@@ -110,7 +112,7 @@ def verifying(here: Situation) -> RecoveryOutcome:
 
 def failed(here: Situation) -> RecoveryOutcome:
     """FAILED: a person is needed, unless the fault goes by itself."""
-    if here.state.cause in _REPORTED and not here.is_faulty and here.read_after(here.state.since):
+    if here.state.cause in _REPORTED and not here.is_faulty and here.agent_ran_after(here.state.since):
         return verify(here, "the fault is gone")
     return here.keep(*_evict(here, _on_faults(here) if here.policy.recovers else ()))
 
@@ -172,12 +174,12 @@ def _after_failed_job(here: Situation, job: RecoveryJob) -> RecoveryOutcome:
     if here.state.cause in _REPORTED:
         if here.now < ends:
             return job_seen(here, look_again=ends)
-        if not here.read_after(ended):
-            return wait_for_read(here)
+        if not here.agent_ran_after(ended):
+            return wait_for_agent(here)
     return next_attempt(here, here.state.cause or FaultCause.DEVICE, f"Job {job.name} failed")
 
 
-def _still_ill(here: Situation, ends: int, *, tested: bool) -> RecoveryOutcome:
+def _still_faulty(here: Situation, ends: int, *, tested: bool) -> RecoveryOutcome:
     """The agent reports a fault while the node should be well: it may take its time, but not under gangs or a test."""
     if here.view.gangs and here.policy.recovers:
         return drain(here, here.told)

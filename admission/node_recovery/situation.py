@@ -28,7 +28,7 @@ from admission.node_recovery.view import (
 )
 from queues.text_format import listed
 
-#: When devices were read of which not all are reported that had a fault: never.
+#: For ``lease_renewed_at`` of an agent that does not report a device that had a fault: never.
 LACKS_DEVICES: Final = -1
 #: A device in the text of faults, as ``DeviceFault`` and ``listed`` write it.
 _FAULTY: Final = re.compile(r"(?:^|, | and )GPU ([0-9]{1,4}): ")
@@ -86,9 +86,9 @@ class Situation:
     @property
     def is_unreported(self) -> bool:
         """Whether the node is out of service for a fault that was reported, and its devices are not reported now."""
-        state, read_at = self.state, self.view.read_at
+        state, lease_renewed_at = self.state, self.view.lease_renewed_at
         by_fault = state.phase.is_out and state.cause is FaultCause.DEVICE
-        return by_fault and (read_at is None or read_at == LACKS_DEVICES)
+        return by_fault and (lease_renewed_at is None or lease_renewed_at == LACKS_DEVICES)
 
     @property
     def fault_since(self) -> int:
@@ -113,15 +113,16 @@ class Situation:
         """The Job of the present phase; None: it is not there."""
         return self.view.jobs.get(job_name(self.view.name, self.state))
 
-    def read_after(self, moment: int) -> bool:
-        """Whether the devices were read later than this; true if nothing reports them, for then nothing can.
+    def agent_ran_after(self, moment: int) -> bool:
+        """Whether the agent has run later than this; true if nothing reports devices, for then nothing can.
 
+        Its lease tells no more: it is renewed while a library hangs, and the agent reports the devices as lost then.
         But whoever reported a fault has to report its end as well: an agent may run before the driver does, and
         anybody may have deleted its object.
         """
-        if self.view.read_at is None:
+        if self.view.lease_renewed_at is None:
             return not self.is_unreported
-        return self.view.read_at > moment
+        return self.view.lease_renewed_at > moment
 
     def enter(self, phase: RecoveryPhase, **changes: Any) -> RecoveryState:
         """The state at the beginning of another phase, with the faults as they are now."""
@@ -134,7 +135,7 @@ class Situation:
         entered = replace(known, phase=phase, since=self.now, by=by, job="", waits=None)
         # Other faults do not hide one whose device is not reported now.
         if self.is_faulty and not self.is_unreported:
-            devices = tuple(sorted({fault.device for fault in self.faults} - {""}))
+            devices = tuple(sorted({_known_by(fault.device, fault.number) for fault in self.faults}))
             entered = replace(entered, cause=self.cause, fault=self.told, devices=devices)
         if not known.phase.is_out:
             entered = replace(entered, fault_since=self.fault_since)
@@ -178,9 +179,14 @@ def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
         return False
     there = tuple(reported)
     if known.devices:
-        return not {each.id for each in there}.issuperset(known.devices)
+        return not {_known_by(each.id, each.number) for each in there}.issuperset(known.devices)
     numbers = {int(number) for number in _FAULTY.findall(known.fault)}
     return not {each.number for each in there}.issuperset(numbers)
+
+
+def _known_by(device: str, number: int) -> str:
+    """What a device with a fault is remembered by: its uuid, or its number where the reporter tells none."""
+    return device or str(number)
 
 
 def is_running(job: RecoveryJob) -> bool:

@@ -87,8 +87,10 @@ class WaitsFor(StrEnum):
     FOREIGN_PODS = "foreign-pods"
     #: A device has a fault that no recovery Job ends: a person has to.
     PERSON = "person"
-    #: The agent has not read the devices since the phase began.
+    #: The agent has not renewed its lease since the phase began, or does not report a device that had a fault.
     AGENT = "agent"
+    #: The node is not ready, so that no Job can run on it.
+    NODE = "node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,8 @@ class RecoveryState:
     cause: FaultCause | None = None
     #: The fault in words, for people.
     fault: str = ""
-    #: Uuids of the devices with the fault. Empty: none is known; an older Muster told only the words.
+    #: Uuids of the devices with the fault; numbers of those without a uuid. Empty: of another cause, or an older Muster
+    #: told only the words.
     devices: tuple[str, ...] = ()
     #: Recovery attempts that were begun. Kept after a recovery, since a fault that soon comes back goes on counting.
     attempts: int = 0

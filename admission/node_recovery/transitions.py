@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from admission.node_recovery.effects import CreateJob, TryNode
 from admission.node_recovery.recovery_jobs import job_name, template_of
-from admission.node_recovery.situation import RecoveryOutcome, Situation
+from admission.node_recovery.situation import LACKS_DEVICES, RecoveryOutcome, Situation
 from admission.node_recovery.state import LONGEST_FAULT, FaultCause, RecoveryPhase, StartedBy, WaitsFor
 from admission.node_recovery.view import KILLS_PODS
 from queues.text_format import counted, duration, listed
@@ -24,8 +24,11 @@ def drain(here: Situation, why: str, cause: FaultCause | None = None) -> Recover
 
 
 def verify(here: Situation, why: str) -> RecoveryOutcome:
-    """Have the node tested."""
-    return here.move(here.enter(RecoveryPhase.VERIFYING), "GpuNodeVerifying", f"{why}: the node is tested")
+    """Have the node tested: by what its agent reports, and by a Job if there is one."""
+    waits = "waits until its devices are reported as healthy"
+    job = here.policy.verify_job
+    then = f", then it is tested by a Job from {job}" if job else ""
+    return here.move(here.enter(RecoveryPhase.VERIFYING), "GpuNodeVerifying", f"{why}: {waits}{then}")
 
 
 def back_in_service(here: Situation, why: str) -> RecoveryOutcome:
@@ -89,13 +92,20 @@ def wait_for_person(here: Situation) -> RecoveryOutcome:
     return wait_for(here, WaitsFor.PERSON, f"{faults}: no recovery Job ends this: waits for a person")
 
 
-def wait_for_read(here: Situation) -> RecoveryOutcome:
-    """Stay in the phase until the agent has read the devices."""
-    return wait_for(here, WaitsFor.AGENT, "the agent has not read the devices since then: waits for it")
+def wait_for_agent(here: Situation) -> RecoveryOutcome:
+    """Stay in the phase until the agent has run since, and reports all devices that had a fault."""
+    why = "the agent has not renewed its lease since then"
+    if here.view.lease_renewed_at == LACKS_DEVICES:
+        why = "the agent does not report a device any more that was unhealthy"
+    elif here.view.lease_renewed_at is None:
+        why = "no agent reports the devices any more"
+    return wait_for(here, WaitsFor.AGENT, f"{why}: waits for it")
 
 
 def create_job(here: Situation) -> RecoveryOutcome:
     """Make the Job of this phase."""
+    if not here.view.ready:
+        return wait_for(here, WaitsFor.NODE, "the node is not ready: its Job waits until it is")
     template = template_of(here.state.phase, here.policy) or ""
     if template not in here.fleet.templates:
         which = template or "of the policy"

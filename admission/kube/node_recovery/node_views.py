@@ -1,6 +1,7 @@
 """What the recovery of nodes is decided on, put together from the world and from what Nodes and Jobs say."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
@@ -32,9 +33,9 @@ class NodeViews:
         self._quiet: dict[NodeName, NodeView] = {}
         #: Why the API server refused the Job of a node the last time.
         self.refused: dict[NodeName, str] = {}
-        #: When the agents of nodes were last heard: ``renewTime`` of their leases (seconds). Reporters of nodes that
-        #: are left out have no lease: now.
-        self.heard: dict[NodeName, int] = {}
+        #: When the agents of nodes last renewed their leases: ``renewTime`` (seconds). Reporters of nodes that are left
+        #: out have no lease: now.
+        self.leases_renewed: dict[NodeName, int] = {}
         #: Nodes of which nothing can be said for now, because that failed.
         self.put_off = PutOff("recovery of a node")
 
@@ -58,8 +59,11 @@ class NodeViews:
         for name, fact in self._world.node_inventory.nodes.items():
             if name in interesting:
                 views[name] = self._contained_view(name, namespaces, now)
-            elif _takes_devices(fact.allocatable):
-                views[name] = self._quiet.setdefault(name, NodeView(name=name))
+            elif name in self._world.node_inventory.faulty.with_devices:
+                in_use = fact.ready and not fact.unschedulable
+                views[name] = (
+                    self._quiet.setdefault(name, NodeView(name=name)) if in_use else self._bare_view(name)
+                )
         return views
 
     def _contained_view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
@@ -77,17 +81,22 @@ class NodeViews:
         """Nothing is done for the node, and if it may be out of service the circuit breaker counts it."""
         marks = self._marks.of(name)
         is_out = bool(marks.annotation) or marks.taint is not TaintOwner.ABSENT
-        return NodeView(name=name, taint=TaintOwner.PERSON if is_out else TaintOwner.ABSENT)
+        return replace(self._bare_view(name), taint=TaintOwner.PERSON if is_out else TaintOwner.ABSENT)
+
+    def _bare_view(self, name: NodeName) -> NodeView:
+        """What the circuit breaker counts a node by of which nothing has to be looked at."""
+        fact = self._world.node_inventory.nodes[name]
+        return NodeView(name=name, ready=fact.ready, cordoned=fact.unschedulable)
 
     def _view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
         world, marks = self._world, self._marks.of(name)
-        return NodeView(
-            name=name,
+        return replace(
+            self._bare_view(name),
             faults=tuple(
                 fault._replace(since=fault.since or now) for fault in world.node_inventory.nodes[name].faults
             ),
             black_hole=self._detector.black_hole(name, now),
-            read_at=self._read_at(name, marks.annotation, now),
+            lease_renewed_at=self._lease_renewed_at(name, marks.annotation, now),
             taint=marks.taint,
             annotation=marks.annotation,
             order=marks.order,
@@ -98,14 +107,15 @@ class NodeViews:
             refused=self.refused.get(name, ""),
         )
 
-    def _read_at(self, name: NodeName, annotation: str, now: int) -> int | None:
-        """When the devices were last read; LACKS_DEVICES: one that had a fault is not reported. None: none is."""
+    def _lease_renewed_at(self, name: NodeName, annotation: str, now: int) -> int | None:
+        """When the agent last renewed its lease; LACKS_DEVICES: it does not report a device that had a fault. None: no
+        device is reported."""
         reported = self._world.devices.reported(name)
         if reported is None or not reported.devices:
             return None
         if lacks_devices(annotation, reported.devices):
             return LACKS_DEVICES
-        return self.heard.get(name, now)
+        return self.leases_renewed.get(name, now)
 
     def _gangs(self, name: NodeName) -> list[GangOnNode]:
         found = [self._gang(key, name) for key in sorted(self._world.admission_index.seated_on(name))]

@@ -90,6 +90,14 @@ class NodesUnderFaults(RuleBasedStateMachine):
     def an_agent_starts_or_stops(self, node: NodeName, runs: bool) -> None:
         self.fleet.nodes[node].agent_runs = runs
 
+    @rule(node=nodes, ready=st.sampled_from((True, True, False)))
+    def a_node_is_ready_or_not(self, node: NodeName, ready: bool) -> None:
+        self.fleet.nodes[node].ready = ready
+
+    @rule(node=nodes, cordoned=st.booleans())
+    def a_person_cordons_a_node_or_not(self, node: NodeName, cordoned: bool) -> None:
+        self.fleet.nodes[node].cordoned = cordoned
+
     @rule(seconds=st.sampled_from((1, 30, 299, 301, 600, 1001, 5001)))
     def time_passes(self, seconds: int) -> None:
         self.fleet.passes(seconds)
@@ -161,6 +169,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
     @rule(node=nodes, ends=st.lists(st.booleans(), min_size=3, max_size=8))
     def a_node_is_tried_again_and_again(self, node: NodeName, ends: list[bool]) -> None:
         """Its Jobs succeed and fail in turn."""
+        self.fleet.nodes[node].ready = True
         for succeeds in ends:
             self.jobs_end(node, succeeds, heals=False)
             self.fleet.passes(301)
@@ -183,6 +192,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         for node in fleet.nodes.values():
             node.faults.clear()
             node.black_hole, node.hold, node.foreign_pods, node.agent_runs = None, False, 0, True
+            node.ready = True
             fleet.is_reported(node.name, reports=True)
         for _ in range(8):
             for node in fleet.nodes.values():
@@ -209,6 +219,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         views, turns = self.fleet.views(), self._plan()
         laws.no_more_nodes_out_than_allowed(views, turns, self.fleet.policy.max_nodes_out)
         laws.nothing_happens_on_hold(views, turns)
+        laws.no_job_where_none_can_run(views, turns)
         laws.no_recovery_under_running_pods(views, turns)
         laws.no_attempt_for_what_only_a_person_ends(views, turns)
         laws.no_more_attempts_than_allowed(views, turns, self.fleet.policy)

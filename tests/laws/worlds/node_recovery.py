@@ -52,8 +52,10 @@ class PlayedNode:
     name: NodeName
     faults: dict[int, DeviceFault] = field(default_factory=dict)
     black_hole: BlackHole | None = None
-    read_at: int | None = 0
+    lease_renewed_at: int | None = 0
     agent_runs: bool = True
+    ready: bool = True
+    cordoned: bool = False
     taint: TaintOwner = TaintOwner.ABSENT
     annotation: str = ""
     order: str = ""
@@ -68,7 +70,9 @@ class PlayedNode:
             name=self.name,
             faults=tuple(fault for _, fault in sorted(self.faults.items())),
             black_hole=self.black_hole,
-            read_at=self.read_at,
+            lease_renewed_at=self.lease_renewed_at,
+            ready=self.ready,
+            cordoned=self.cordoned,
             taint=self.taint,
             annotation=self.annotation,
             order=self.order,
@@ -85,7 +89,7 @@ class Fleet:
     def __init__(self, policy: FaultPolicy = POLICY) -> None:
         self.now = 1_800_000_000
         self.policy = policy
-        self.nodes = {name: PlayedNode(name, read_at=self.now) for name in NODES}
+        self.nodes = {name: PlayedNode(name, lease_renewed_at=self.now) for name in NODES}
         self.templates = frozenset({RECOVER, VERIFY})
         self._gangs = 0
 
@@ -94,11 +98,11 @@ class Fleet:
         return {name: node.view() for name, node in self.nodes.items()}
 
     def passes(self, seconds: int) -> None:
-        """Time goes on, and agents that run read their devices at the end of it."""
+        """Time goes on, and agents that run renew their leases at the end of it."""
         self.now += seconds
         for node in self.nodes.values():
-            if node.agent_runs and node.read_at is not None:
-                node.read_at = self.now
+            if node.agent_runs and node.lease_renewed_at is not None:
+                node.lease_renewed_at = self.now
 
     def falls_ill(self, name: NodeName, index: int, reason: str) -> None:
         """A device gets a fault, beside those that it has."""
@@ -121,7 +125,7 @@ class Fleet:
     def is_reported(self, name: NodeName, reports: bool) -> None:
         """The node's Device object is there, or is gone with all faults."""
         node = self.nodes[name]
-        node.read_at = self.now if reports else None
+        node.lease_renewed_at = self.now if reports else None
         if not reports:
             node.faults.clear()
 

@@ -63,9 +63,17 @@ def test_a_node_that_is_out_takes_a_place() -> None:
     assert granted(fleet(tainted, faulty("b"))) == ["a"]
 
 
-@pytest.mark.parametrize("more", [{"taint": TaintOwner.PERSON}, {"order": "cordon"}])
-def test_a_node_that_a_person_took_out_takes_a_place(more: dict[str, Any]) -> None:
-    assert granted(fleet(NodeView(name=NodeName("a"), **more), faulty("b"))) == ["a"]
+@pytest.mark.parametrize(
+    "more", [{"taint": TaintOwner.PERSON}, {"order": "cordon"}, {"cordoned": True}, {"ready": False}]
+)
+def test_a_node_that_takes_no_work_for_another_reason_takes_a_place(more: dict[str, Any]) -> None:
+    assert "b" not in granted(fleet(NodeView(name=NodeName("a"), **more), faulty("b")))
+
+
+@pytest.mark.parametrize("more", [{"cordoned": True}, {"ready": False}])
+def test_a_faulty_node_does_not_keep_itself_from_its_recovery(more: dict[str, Any]) -> None:
+    assert granted(fleet(faulty("a", since=20, **more), faulty("b", since=30))) == ["a"]
+    assert granted(fleet(faulty("a", since=20, **more), NodeView(name=NodeName("b"), **more))) == []
 
 
 def test_an_order_that_takes_nothing_out_takes_no_place() -> None:

@@ -67,7 +67,8 @@ def test_a_node_waits_where_the_circuit_breaker_does_not_let_it_go_and_that_is_t
     first = step(view(RecoveryState(), faults=(XID,)), crowded, POLICY, NOW)
     assert first.state.waits is WaitsFor.CIRCUIT_BREAKER
     assert [effect.message for effect in first.effects if isinstance(effect, Tell)] == [
-        "GPU 3: Xid79 (fallen off the bus): nothing is done now (3 nodes out of service, the policy allows 3)"
+        "GPU 3: Xid79 (fallen off the bus): nothing is done now (3 nodes out of service, cordoned or not ready; the "
+        "policy allows 3)"
     ]
     assert step(view(first.state, faults=(XID,)), crowded, POLICY, NOW + 60).effects == ()
     gone = step(view(first.state), crowded, POLICY, NOW + 60)
@@ -131,6 +132,50 @@ def test_a_refused_job_is_told_and_tried_again() -> None:
     assert "exceeded quota" in str(turn.effects)
 
 
+@pytest.mark.parametrize("phase", [RecoveryPhase.RECOVERING, RecoveryPhase.VERIFYING])
+def test_a_job_waits_for_its_node_to_be_ready_and_that_uses_up_no_attempt(phase: RecoveryPhase) -> None:
+    known = state(phase)
+    faults = (XID,) if phase is RecoveryPhase.RECOVERING else ()
+    silent = view(known, faults=faults, ready=False)
+    first = step(silent, FLEET, POLICY, NOW)
+    assert (first.state.phase, first.state.attempts, first.state.waits) == (phase, 1, WaitsFor.NODE)
+    assert "the node is not ready: its Job waits until it is" in str(first.effects)
+    assert (
+        step(replace(silent, annotation=first.state.annotation()), FLEET, POLICY, NOW + 10**6).effects == ()
+    )
+    [create] = [
+        effect
+        for effect in step(view(first.state, faults=faults), FLEET, POLICY, NOW).effects
+        if isinstance(effect, CreateJob)
+    ]
+    assert create.name == job_name(NODE, known)
+
+
+def test_what_is_waited_for_while_a_node_is_verified_is_told() -> None:
+    policy = replace(POLICY, verify_job=None)
+    for each, expected in (
+        (policy, "waits until its devices are reported as healthy"),
+        (
+            POLICY,
+            "waits until its devices are reported as healthy, then it is tested by a Job from ops/test-gpu",
+        ),
+    ):
+        turn = step(view(state(RecoveryPhase.CORDONED)), FLEET, each, NOW)
+        [tell] = [effect for effect in turn.effects if isinstance(effect, Tell)]
+        assert (tell.reason, tell.message) == ("GpuNodeVerifying", f"the fault is gone: {expected}")
+
+
+def test_why_the_agent_is_waited_for_is_told() -> None:
+    known, late = state(RecoveryPhase.VERIFYING), SINCE + POLICY.verify_timeout
+    for renewed, expected in (
+        (SINCE, "the agent has not renewed its lease since then"),
+        (LACKS_DEVICES, "the agent does not report a device any more that was unhealthy"),
+        (None, "no agent reports the devices any more"),
+    ):
+        told = step(view(known, lease_renewed_at=renewed), FLEET, POLICY, late).effects
+        assert f"{expected}: waits for it" in str(told)
+
+
 def test_foreign_pods_are_waited_for() -> None:
     turn = step(view(state(RecoveryPhase.DRAINING), faults=(XID,), foreign_pods=2), FLEET, POLICY, NOW)
     assert turn.state.waits is WaitsFor.FOREIGN_PODS
@@ -145,29 +190,29 @@ def test_a_failed_recovery_job_is_not_believed_before_the_agent_had_time() -> No
     assert (waiting.state.attempts, waiting.look_again) == (1, ends)
     unread = step(view(known, faults=(XID,), jobs=jobs), FLEET, POLICY, ends)
     assert unread.state.attempts == 2  # it was read after the end of the Job
-    stale = step(view(known, faults=(XID,), jobs=jobs, read_at=NOW - 20), FLEET, POLICY, ends)
+    stale = step(view(known, faults=(XID,), jobs=jobs, lease_renewed_at=NOW - 20), FLEET, POLICY, ends)
     assert (stale.state.attempts, stale.state.waits) == (1, WaitsFor.AGENT)
 
 
 def test_a_node_whose_fault_was_reported_waits_until_its_devices_are_reported_again() -> None:
     known = state(RecoveryPhase.VERIFYING, fault="GPU 3: Xid79")
     late = SINCE + POLICY.verify_timeout
-    for unread in (view(known, read_at=None), view(known, read_at=LACKS_DEVICES)):
+    for unread in (view(known, lease_renewed_at=None), view(known, lease_renewed_at=LACKS_DEVICES)):
         turn = step(unread, FLEET, POLICY, late)
         assert (turn.state.phase, turn.state.waits) == (RecoveryPhase.VERIFYING, WaitsFor.AGENT)
         asked = step(replace(unread, order="verify"), FLEET, POLICY, late)
         assert asked.state.cause is FaultCause.DEVICE, "a person's test does not make up for the report"
     drained = state(RecoveryPhase.VERIFYING, cause=FaultCause.PERSON, by=StartedBy.PERSON)
     policy = replace(POLICY, verify_job=None)
-    assert step(view(drained, read_at=None), FLEET, policy, NOW).state.phase is RecoveryPhase.NONE
+    assert step(view(drained, lease_renewed_at=None), FLEET, policy, NOW).state.phase is RecoveryPhase.NONE
 
 
 def test_another_fault_does_not_hide_the_one_whose_device_is_not_reported() -> None:
     known = state(RecoveryPhase.DRAINING, fault="GPU 5: Xid79")
     hole = BlackHole(since=SINCE, gangs=3)
     for seen in (
-        view(known, read_at=LACKS_DEVICES, faults=(XID,)),
-        view(known, read_at=None, black_hole=hole),
+        view(known, lease_renewed_at=LACKS_DEVICES, faults=(XID,)),
+        view(known, lease_renewed_at=None, black_hole=hole),
     ):
         entered = step(seen, FLEET, POLICY, NOW).state
         assert entered.phase is RecoveryPhase.RECOVERING
@@ -195,6 +240,18 @@ def test_of_an_annotation_without_uuids_the_numbers_in_the_text_count(
         assert lacks_devices(annotation, map(reported, expected - {number}))
     assert not lacks_devices("spoiled", ())
     assert not lacks_devices("", ())
+
+
+def test_every_device_with_a_fault_is_remembered_and_none_by_the_words_of_a_message() -> None:
+    lost = [fault_of(LOST, number=number) for number in range(8)]
+    cordoned = step(view(RecoveryState(), faults=tuple(lost)), FLEET, POLICY, NOW).state
+    assert cordoned.devices == tuple(f"GPU-{number}" for number in range(8))
+    assert lacks_devices(cordoned.annotation(), map(reported, range(7)))
+    words = XID._replace(message="see RMA 12, GPU 9: bad fan")
+    for device, known in (("GPU-3", reported(3)), ("", reported(3, id=""))):
+        seen = step(view(RecoveryState(), faults=(words._replace(device=device),)), FLEET, POLICY, NOW).state
+        assert not lacks_devices(seen.annotation(), [known])
+        assert lacks_devices(seen.annotation(), [reported(4), reported(9)])
 
 
 def test_a_device_with_a_fault_is_known_by_its_uuid() -> None:
@@ -291,7 +348,7 @@ def test_a_person_may_have_a_job_run_whatever_the_fault() -> None:
     assert isinstance(create, CreateJob)
     jobs = job_of(asked, JobProgress.SUCCEEDED)
     tested = step(view(asked, faults=faults, jobs=jobs), FLEET, POLICY, NOW).state
-    after = step(view(tested, faults=faults, read_at=NOW + 1), FLEET, POLICY, NOW + 2).state
+    after = step(view(tested, faults=faults, lease_renewed_at=NOW + 1), FLEET, POLICY, NOW + 2).state
     assert (after.phase, after.attempts) == (RecoveryPhase.DRAINING, asked.attempts)
 
 
@@ -354,7 +411,7 @@ def test_a_failed_test_is_not_taken_for_a_fault_that_is_gone() -> None:
     known = state(RecoveryPhase.VERIFYING, attempts=POLICY.attempts)
     failed = step(view(known, jobs=job_of(known, JobProgress.FAILED)), FLEET, POLICY, NOW).state
     assert (failed.phase, failed.cause) == (RecoveryPhase.FAILED, FaultCause.VERIFICATION)
-    assert step(view(failed, read_at=NOW + 99), FLEET, POLICY, NOW + 100).effects == ()
+    assert step(view(failed, lease_renewed_at=NOW + 99), FLEET, POLICY, NOW + 100).effects == ()
 
 
 def test_after_a_failed_test_the_recovery_job_runs_though_no_fault_is_reported() -> None:

@@ -244,7 +244,7 @@ async def test_a_node_waits_for_a_template_that_cannot_be_read_and_goes_on_when_
     assert len(rounds.made()) == 1
 
 
-async def test_an_agent_whose_lease_cannot_be_read_was_not_heard() -> None:
+async def test_an_agent_whose_lease_cannot_be_read_has_not_run() -> None:
     rounds = Rounds(recover())
     path, real = LEASES.path(AGENT_NAMESPACE, "n1"), rounds.api.get
     rounds.report(3)
@@ -270,7 +270,7 @@ async def test_an_api_server_that_cannot_be_reached_is_asked_for_one_lease() -> 
     times = [answers(rounds, "get", LEASES.path(AGENT_NAMESPACE, name), error) for name in ("n1", "n2")]
     await rounds.look(1)
     assert [len(each) for each in times] == [1, 0]
-    assert rounds.loop._views.heard == {"n1": 0, "n2": 0}
+    assert rounds.loop._views.leases_renewed == {"n1": 0, "n2": 0}
     rounds.loop._unread_leases.failed("n1", error, rounds.now)
     await rounds.look(1)
     assert [len(each) for each in times] == [1, 1]

@@ -81,3 +81,12 @@ def test_a_gang_occupies_the_node_if_its_pod_has_a_device_that_is_not_counted(un
     reported = view_of(volcano_job(1), member, admissions=[held], has=("a",))
     assert [gang.devices for gang in reported.gangs] == [frozenset({5})]
     assert reported.foreign_pods == 0
+
+
+def test_a_node_says_whether_it_is_ready_and_cordoned_also_while_nothing_is_wrong_with_it() -> None:
+    held = world([node("n1"), node("n2", unschedulable=True), node("n3", ready=False), node("n4", count=0)])
+    views = NodeViews(held, MarkedNodes(), RecoveryJobs(), BlackHoleDetector(BlackHoleRule()))
+    for looked_at in (set(), {N1, NodeName("n2"), NodeName("n3")}):
+        found = views.all(looked_at, frozenset(), NOW)
+        told = {name: (view.ready, view.cordoned) for name, view in found.items()}
+        assert told == {"n1": (True, False), "n2": (True, True), "n3": (False, False)}

@@ -455,7 +455,7 @@ async def test_only_a_gang_with_devices_is_a_trial(takes: Mapping[str, int], clo
 
 
 @pytest.mark.parametrize("age", [90, 500])
-async def test_a_node_comes_back_only_after_its_agent_was_heard_again(age: int) -> None:
+async def test_a_node_comes_back_only_after_its_agent_has_run_again(age: int) -> None:
     rounds = Rounds(recover(replace(RULES, job=None)))
     rounds.report()
     lease = LEASES.path(names.AGENT_NAMESPACE, "n1")
