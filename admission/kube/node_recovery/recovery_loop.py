@@ -269,7 +269,7 @@ class NodeRecovery:
         return frozenset(seen)
 
     async def _read_leases(self, nodes: set[NodeName], now: int) -> None:
-        """Note when the agents of nodes in recovery renewed their leases. A reporter without one is not Muster's agent."""
+        """Note when the agents of nodes in recovery renewed their leases. Other reporters have none."""
         unavailable = False
         for name in sorted(nodes):
             if not self._views.in_recovery(name) or self._leases_read_at.get(name, 0) > now - _REMEMBERED:
