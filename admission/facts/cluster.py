@@ -8,7 +8,7 @@ from queues.api import names
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
 from queues.quota.queue import Queue
-from queues.resources import NOTHING, WHOLE, Resources
+from queues.resources import NOTHING, Resources
 from queues.workload import DevicePlaces, NodeName, QueueName, Requirement, Taint, WorkloadKey
 
 
@@ -30,6 +30,9 @@ class NodeFact:
     faults: tuple[DeviceFault, ...] = ()
     #: Faults of devices that pods have, by the pod's uid: the first one of each.
     faulty_pods: Mapping[str, DeviceFault] = field(default_factory=dict)
+    #: Whether the kubelet may give unhealthy devices to new pods: it is the device plugin that chooses, and it does not
+    #: hold all of them back.
+    offers_faulty_devices: bool = False
     #: Whether a person wants nothing to go on by itself on it (``muster.dev/recovery-hold``).
     hold: bool = False
     #: Faults that a person has accepted, as ``DeviceFault.name``.
@@ -48,13 +51,6 @@ class NodeFact:
         return any(
             (taint.key, taint.value) == (names.GPU_FAULT, names.GPU_FAULT_BY_MUSTER) for taint in self.taints
         )
-
-    @property
-    def offers_faulty_devices(self) -> bool:
-        """Whether the kubelet may give unhealthy devices to new pods: the device plugin does not hold all of them back,
-        and it is the plugin that chooses."""
-        held_back = sum(self.withheld[name] for name in self.withheld if "/" in name) // WHOLE
-        return held_back < len(self.faults)
 
     def offer(self) -> tuple[object, ...]:
         """What of the node matters to the seats on it."""

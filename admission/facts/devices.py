@@ -8,6 +8,20 @@ from queues.resources import GPU
 from queues.workload import NodeName
 
 
+class AllocatedDevice(NamedTuple):
+    """A device of a ResourceSlice that a ResourceClaim has."""
+
+    driver: str
+    pool: str
+    #: Its name in the pool.
+    device: str
+
+    @property
+    def of(self) -> tuple[str, str]:
+        """Driver and name of its pool."""
+        return self.driver, self.pool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceClaimFact:
     """A ResourceClaim, or what a ResourceClaimTemplate makes: devices for a pod."""
@@ -20,6 +34,8 @@ class ResourceClaimFact:
     problem: str = ""
     #: Uid of the first pod that it is reserved for; "": none.
     user: str = ""
+    #: Devices that were allocated, without those to which only administrators' access was given.
+    allocated: tuple[AllocatedDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +61,8 @@ class SliceDevice(NamedTuple):
     ids: tuple[str, ...] = ()
     #: Whether a taint keeps pods off it.
     is_tainted: bool = False
+    #: By which claims name it, in its pool.
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +191,13 @@ class ReportedDevice:
     instances: Mapping[str, int] = field(default_factory=dict)
     #: The extended resource that it counts as while it is whole.
     resource: str = GPU
+    #: Whether the kubelet may give it to a pod, of an unhealthy one; None: not told.
+    is_offered: bool | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What drivers may call it: uuid, place on the PCI bus, in lower case."""
+        return frozenset(name.lower() for name in (self.id, self.bus_id) if name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,3 +209,8 @@ class NodeDevicesFact:
     devices: tuple[ReportedDevice, ...] = ()
     #: Numbers of the devices that pods have, by the pod's uid.
     holders: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether one of the devices is unhealthy."""
+        return any(each.fault is not None for each in self.devices)

@@ -37,6 +37,8 @@ class FaultyNodes:
         #: Nodes from which gangs may be evicted.
         self._granted: frozenset[NodeName] = frozenset()
         self._recoveries: dict[NodeName, NodeRecoveryFact] = {}
+        #: The last second that was told: none of a Device is believed to be later, clocks of nodes may be wrong.
+        self._now = 0
         #: Gangs that recoveries evict, from which nodes and why.
         self._evicted: dict[WorkloadKey, dict[NodeName, str]] = {}
 
@@ -64,12 +66,17 @@ class FaultyNodes:
         self._policy = fault_policy(None if root is None else root.queue)
         return self._grant()
 
+    def tell_time(self, now: int) -> frozenset[NodeName]:
+        """It is this second; nodes for which the circuit breaker decides otherwise now."""
+        before, self._now = self._now, now
+        return self._grant() if any(since > before for since in self.since.values()) else frozenset()
+
     def _grant(self) -> frozenset[NodeName]:
         if not self.since and not self._granted:
             return frozenset()
         most = most_out(self._policy, len(self.with_devices))
         free = None if most is None else max(0, most - len(self._out))
-        last = max(self.since.values(), default=0)
+        last = min(max(self.since.values(), default=0), self._now)
         ordered = sorted(
             (since, name)
             for name, since in self.since.items()

@@ -207,8 +207,13 @@ class NodeInventory:
         fact = self.nodes.get(node)
         return fact is not None and fact.ready and not fact.unschedulable
 
+    def is_faulty(self, node: NodeName) -> bool:
+        """Whether a device there is unhealthy."""
+        fact = self.nodes.get(node)
+        return fact is not None and bool(fact.faults)
+
     def offers_faulty_devices(self, node: NodeName) -> bool:
-        """Whether a new pod may get an unhealthy device there."""
+        """Whether a new pod may get it."""
         fact = self.nodes.get(node)
         return fact is not None and fact.offers_faulty_devices
 

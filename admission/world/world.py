@@ -59,8 +59,8 @@ class World:
 
     def __init__(self, rows: WorldRows, timeouts: Timeouts) -> None:
         self.timeouts = timeouts
-        self.node_inventory = NodeInventory()
-        self.avoided_nodes = AvoidedNodes(self.node_inventory.offers_faulty_devices)
+        inventory = self.node_inventory = NodeInventory()
+        self.avoided_nodes = AvoidedNodes(inventory.is_faulty, inventory.offers_faulty_devices)
         self.budgets = Budgets()
         self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()
@@ -412,9 +412,9 @@ class World:
         self, now: int, awaited: AwaitedSeatsOf = lambda key: {}, size: int | None = None
     ) -> Iterator[Sequence[WorkloadKey]]:
         """The same, at most ``size`` workloads (None: all) in each step, fewer of large ones. What becomes dirty
-        meanwhile stays so. No snapshot is taken before the last step.
-        """
+        meanwhile stays so. No snapshot is taken before the last step."""
         self.seen_times.tell_time(now)
+        self._dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
         self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
         self._dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
         self._dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)

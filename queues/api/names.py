@@ -79,15 +79,22 @@ GPU_RUNTIME: Final = "muster.dev/gpu-runtime"
 AGENT_NAMESPACE: Final = "muster-agents"
 #: Seconds for which such a lease counts.
 AGENT_LEASE_SECONDS: Final = 180
+#: Who tells the Events of agents, and what they tell: a pod has other devices than it was admitted to; it computes on
+#: devices that it was not given.
+AGENT_COMPONENT: Final = "muster-agent"
+DEVICES_NOT_AS_ADMITTED: Final = "DevicesNotAsAdmitted"
+DEVICES_NOT_GIVEN: Final = "DevicesNotGiven"
+AGENT_EVENT_REASONS: Final = (DEVICES_NOT_AS_ADMITTED, DEVICES_NOT_GIVEN)
 #: Label of a node, by a person: ``"true"``, and the agent runs there though no other label tells of devices.
 RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.
 NVL_DOMAIN: Final = "muster.dev/nvl-domain"
 #: Labels of devices (``spec.devices[].labels`` of a Device): number of the device, as pods name it; the resource that
-#: it is registered as, if that is not the usual one of its vendor; number of the set of devices that NVLinks join;
-#: whether MIG and ECC are enabled.
+#: it is registered as, if that is not the usual one of its vendor; of unhealthy ones, whether the kubelet may give it
+#: to a pod (``"true"``, ``"false"``); number of the set of devices that NVLinks join; whether MIG and ECC are enabled.
 DEVICE_INDEX: Final = "muster.dev/device-index"
 DEVICE_RESOURCE: Final = "muster.dev/device-resource"
+DEVICE_OFFERED: Final = "muster.dev/device-offered"
 NVLINK_ISLAND: Final = "muster.dev/nvlink-island"
 MIG_MODE: Final = "muster.dev/mig"
 ECC_MODE: Final = "muster.dev/ecc"

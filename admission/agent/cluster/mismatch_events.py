@@ -6,12 +6,12 @@ from typing import Final
 
 from admission.agent.allocations import DeviceMismatch, MismatchKind
 from queues.api.api_resources import EVENTS, PODS, Document
+from queues.api.names import AGENT_COMPONENT, DEVICES_NOT_AS_ADMITTED, DEVICES_NOT_GIVEN
 from queues.text_format import rfc3339
 
-COMPONENT: Final = "muster-agent"
 _REASONS: Final = {
-    MismatchKind.NOT_AS_ADMITTED: "DevicesNotAsAdmitted",
-    MismatchKind.NOT_GIVEN: "DevicesNotGiven",
+    MismatchKind.NOT_AS_ADMITTED: DEVICES_NOT_AS_ADMITTED,
+    MismatchKind.NOT_GIVEN: DEVICES_NOT_GIVEN,
 }
 #: Characters of the pod's name in the Event's.
 _NAME: Final = 200
@@ -57,7 +57,7 @@ class MismatchEvents:
             "type": "Warning",
             "reason": _REASONS[mismatch.kind],
             "message": mismatch.message,
-            "source": {"component": COMPONENT, "host": self._node},
+            "source": {"component": AGENT_COMPONENT, "host": self._node},
             "firstTimestamp": moment,
             "lastTimestamp": moment,
             "count": 1,

@@ -87,6 +87,6 @@ def watched_node(document: Document) -> WatchedNode:
 def _is_recovered(text: str) -> bool:
     try:
         told = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(told, dict) and told.get("phase") == "recovering"

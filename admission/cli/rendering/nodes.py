@@ -1,9 +1,11 @@
 """Nodes with devices, as ``kubectl muster nodes`` shows them: from Node and Device objects. Pure."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from admission.cli.rendering.slice_gpus import SliceGpus
 from admission.cli.rendering.table import NONE, Cell, age, printable, table
 from queues.api import names
 
@@ -12,6 +14,13 @@ Document = Mapping[str, Any]
 _RIGHT: Final = "GPUS HEALTHY HELD ISLANDS"
 #: Resources of whole devices, the usual one first.
 _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
+#: Resources of one model, as NVIDIA's plugin names them when it is told to. Others of its domain are parts of devices,
+#: memory and cores of them, and network cards.
+_OF_A_MODEL: Final = re.compile(
+    r"nvidia\.com/(?!mig-|gpumem|gpucores|priority$|hostdev|.*(?:rdma|sriov|nic))[\w.-]+", re.IGNORECASE
+)
+#: Parts of devices: their number does not tell that of the devices.
+_PARTS: Final = re.compile(r"nvidia\.com/mig-.+|volcano\.sh/vgpu-number")
 #: Value of the taint ``muster.dev/gpu-fault`` that Muster itself sets.
 _MUSTER: Final = "muster"
 #: Nodes of which one sentence tells.
@@ -21,36 +30,62 @@ _MOST_FAULTS: Final = 16
 _LONGEST_CELL: Final = 300
 
 
-def node_lines(nodes: Iterable[Document], devices: Iterable[Document]) -> list[dict[str, Any]]:
-    """What is told of each node with devices, by name; the form of ``-o json``. Devices without a node are left out."""
+def node_lines(
+    nodes: Iterable[Document],
+    devices: Iterable[Document],
+    slices: Mapping[str, SliceGpus] | None = None,
+    agents: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """What is told of each node with devices, by name; the form of ``-o json``. Devices without a node are left out.
+
+    ``slices``: GPUs in ResourceSlices, by node. ``agents``: when the agent of each node was last heard of; None: that
+    may not be read.
+    """
     by_node = {each["metadata"]["name"]: each for each in devices}
-    lines = (_line(node, by_node.get(node["metadata"]["name"])) for node in nodes)
-    return sorted((line for line in lines if line["gpus"] or line["reported"]), key=lambda line: line["name"])
+    found = []
+    for node in nodes:
+        name = node["metadata"]["name"]
+        claimed = (slices or {}).get(name, SliceGpus())
+        if name in by_node or claimed.whole or has_gpus(node):
+            heard = None if agents is None else _clean(agents.get(name))
+            found.append({**_line(node, by_node.get(name), claimed), "agent": heard})
+    return sorted(found, key=lambda line: str(line["name"]))
+
+
+def has_gpus(node: Document) -> bool:
+    """Whether a node itself says that it has GPUs, or parts of them."""
+    status = node.get("status", {})
+    return bool(_plugin_gpus(status)[0] or _amounts(status, _named(status, _PARTS))[0])
 
 
 def is_faulty(line: Mapping[str, Any]) -> bool:
     """Whether a node has an unhealthy device, or is out of service for GPU work, or waits for being so."""
     recovery = line["recovery"]
     out = recovery["phase"] or recovery["waits"] or recovery["byPerson"]
-    return bool(line["faults"] or line["healthy"] < line["gpus"] or out)
+    return bool(line["faults"] or (line["healthy"] or 0) < (line["gpus"] or 0) or out)
 
 
-def _line(node: Document, device: Document | None) -> dict[str, Any]:
+def _line(node: Document, device: Document | None, claimed: SliceGpus) -> dict[str, Any]:
     metadata, status = node["metadata"], node.get("status", {})
     labels = metadata.get("labels") or {}
     reported = [] if device is None else _devices(device)
     faults = [_fault(each) for each in reported if not each.get("health")]
     by_resource = {} if device is None else _by_resource(device, reported)
-    gpus = len(reported) or _amounts(status)[0]
-    not_offered = _not_offered(status, by_resource or {"": [{}] * gpus})
+    by_plugin, offered = _plugin_gpus(status)
+    gpus = len(reported) or by_plugin or claimed.whole
+    is_known = bool(gpus) or device is not None
+    if by_resource:
+        not_offered = _not_offered(status, by_resource)
+    else:
+        not_offered = max(0, by_plugin - offered) if by_plugin else claimed.tainted
     return {
         "name": metadata["name"],
         "state": _state(node),
         "recovery": _recovery(node),
         "model": _clean(labels.get(names.GPU_MODEL)) or _models(reported),
         "driver": _clean(labels.get(names.GPU_DRIVER)),
-        "gpus": gpus,
-        "healthy": max(0, gpus - max(len(faults), not_offered)),
+        "gpus": gpus if is_known else None,
+        "healthy": max(0, gpus - max(len(faults), not_offered)) if is_known else None,
         "notOffered": not_offered,
         "reported": device is not None,
         "held": None if device is None else len(_held(device, reported)),
@@ -116,6 +151,19 @@ def _amounts(status: Document, resources: Iterable[str] = _DEVICES) -> tuple[int
         if capacity > 0:
             return capacity, allocatable
     return 0, 0
+
+
+def _plugin_gpus(status: Document) -> tuple[int, int]:
+    """Capacity and allocatable amount of whole devices: of the usual resource, or of those of all models."""
+    usual = _amounts(status)
+    if usual[0]:
+        return usual
+    found = [_amounts(status, (resource,)) for resource in _named(status, _OF_A_MODEL)]
+    return sum(each for each, _ in found), sum(each for _, each in found)
+
+
+def _named(status: Document, names: re.Pattern[str]) -> list[str]:
+    return [resource for resource in status.get("capacity") or () if names.fullmatch(resource)]
 
 
 def _amount(text: str) -> int:
@@ -224,16 +272,24 @@ def _fault(device: Document) -> dict[str, Any]:
 
 def node_table(lines: Iterable[Mapping[str, Any]], now: str, *, wide: bool, headers: bool) -> str:
     """One line for each node, and one more for each further fault, up to a bound."""
-    columns = ["NODE", "STATE", "RECOVERY", "GPUS", "HEALTHY", "HELD", "FAULTS"]
+    columns = ["NODE", "STATE", "RECOVERY", "AGENT", "GPUS", "HEALTHY", "HELD", "FAULTS"]
     if wide:
-        columns[3:3] = ["MODEL", "DRIVER", "ISLANDS"]
+        columns[4:4] = ["MODEL", "DRIVER", "ISLANDS"]
     rows: list[list[Cell]] = []
     for line in lines:
         faults = _faults(line, now, wide=wide) or [NONE]
         more: list[Cell] = [line["model"] or None, line["driver"] or None, line["islands"]] if wide else []
         counts: list[Cell] = [line["gpus"], line["healthy"], line["held"]]
         rows.append(
-            [line["name"], line["state"], _recovery_text(line["recovery"]), *more, *counts, faults[0]]
+            [
+                line["name"],
+                line["state"],
+                _recovery_text(line["recovery"]),
+                _agent_text(line["agent"], now),
+                *more,
+                *counts,
+                faults[0],
+            ]
         )
         blank: list[Cell] = [""] * (len(columns) - 1)
         rows += [[*blank, fault] for fault in faults[1:]]
@@ -257,14 +313,19 @@ def _recovery_text(recovery: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, parts)) or NONE
 
 
+def _agent_text(heard: str | None, now: str) -> str:
+    """How long ago the agent was heard of. ``-``: the node has none, ``?``: that may not be read."""
+    return NONE if heard == "" else _age(heard, now) or "?"
+
+
 def _faults(line: Mapping[str, Any], now: str, *, wide: bool) -> list[str]:
-    """The first faults that the agent reports, and devices that only the device plugin holds back."""
+    """The first faults that the agent reports, and devices that only the device plugin or the driver holds back."""
     faults = line["faults"]
     told = [_fault_text(fault, now, wide=wide) for fault in faults[:_MOST_FAULTS]]
     if len(faults) > _MOST_FAULTS:
         told.append(f"and {len(faults) - _MOST_FAULTS} more")
     more = line["notOffered"] - len(faults)
-    return [*told, f"{more} not offered by the device plugin"] if more > 0 else told
+    return [*told, f"{more} not offered by the device plugin or driver"] if more > 0 else told
 
 
 def _fault_text(fault: Mapping[str, Any], now: str, *, wide: bool) -> str:

@@ -17,6 +17,7 @@ from queues.resources import usual_resource
 from queues.workload import NodeName
 
 _GPU: Final = "gpu"
+_OFFERED: Final = {"true": True, "false": False}
 #: Bounds of what is kept of a Device object: any koordlet, or somebody with rights, may write it.
 _MOST_DEVICES: Final = 64
 _MOST_ENTRIES: Final = 1024
@@ -71,7 +72,8 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     metadata = found.metadata
     of_node = (metadata.labels or {}).get(names.KOORDINATOR_GPU_VENDOR, "")
     instances = _instances((metadata.annotations or {}).get(names.MIG_INSTANCES, ""))
-    gpus = [each for each in (found.spec.devices or ())[:_MOST_DEVICES] if each.type == _GPU]
+    # koordlet lists network cards before GPUs: the bound is on what is kept.
+    gpus = [each for each in found.spec.devices or () if each.type == _GPU][:_MOST_DEVICES]
     numbers = {each.minor: _place(each) for each in gpus if each.minor >= 0}
     devices = [
         _device(each, _place(each), instances.get(each.id, {}), of_node) for each in gpus if each.minor >= 0
@@ -116,6 +118,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
         island=_number(labels.get(names.NVLINK_ISLAND, "")),
         pcie_root=topology.pcie_id[:_LONGEST],
         numa=topology.node_id if topology.node_id >= 0 else None,
+        is_offered=_OFFERED.get(labels.get(names.DEVICE_OFFERED, "")),
         is_partitioned=bool(instances),
         instances=instances,
         resource=_resource(

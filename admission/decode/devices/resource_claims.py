@@ -6,14 +6,21 @@ the choice among devices; kube-scheduler sees to them.
 """
 
 from collections import Counter
+from sys import intern
 from typing import Final
 
 import msgspec
 
 from admission.decode.fields import one
-from admission.facts.devices import PodResourceClaim, ResourceClaimFact
+from admission.facts.devices import AllocatedDevice, PodResourceClaim, ResourceClaimFact
 from admission.wire import Int64, WireMetadata, WirePodResourceClaim, WirePodSpec, WirePodStatus, WireStruct
-from queues.api.reading.user_values import UserValues, is_dns_name, shared_claim_problem, shortened
+from queues.api.reading.user_values import (
+    LONGEST_NAME,
+    UserValues,
+    is_dns_name,
+    shared_claim_problem,
+    shortened,
+)
 
 #: Entries of ``resourceClaims`` of one pod.
 MOST_CLAIMS: Final = 64
@@ -50,6 +57,9 @@ class _Spec(WireStruct):
 
 class _Result(WireStruct):
     request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
     admin_access: bool | None = None
 
 
@@ -95,16 +105,22 @@ def resource_claim_fact(claim: WireResourceClaim) -> ResourceClaimFact:
     meta, status = claim.metadata, claim.status or _Status()
     pods = [each.uid for each in status.reserved_for or () if each.resource == "pods"]
     requests = claim.spec.devices.requests or ()
+    results: tuple[_Result, ...] = ()
     if status.allocation is None:
         devices, problem = _asked(requests)
     else:
-        devices, problem = _allocated(requests, status.allocation.devices.results or ()), ""
+        results = tuple(each for each in status.allocation.devices.results or () if not each.admin_access)
+        devices, problem = _allocated(requests, results), ""
     return ResourceClaimFact(
         namespace=one(meta.namespace),
         name=meta.name,
         devices=one(devices),
         problem=one(problem),
         user=pods[0] if pods else "",
+        allocated=tuple(
+            AllocatedDevice(*(intern(name[:LONGEST_NAME]) for name in (each.driver, each.pool, each.device)))
+            for each in results[:MOST_DEVICES]
+        ),
     )
 
 
@@ -149,14 +165,12 @@ def _uncountable(request: _Request) -> str:
 
 
 def _allocated(requests: tuple[_Request, ...], results: tuple[_Result, ...]) -> tuple[tuple[str, int], ...]:
-    """Devices by class, without those to which only administrators' access was given."""
+    """Devices by class."""
     classes = {each.name: each.exactly.device_class_name for each in requests if each.exactly is not None}
     for request in requests:
         for choice in request.first_available or ():
             classes[f"{request.name}/{choice.name}"] = choice.device_class_name
-    devices = Counter(
-        classes[each.request] for each in results if each.request in classes and not each.admin_access
-    )
+    devices = Counter(classes[each.request] for each in results if each.request in classes)
     return tuple(sorted(devices.items()))
 
 

@@ -16,10 +16,10 @@ from admission.wire import Int64, WireMetadata, WireStruct
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name, shortened
 from queues.workload import NodeName
 
-#: Attributes in which each device differs from every other one. No class selects by them, and there are many.
-_OF_ONE_DEVICE: Final = frozenset(("uuid", "pciBusID", "pcieRoot", "serial", "serialNumber"))
-#: Those by which an agent knows it, or the device that it is a part of, in lower case.
+#: Attributes by which an agent knows a device, or the device that it is a part of, in lower case.
 _IDS: Final = frozenset(("uuid", "parentuuid", "pcibusid", "pciebusid"))
+#: Those in which each device differs from every other one. No class selects by them, and there are many.
+_OF_ONE_DEVICE: Final = _IDS | {"pcieroot", "serial", "serialnumber"}
 #: Bounds of the API server: characters of an attribute's name with its domain, and of its value; attributes of a
 #: device; devices of a slice.
 _LONGEST_NAME: Final = 96
@@ -48,6 +48,7 @@ class _Taint(WireStruct):
 
 
 class _Device(WireStruct):
+    name: str = ""
     attributes: dict[str, dict[str, Any]] | None = None
     taints: tuple[_Taint, ...] | None = None
     consumes_counters: tuple[msgspec.Raw, ...] | None = None
@@ -98,7 +99,12 @@ def resource_slice_fact(slice_: WireResourceSlice) -> ResourceSliceFact | None:
     if not (is_dns_name(node) and is_dns_name(spec.driver) and len(pool.name) <= LONGEST_NAME):
         return None
     devices = (
-        SliceDevice(one(_attributes(device, spec.driver)), _ids(device), _is_tainted(device))
+        SliceDevice(
+            one(_attributes(device, spec.driver)),
+            _ids(device),
+            _is_tainted(device),
+            intern(device.name[:LONGEST_NAME]),
+        )
         for device in (spec.devices or ())[:_MOST_DEVICES]
         if not device.consumes_counters
     )
@@ -128,7 +134,7 @@ def _attributes(device: _Device, driver: str) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for key, typed in (device.attributes or {}).items():
         domain, _, name = key.rpartition("/")
-        if name in _OF_ONE_DEVICE or len(key) > _LONGEST_NAME or len(found) >= _MOST_ATTRIBUTES:
+        if name.lower() in _OF_ONE_DEVICE or len(key) > _LONGEST_NAME or len(found) >= _MOST_ATTRIBUTES:
             continue
         for kind, value in typed.items():
             if kind in ("string", "int", "bool") and len(text := _text(value)) <= _LONGEST_VALUE:

@@ -3,9 +3,10 @@
 All agents share one account, so RBAC alone would let the agent of one node write for every other. Since Kubernetes 1.32
 the token of a pod names the pod's node, and the API server passes the name on with each request. The policy compares:
 
-- a Device, and its status, of that node's name; a Lease of that name;
+- a Device, and its status, of that node's name, which no other Node owns and nothing keeps from being deleted; a Lease
+  of that name;
 - of the Node its labels about devices (``AGENT_NODE_LABELS``), and nothing else of it;
-- Events about pods, told as seen on that node.
+- Events about pods, told as seen on that node by an agent, with the reasons that agents have.
 
 A token that names no node writes nothing. Everybody else's writes are RBAC's affair: nobody but cluster administrators
 has the right to write Devices unless somebody grants it, and where Koordinator runs, its account is granted it.
@@ -24,7 +25,7 @@ from queues.api.api_resources import (
     ApiResource,
     Document,
 )
-from queues.api.names import AGENT_NODE_LABELS
+from queues.api.names import AGENT_COMPONENT, AGENT_EVENT_REASONS, AGENT_NODE_LABELS
 
 NAME: Final = "muster-guard-agents"
 #: Where the API server tells the node that a token is bound to.
@@ -45,7 +46,9 @@ def agent_policies(identity: str, namespace: str) -> list[Document]:
     What is looked at takes the API server's time, whoever writes it. So leases are looked at in that namespace only:
     kubelets renew hundreds a second in another one. Statuses of Nodes are not: agents have no right to write them.
     """
-    everywhere = [_rule(DEVICES), NODES.rule(_WRITES), EVENTS.rule(["CREATE", "UPDATE"])]
+    # Definitions of Devices are Koordinator's as well, and may serve other versions.
+    devices = {**_rule(DEVICES), "apiVersions": ["*"]}
+    everywhere = [devices, NODES.rule(_WRITES), EVENTS.rule(["CREATE", "UPDATE"])]
     spec = {
         "failurePolicy": "Fail",
         # Exact: agents may not write Events as events.k8s.io, by which kube-scheduler tells of each pod.
@@ -58,7 +61,13 @@ def agent_policies(identity: str, namespace: str) -> list[Document]:
             {"name": "named", "expression": _NAMED},
             {"name": "part", "expression": _PART},
         ],
-        "validations": [*_names_a_node(), *_is_of_that_node(), *_changes_only_labels(), *_tells_of_pods()],
+        "validations": [
+            *_names_a_node(),
+            *_is_of_that_node(),
+            *_goes_with_that_node(),
+            *_changes_only_labels(),
+            *_tells_of_pods(),
+        ],
     }
     home = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
     return [
@@ -99,6 +108,25 @@ def _is_of_that_node() -> list[Document]:
     ]
 
 
+def _goes_with_that_node() -> list[Document]:
+    """Otherwise the deletion of another Node would wait for the Device, or that of the Device for its writer."""
+    owners, finalizers = (
+        f"object.metadata.?{field}.orValue([])"
+        f".all(each, each in (request.operation == 'UPDATE' ? oldObject.metadata.?{field}.orValue([]) : []){also})"
+        for field, also in (
+            ("ownerReferences", " || (each.kind == 'Node' && each.name == variables.node)"),
+            ("finalizers", ""),
+        )
+    )
+    about_others = "request.resource.resource != 'devices' || request.operation == 'DELETE'"
+    return [
+        _validation(
+            f"{about_others} || ({owners} && {finalizers})",
+            "'Device ' + variables.named + ': found another owner than its Node, or a finalizer, expected neither.'",
+        )
+    ]
+
+
 def _changes_only_labels() -> list[Document]:
     before, now = (f"{of}.metadata.?labels.orValue({{}})" for of in ("oldObject", "object"))
     same_labels = (
@@ -123,12 +151,20 @@ _IS_EVENT: Final = "request.resource.resource == 'events'"
 
 def _tells_of_pods() -> list[Document]:
     about_a_pod = "object.?involvedObject.?kind.orValue('') == 'Pod'"
-    seen_there = "object.?source.?host.orValue('') == variables.node"
+    source = "object.?source.?{}.orValue('')"
+    told_there = " && ".join(
+        (
+            f"{source.format('host')} == variables.node",
+            f"{source.format('component')} == {text(AGENT_COMPONENT)}",
+            f"object.?reason.orValue('') in {texts(AGENT_EVENT_REASONS)}",
+        )
+    )
     return [
         _validation(
-            f"!({_IS_EVENT}) || (request.operation == 'CREATE' && {about_a_pod} && {seen_there})",
-            "'Event: found one about ' + object.?involvedObject.?kind.orValue('none') + ' from host '"
-            " + object.?source.?host.orValue('none') + ', expected one about a Pod from ' + variables.node + '.'",
+            f"!({_IS_EVENT}) || (request.operation == 'CREATE' && {about_a_pod} && {told_there})",
+            "'Event: found ' + object.?reason.orValue('no reason') + ' about '"
+            " + object.?involvedObject.?kind.orValue('none') + ' from host ' + object.?source.?host.orValue('none')"
+            f" + ', expected one of {', '.join(AGENT_EVENT_REASONS)} about a Pod from ' + variables.node + '.'",
         )
     ]
 

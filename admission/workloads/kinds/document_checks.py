@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.decode.devices.document_checks import check_device_kind
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.operators.support import (
@@ -46,6 +47,8 @@ _SENTENCE: Final = re.compile(r"(?P<path>[^:]+): found (?P<found>.*), expected (
 
 def check_other_kind(subject: Subject) -> list[Finding] | None:
     """Findings about an object of another project; None: Muster does not act on the kind."""
+    if (of_devices := check_device_kind(subject)) is not None:
+        return of_devices
     version, kind = subject.value["apiVersion"], subject.value["kind"]
     description = _BY_KIND.get((version, kind))
     if description is not None:

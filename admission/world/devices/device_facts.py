@@ -14,9 +14,15 @@ from admission.facts.devices import DeviceClassFact, NodeDevicesFact, ResourceCl
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.world.admissions import KeyIndex
+from admission.world.devices.claimed_devices import ClaimedDevices, Pool, with_claims
 from admission.world.devices.device_classes import DeviceClasses
 from admission.world.devices.resource_claims import Place, ResourceClaims
-from admission.world.devices.slice_devices import SliceAmounts, slice_amounts, with_devices
+from admission.world.devices.slice_devices import (
+    SliceAmounts,
+    of_newest_generation,
+    slice_amounts,
+    with_devices,
+)
 from queues.workload import NodeName
 
 #: Kind and key of a change.
@@ -36,6 +42,8 @@ class DeviceFacts:
         self._users: KeyIndex[tuple[FactKind, Place], _Subject] = KeyIndex()
         self._slices: dict[str, ResourceSliceFact] = {}
         self._slices_on: KeyIndex[NodeName, str] = KeyIndex()
+        self._slices_of: KeyIndex[Pool, str] = KeyIndex()
+        self._claimed = ClaimedDevices()
         #: What agents report, by node.
         self._reported: dict[NodeName, NodeDevicesFact] = {}
         #: Nodes as they were seen.
@@ -49,8 +57,9 @@ class DeviceFacts:
         for change in changes:
             match change.kind, change.fact:
                 case ((FactKind.POD | FactKind.WORKLOAD), _):
-                    self._note_claimant(change)
+                    pools = self._note_claimant(change)
                     yield self._counted(change)
+                    yield from self._held_anew(pools)
                 case FactKind.NODE, _:
                     self._note_node(change)
                     yield self._on_node(change)
@@ -74,14 +83,28 @@ class DeviceFacts:
                     yield change
 
     def reported(self, node: NodeName) -> NodeDevicesFact | None:
-        """What the agent of a node reports; None: it has none."""
-        return self._reported.get(node)
+        """What the agent of a node reports, with the pods that have its devices by claims; None: it has none."""
+        fact = self._reported.get(node)
+        claims = self._claimed.ids_in(self._newest_slices(node)) if fact is not None else {}
+        if fact is None or not claims:
+            return fact
+        pods = {place: self._pods_with(place) for place in claims}
+        return with_claims(fact, claims, pods)
 
-    def _note_claimant(self, change: Change) -> None:
+    def _pods_with(self, place: Place) -> list[str]:
+        """Uids of the pods that name a claim."""
+        users = self._users.of((FactKind.RESOURCE_CLAIM, place))
+        return [key for kind, key in users if kind is FactKind.POD]
+
+    def _newest_slices(self, node: NodeName) -> list[ResourceSliceFact]:
+        return of_newest_generation(self._slices[each] for each in self._slices_on.of(node))
+
+    def _note_claimant(self, change: Change) -> set[Pool]:
+        """Keep a pod or workload with claims; pools of which it has other devices than before."""
         subject = (change.kind, change.key)
         before = self._claimants.pop(subject, None)
         if before is None and not _has_claims(change):
-            return
+            return set()
         named, names = _named(before), _named(change)
         if names:
             self._claimants[subject] = change
@@ -89,6 +112,15 @@ class DeviceFacts:
             self._users.discard(place, subject)
         for place in names - named:
             self._users.add(place, subject)
+        claims = (place for kind, place in named ^ names if kind is FactKind.RESOURCE_CLAIM)
+        return {pool for place in claims for pool in self._claimed.pools_of(place)}
+
+    def _held_anew(self, pools: Iterable[Pool]) -> Iterator[Change]:
+        """Nodes with an unhealthy device and devices of these pools, told anew: other pods than before have them."""
+        for node in sorted({self._slices[each].node for pool in pools for each in self._slices_of.of(pool)}):
+            reported = self._reported.get(node)
+            if node in self._nodes and reported is not None and reported.has_faults:
+                yield self._on_node(self._nodes[node])
 
     def _counted(self, change: Change) -> Change:
         match change.fact:
@@ -104,12 +136,15 @@ class DeviceFacts:
             place = self._places[change.key] = (fact.namespace, fact.name)
         if place is None:
             return
+        pools = set[Pool]()
         if change.kind is FactKind.CLAIM_TEMPLATE:
             self._claims.put_template(place, fact)
         else:
             self._claims.put_claim(place, fact)
+            pools = self._claimed.put(place, fact)
         for subject in list(self._users.of((change.kind, place))):
             yield self._counted(self._claimants[subject])
+        yield from self._held_anew(pools)
 
     def _note_node(self, change: Change) -> None:
         self._nodes.pop(NodeName(change.key), None)
@@ -121,8 +156,8 @@ class DeviceFacts:
         if not isinstance(change.fact, NodeFact):
             return change
         name = change.fact.name
-        reported = self._reported.get(name)
-        slices = [self._slices[each] for each in self._slices_on.of(name)] if name in self._slices_on else []
+        reported = self.reported(name)
+        slices = self._newest_slices(name)
         amounts = slice_amounts(slices, self.classes, reported) if slices else SliceAmounts()
         fact = with_devices(change.fact, amounts, reported)
         return change if fact is change.fact else replace(change, fact=fact)
@@ -141,9 +176,11 @@ class DeviceFacts:
         before = self._slices.pop(name, None)
         if before is not None:
             self._slices_on.discard(before.node, name)
+            self._slices_of.discard((before.driver, before.pool), name)
         if fact is not None:
             self._slices[name] = fact
             self._slices_on.add(fact.node, name)
+            self._slices_of.add((fact.driver, fact.pool), name)
         for node in sorted({each.node for each in (before, fact) if each is not None}):
             if node in self._nodes:
                 yield self._on_node(self._nodes[node])

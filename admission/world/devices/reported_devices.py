@@ -2,14 +2,17 @@
 
 Two sources tell that a device is unhealthy: the device plugin, which takes it out of the node's ``allocatable`` (its
 ``capacity`` keeps it), and the agent, by a Device object. They may tell it at different times, of different devices, or
-one of them not at all. A node offers what both allow; a device that both leave out counts once. If the plugin knows
-fewer devices than are reported (one is kept for a display), nothing tells which: they are not taken for the unhealthy
-ones. The devices of each resource are counted by themselves: those of a vendor, or of a model that its plugin names.
+one of them not at all. A node offers what both allow; a device that both leave out counts once. The agent tells which
+devices the plugin leaves out where the kubelet's list does; else they are taken for those that the agent calls
+unhealthy. If the plugin knows fewer devices than are reported (one is kept for a display), nothing tells which: they
+are not taken for the unhealthy ones. The devices of each resource are counted by themselves: those of a vendor, or of
+a model that its plugin names.
 
 Where NVLinks do not join all healthy devices (pairs, boards, cards without NVLink), each of them is offered by
 its number, so that pods get those that are linked best.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -43,6 +46,7 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
         allocatable=one(Resources(amounts)),
         devices=linked,
         faults=faults,
+        offers_faulty_devices=_offers_faulty(fact, reported),
         faulty_pods=_faulty_pods(reported.holders, () if fact.hold else _not_accepted(fact, faults)),
     )
 
@@ -147,9 +151,42 @@ def _offered(
     known, reported = (allocatable + withheld) // WHOLE, sum(units)
     if not reported:
         return allocatable
-    lost = sum(count for each, count in zip(devices, units, strict=True) if each.fault is not None)
-    left = known - lost * max(1, -(-known // reported))
+    shares = max(1, -(-known // reported))
+    faulty = _faulty_units(devices, units)
+    # Both hold, and together also while one of the two sources has told a change and the other one has not yet.
+    left = min(known - faulty.total() * shares, allocatable // WHOLE - faulty[True] * shares)
     return min(allocatable, max(left, 0) * WHOLE)
+
+
+def _faulty_units(devices: Iterable[ReportedDevice], units: Iterable[int]) -> Counter[bool | None]:
+    """Units of the unhealthy devices: that the kubelet may give, may not, and of which nothing tells it (None)."""
+    found: Counter[bool | None] = Counter()
+    for each, count in zip(devices, units, strict=True):
+        if each.fault is not None:
+            found[each.is_offered] += count
+    return found
+
+
+def _offers_faulty(fact: NodeFact, reported: NodeDevicesFact) -> bool:
+    """Whether the kubelet may give an unhealthy device. Where nothing tells which devices the plugin holds back, it
+    holds back the unhealthy ones first."""
+    held_back = {name: fact.withheld[name] // WHOLE for name in fact.withheld if "/" in name}
+    offered: list[tuple[str, tuple[ReportedDevice, ...], tuple[int, ...]]] = [
+        (resource, devices, _whole_units(devices)) for resource, devices in _by_resource(reported).items()
+    ]
+    offered += [(profile, reported.devices, units) for profile, units in _units_by_profile(reported).items()]
+    elsewhere = 0
+    for resource, devices, units in offered:
+        faulty, withheld = _faulty_units(devices, units), held_back.pop(resource, 0)
+        known = fact.allocatable[resource] // WHOLE + withheld
+        if faulty[True] and known:
+            return True
+        if not known:
+            elsewhere += faulty.total()
+        elif faulty[None] and withheld < faulty.total() * max(1, -(-known // sum(units))):
+            return True
+    # Claimed devices are counted as the resources of their classes.
+    return elsewhere > sum(held_back.values())
 
 
 def _one_by_one(

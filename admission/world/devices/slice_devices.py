@@ -30,15 +30,19 @@ class SliceAmounts:
     are_named: bool = False
 
 
-def slice_amounts(
-    slices: Sequence[ResourceSliceFact], classes: DeviceClasses, reported: NodeDevicesFact | None
-) -> SliceAmounts:
-    """What the devices of these slices count as, of the newest generation of each pool."""
-    newest: dict[tuple[str, str], int] = {}
+def of_newest_generation(slices: Iterable[ResourceSliceFact]) -> list[ResourceSliceFact]:
+    """The slices that count: those of the newest generation of each pool."""
+    slices, newest = list(slices), dict[tuple[str, str], int]()
     for each in slices:
         pool = (each.driver, each.pool)
         newest[pool] = max(newest.get(pool, 0), each.generation)
-    current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
+    return [each for each in slices if each.generation == newest[each.driver, each.pool]]
+
+
+def slice_amounts(
+    slices: Sequence[ResourceSliceFact], classes: DeviceClasses, reported: NodeDevicesFact | None
+) -> SliceAmounts:
+    """What the devices of these slices count as, all of the newest generation."""
     devices = reported.devices if reported is not None else ()
     known = _ids(devices)
     faulty = _ids(each for each in devices if each.fault is not None)
@@ -47,10 +51,10 @@ def slice_amounts(
         return device.is_tainted or not faulty.isdisjoint(device.ids)
 
     return SliceAmounts(
-        known=classes.counted(current),
-        tainted=classes.counted(current, lambda device: device.is_tainted),
-        unhealthy=classes.counted(current, is_unhealthy),
-        are_named=any(not known.isdisjoint(each.ids) for part in current for each in part.devices),
+        known=classes.counted(slices),
+        tainted=classes.counted(slices, lambda device: device.is_tainted),
+        unhealthy=classes.counted(slices, is_unhealthy),
+        are_named=any(not known.isdisjoint(each.ids) for part in slices for each in part.devices),
     )
 
 
@@ -83,4 +87,4 @@ def _with_named(left: NodeFact, by_plugin: NodeFact, amounts: SliceAmounts) -> N
 
 
 def _ids(devices: Iterable[ReportedDevice]) -> frozenset[str]:
-    return frozenset(name.lower() for each in devices for name in (each.id, each.bus_id) if name)
+    return frozenset(name for each in devices for name in each.names)

@@ -14,12 +14,17 @@ from queues.workload import NodeName, WorkloadKey
 class AvoidedNodes:
     """Nodes to leave out, by workload, each until a second, or until its devices are healthy.
 
-    ``offers_faulty_devices``: whether pods may get unhealthy devices of a node.
+    ``is_faulty``: whether a node has unhealthy devices; ``offers_faulty_devices``: whether pods may get them.
     """
 
-    def __init__(self, offers_faulty_devices: Callable[[NodeName], bool]) -> None:
+    def __init__(
+        self, is_faulty: Callable[[NodeName], bool], offers_faulty_devices: Callable[[NodeName], bool]
+    ) -> None:
         self._until: dict[WorkloadKey, dict[NodeName, int]] = {}
+        #: Nodes on whose unhealthy devices a workload was, and those of them that may give them to it again.
         self._faulty: dict[WorkloadKey, frozenset[NodeName]] = {}
+        self._offering: dict[WorkloadKey, frozenset[NodeName]] = {}
+        self._is_faulty = is_faulty
         self._offers_faulty_devices = offers_faulty_devices
 
     def note_setback(self, key: WorkloadKey, state: WorkloadState, until: int) -> None:
@@ -27,6 +32,7 @@ class AvoidedNodes:
         self.note(key, state.refusing_nodes, until)
         if state.faulty_nodes:
             self._faulty[key] = self._faulty.get(key, frozenset()) | state.faulty_nodes
+            self._offering[key] = frozenset(filter(self._offers_faulty_devices, self._faulty[key]))
 
     def note(self, key: WorkloadKey, nodes: Iterable[NodeName], until: int) -> None:
         """The workload is not to be seated on these nodes again before this time (seconds)."""
@@ -35,7 +41,7 @@ class AvoidedNodes:
 
     def nodes(self, key: WorkloadKey) -> frozenset[NodeName]:
         """Nodes to leave out."""
-        return frozenset(self._until.get(key, ())) | self._faulty.get(key, frozenset())
+        return frozenset(self._until.get(key, ())) | self._offering.get(key, frozenset())
 
     def expire(self, now: int) -> set[WorkloadKey]:
         """Forget nodes after their time is over; the workloads that may use them again."""
@@ -47,23 +53,27 @@ class AvoidedNodes:
         return over | self._mended()
 
     def _mended(self) -> set[WorkloadKey]:
-        """Workloads that may use nodes again whose devices are healthy, or held back by the device plugin."""
+        """Workloads for which a node has become usable, or has not: its devices are healthy, or held back by the device
+        plugin. A plugin that holds a device back may offer it again, so what is healthy alone is forgotten."""
         found = set()
         for key, nodes in list(self._faulty.items()):
-            left = frozenset(filter(self._offers_faulty_devices, nodes))
-            if left == nodes:
-                continue
-            found.add(key)
-            if left:
+            if left := frozenset(filter(self._is_faulty, nodes)):
                 self._faulty[key] = left
             else:
                 del self._faulty[key]
+            offering = frozenset(filter(self._offers_faulty_devices, left))
+            if offering != self._offering.get(key, frozenset()):
+                found.add(key)
+                self._offering[key] = offering
+            if not left:
+                self._offering.pop(key, None)
         return found
 
     def forget(self, key: WorkloadKey) -> None:
         """The workload is gone."""
         self._until.pop(key, None)
         self._faulty.pop(key, None)
+        self._offering.pop(key, None)
 
     def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
         """The second workload takes the place of the first."""
@@ -71,3 +81,4 @@ class AvoidedNodes:
             self._until[after] = self._until.pop(before)
         if before in self._faulty:
             self._faulty[after] = self._faulty.pop(before)
+            self._offering[after] = self._offering.pop(before)

@@ -12,6 +12,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from queues.api import names
+from queues.api.api_resources import (
+    BUDGETS,
+    CLAIM_TEMPLATES,
+    DEVICE_CLASSES,
+    DEVICES,
+    LIMIT_RANGES,
+    NAMESPACES,
+    NODES,
+    PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
+    RUNTIME_CLASSES,
+)
 from queues.api.check.cross_checks import (
     Definitions,
     hypernode_cycles,
@@ -43,8 +57,24 @@ from queues.api.validation.violations import Violation
 MOST_BYTES = 1_572_864
 MOST_ANNOTATION_BYTES = 262_144
 
-#: Kinds of which other documents refer to names, labels or annotations.
-_READ_ELSEWHERE = {(names.CORE, "Namespace"), ("scheduling.k8s.io/v1", "PriorityClass")}
+#: Kinds that Muster reads in the cluster, beside those that it checks here.
+_READ_ELSEWHERE = {
+    (each.api_version, each.kind)
+    for each in (
+        BUDGETS,
+        CLAIM_TEMPLATES,
+        DEVICE_CLASSES,
+        DEVICES,
+        LIMIT_RANGES,
+        NAMESPACES,
+        NODES,
+        PRIORITY_CLASSES,
+        RESOURCE_CLAIMS,
+        RESOURCE_QUOTAS,
+        RESOURCE_SLICES,
+        RUNTIME_CLASSES,
+    )
+}
 
 #: Kinds of Volcano that have no effect yet.
 _WITHOUT_EFFECT = ("Numatopology", "NodeShard")

@@ -134,3 +134,26 @@ def test_each_model_of_a_mixed_node_is_counted_by_its_class_and_a_faulty_device_
         for name in ("cheaper-", "large-"):
             finish_all(sandbox, name)
         sandbox.wait_free()
+
+
+def test_a_gang_leaves_a_claimed_device_that_its_agent_calls_unhealthy_though_it_tells_of_no_pod(
+    sandbox: Sandbox,
+) -> None:
+    """Of a device that fell off the bus no processes can be read, and the kubelet lists no claimed devices."""
+    nodes = sandbox.add_nodes(2, gpus=0)
+    sandbox.add_queue(capability={RESOURCE: 2}, policy={"health": {"onFault": "evict"}})
+    with devices_of(sandbox, 1) as device_class:
+        template(sandbox, device_class, "one", 1)
+        sandbox.add(claiming(volcano_job(sandbox, "train", 1), "one"))
+        sandbox.wait_running("train-", 1)
+        [node] = set(sandbox.nodes_of("train-").values())
+        uuid = devices.device(0)["attributes"]["uuid"]["string"]
+        sandbox.api.create(DEVICES.path(), device_object(node, reported(0, id=uuid, health=False)))
+        sandbox.wait(
+            lambda: [*sandbox.nodes_of("train-").values()] == [each for each in nodes if each != node],
+            "the gang to run on the other node",
+        )
+        sandbox.wait_running("train-", 1)
+        finish_all(sandbox, "train-")
+        sandbox.api.delete(DEVICES.path(name=node))
+        sandbox.wait_free()

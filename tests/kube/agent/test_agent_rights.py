@@ -47,7 +47,8 @@ def _event(node: dict[str, Any]) -> dict[str, Any]:
     return {
         "metadata": {"name": f"rights.{_name(node)}", "namespace": "default"},
         "involvedObject": {"kind": "Pod", "namespace": "default", "name": "a"},
-        "source": {"host": _name(node)},
+        "reason": "DevicesNotGiven",
+        "source": {"component": "muster-agent", "host": _name(node)},
     }
 
 

@@ -68,6 +68,28 @@ def test_an_agent_may_say_that_its_node_owns_the_device(guarded: Guarded) -> Non
     guarded.agent.create(DEVICES.path(), device)
 
 
+def test_an_agent_keeps_no_device_and_no_other_node_from_being_deleted(guarded: Guarded) -> None:
+    other = {"apiVersion": "v1", "kind": "Node", "controller": True, "blockOwnerDeletion": True}
+    other |= {key: guarded.other["metadata"][key] for key in ("name", "uid")}
+    for kept in ({"ownerReferences": [other]}, {"finalizers": ["example.com/kept"]}):
+        device = guarded.device(guarded.own)
+        device["metadata"] |= kept
+        with pytest.raises(ApiRefused, match="found another owner than its Node, or a finalizer"):
+            guarded.agent.create(DEVICES.path(), device)
+
+
+def test_an_agent_leaves_what_an_administrator_put_on_its_device(
+    guarded: Guarded, agents_cluster: LocalCluster
+) -> None:
+    device = guarded.device(guarded.own)
+    device["metadata"]["finalizers"] = ["example.com/kept"]
+    with agents_cluster.client() as admin:
+        stored = admin.create(DEVICES.path(), device)
+        stored["spec"]["devices"] = [{"type": "gpu", "id": "GPU-1", "health": True}]
+        guarded.agent.replace(DEVICES.path(name=_name(guarded.own)), stored)
+        admin.merge(DEVICES.path(name=_name(guarded.own)), {"metadata": {"finalizers": None}})
+
+
 def test_an_agent_labels_its_node_about_devices_and_in_no_other_way(guarded: Guarded) -> None:
     own = NODES.path(name=_name(guarded.own))
     answer = guarded.agent.merge(own, {"metadata": {"labels": {"muster.dev/gpu-count": "8"}}})
@@ -116,8 +138,15 @@ def test_an_agent_keeps_the_lease_of_its_node_only(guarded: Guarded) -> None:
 
 def test_an_agent_tells_of_pods_on_its_node_only(guarded: Guarded) -> None:
     guarded.agent.create(EVENTS.path("default"), _event("a", "Pod", _name(guarded.own)))
-    for event in (_event("b", "Pod", _name(guarded.other)), _event("c", "Node", _name(guarded.own))):
-        with pytest.raises(ApiRefused, match="Event: found one about"):
+    own = _name(guarded.own)
+    as_scheduler = {"source": {"component": "kube-scheduler", "host": own}}
+    for event in (
+        _event("b", "Pod", _name(guarded.other)),
+        _event("c", "Node", own),
+        _event("d", "Pod", own) | {"reason": "FailedScheduling"},
+        _event("e", "Pod", own) | as_scheduler,
+    ):
+        with pytest.raises(ApiRefused, match=r"Event: found .* expected one of DevicesNotAsAdmitted"):
             guarded.agent.create(EVENTS.path("default"), event)
 
 
@@ -160,7 +189,7 @@ def _event(name: str, kind: str, host: str) -> dict[str, Any]:
     return {
         "metadata": {"name": f"{name}.{host}", "namespace": "default"},
         "involvedObject": {"kind": kind, "namespace": "default", "name": name},
-        "reason": "Test",
+        "reason": "DevicesNotGiven",
         "type": "Warning",
         "source": {"component": "muster-agent", "host": host},
     }

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from admission.cli.rendering.nodes import is_faulty, mixed_notes, node_lines, node_table
+from admission.cli.rendering.slice_gpus import slice_gpus
 from queues.api import names
+from tests.builders import devices
 from tests.builders.node_agents.node_devices import Document, device, device_object
 
 NOW = "2027-01-15T08:05:00+00:00"
@@ -34,7 +36,8 @@ def node(name: str, gpus: int = 8, offered: int | None = None, **more: Any) -> D
 def shown(*documents: Document, wide: bool = False) -> str:
     nodes = [each for each in documents if "kind" not in each]
     devices = [each for each in documents if "kind" in each]
-    return node_table(node_lines(nodes, devices), NOW, wide=wide, headers=True)
+    agents = {"a": "2027-01-15T08:04:15.000000Z", "silent": "2027-01-15T06:00:00.000000Z"}
+    return node_table(node_lines(nodes, devices, {}, agents), NOW, wide=wide, headers=True)
 
 
 def only(*documents: Document) -> dict[str, Any]:
@@ -62,11 +65,11 @@ def test_each_node_with_gpus_has_a_line_and_each_further_fault_another() -> None
         node("cpu-only", 0),
     )
     assert text == (
-        "NODE   STATE   RECOVERY                           GPUS   HEALTHY   HELD   FAULTS\n"
-        "a      Ready   -                                     8         6      -   "
-        "2 not offered by the device plugin\n"
-        "b      Ready   draining, waits for foreign-pods      8         6      3   GPU 3 XidFault (5m)\n"
-        "                                                                          GPU 5 XidFault (5m)\n"
+        "NODE   STATE   RECOVERY                           AGENT   GPUS   HEALTHY   HELD   FAULTS\n"
+        "a      Ready   -                                  45s        8         6      -   "
+        "2 not offered by the device plugin or driver\n"
+        "b      Ready   draining, waits for foreign-pods   -          8         6      3   GPU 3 XidFault (5m)\n"
+        "                                                                                  GPU 5 XidFault (5m)\n"
     )
 
 
@@ -74,7 +77,7 @@ def test_wide_shows_model_driver_islands_and_what_is_wrong_in_full() -> None:
     pair = [device(minor, health=minor > 0, labels={names.NVLINK_ISLAND: str(minor)}) for minor in (0, 1)]
     text = shown(node("a", 2, labels=H100), device_object("a", *pair), wide=True)
     assert text.splitlines()[1] == (
-        "a      Ready   -          H100    580.65         2      2         1      0   "
+        "a      Ready   -          45s     H100    580.65         2      2         1      0   "
         "GPU 0 XidFault (5m): XID 79: it has fallen off the bus"
     )
 
@@ -96,6 +99,56 @@ def test_a_node_without_a_condition_is_unknown_as_kubectl_says() -> None:
     silent = node("a")
     silent["status"]["conditions"] = []
     assert only(silent)["state"] == "Unknown"
+
+
+def test_how_long_ago_an_agent_was_heard_of_is_told_and_that_there_is_none() -> None:
+    lines = shown(node("a"), node("silent"), node("none")).splitlines()[1:]
+    assert [line.split()[3] for line in lines] == ["45s", "-", "125m"]
+    [unread] = node_lines([node("a")], [])
+    assert unread["agent"] is None
+    assert node_table([unread], NOW, wide=False, headers=False).split()[3] == "?"
+
+
+@pytest.mark.parametrize(
+    ("capacity", "gpus", "healthy"),
+    [
+        ({"nvidia.com/h100": "4", "nvidia.com/l40s": "2"}, 6, 6),
+        ({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "56"}, None, None),
+        ({"volcano.sh/vgpu-number": "80", "volcano.sh/vgpu-cores": "800"}, None, None),
+    ],
+    ids=["named by model", "MIG", "Volcano's parts"],
+)
+def test_a_node_without_an_agent_that_names_its_gpus_in_another_way_is_shown(
+    capacity: dict[str, str], gpus: int | None, healthy: int | None
+) -> None:
+    told = node("a")
+    told["status"] |= {"capacity": capacity, "allocatable": capacity}
+    line = only(told)
+    assert (line["gpus"], line["healthy"]) == (gpus, healthy)
+    assert not is_faulty(line)
+
+
+def test_of_gpus_that_are_named_by_model_the_plugin_may_hold_some_back() -> None:
+    told = node("a")
+    told["status"] |= {"capacity": {"nvidia.com/h100": "4"}, "allocatable": {"nvidia.com/h100": "3"}}
+    assert (only(told)["healthy"], only(told)["notOffered"]) == (3, 1)
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/hostdev", "nvidia.com/rdma_shared_device_a", "cpu"])
+def test_network_cards_are_no_gpus(resource: str) -> None:
+    assert node_lines([node("a", 8, resource=resource)], []) == []
+
+
+def test_a_node_that_has_its_gpus_only_in_slices_is_shown_with_those_that_are_not_tainted() -> None:
+    old = devices.resource_slice("a", *map(devices.device, range(8)), name="old")
+    taint = {"taints": [{"key": "broken", "effect": "NoExecute"}]}
+    published = (devices.device(0), devices.device(1, **taint), devices.device(2, "mig"))
+    new = devices.resource_slice("a", *published, name="new", generation=2)
+    network = devices.gpus_of("b", 2)
+    network["spec"]["driver"] = "dra.net"
+    [line] = node_lines([node("a", 0), node("b", 0)], [], slice_gpus([old, new, network]))
+    assert (line["name"], line["gpus"], line["healthy"], line["notOffered"]) == ("a", 2, 1, 1)
+    assert is_faulty(line)
 
 
 def gpu_fault(value: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from admission.decode.devices.resource_slices import (
     resource_slice_fact,
 )
 from admission.facts.devices import (
+    AllocatedDevice,
     DeviceClassFact,
     PodResourceClaim,
     ResourceClaimFact,
@@ -110,6 +111,7 @@ def test_a_claim_counts_with_what_was_allocated_to_it() -> None:
     status["allocation"]["devices"]["results"][3]["adminAccess"] = True
     found = a_claim(request(allocationMode="All"), choice, watching, **status)
     assert (dict(found.devices), found.problem, found.user) == ({CLASS: 2, "mig": 1}, "", "pod-uid")
+    assert found.allocated == tuple(AllocatedDevice(DRIVER, "n1", f"gpu-{index}") for index in range(3))
     assert a_claim(request(2)).devices == ((CLASS, 2),)
 
 
@@ -190,6 +192,17 @@ def test_devices_show_what_classes_select_by_and_equal_ones_are_kept_once() -> N
     assert found.devices[0].attributes is found.devices[1].attributes
 
 
+def test_devices_that_differ_only_in_what_they_are_known_by_share_their_attributes() -> None:
+    known_by = ("uuid", "UUID", "parentUUID", "pciBusID", "resource.kubernetes.io/pcieBusID", "serialNumber")
+    first, second = (
+        {"attributes": {"type": {"string": "mig"}, **{key: {"string": f"x-{index}"} for key in known_by}}}
+        for index in range(2)
+    )
+    found = a_slice(device(0) | first, device(1) | second).devices
+    assert found[0].attributes == {(f"{DRIVER}/type", "str mig")}
+    assert found[0].attributes is found[1].attributes
+
+
 def test_devices_that_are_parts_of_one_another_are_left_out_and_those_with_a_taint_are_marked() -> None:
     broken = [
         device(1, taints=[{"key": "broken", "effect": effect}]) for effect in ("NoSchedule", "NoExecute")
@@ -225,8 +238,13 @@ def test_what_is_kept_of_a_slice_is_bounded() -> None:
     named = device(0) | {"attributes": {f"{long}/type": {"string": "gpu"}, "type": {"string": long}}}
     [found] = a_slice(many).devices
     assert len(found.attributes) == 32
-    assert a_slice(named).devices == (SliceDevice(frozenset()),)
+    assert a_slice(named).devices == (SliceDevice(frozenset(), name="gpu-0"),)
     assert len(a_slice(*(device(0) for _ in numbers)).devices) == 128
+    assert len(a_slice(device(0) | {"name": long}).devices[0].name) == 253
+    status = reserved("pod-uid", *("gpu" for _ in numbers))
+    status["allocation"]["devices"]["results"][0]["pool"] = long
+    allocated = a_claim(**status).allocated
+    assert (len(allocated), len(allocated[0].pool)) == (32, 253)
 
 
 @pytest.mark.parametrize(

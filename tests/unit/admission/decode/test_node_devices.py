@@ -31,6 +31,14 @@ def test_devices_are_read_by_their_number_with_what_is_wrong() -> None:
     assert faulty.since == 1_800_000_000
 
 
+def test_gpus_are_read_however_many_other_devices_are_listed_before_them() -> None:
+    """As koordlet lists them."""
+    cards = ({"type": "rdma", "id": f"card-{minor}", "minor": minor, "health": True} for minor in range(100))
+    found = read(device_object("n1", *cards, *(device(minor, health=minor != 6) for minor in range(8))))
+    assert [each.number for each in found.devices if each.fault is not None] == [6]
+    assert len(found.devices) == 8
+
+
 def test_a_device_that_says_nothing_of_its_health_takes_no_work() -> None:
     """As Koordinator's default has it."""
     [found] = read(device_object("n1", {"type": "gpu", "id": "GPU-0", "minor": 0})).devices

@@ -156,3 +156,12 @@ def test_a_lighter_fault_of_a_device_evicts_though_the_worst_one_is_accepted() -
         node_2 = replace(node("n2"), accepted=accepted)
         found.observe([seen(node_2), told(replace(change.fact, devices=tuple(devices)))])
         assert evicted(found) == expected
+
+
+def test_a_node_with_a_clock_that_runs_ahead_has_no_more_gangs_evicted_elsewhere() -> None:
+    found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
+    found.observe([fails(0, NOW - 9), fails(1, NOW - 5)])
+    assert evicted(found) == [0]
+    gone = [replace(fails(number, NOW - 9 + 4 * number).fact, holders={}) for number in (0, 1)]
+    found.observe([told(gone[0]), fails(3, NOW + 3600)])
+    assert evicted(found) == [], "the first node still counts as of the same time"

@@ -12,6 +12,7 @@ from queues.api import names
     ("annotation", "is_recovered"),
     [
         (json.dumps({"phase": "recovering"}), True),
+        ("[" * 100_000, False),
         (json.dumps({"phase": "draining"}), False),
         ("", False),
         ("x", False),

@@ -116,3 +116,67 @@ def test_nothing_that_users_write_fails(spec: str) -> None:
 def test_the_queue_of_each_kind_that_waits_is_read_where_it_is(resource: ApiResource) -> None:
     text = f"{{apiVersion: {resource.api_version}, kind: {resource.kind}, metadata: {{name: a, labels: {{{QUEUED}}}}}}}"
     assert not [each for each in told(text) if "does not read" in each]
+
+
+CLASS = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: "device.driver == 'gpu.nvidia.com' && %s"}}]}
+"""
+CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpus, namespace: team}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, %s}}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        "device.attributes['gpu.nvidia.com'].productName.startsWith('NVIDIA H100')",
+        "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('80Gi'))",
+    ],
+)
+def test_a_device_class_that_no_pod_is_admitted_with_is_a_warning(term: str) -> None:
+    [found] = told(CLASS % term)
+    assert found.startswith('warning: DeviceClass gpu spec.selectors: found selector "device.')
+    assert "expected device.driver == '…' and device.attributes" in found
+    assert found.endswith("; no pod in a queue is admitted with this class")
+
+
+def test_device_classes_and_templates_that_can_be_counted_are_not_passed_over() -> None:
+    assert told(CLASS % "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA H100 80GB HBM3'") == []
+    assert told(CLAIM % "count: 2") == []
+
+
+def test_a_claim_that_cannot_be_counted_is_a_warning() -> None:
+    assert told(CLAIM % "allocationMode: All") == [
+        "warning: ResourceClaimTemplate team/gpus spec.spec.devices.requests: found request gpu: "
+        "allocationMode All, expected a number of devices of one class (exactly.deviceClassName, exactly.count); "
+        "no pod in a queue is admitted with this template"
+    ]
+    [shared] = told("{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: ours}, spec: {}}")
+    assert shared.startswith(
+        "warning: ResourceClaim ours kind: found ResourceClaim, expected a ResourceClaimTemplate"
+    )
+
+
+def test_a_device_class_that_cannot_be_read_is_an_error() -> None:
+    [found] = told("{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: a}, spec: 7}")
+    assert found.startswith("error: DeviceClass a: found Expected `object`, got `int`")
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("v1", "ResourceQuota"),
+        ("v1", "LimitRange"),
+        ("policy/v1", "PodDisruptionBudget"),
+        ("node.k8s.io/v1", "RuntimeClass"),
+        ("resource.k8s.io/v1", "ResourceSlice"),
+    ],
+)
+def test_kinds_that_are_read_in_the_cluster_are_not_said_to_be_passed_over(version: str, kind: str) -> None:
+    assert told(f"{{apiVersion: {version}, kind: {kind}, metadata: {{name: a}}}}") == []

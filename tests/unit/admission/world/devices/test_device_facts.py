@@ -23,7 +23,7 @@ from admission.decode.devices.resource_slices import (
 )
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import NodeFact
-from admission.facts.devices import PodResourceClaim
+from admission.facts.devices import NodeDevicesFact, PodResourceClaim
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
@@ -357,6 +357,82 @@ def test_a_node_is_told_anew_when_the_agent_calls_a_claimed_device_unhealthy() -
     [change] = facts.resolved([shows(tainted)])
     assert isinstance(change.fact, NodeFact)
     assert not change.fact.offers_faulty_devices
+
+
+# ── pods with unhealthy devices ─────────────────────────────────────────────────────────────────────────────────
+
+HOLDER = seen(pod("p", "n1", takes=NO_GPU, claims=(PodResourceClaim("gpu", "one-gpu", "p-gpu"),)))
+#: The claim of the pod, which has the devices 0 and 1.
+ALLOCATED = made(devices.request(2), **devices.reserved("p", "gpu", "gpu"))
+
+
+def held(*changes: Change) -> dict[str, int]:
+    """Numbers of the unhealthy devices that pods have, by the pod's uid."""
+    found = known(*changes)["n1"]
+    assert isinstance(found, NodeFact)
+    return {uid: each.number for uid, each in found.faulty_pods.items()}
+
+
+@pytest.mark.parametrize("known_by", ["id", "bus_id"])
+@pytest.mark.parametrize("order", list(permutations(range(5)))[::5])
+def test_a_pod_has_the_unhealthy_device_that_was_allocated_to_its_claim(
+    order: Sequence[int], known_by: str
+) -> None:
+    changes = [shows(SLICE), seen(NODE), HOLDER, ALLOCATED, report(1, 2, known_by=known_by)]
+    assert held(*(changes[index] for index in order)) == {"p": 1}
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        replace(HOLDER, fact=None),
+        replace(ALLOCATED, fact=None),
+        made(devices.request(2)),
+        without(SLICE),
+        report(2),
+    ],
+    ids=["pod", "claim", "allocation", "slice", "fault"],
+)
+def test_a_pod_has_an_unhealthy_device_no_longer_than_it_is_told(gone: Change) -> None:
+    assert held(shows(SLICE), seen(NODE), HOLDER, ALLOCATED, report(1), gone) == {}
+
+
+def test_pods_that_share_a_claim_all_have_its_unhealthy_device() -> None:
+    shared = (PodResourceClaim("gpu", "", "p-gpu"),)
+    sharers = [seen(pod(uid, "n1", takes=NO_GPU, claims=shared)) for uid in ("p", "q")]
+    assert held(shows(SLICE), seen(NODE), *sharers, ALLOCATED, report(1)) == {"p": 1, "q": 1}
+
+
+def test_a_pod_with_a_part_of_an_unhealthy_device_has_that_device() -> None:
+    parts = [devices.device(index) for index in range(2)]
+    for index, each in enumerate(parts):
+        each["attributes"] = {"parentUUID": {"string": UUIDS[3]}, "uuid": {"string": f"MIG-{index}"}}
+    cut = shows(devices.resource_slice("n1", *parts))
+    assert held(cut, seen(NODE), HOLDER, ALLOCATED, report(3)) == {"p": 3}
+
+
+def test_of_a_claim_with_a_device_that_its_driver_took_out_nothing_is_known() -> None:
+    left = shows(devices.resource_slice("n1", devices.device(0), generation=2, name="left"))
+    changes = [shows(SLICE), left, seen(NODE), HOLDER, ALLOCATED, report(1)]
+    assert held(*changes) == {}
+    facts = DeviceFacts()
+    list(facts.resolved(changes))
+    reported = facts.reported(NodeName("n1"))
+    assert reported is not None
+    assert reported.holders == {}, "not only the device 0"
+
+
+def test_what_the_agent_tells_of_a_pod_and_what_its_claims_tell_are_joined() -> None:
+    told = report(1, 2)
+    assert isinstance(told.fact, NodeDevicesFact)
+    told = replace(told, fact=replace(told.fact, holders={"p": frozenset((3,)), "q": frozenset((2,))}))
+    assert held(shows(SLICE), seen(NODE), HOLDER, ALLOCATED, told) == {"p": 1, "q": 2}
+
+
+def test_claims_tell_no_node_anew_of_which_all_devices_are_healthy() -> None:
+    facts = DeviceFacts()
+    list(facts.resolved([*COUNTED, seen(NODE), report()]))
+    assert [each.kind for each in facts.resolved([HOLDER, ALLOCATED])] == [FactKind.POD] * 2
 
 
 # ── what follows in the world ───────────────────────────────────────────────────────────────────────────────────

@@ -64,6 +64,77 @@ def test_a_device_that_is_not_well_counts_once_whichever_of_the_two_tells(
     assert left(offers(allocatable, withheld), node_devices("n1", faulty=faulty)) == expected
 
 
+def told_apart(offered: dict[int, bool], faulty: tuple[int, ...]) -> NodeDevicesFact:
+    """Of these unhealthy devices the agent tells whether the kubelet may give them."""
+    found = node_devices("n1", faulty=faulty)
+    devices = (replace(each, is_offered=offered.get(each.number)) for each in found.devices)
+    return replace(found, devices=tuple(devices))
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "withheld", "offered", "expected"),
+    [
+        (7, 1, {3: True}, 6),
+        (7, 1, {3: False}, 7),
+        (7, 1, {3: True, 5: False}, 6),
+        (6, 2, {3: True, 5: True}, 4),
+        (8, 0, {3: False}, 7),
+        (7, 1, {3: False, 5: True}, 6),
+        (28, 4, {3: True}, 24),
+    ],
+    ids=[
+        "the plugin holds another one back",
+        "the plugin holds it back",
+        "the plugin holds one of two back",
+        "the plugin holds two others back",
+        "the plugin offers it again, which the agent has not told yet",
+        "the other way round",
+        "another one of which each is offered four times",
+    ],
+)
+def test_which_devices_the_plugin_holds_back_counts_where_it_is_told(
+    allocatable: int, withheld: int, offered: dict[int, bool], expected: int
+) -> None:
+    assert left(offers(allocatable, withheld), told_apart(offered, tuple(offered))) == expected
+
+
+@pytest.mark.parametrize(
+    ("fact", "found", "expected"),
+    [
+        (offers(8), node_devices("n1"), False),
+        (offers(8), node_devices("n1", faulty=(3,)), True),
+        (offers(7, 1), node_devices("n1", faulty=(3,)), False),
+        (offers(7, 1), node_devices("n1", faulty=(3, 5)), True),
+        (offers(31, 1), node_devices("n1", faulty=(3,)), True),
+        (offers(28, 4), node_devices("n1", faulty=(3,)), False),
+        (offers(7, 1), told_apart({3: True}, (3,)), True),
+        (offers(7, 1), told_apart({3: False}, (3,)), False),
+        (offers(7, 1), told_apart({3: False}, (3, 5)), True),
+        (
+            replace(offers(8), withheld=Resources({GPU: 0, "rdma/hca": 1000})),
+            node_devices("n1", faulty=(3,)),
+            True,
+        ),
+    ],
+    ids=[
+        "all well",
+        "the plugin holds none back",
+        "the plugin holds one back",
+        "one of two",
+        "one share of four",
+        "all four shares",
+        "another one is held back",
+        "it is held back",
+        "one of the two is held back, and of the other one nothing is told",
+        "another resource is held back",
+    ],
+)
+def test_a_node_offers_an_unhealthy_device_while_the_kubelet_may_give_it(
+    fact: NodeFact, found: NodeDevicesFact, expected: bool
+) -> None:
+    assert with_reported(fact, found).offers_faulty_devices is expected
+
+
 @pytest.mark.parametrize(
     ("offered", "withheld", "expected"),
     [

@@ -37,6 +37,10 @@ OFF_N1 = Requirement(key="metadata.name", operator="NotIn", values=("n1",), fiel
 N1, N2 = NodeName("n1"), NodeName("n2")
 
 
+def healthy(node: NodeName) -> bool:
+    return False
+
+
 def kept_off(nodes: NodeFilter) -> NodeFilter:
     [pods] = elsewhere([PodSet(name="worker", count=1, takes=gpus(), nodes=nodes)], frozenset({N1}))
     return pods.nodes
@@ -58,7 +62,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
         released("b", "worker/1"),
         released("c", "worker/2", "n3"),
     ]
-    refusals = AvoidedNodes(lambda node: False)
+    refusals = AvoidedNodes(healthy, healthy)
     refusals.note(VOLCANO, refusing_nodes(seat_maps_of([taken], pods)), 100)
     assert refusals.nodes(VOLCANO) == {N1}
     assert refusals.nodes(JOB) == set()
@@ -68,7 +72,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
 
 
 def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> None:
-    refusals = AvoidedNodes(lambda node: False)
+    refusals = AvoidedNodes(healthy, healthy)
     stuck_pod = [released("a", "worker/0", refused=(0, "no"))]
     refusals.note(VOLCANO, refusing_nodes(seat_maps_of([admission(VOLCANO, "n1")], stuck_pod)), 100)
     refusals.pass_on(VOLCANO, JOB)
@@ -79,7 +83,7 @@ def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> No
 def test_pods_without_a_seat_of_their_own_are_refused_by_the_nodes_of_the_vacant_seats() -> None:
     taken = admission(JOB, "n1 n2")
     pods = [released("a", None, "n2"), released("b", None, refused=(0, "no"))]
-    refusals = AvoidedNodes(lambda node: False)
+    refusals = AvoidedNodes(healthy, healthy)
     refusals.note(JOB, refusing_nodes(seat_maps_of([taken], pods)), 100)
     assert refusals.nodes(JOB) == {N1}
 
@@ -127,8 +131,8 @@ def test_a_gang_is_kept_off_a_node_that_may_give_it_the_faulty_device_again() ->
 
 
 def test_a_gang_may_come_back_to_a_node_whose_devices_are_healthy_again() -> None:
-    refusals = AvoidedNodes(lambda node: node in faulty)
     faulty = {N1, N2}
+    refusals = AvoidedNodes(faulty.__contains__, faulty.__contains__)
     refusals.note_setback(VOLCANO, replace(state_of(volcano_job(1)), faulty_nodes=frozenset(faulty)), NOW)
     assert (refusals.expire(NOW + 9999), refusals.nodes(VOLCANO)) == (set(), {N1, N2})
     refusals.pass_on(VOLCANO, JOB)
@@ -136,6 +140,23 @@ def test_a_gang_may_come_back_to_a_node_whose_devices_are_healthy_again() -> Non
     assert (refusals.expire(NOW), refusals.nodes(JOB)) == ({JOB}, {N2})
     refusals.forget(JOB)
     assert not refusals.nodes(JOB)
+
+
+def test_a_gang_is_kept_off_again_when_the_plugin_offers_the_faulty_device_again() -> None:
+    """A plugin that starts again offers nothing for a while."""
+    faulty, offering = {N1}, {N1}
+    refusals = AvoidedNodes(faulty.__contains__, offering.__contains__)
+    refusals.note_setback(VOLCANO, replace(state_of(volcano_job(1)), faulty_nodes=frozenset(faulty)), NOW)
+    offering.clear()
+    assert (refusals.expire(NOW), refusals.nodes(VOLCANO)) == ({VOLCANO}, frozenset())
+    assert refusals.expire(NOW) == set()
+    offering.add(N1)
+    assert (refusals.expire(NOW), refusals.nodes(VOLCANO)) == ({VOLCANO}, {N1})
+    faulty.clear()
+    offering.clear()
+    assert (refusals.expire(NOW), refusals.nodes(VOLCANO)) == ({VOLCANO}, frozenset())
+    offering.add(N1)
+    assert refusals.expire(NOW) == set(), "what was healthy is forgotten"
 
 
 def test_a_member_that_is_refused_after_the_start_gets_another_seat() -> None:
