@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from admission.facts.devices import NodeDevicesFact
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
@@ -15,6 +16,9 @@ from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.resources import Resources
 from queues.workload import NodeName, WorkloadKey
+
+#: Numbers of the devices that pods have, as is reported, by the pod's uid. Empty: nothing tells it.
+Holders = Mapping[str, frozenset[int]]
 
 #: Views of nodes of which nothing has to be looked at that are kept: there is one for each node of the cluster.
 _KEPT: Final = 20_000
@@ -90,40 +94,42 @@ class NodeViews:
 
     def _view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
         world, marks = self._world, self._marks.of(name)
+        reported = world.devices.reported(name)
+        holders = {} if reported is None else reported.holders
         return replace(
             self._bare_view(name),
             faults=tuple(
                 fault._replace(since=fault.since or now) for fault in world.node_inventory.nodes[name].faults
             ),
             black_hole=self._detector.black_hole(name, now),
-            lease_renewed_at=self._lease_renewed_at(name, marks.annotation, now),
+            lease_renewed_at=self._lease_renewed_at(name, reported, now),
             taint=marks.taint,
             annotation=marks.annotation,
             order=marks.order,
             hold=marks.hold,
-            gangs=tuple(self._gangs(name)),
-            foreign_pods=len(self._foreign_pods(name, namespaces)),
+            gangs=tuple(self._gangs(name, holders)),
+            foreign_pods=len(self._foreign_pods(name, holders, namespaces)),
             jobs=self._jobs.of(name, namespaces),
             refused=self.refused.get(name, ""),
         )
 
-    def _lease_renewed_at(self, name: NodeName, annotation: str, now: int) -> int | None:
+    def _lease_renewed_at(self, name: NodeName, reported: NodeDevicesFact | None, now: int) -> int | None:
         """When the agent last renewed its lease; LACKS_DEVICES: it does not report a device that had a fault. None: no
         device is reported."""
-        reported = self._world.devices.reported(name)
         if reported is None or not reported.devices:
             return None
-        if lacks_devices(annotation, reported.devices):
+        if lacks_devices(self._marks.of(name).annotation, reported.devices):
             return LACKS_DEVICES
         return self.leases_renewed.get(name, now)
 
-    def _gangs(self, name: NodeName) -> list[GangOnNode]:
-        found = [self._gang(key, name) for key in sorted(self._world.admission_index.seated_on(name))]
+    def _gangs(self, name: NodeName, holders: Holders) -> list[GangOnNode]:
+        seated = sorted(self._world.admission_index.seated_on(name))
+        found = [self._gang(key, name, holders) for key in seated]
         return [gang for gang in found if gang is not None]
 
-    def _gang(self, key: WorkloadKey, name: NodeName) -> GangOnNode | None:
+    def _gang(self, key: WorkloadKey, name: NodeName, holders: Holders) -> GangOnNode | None:
         """A gang that holds devices of the node; None: it holds none."""
-        world, holders = self._world, self._holders(name)
+        world = self._world
         pods = [pod for pod in world.pod_index.of(key) if pod.node == name]
         has_uncounted = any(pod.claims_uncounted or pod.uid in holders for pod in pods)
         admissions = [
@@ -143,16 +149,11 @@ class NodeViews:
             leaving=all(each.state is AdmissionState.EVICTING for each in admissions),
         )
 
-    def _holders(self, name: NodeName) -> Mapping[str, frozenset[int]]:
-        """Numbers of the devices that pods have, as the agent reports it, by uid. Empty: nothing tells it."""
-        reported = self._world.devices.reported(name)
-        return {} if reported is None else reported.holders
-
-    def _foreign_pods(self, name: NodeName, namespaces: frozenset[str]) -> set[str]:
+    def _foreign_pods(self, name: NodeName, holders: Holders, namespaces: frozenset[str]) -> set[str]:
         """Uids of pods that have devices, or may have, and hold no seat. Those of recovery Jobs are in the templates'
         namespaces.
 
-        By their requests, and by the agent: a pod may have devices that its requests do not tell.
+        By their requests, and by what is reported: a pod may have devices that its requests do not tell.
         """
         world = self._world
         found = {
@@ -161,7 +162,7 @@ class NodeViews:
             if _takes_devices(takes) or ((pod := world.pods.get(uid)) is not None and pod.claims_uncounted)
         }
         seated = world.admission_index.seated_on(name)
-        found |= {uid for uid in self._holders(name) if world.pod_index.owner_of(uid) not in seated}
+        found |= {uid for uid in holders if world.pod_index.owner_of(uid) not in seated}
         return {
             uid for uid in found if self._is_there(uid, name) and world.pods[uid].namespace not in namespaces
         }
