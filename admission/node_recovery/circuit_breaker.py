@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from admission.node_recovery.policy import FaultPolicy
-from admission.node_recovery.situation import Situation, known_state
-from admission.node_recovery.view import Fleet, NodeView, RecoveryStep, TaintOwner
+from admission.node_recovery.step_input import StepInput, known_state
+from admission.node_recovery.view import NodeView, RecoveryContext, RecoveryStep, TaintOwner
 from queues.workload import NodeName
 
 #: Steps that a person may ask for and that take a node out of service.
@@ -19,9 +19,9 @@ def most_out(policy: FaultPolicy, nodes: int) -> int | None:
     return min(bounds, default=None)
 
 
-def fleet_of(
+def recovery_context(
     nodes: Mapping[NodeName, NodeView], policy: FaultPolicy, now: int, *, templates: frozenset[str]
-) -> Fleet:
+) -> RecoveryContext:
     """What the step of each node has to know of all of them.
 
     ``nodes``: all nodes with devices. Places that are free go to the nodes with the oldest faults, then by name. Nodes
@@ -40,7 +40,7 @@ def fleet_of(
         if most is None or len(taken) + (name not in taken) <= most:
             granted.add(name)
             taken.add(name)
-    return Fleet(granted=frozenset(granted), out=absent, most_out=most, templates=templates)
+    return RecoveryContext(granted=frozenset(granted), out=absent, most_out=most, templates=templates)
 
 
 def _is_out(view: NodeView) -> bool:
@@ -59,5 +59,7 @@ def _faulty_since(view: NodeView, policy: FaultPolicy, now: int) -> int | None:
     """Since when a node has a fault that asks for something; None: it has none."""
     if view.hold or not (view.faults or view.black_hole):
         return None
-    here = Situation(view=view, fleet=Fleet(), policy=policy, now=now, state=known_state(view, now))
+    here = StepInput(
+        view=view, context=RecoveryContext(), policy=policy, now=now, state=known_state(view, now)
+    )
     return here.fault_since if here.is_faulty else None

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from admission.node_recovery.effects import EvictGangs
-from admission.node_recovery.situation import RecoveryOutcome, Situation
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, WaitsFor
+from admission.node_recovery.step_input import RecoveryOutcome, StepInput
 from admission.node_recovery.transitions import (
     back_in_service,
     cordon,
@@ -30,30 +30,30 @@ from queues.text_format import counted, duration
 _REPORTED: Final = frozenset({FaultCause.DEVICE, FaultCause.KILLS_PODS})
 
 
-def in_service(here: Situation) -> RecoveryOutcome:
+def in_service(here: StepInput) -> RecoveryOutcome:
     """NONE: a fault takes the node out of service, if the policy says so."""
     here = replace(here, state=_without_what_is_over(here))
     policy, state = here.policy, here.state
     ends = state.since + policy.attempts_within if state.attempts else None
     if not (here.is_faulty and policy.recovers):
         return here.keep(look_again=ends)
-    if here.view.name not in here.fleet.granted:
-        fleet = here.fleet
-        out = f"{counted(fleet.out, 'node')} out of service, cordoned or not ready"
-        bound = f"{out}; the policy allows {fleet.most_out}"
+    if here.view.name not in here.context.granted:
+        context = here.context
+        out = f"{counted(context.out, 'node')} out of service, cordoned or not ready"
+        bound = f"{out}; the policy allows {context.most_out}"
         message = f"{here.told}: nothing is done now ({bound})"
         return wait_for(here, WaitsFor.CIRCUIT_BREAKER, message, look_again=ends)
     return cordon(here)
 
 
-def cordoned(here: Situation) -> RecoveryOutcome:
+def cordoned(here: StepInput) -> RecoveryOutcome:
     """CORDONED: on to draining, unless a person cordoned the node and nothing else is to be done."""
     if here.person_alone:
         return here.keep()
     return drain(here, here.told) if here.is_faulty else verify(here, "the fault is gone")
 
 
-def draining(here: Situation) -> RecoveryOutcome:
+def draining(here: StepInput) -> RecoveryOutcome:
     """DRAINING: gangs on faulty devices go at once, others when their time is over; then recovery begins.
 
     Of a fault that no Job ends it begins when a person has ended that.
@@ -73,7 +73,7 @@ def draining(here: Situation) -> RecoveryOutcome:
     return next_attempt(here, here.cause or state.cause or FaultCause.DEVICE, here.told or "the test failed")
 
 
-def recovering(here: Situation) -> RecoveryOutcome:
+def recovering(here: StepInput) -> RecoveryOutcome:
     """RECOVERING: the recovery Job runs, or the agent is waited for.
 
     Of a fault that is reported the agent's word counts, and not how the Job ended: a reboot ends its own Job.
@@ -91,7 +91,7 @@ def recovering(here: Situation) -> RecoveryOutcome:
     return _after_failed_job(here, job)
 
 
-def verifying(here: Situation) -> RecoveryOutcome:
+def verifying(here: StepInput) -> RecoveryOutcome:
     """VERIFYING: the agent has to run and to report the devices as healthy, and then the test Job, if there is one, to
     succeed.
 
@@ -110,14 +110,14 @@ def verifying(here: Situation) -> RecoveryOutcome:
     return _after_test(here, job)
 
 
-def failed(here: Situation) -> RecoveryOutcome:
+def failed(here: StepInput) -> RecoveryOutcome:
     """FAILED: a person is needed, unless the fault goes by itself."""
     if here.state.cause in _REPORTED and not here.is_faulty and here.agent_ran_after(here.state.since):
         return verify(here, "the fault is gone")
     return here.keep(*_evict(here, _on_faults(here) if here.policy.recovers else ()))
 
 
-PHASES: Final[Mapping[RecoveryPhase, Callable[[Situation], RecoveryOutcome]]] = {
+PHASES: Final[Mapping[RecoveryPhase, Callable[[StepInput], RecoveryOutcome]]] = {
     RecoveryPhase.NONE: in_service,
     RecoveryPhase.CORDONED: cordoned,
     RecoveryPhase.DRAINING: draining,
@@ -127,7 +127,7 @@ PHASES: Final[Mapping[RecoveryPhase, Callable[[Situation], RecoveryOutcome]]] = 
 }
 
 
-def _without_what_is_over(here: Situation) -> RecoveryState:
+def _without_what_is_over(here: StepInput) -> RecoveryState:
     """Without accepted faults that are gone, and attempts that are long ago."""
     state = here.state
     there = {name for fault in here.view.faults for name in (fault.name, *fault.names)}
@@ -137,7 +137,7 @@ def _without_what_is_over(here: Situation) -> RecoveryState:
     return replace(state, accepted=left, attempts=0 if long_ago else state.attempts)
 
 
-def _while_gangs_leave(here: Situation) -> RecoveryOutcome:
+def _while_gangs_leave(here: StepInput) -> RecoveryOutcome:
     """Evict gangs on faulty devices now, and all of them when the time is over or a person wants it."""
     ends = here.state.since + here.policy.drain_timeout
     if here.state.by is StartedBy.PERSON or ends <= here.now:
@@ -145,7 +145,7 @@ def _while_gangs_leave(here: Situation) -> RecoveryOutcome:
     return here.keep(*_evict(here, _on_faults(here)), look_again=ends)
 
 
-def _without_attempt(here: Situation) -> Situation:
+def _without_attempt(here: StepInput) -> StepInput:
     """An attempt whose Job was never made does not count: faults that come and go use up none."""
     state = here.state
     if here.policy.recovery_job is None or state.job:
@@ -153,7 +153,7 @@ def _without_attempt(here: Situation) -> Situation:
     return replace(here, state=replace(state, attempts=max(0, state.attempts - 1)))
 
 
-def _without_job(here: Situation) -> RecoveryOutcome:
+def _without_job(here: StepInput) -> RecoveryOutcome:
     state = here.state
     if here.policy.recovery_job is None:
         return here.keep()
@@ -167,7 +167,7 @@ def _without_job(here: Situation) -> RecoveryOutcome:
     return create_job(here)
 
 
-def _after_failed_job(here: Situation, job: RecoveryJob) -> RecoveryOutcome:
+def _after_failed_job(here: StepInput, job: RecoveryJob) -> RecoveryOutcome:
     """Give the agent some time to report what the Job did all the same; then the attempt has failed."""
     ended = job.ended or here.state.since
     ends = ended + here.policy.verify_timeout
@@ -179,7 +179,7 @@ def _after_failed_job(here: Situation, job: RecoveryJob) -> RecoveryOutcome:
     return next_attempt(here, here.state.cause or FaultCause.DEVICE, f"Job {job.name} failed")
 
 
-def _still_faulty(here: Situation, ends: int, *, tested: bool) -> RecoveryOutcome:
+def _still_faulty(here: StepInput, ends: int, *, tested: bool) -> RecoveryOutcome:
     """The agent reports a fault while the node should be well: it may take its time, but not under gangs or a test."""
     if here.view.gangs and here.policy.recovers:
         return drain(here, here.told)
@@ -188,7 +188,7 @@ def _still_faulty(here: Situation, ends: int, *, tested: bool) -> RecoveryOutcom
     return next_attempt(here, FaultCause.DEVICE, f"{here.told} when it should be well")
 
 
-def _after_test(here: Situation, job: RecoveryJob | None) -> RecoveryOutcome:
+def _after_test(here: StepInput, job: RecoveryJob | None) -> RecoveryOutcome:
     """What the test Job of a node comes to; None: it was there and is gone."""
     if job is None:
         why = f"Job {here.state.job} is gone before its end was seen"
@@ -200,7 +200,7 @@ def _after_test(here: Situation, job: RecoveryJob | None) -> RecoveryOutcome:
     return _while_job_runs(here, job, FaultCause.VERIFICATION)
 
 
-def _while_job_runs(here: Situation, job: RecoveryJob, cause: FaultCause | None) -> RecoveryOutcome:
+def _while_job_runs(here: StepInput, job: RecoveryJob, cause: FaultCause | None) -> RecoveryOutcome:
     """Wait for the end of the Job of this phase, until its time is over."""
     ends = job.created + here.policy.job_timeout
     if here.now < ends:
@@ -209,7 +209,7 @@ def _while_job_runs(here: Situation, job: RecoveryJob, cause: FaultCause | None)
     return next_attempt(here, cause or FaultCause.DEVICE, why)
 
 
-def _runs_pods_well(here: Situation) -> bool:
+def _runs_pods_well(here: StepInput) -> bool:
     """Whether pods run on the node while its fault went by itself: they show more than a test beside them could."""
     state, view = here.state, here.view
     if state.by is StartedBy.PERSON or state.cause is FaultCause.VERIFICATION:
@@ -217,11 +217,11 @@ def _runs_pods_well(here: Situation) -> bool:
     return bool(view.gangs or (view.foreign_pods and not state.attempts))
 
 
-def _on_faults(here: Situation) -> tuple[GangOnNode, ...]:
+def _on_faults(here: StepInput) -> tuple[GangOnNode, ...]:
     return tuple(gang for gang in here.view.gangs if gang.is_on(here.faults))
 
 
-def _evict(here: Situation, gangs: Iterable[GangOnNode]) -> tuple[EvictGangs, ...]:
+def _evict(here: StepInput, gangs: Iterable[GangOnNode]) -> tuple[EvictGangs, ...]:
     """One effect for all these gangs but those that are leaving already; none if there is no other."""
     keys = tuple(sorted(gang.key for gang in gangs if not gang.leaving))
     message = here.told or f"node {here.view.name} is taken out of service"

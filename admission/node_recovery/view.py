@@ -136,7 +136,7 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class RecoveryContext:
     """What the step of one node has to know of the others."""
 
     #: Nodes that the circuit breaker lets Muster act on.

@@ -6,10 +6,10 @@ from typing import Final
 
 from admission.facts.devices import NodeDevicesFact
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
-from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
+from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.situation import LACKS_DEVICES, known_state, lacks_devices
+from admission.node_recovery.step_input import LACKS_DEVICES, known_state, lacks_devices
 from admission.node_recovery.view import GangOnNode, NodeView, TaintOwner
 from admission.workloads.seats import is_live
 from admission.world.world import World
@@ -41,7 +41,7 @@ class NodeViews:
         #: out have no lease: now.
         self.leases_renewed: dict[NodeName, int] = {}
         #: Nodes of which nothing can be said for now, because that failed.
-        self.put_off = PutOff("recovery of a node")
+        self.put_off = RetryPauses("recovery of a node")
 
     def in_recovery(self, name: NodeName) -> bool:
         """Whether Muster remembers something of a node."""

@@ -21,8 +21,8 @@ from admission.kube.node_recovery.black_holes import BlackHoles
 from admission.kube.node_recovery.effect_writer import EffectWriter, NodeHasChanged
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.node_views import NodeViews
-from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
+from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.effects import CreateJob, DeleteJob, Effect, EvictGangs, Tell, TryNode, WriteNode
 from admission.node_recovery.fault_policy import fault_policy
@@ -79,12 +79,12 @@ class NodeRecovery:
         self._templates: dict[str, int] = {}
         self._leases_read_at: dict[NodeName, int] = {}
         #: Looks as a whole; nodes for which nothing is asked of the API server; and nodes for which no Job is.
-        self._looks = PutOff("recovery of nodes")
-        self._put_off = PutOff("recovery of a node")
-        self._refusals = PutOff("Job for a node")
+        self._looks = RetryPauses("recovery of nodes")
+        self._put_off = RetryPauses("recovery of a node")
+        self._refusals = RetryPauses("Job for a node")
         #: Templates and leases that cannot be read.
-        self._unread_templates = PutOff("reading of a template")
-        self._unread_leases = PutOff("reading of an agent's lease")
+        self._unread_templates = RetryPauses("reading of a template")
+        self._unread_leases = RetryPauses("reading of an agent's lease")
         self._faulty: Mapping[NodeName, int] | None = None
         self._looked_at = 0
         self.figures = RecoveryFigures()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from admission.node_recovery.circuit_breaker import fleet_of
+from admission.node_recovery.circuit_breaker import recovery_context
 from admission.node_recovery.effects import CreateJob, Effect, WriteNode
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, read_state
@@ -163,6 +163,6 @@ def time_alone_changes_nothing_before_it_says(
         assert ends > now, (name, turn)
         for later in {now + 1, (now + ends) // 2, ends - 1}:
             if now < later < ends:
-                fleet = fleet_of(views, policy, later, templates=templates)
-                again = step(views[name], fleet, policy, later)
+                context = recovery_context(views, policy, later, templates=templates)
+                again = step(views[name], context, policy, later)
                 assert not again.effects, (name, later - now, ends - now, again)

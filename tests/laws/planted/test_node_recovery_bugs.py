@@ -10,8 +10,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from admission.node_recovery import circuit_breaker, phases, step, transitions
 from admission.node_recovery.phases import PHASES
-from admission.node_recovery.situation import Situation
 from admission.node_recovery.state import RecoveryPhase, RecoveryState, read_state
+from admission.node_recovery.step_input import StepInput
 from tests.laws.node_recovery.test_node_recovery_laws import NodesUnderFaults
 
 #: Histories of one search, and searches: each begins anew.
@@ -42,7 +42,7 @@ class Bug:
 
 _annotation, _keep, _wait, _next_attempt, _create_job, _outcome, _writes, _seen = (
     RecoveryState.annotation,
-    Situation.keep,
+    StepInput.keep,
     transitions.wait_for,
     phases.next_attempt,
     phases.create_job,
@@ -52,7 +52,7 @@ _annotation, _keep, _wait, _next_attempt, _create_job, _outcome, _writes, _seen 
 )
 
 
-def _stays(here: Situation) -> Any:
+def _stays(here: StepInput) -> Any:
     return here.keep()
 
 
@@ -60,11 +60,11 @@ def _without(field: str, value: Any) -> Callable[[RecoveryState], str]:
     return lambda self: _annotation(replace(self, **{field: value}))
 
 
-def _told_each_time(here: Situation, waits: Any, message: str, **more: Any) -> Any:
+def _told_each_time(here: StepInput, waits: Any, message: str, **more: Any) -> Any:
     return _wait(replace(here, state=replace(here.state, waits=None)), waits, message, **more)
 
 
-def _endless(here: Situation, cause: Any, why: str) -> Any:
+def _endless(here: StepInput, cause: Any, why: str) -> Any:
     policy = replace(here.policy, attempts=1000)
     return _next_attempt(replace(here, policy=policy), cause, why)
 
@@ -100,9 +100,9 @@ BUGS = (
     Bug("a Job is made under gangs that came late", phases, "drain_first",
         lambda here, why: _create_job(here), first=28),
     Bug("Jobs of phases that are over go on", step, "_leftovers", lambda here, outcome: ()),
-    Bug("a Job is tried for what only a person ends", Situation, "for_person", ()),
-    Bug("a lease that was renewed long ago is believed", Situation, "agent_ran_after", lambda self, moment: True),
-    Bug("the end of a fault is believed of nobody", Situation, "agent_ran_after",
+    Bug("a Job is tried for what only a person ends", StepInput, "for_person", ()),
+    Bug("a lease that was renewed long ago is believed", StepInput, "agent_ran_after", lambda self, moment: True),
+    Bug("the end of a fault is believed of nobody", StepInput, "agent_ran_after",
         lambda self, moment: self.view.lease_renewed_at is None or self.view.lease_renewed_at > moment),
     Bug("nodes come back without a test", phases, "_runs_pods_well", lambda here: True),
     Bug("the end of a Job's time is not told", phases, "job_seen",

@@ -1,4 +1,4 @@
-"""A small fleet whose nodes become faulty and healthy again, and which carries out what recovery asks for.
+"""A small cluster whose nodes become faulty and healthy again, and which carries out what recovery asks for.
 
 Nothing of ``admission.node_recovery`` is used to play it but its values.
 """
@@ -83,7 +83,7 @@ class PlayedNode:
         )
 
 
-class Fleet:
+class PlayedCluster:
     """Some nodes, and a clock."""
 
     def __init__(self, policy: FaultPolicy = POLICY) -> None:
@@ -104,7 +104,7 @@ class Fleet:
             if node.agent_runs and node.lease_renewed_at is not None:
                 node.lease_renewed_at = self.now
 
-    def falls_ill(self, name: NodeName, index: int, reason: str) -> None:
+    def becomes_faulty(self, name: NodeName, index: int, reason: str) -> None:
         """A device gets a fault, beside those that it has."""
         faults, needs_person = self.nodes[name].faults, reason == MARK
         added = FaultCondition(type=reason, reason=reason, since=self.now, needs_person=needs_person)

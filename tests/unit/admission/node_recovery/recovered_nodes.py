@@ -7,10 +7,10 @@ from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState
 from admission.node_recovery.view import (
-    Fleet,
     GangOnNode,
     JobProgress,
     NodeView,
+    RecoveryContext,
     RecoveryJob,
     TaintOwner,
 )
@@ -21,7 +21,7 @@ NODE = NodeName("gpu-7")
 SINCE, NOW = 1_800_000_000, 1_800_000_100
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
 POLICY = FaultPolicy(recovers=True, recovery_job=RECOVER, verify_job=VERIFY)
-FLEET = Fleet(granted=frozenset({NODE}), most_out=1, templates=frozenset({RECOVER, VERIFY}))
+CONTEXT = RecoveryContext(granted=frozenset({NODE}), most_out=1, templates=frozenset({RECOVER, VERIFY}))
 XID = DeviceFault(device="GPU-3", number=3, reason="Xid79", message="fallen off the bus", since=SINCE - 60)
 LOST = FaultCondition("Lost", "FallenOffTheBus", "does not answer", SINCE - 60)
 MARKED = FaultCondition("MarkedUnhealthy", "MarkedByPerson", "fans", SINCE - 30, needs_person=True)

@@ -12,7 +12,7 @@ from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from admission.node_recovery.step import RecoveryTurn, step
 from admission.node_recovery.view import BlackHole, JobProgress, NodeView, TaintOwner
 from tests.unit.admission.node_recovery.recovered_nodes import (
-    FLEET,
+    CONTEXT,
     LOST,
     MARKED,
     NOW,
@@ -358,5 +358,5 @@ def test_the_table_has_every_cell() -> None:
 def test_what_follows(phase: RecoveryPhase, seen: str) -> None:
     known = state(phase)
     shown = SEEN[seen](known)
-    turn = step(shown.view, FLEET, shown.policy, NOW)
+    turn = step(shown.view, CONTEXT, shown.policy, NOW)
     assert told(turn, known.attempts) == TABLE[phase][seen]

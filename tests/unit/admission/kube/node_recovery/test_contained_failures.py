@@ -11,7 +11,7 @@ import pytest
 
 from admission.facts.changes import Change, FactKind
 from admission.kube.node_recovery import node_views
-from admission.kube.node_recovery.put_off import PutOff
+from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery import plan
 from admission.node_recovery.effects import Tell
 from admission.node_recovery.policy import BlackHoleRule
@@ -318,7 +318,7 @@ async def test_faults_that_come_and_go_before_a_job_is_made_use_up_no_attempts()
 def test_pauses_grow_to_a_minute_and_are_short_again_after_a_success(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    put_off, now, pauses = PutOff("a node"), NOW, []
+    put_off, now, pauses = RetryPauses("a node"), NOW, []
     with caplog.at_level(logging.WARNING):
         for _ in range(9):
             put_off.failed("n1", "no", now)
@@ -334,7 +334,7 @@ def test_pauses_grow_to_a_minute_and_are_short_again_after_a_success(
 
 
 def test_what_nobody_tries_any_more_is_forgotten() -> None:
-    put_off = PutOff("a node")
+    put_off = RetryPauses("a node")
     for number in range(1000):
         put_off.failed(f"n{number}", "no", NOW + number)
     assert len(put_off._paused) < 200

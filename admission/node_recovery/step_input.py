@@ -1,4 +1,4 @@
-"""A node at the moment of a step: what is seen of it, what is remembered of it, and what the policy wants."""
+"""What one step of a node is decided on: what is seen of it, what is remembered of it, and what the policy wants."""
 
 import re
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ from admission.node_recovery.state import (
 from admission.node_recovery.view import (
     KILLS_PODS,
     BlackHole,
-    Fleet,
     JobProgress,
     NodeView,
+    RecoveryContext,
     RecoveryJob,
     TaintOwner,
 )
@@ -45,11 +45,11 @@ class RecoveryOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class StepInput:
     """What a step is decided on."""
 
     view: NodeView
-    fleet: Fleet
+    context: RecoveryContext
     policy: FaultPolicy
     now: int
     state: RecoveryState
