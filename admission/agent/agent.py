@@ -11,7 +11,7 @@ A call into a vendor's library may hang, and mostly does so because of a broken 
 stands still: events that came before are reported, the lease is renewed, metrics are served. After ``hang_seconds``
 without an answer the devices of that vendor are reported as lost, as they are to whoever would use them; the first
 answer ends that. Where a library has not answered once since the start, or is not there (the driver may still be
-starting), these are the devices reported before.
+starting), these are the devices reported before. One of these that the library does not have any more is lost too.
 """
 
 import logging
@@ -20,11 +20,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from admission.agent.allocations import DeviceMismatch, allocations, mismatches
+from admission.agent.allocations import Allocation, DeviceMismatch, allocations, mismatches
 from admission.agent.cgroups import pod_of_process
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.backoff import RetryBackoff
@@ -39,8 +39,15 @@ from admission.agent.kubelet.checkpoint import CheckpointUnreadable, KubeletChec
 from admission.agent.kubelet.registered_resources import registered_resources, unusual_resources
 from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.agent.readings import DeviceEvent, DeviceId, NodeReading
-from admission.agent.remembered import remembered, remembered_resources
+from admission.agent.remembered import (
+    KnownDevices,
+    is_of_node,
+    remembered,
+    remembered_allocations,
+    remembered_resources,
+)
 from admission.agent.settings import AgentSettings
+from admission.agent.vendors.expected import ExpectedDevices, remedy
 from admission.agent.vendors.vendor import Vendor
 from queues.api.api_resources import Document
 from queues.api.names import AGENT_NAMESPACE
@@ -50,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two steps at least, so that a flood of events costs little; the first one comes at once.
 _BETWEEN_STEPS = 0.2
+#: Seconds for a driver to start, before it is told that there is none where devices should be.
+_DRIVER_STARTS = 300.0
 #: Seconds without a step after which the loop counts as dead.
 _DEAD = 60.0
 
@@ -68,6 +77,7 @@ class Parts:
     rng: random.Random
     checkpoint: KubeletCheckpoint
     pod_of_pid: Callable[[int], str | None] = pod_of_process
+    expected: ExpectedDevices = field(default_factory=ExpectedDevices)
     wake: threading.Event = field(default_factory=threading.Event)
 
 
@@ -119,8 +129,12 @@ class Agent:
         self._health: HealthState | None = None
         #: Whether there is a Device of this node: then it is kept up to date even if the devices are gone.
         self._has_device = False
-        #: Devices that were reported before the start, by vendor.
-        self._remembered: dict[str, NodeReading] = {}
+        #: Devices by vendor, those that were reported before the start among them.
+        self._known: dict[str, KnownDevices] = {}
+        #: Which pod has which devices, as it was reported last.
+        self._allocations: tuple[Allocation, ...] = ()
+        #: How often somebody has deleted the Device.
+        self._deletions = 0
         #: What each device is, or was last, registered as.
         self._resources: dict[DeviceId, str] = {}
         #: Events that no assessment has seen yet.
@@ -149,7 +163,9 @@ class Agent:
         for thread in threads:
             thread.start()
         # Agents often start together: of a rollout, or after a failure of the API server.
-        stop.wait(made.rng.uniform(0, self._settings.start_spread_seconds))
+        spread = made.rng.uniform(0, self._settings.start_spread_seconds)
+        self._stepped_at = time.monotonic() + spread
+        stop.wait(spread)
         others = [
             *made.node.threads(stop),
             threading.Thread(target=made.reporter.run, args=(stop,), name="reporter", daemon=True),
@@ -178,6 +194,7 @@ class Agent:
     def step(self, now: float, ticks: float) -> None:
         """Take what was seen, assess it, offer the report. ``now``: seconds since the epoch; ``ticks``: monotonic."""
         self._stepped_at = ticks
+        self._forget_lost()
         seen = [watch.take() for watch in self._parts.devices]
         for each in seen:
             self._events += each.events
@@ -185,11 +202,11 @@ class Agent:
         if not all(each.answered or self._is_silent(each) for each in seen):
             return
         if self._health is None and not self._load(ticks):
-            self.metrics.observe(NodeObservation(seen=seen, readings=self._readings(seen), ticks=ticks))
+            self.metrics.observe(NodeObservation(seen=seen, readings=self._readings(seen, now), ticks=ticks))
             return
         if any(self._is_missed(each) and not self._is_silent(each) for each in seen):
             return
-        readings = self._readings(seen)
+        readings = self._readings(seen, now)
         health = self._assess(readings, now)
         self._offer(seen, readings, health, now, ticks)
 
@@ -204,9 +221,10 @@ class Agent:
 
     def _is_missed(self, seen: Seen) -> bool:
         """Whether a vendor has devices by what was reported before, and has told none since the start."""
-        return seen.number == 0 and seen.vendor in self._remembered
+        known = self._known.get(seen.vendor)
+        return seen.number == 0 and known is not None and known.stored is not None
 
-    def _readings(self, seen: Sequence[Seen]) -> list[NodeReading]:
+    def _readings(self, seen: Sequence[Seen], now: float) -> list[NodeReading]:
         readings = []
         for each in seen:
             silent = self._is_silent(each)
@@ -216,14 +234,31 @@ class Agent:
                     each.vendor,
                     max(each.silent, each.unread),
                 )
-            reading = self._remembered.get(each.vendor) if self._is_missed(each) else each.reading
-            if reading is not None:
+            if (reading := self._reading(each)) is not None:
+                reading = replace(reading, began=now - each.age)
                 readings.append(not_answering(reading) if silent else reading)
         return readings
 
+    def _reading(self, seen: Seen) -> NodeReading | None:
+        """The devices of a vendor, those that were reported before the start and are missing among them."""
+        known = self._known.get(seen.vendor)
+        if known is None or seen.reading is None:
+            return known.stored if known is not None and self._is_missed(seen) else seen.reading
+        return known.settle(seen.reading)
+
+    def _forget_lost(self) -> None:
+        """Somebody deleted the Device: what is lost was taken out of the node."""
+        if self._deletions == self._parts.reporter.deletions:
+            return
+        self._deletions = self._parts.reporter.deletions
+        logger.info("the Device was deleted; devices that are lost are not reported any more")
+        for known in self._known.values():
+            known.forget_lost()
+
     def _load(self, ticks: float) -> bool:
         """Whether the health that was reported before is known: the agent goes on from there."""
-        if ticks < self._load_at:
+        node = self._parts.node.node
+        if ticks < self._load_at or node is None:
             return False
         try:
             stored = self._parts.reporter.load(ticks)
@@ -232,11 +267,15 @@ class Agent:
                 logger.warning("what was reported before cannot be read; nothing is reported yet: %s", error)
             self._load_at = ticks + self._backoff.after_failure(float(error.facts.get("retry_after") or 0))
             return False
-        self._health, self._has_device = HealthState.from_document(stored), stored is not None
-        self._resources = remembered_resources(stored)
+        self._has_device = stored is not None
+        if not is_of_node(stored, node.uid):
+            logger.info("what was reported before is of another node of this name, and does not count")
+            stored = None
+        self._health = HealthState.from_document(stored)
+        self._resources, self._allocations = remembered_resources(stored), remembered_allocations(stored)
         for watch in self._parts.devices:
-            if (reading := remembered(stored, watch.vendor)) is not None:
-                self._remembered[watch.vendor] = reading
+            start = self._health.driver_starts.get(watch.vendor, "")
+            self._known[watch.vendor] = KnownDevices(remembered(stored, watch.vendor, start))
         return True
 
     def _assess(self, readings: Sequence[NodeReading], now: float) -> Mapping[DeviceId, DeviceHealth]:
@@ -258,7 +297,7 @@ class Agent:
         node, pods = self._parts.node.node, self._parts.node.pods or {}
         kubelet, pod_of_pid = self._kubelet(), cache(self._parts.pod_of_pid)
         self._resources = registered_resources(readings, kubelet.registered, self._resources)
-        uses = allocations(readings, pods, kubelet.given, pod_of_pid)
+        uses = allocations(readings, pods, kubelet.given, pod_of_pid, self._allocations)
         found = mismatches(readings, pods, kubelet.given, pod_of_pid)
         self.metrics.observe(
             NodeObservation(
@@ -268,11 +307,13 @@ class Agent:
                 allocations=uses,
                 pods=pods,
                 mismatches=found,
+                without_library=self._without_library(seen),
                 ticks=ticks,
             )
         )
         if node is None or self._parts.node.pods is None:
             return
+        self._allocations = uses
         self._has_device = self._has_device or bool(readings)
         name, resources = self._settings.node_name, unusual_resources(readings, self._resources)
         device = None
@@ -286,6 +327,24 @@ class Agent:
                 events=self._told_mismatches(found, now, ticks),
             )
         )
+
+    def _without_library(self, seen: Sequence[Seen]) -> list[str]:
+        """Vendors whose devices the node should have, and whose library, driver or devices are not found."""
+        node, found = self._parts.node.node, []
+        for each in seen:
+            labels = {} if node is None else node.labels
+            sign = self._parts.expected.sign(each.vendor, labels) if each.absent else ""
+            if sign:
+                found.append(each.vendor)
+            if self._news(f"no library of {each.vendor}", bool(sign) and each.unread > _DRIVER_STARTS):
+                logger.warning(
+                    "%s says that there are devices of %s, and none can be read: %s %s",
+                    sign,
+                    each.vendor,
+                    each.absent,
+                    remedy(each.vendor),
+                )
+        return found
 
     def _told_mismatches(
         self, found: Sequence[DeviceMismatch], now: float, ticks: float

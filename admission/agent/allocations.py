@@ -56,16 +56,19 @@ def allocations(
     pods: Mapping[str, PodInfo],
     given: Iterable[GivenDevices],
     pod_of_pid: Callable[[int], str | None],
+    before: Iterable[Allocation] = (),
 ) -> tuple[Allocation, ...]:
     """Devices of each pod that has any, by namespace and name.
 
     ``pods`` are by uid. Pods that are not among them or have ended are left out, and so are devices that no
-    vendor reports.
+    vendor reports. ``before``: the allocations of before; a lost device, which tells no processes, stays with the pod
+    that had it then.
     """
     node = NamedDevices(readings)
+    kept = _of_lost_devices(node, before)
     found = []
     for use in _uses(node, pods, given, pod_of_pid):
-        if parts := use.given or use.computes_on:
+        if parts := use.given or use.computes_on | kept.get(use.pod.uid, set()):
             found.append(
                 Allocation(
                     pod_uid=use.pod.uid,
@@ -142,6 +145,14 @@ def _uses(
                 use.computes_on.add(DevicePart(device.id, process.instance))
 
     return sorted(uses.values(), key=lambda use: (use.pod.namespace, use.pod.name, use.pod.uid))
+
+
+def _of_lost_devices(node: NamedDevices, before: Iterable[Allocation]) -> dict[str, set[DevicePart]]:
+    """The lost devices that each pod had, by its uid."""
+    lost = {device.id for _, device in node.devices if device.lost}
+    return {
+        each.pod_uid: {DevicePart(device) for device in each.devices if device in lost} for each in before
+    }
 
 
 def _not_as_admitted(node: NamedDevices, use: _Use) -> list[DeviceMismatch]:

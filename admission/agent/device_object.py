@@ -54,9 +54,9 @@ def device_document(
     A device without an entry in ``health`` is unhealthy: nothing is known of it yet. ``resources``: what devices are
     registered as, where that is not the usual one of their vendor.
     """
-    minors = {device.id: _minor(device) for reading in readings for device in reading.devices}
+    minors = {device.id: device_minor(device) for reading in readings for device in reading.devices}
     minors |= {
-        instance.id: _minor(device)
+        instance.id: device_minor(device)
         for reading in readings
         for device in reading.devices
         for instance in device.mig_instances
@@ -227,7 +227,7 @@ def _device(device: DeviceReading, health: DeviceHealth | None, labels: Mapping[
     found: Document = {
         "type": GPU,
         "id": device.id,
-        "minor": _minor(device),
+        "minor": device_minor(device),
         "health": health is not None and health.healthy,
         "labels": labels,
         "resources": {
@@ -248,7 +248,7 @@ def _device(device: DeviceReading, health: DeviceHealth | None, labels: Mapping[
     return found
 
 
-def _minor(device: DeviceReading) -> int:
+def device_minor(device: DeviceReading) -> int:
     """Number of the device in the object. Koordinator's programs stop at a device without one; then it is the index."""
     return device.index if device.minor is None else device.minor
 

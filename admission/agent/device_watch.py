@@ -42,6 +42,10 @@ class Seen:
     unread: float = 0.0
     #: Seconds that the last reading took.
     took: float
+    #: Seconds since the last reading began.
+    age: float = 0.0
+    #: Why there is no library, driver or device, at the last look; "": there is.
+    absent: str = ""
 
 
 class DeviceWatch:
@@ -69,14 +73,16 @@ class DeviceWatch:
         self._present = threading.Event()
         self._failed = ""
         self._seen = Seen(vendor=name, answered=False, reading=None, number=0, silent=0.0, took=0.0)
-        self._began_at = self._answered_at = clock()
+        self._began_at = self._answered_at = self._read_at = clock()
 
     def take(self) -> Seen:
         """What was seen last, with the events since the last call. Never waits for the library."""
         with self._lock:
             now = self._clock()
             unread = 0.0 if self._seen.number else now - self._began_at
-            taken = replace(self._seen, silent=now - self._answered_at, unread=unread)
+            taken = replace(
+                self._seen, silent=now - self._answered_at, unread=unread, age=now - self._read_at
+            )
             self._seen = replace(self._seen, events=())
         return taken
 
@@ -106,7 +112,7 @@ class DeviceWatch:
             if not self._seen.answered or self._seen.reading is not None:
                 logger.info("%s Looked for again every %.0f s.", absent, _ABSENT)
             self._present.clear()
-            self._answered(None, self._clock() - began)
+            self._answered(None, self._clock() - began, absent=str(absent))
             return _ABSENT
         except VendorFailed as failed:
             self._tell_failure(str(failed))
@@ -132,11 +138,14 @@ class DeviceWatch:
         except VendorFailed as failed:
             self._tell_failure(str(failed))
 
-    def _answered(self, reading: NodeReading | None, took: float) -> None:
+    def _answered(self, reading: NodeReading | None, took: float, absent: str = "") -> None:
         with self._lock:
             number = self._seen.number + (reading is not None)
-            self._seen = replace(self._seen, answered=True, reading=reading, number=number, took=took)
+            self._seen = replace(
+                self._seen, answered=True, reading=reading, number=number, took=took, absent=absent
+            )
             self._answered_at = self._clock()
+            self._read_at = self._answered_at - took
 
     def _tell_failure(self, told: str, *, exc_info: bool = False) -> None:
         if told != self._failed:

@@ -43,6 +43,8 @@ class NodeObservation:
     allocations: Sequence[Allocation] = ()
     pods: Mapping[str, PodInfo] = field(default_factory=dict)
     mismatches: Sequence[DeviceMismatch] = ()
+    #: Vendors whose devices the node should have, and whose library, driver or devices are not found.
+    without_library: Sequence[str] = ()
     #: Monotonic seconds.
     ticks: float
 
@@ -170,7 +172,14 @@ class AgentMetrics(Collector):
         )
         for seen in () if last is None else last.seen:
             silent.add_metric((seen.vendor,), seen.silent)
-        yield silent
+        missing = GaugeMetricFamily(
+            "muster_agent_library_missing",
+            "1: the node should have devices of the vendor, and none can be read",
+            labels=("vendor",),
+        )
+        for vendor in () if last is None else last.without_library:
+            missing.add_metric((vendor,), 1)
+        yield from (silent, missing)
 
 
 #: Gauges of a device: name, meaning, value; None: unknown, no series.

@@ -177,11 +177,14 @@ class NodeReading:
     #: As Koordinator's label has it: ``nvidia``, ``amd``, ``intel``.
     vendor: str
     driver_version: str = ""
-    #: The boot of the node, and after a ``/`` how often the driver was loaded again while this agent ran; a number that
-    #: is smaller than before is that of an agent that started again, and says nothing. "": unknown.
+    #: ``BOOT/LOADS/MODULE``, the last two only where they are known: the boot of the node; how often this agent saw the
+    #: driver come back (a smaller number than before is that of an agent that started again, and says nothing); and a
+    #: sign of the kernel that is another one after each load of the driver. "": unknown.
     driver_start: str = ""
     #: ``12.8``, ROCm's or Level Zero's version; "": unknown.
     runtime_version: str = ""
+    #: When the reading began, in seconds since the epoch; None: unknown.
+    began: float | None = None
     devices: tuple[DeviceReading, ...] = ()
     links: tuple[Link, ...] = ()
 

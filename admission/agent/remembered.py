@@ -1,18 +1,126 @@
-"""Devices as they were reported before, for an agent that starts on a node whose library does not answer. Pure."""
+"""Devices as they were reported before: an agent that starts again goes on from them. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from admission.agent.readings import DeviceId, DeviceReading, NodeReading
+from admission.agent.allocations import Allocation
+from admission.agent.device_object import GPU, device_minor
+from admission.agent.readings import DeviceId, DeviceReading, Link, NodeReading, Telemetry
 from queues.api import names
 from queues.errors import InvalidQuantity
 from queues.resources import quantity
 
 
-def remembered(stored: Mapping[str, Any] | None, vendor: str) -> NodeReading | None:
+class KnownDevices:
+    """The devices of one vendor over all runs of the agent: each keeps its number, and one that is missing is lost.
+
+    The library of a vendor knows only what it has seen since the agent started, and numbers that without the others.
+    ``stored``: as they were reported before the start; None: nothing was.
+    """
+
+    def __init__(self, stored: NodeReading | None = None) -> None:
+        self._stored = stored
+        #: What stays the same of each device, with its number.
+        self._known: dict[DeviceId, DeviceReading] = {}
+        #: Those that the library has not told since the start.
+        self._missing: set[DeviceId] = set()
+        #: Lost ones that are not to be reported any more, as long as they are lost.
+        self._forgotten: set[DeviceId] = set()
+        for device in stored.devices if stored is not None else ():
+            self._known[device.id] = replace(device, index=self._free_number(device.index))
+            self._missing.add(device.id)
+
+    @property
+    def stored(self) -> NodeReading | None:
+        """The devices that were reported before the start, all of them lost; None: there are none."""
+        return self._stored
+
+    def settle(self, reading: NodeReading) -> NodeReading:
+        """A reading with the numbers that the devices had first, and with those that are missing in it."""
+        lost = {device.id for device in reading.devices if device.lost}
+        self._forgotten &= lost
+        told = [device for device in reading.devices if device.id not in self._forgotten]
+        self._know(told)
+        devices = [replace(device, index=self._known[device.id].index) for device in told]
+        devices += [self._known[device] for device in self._missing]
+        index = {device.index: self._known[device.id].index for device in told}
+        return replace(
+            reading,
+            devices=_with_own_minors(sorted(devices, key=lambda device: device.index)),
+            links=_renumbered(reading.links, index),
+        )
+
+    def forget_lost(self) -> None:
+        """Report the devices that are lost now no more: they were taken out of the node. One that is back is new."""
+        self._stored = None
+        self._forgotten |= {device.id for device in self._known.values() if device.lost}
+        self._known = {key: device for key, device in self._known.items() if not device.lost}
+        self._missing = set()
+
+    def _know(self, told: Sequence[DeviceReading]) -> None:
+        there = {device.id for device in told}
+        self._missing -= there
+        for device in told:
+            before = self._known.get(device.id) or self._replaced_by(device, there)
+            number = self._free_number(device.index) if before is None else before.index
+            self._known[device.id] = replace(device, index=number, processes=(), telemetry=Telemetry())
+        # The vendor tells lost devices too: one that it does not tell any more was replaced.
+        self._known = {
+            key: device for key, device in self._known.items() if key in there or key in self._missing
+        }
+
+    def _replaced_by(self, new: DeviceReading, there: set[DeviceId]) -> DeviceReading | None:
+        """The device in whose place on the bus a new one is, which goes for good; None: it is in nobody's place."""
+        for device in self._known.values():
+            if new.bus_id and device.bus_id == new.bus_id and device.id not in there:
+                self._missing.discard(device.id)
+                return self._known.pop(device.id)
+        return None
+
+    def _free_number(self, wanted: int) -> int:
+        taken = {device.index for device in self._known.values()}
+        if wanted not in taken:
+            return wanted
+        return next(number for number in range(len(taken) + 1) if number not in taken)
+
+
+def _renumbered(links: Iterable[Link], number: Mapping[int, int]) -> tuple[Link, ...]:
+    found = []
+    for link in links:
+        near, far = sorted(number.get(index, index) for index in link.between)
+        found.append(replace(link, between=(near, far)))
+    return tuple(sorted(found, key=lambda link: link.between))
+
+
+def _with_own_minors(devices: Sequence[DeviceReading]) -> tuple[DeviceReading, ...]:
+    """The devices, the lost ones with minors that no other one has.
+
+    The driver numbers device files without the devices that are gone, and allocations name devices by them.
+    """
+    taken = {device_minor(device) for device in devices if not device.lost}
+    found = []
+    for device in devices:
+        minor = device.minor
+        if device.lost and device_minor(device) in taken:
+            minor = next(number for number in range(len(taken) + 1) if number not in taken)
+        found.append(replace(device, minor=minor))
+        taken.add(device_minor(found[-1]))
+    return tuple(found)
+
+
+def is_of_node(stored: Mapping[str, Any] | None, node_uid: str) -> bool:
+    """Whether a stored Device object is about this Node; False: it is of an earlier one of the same name."""
+    owners = ((stored or {}).get("metadata") or {}).get("ownerReferences") or ()
+    uids = {each.get("uid") for each in owners if each.get("kind") == "Node"}
+    return not uids or node_uid in uids
+
+
+def remembered(stored: Mapping[str, Any] | None, vendor: str, driver_start: str = "") -> NodeReading | None:
     """The devices of a vendor in a stored Device object, all of them lost; None: it has none of them.
 
-    Of a device only what stays the same is read. One that cannot be read is left out.
+    Of a device only what stays the same is read. One that cannot be read is left out. ``driver_start``: the start of
+    the driver that was known then, with which the next one is compared.
     """
     devices = []
     for each in ((stored or {}).get("spec") or {}).get("devices") or ():
@@ -24,6 +132,7 @@ def remembered(stored: Mapping[str, Any] | None, vendor: str) -> NodeReading | N
     return NodeReading(
         vendor=vendor,
         driver_version=labels.get(names.KOORDINATOR_GPU_DRIVER, ""),
+        driver_start=driver_start,
         runtime_version=labels.get(names.GPU_RUNTIME, ""),
         devices=tuple(sorted(devices, key=lambda device: device.index)),
     )
@@ -36,6 +145,30 @@ def remembered_resources(stored: Mapping[str, Any] | None) -> dict[DeviceId, str
         if each.get("id") and (resource := (each.get("labels") or {}).get(names.DEVICE_RESOURCE)):
             found[each["id"]] = resource
     return found
+
+
+def remembered_allocations(stored: Mapping[str, Any] | None) -> tuple[Allocation, ...]:
+    """Which pod had which devices, by a stored Device object. MIG instances are not in there."""
+    ids = {
+        each.get("minor"): each["id"]
+        for each in ((stored or {}).get("spec") or {}).get("devices") or ()
+        if each.get("type") == GPU and each.get("id")
+    }
+    entries = [
+        entry
+        for allocation in ((stored or {}).get("status") or {}).get("allocations") or ()
+        if allocation.get("type") == GPU
+        for entry in allocation.get("entries") or ()
+    ]
+    return tuple(
+        Allocation(
+            pod_uid=entry.get("uuid", ""),
+            namespace=entry.get("namespace", ""),
+            name=entry.get("name", ""),
+            devices=tuple(ids[minor] for minor in entry.get("minors") or () if minor in ids),
+        )
+        for entry in entries
+    )
 
 
 def _device(stored: Mapping[str, Any]) -> DeviceReading:

@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from prometheus_client import CollectorRegistry, generate_latest
+
 from admission.agent.agent import Agent, Parts, parts
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceEvent, DeviceReading, NodeReading, Telemetry
 from admission.agent.settings import AgentSettings
+from admission.agent.vendors.expected import ExpectedDevices
 from tests.fakes.agent_api import AgentApi
 
 NODE = WatchedNode(uid="uid-1")
@@ -83,12 +86,22 @@ class _SeenNode:
 class SteppedAgent:
     """An agent whose parts take their turns when a test says so."""
 
-    def __init__(self, folder: Path, answer: NodeReading | Exception | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        answer: NodeReading | Exception | None = None,
+        *,
+        start_spread_seconds: float = 0,
+    ) -> None:
+        self.folder = folder
         self.api = AgentApi()
         self.api.put("/api/v1/nodes/n1", {"metadata": {"name": "n1", "labels": {}}})
         self.library = ScriptedDevices(reading() if answer is None else answer)
         self.settings = AgentSettings(
-            node_name="n1", poll_seconds=POLL, start_spread_seconds=0, kubelet_dir=str(folder)
+            node_name="n1",
+            poll_seconds=POLL,
+            start_spread_seconds=start_spread_seconds,
+            kubelet_dir=str(folder),
         )
         self.checkpoint = folder / "device-plugins/kubelet_internal_checkpoint"
         self.now = 0.0
@@ -102,6 +115,7 @@ class SteppedAgent:
             self.settings, client, {"nvidia": self.library}, rng=random.Random(1), clock=lambda: self.now
         )
         self.parts.node = cast(Any, self.seen)
+        self.parts.expected = ExpectedDevices(self.folder / "sys")
         self.agent = Agent(self.parts)
 
     def turn(self, seconds: float = POLL, *, answers: bool = True) -> None:
@@ -113,6 +127,13 @@ class SteppedAgent:
         at = self.now
         while at < self.now + 5:
             at += max(self.parts.reporter.step(at), 0.01)
+
+    def metrics(self) -> str:
+        """What a scrape of the agent gets."""
+        self.agent.metrics.requests = dict
+        registry = CollectorRegistry()
+        registry.register(self.agent.metrics)
+        return generate_latest(registry).decode()
 
     def happened(self, event: DeviceEvent) -> None:
         self.parts.devices[0].happened((event,))

@@ -65,6 +65,8 @@ class Reporter:
         self._labelled: tuple[Mapping[str, str | None], float] | None = None
         self._told: set[str] = set()
         self._failing = False
+        #: How often the Device that was there was found to be deleted.
+        self.deletions = 0
         #: Writes by what was written: for the metrics.
         self.writes: dict[str, int] = {}
 
@@ -73,6 +75,7 @@ class Reporter:
         try:
             self._stored = self._client.get(DEVICES.path(name=self._node))
         except NotFound:
+            self.deletions += self._stored is not None
             self._stored = None
         self._known = True
         # Spread: agents that began together do not look together.

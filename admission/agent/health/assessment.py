@@ -53,7 +53,7 @@ def assess(
     for node in readings:
         for device in node.devices:
             own = [each for each in events if each.device in (None, device.id)]
-            earlier = state.devices.get(device.id)
+            earlier = _without_told_loss(state.devices.get(device.id), device, node.began)
             restarted = _came_back(earlier, device) or _driver_started(state, node)
             present = _present(earlier, device, own, restarted=restarted, now=int(now))
             told = problems(device, node, earlier, present, restarted=restarted)
@@ -66,6 +66,17 @@ def assess(
     return HealthState(devices=found, driver_starts=starts), found
 
 
+def _without_told_loss(
+    earlier: DeviceHealth | None, device: DeviceReading, began: float | None
+) -> DeviceHealth | None:
+    """The health without a loss that the driver told before a reading began in which the device answers."""
+    if earlier is None or device.lost or began is None:
+        return earlier
+    # Faults are told in whole seconds.
+    faults = (each for each in earlier.faults if each.kind is not EventKind.LOST or each.last + 1 > began)
+    return replace(earlier, faults=tuple(faults))
+
+
 def _came_back(earlier: DeviceHealth | None, device: DeviceReading) -> bool:
     lost = earlier.condition(ConditionType.LOST) if earlier is not None else None
     return lost is not None and lost.status and lost.reason == FALLEN and not device.lost
@@ -75,8 +86,15 @@ def _driver_started(state: HealthState, node: NodeReading) -> bool:
     before, now = state.driver_starts.get(node.vendor, ""), node.driver_start
     if not (before and now):
         return False
-    (boot, _, loads), (boot_now, _, loads_now) = before.partition("/"), now.partition("/")
-    return boot != boot_now or int(loads_now or 0) > int(loads or 0)
+    (boot, loads, module), (boot_now, loads_now, module_now) = _parts(before), _parts(now)
+    loaded = bool(module and module_now) and module != module_now
+    return boot != boot_now or loaded or loads_now > loads
+
+
+def _parts(driver_start: str) -> tuple[str, int, str]:
+    """Boot, loads and module of ``NodeReading.driver_start``."""
+    boot, loads, module = (*driver_start.split("/", 2), "", "")[:3]
+    return boot, int(loads) if loads.isdecimal() else 0, module
 
 
 def _present(

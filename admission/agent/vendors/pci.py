@@ -1,6 +1,7 @@
-"""Where a device sits on the PCI bus, by what the kernel shows in sysfs."""
+"""Where a device sits on the PCI bus, and what drivers there are, by what the kernel shows in sysfs."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -66,6 +67,35 @@ def bound_devices(driver: str, sysfs: Path = SYSFS) -> frozenset[str]:
     except OSError:
         return frozenset()
     return frozenset(found for name in names if (found := bus_id(name)))
+
+
+def first_device(vendor: str, classes: Iterable[str], sysfs: Path = SYSFS) -> str:
+    """Bus id of the first device of a vendor (``0x10de``) of one of these classes (``0x0302``); "": there is none."""
+    wanted = tuple(classes)
+    try:
+        folders = sorted((sysfs / "bus" / "pci" / "devices").iterdir())
+    except OSError:
+        return ""
+    for folder in folders:
+        try:
+            maker, kind = ((folder / name).read_text().strip() for name in ("vendor", "class"))
+        except OSError:
+            continue
+        if maker == vendor and kind.startswith(wanted):
+            return folder.name
+    return ""
+
+
+def module_load(driver: str, sysfs: Path = SYSFS) -> str:
+    """A number that another load of a driver's module does not have until the node boots; "": there is no module.
+
+    It is the inode of the module's folder. The kernel counts these upwards and gives each new folder the next one,
+    and keeps it as long as the folder is there; the folder's times are those of the first look at it.
+    """
+    try:
+        return str((sysfs / "module" / driver).stat().st_ino)
+    except OSError:
+        return ""
 
 
 def _folder(bus: str, sysfs: Path) -> Path:

@@ -119,7 +119,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
         pcie_root=topology.pcie_id[:_LONGEST],
         numa=topology.node_id if topology.node_id >= 0 else None,
         is_offered=_OFFERED.get(labels.get(names.DEVICE_OFFERED, "")),
-        is_partitioned=bool(instances),
+        is_partitioned=bool(instances) or labels.get(names.MIG_MODE) == "enabled",
         instances=instances,
         resource=_resource(
             labels.get(names.DEVICE_RESOURCE, ""), labels.get(names.KOORDINATOR_GPU_VENDOR, "") or of_node

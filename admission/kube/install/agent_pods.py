@@ -1,4 +1,4 @@
-"""The DaemonSet of the node agents, with the namespace and the network policy of its pods. Pure.
+"""The DaemonSet of the node agents, with the namespace, the quota and the network policy of its pods. Pure.
 
 Each right of the pods has a reason, in ``docs/how-to/gpu-nodes.md``; a test compares the two.
 """
@@ -7,7 +7,7 @@ from typing import Final
 
 from admission.kube.install.rbac import AGENT_ACCOUNT
 from queues.api import names
-from queues.api.api_resources import DAEMON_SETS, NAMESPACES, NETWORK_POLICIES, Document
+from queues.api.api_resources import DAEMON_SETS, NAMESPACES, NETWORK_POLICIES, RESOURCE_QUOTAS, Document
 from queues.api.names import AGENT_NAMESPACE
 
 #: Labels of the namespace: host paths and the host's processes are beyond the levels "baseline" and "restricted".
@@ -15,6 +15,10 @@ AGENTS_MAY: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
 METRICS_PORT: Final = 9402
 #: Where the kubelet keeps which pod has which device.
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
+#: More agents than a cluster has nodes.
+_MOST_AGENTS: Final = 100_000
+#: Agents stay on nodes whose memory is short.
+_PRIORITY: Final = "system-node-critical"
 _NAME: Final = {"app.kubernetes.io/name": AGENT_ACCOUNT}
 
 #: Labels, and values, by which programs and cloud providers mark nodes with accelerators; and one to set by hand.
@@ -37,7 +41,7 @@ def agent_namespace() -> Document:
 
 
 def agent_pods(image: str) -> list[Document]:
-    """The DaemonSet, and who reaches its pods."""
+    """The DaemonSet, the quota that some clusters want for its priority, and who reaches its pods."""
     template = {
         "metadata": {"labels": {**_NAME, "app.kubernetes.io/part-of": "muster"}},
         "spec": _pod(image),
@@ -52,14 +56,21 @@ def agent_pods(image: str) -> list[Document]:
             "template": template,
         },
     )
-    return [daemon_set, _network_policy()]
+    return [_quota(), daemon_set, _network_policy()]
+
+
+def _quota() -> Document:
+    """Pods of this priority outside of ``kube-system`` need a quota that names it, where the cluster says so (GKE)."""
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": [_PRIORITY]}
+    spec = {"hard": {"pods": str(_MOST_AGENTS)}, "scopeSelector": {"matchExpressions": [scope]}}
+    return RESOURCE_QUOTAS.document(AGENT_ACCOUNT, AGENT_NAMESPACE, spec=spec)
 
 
 def _pod(image: str) -> Document:
     return {
         "serviceAccountName": AGENT_ACCOUNT,
         "enableServiceLinks": False,
-        "priorityClassName": "system-node-critical",
+        "priorityClassName": _PRIORITY,
         "terminationGracePeriodSeconds": 5,
         "hostPID": True,
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _marked_nodes()}},

@@ -20,12 +20,15 @@ from typing import Final
 from admission.decode.fields import one
 from admission.facts.cluster import NodeFact
 from admission.facts.devices import DeviceFault, NodeDevicesFact, ReportedDevice
-from queues.resources import WHOLE, Resources, device
+from queues.api.reading.device_shares import VGPU
+from queues.resources import GPU, WHOLE, Resources, device
 from queues.workload import DevicePlace, DevicePlaces
 
-#: What Intel's device plugin calls a device with the driver xe, and one with the driver i915.
-_XE: Final = "gpu.intel.com/xe"
-_I915: Final = "gpu.intel.com/i915"
+#: What other device plugins call devices than the usual one of their vendor: Intel's those with the driver i915,
+#: Volcano's those that it shares.
+_OTHERWISE: Final = {"gpu.intel.com/xe": "gpu.intel.com/i915", GPU: VGPU}
+#: The end of what NVIDIA's plugin calls devices that it shares (``renameByDefault``).
+_SHARED: Final = ".shared"
 #: Numbers of devices are below it: each is a row of the table of all nodes.
 _MOST_NUMBERS: Final = 64
 
@@ -52,11 +55,15 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
 
 
 def _as_offered(fact: NodeFact, reported: NodeDevicesFact) -> NodeDevicesFact:
-    """The devices by the resources that the node offers: without a registration nothing tells Intel's driver."""
+    """The devices by the resources that the node offers: without a registration nothing tells Intel's driver, nor that
+    the plugin of Volcano's vGPUs offers the devices."""
     offered = {*fact.allocatable, *fact.withheld}
-    if _XE in offered or _I915 not in offered:
+    instead = {
+        usual: other for usual, other in _OTHERWISE.items() if usual not in offered and other in offered
+    }
+    if not instead:
         return reported
-    devices = (replace(each, resource=_I915) if each.resource == _XE else each for each in reported.devices)
+    devices = (replace(each, resource=instead.get(each.resource, each.resource)) for each in reported.devices)
     return replace(reported, devices=tuple(devices))
 
 
@@ -132,14 +139,16 @@ def _whole_units(devices: tuple[ReportedDevice, ...]) -> tuple[int, ...]:
 def _units_by_profile(reported: NodeDevicesFact) -> dict[str, tuple[int, ...]]:
     """How many MIG instances each device is offered as, by the resource of each profile (``nvidia.com/mig-1g.10gb``).
 
-    These are the same for all models: two profiles of one name are one resource.
+    These are the same for all models: two profiles of one name are one resource. NVIDIA's plugin may give the instances
+    that it shares a name of their own.
     """
     found: dict[str, list[int]] = {}
     for index, each in enumerate(reported.devices):
         domain = each.resource.partition("/")[0]
         for profile, count in each.instances.items():
-            units = found.setdefault(f"{domain}/mig-{profile}", [0] * len(reported.devices))
-            units[index] = count
+            for shared in ("", _SHARED):
+                units = found.setdefault(f"{domain}/mig-{profile}{shared}", [0] * len(reported.devices))
+                units[index] = count
     return {resource: tuple(units) for resource, units in found.items()}
 
 

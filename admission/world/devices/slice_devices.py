@@ -2,7 +2,7 @@
 
 Two sources tell that such a device is unhealthy: its driver, by a taint, and the agent of the node, which knows the
 device by its uuid or its place on the PCI bus. A device that both call unhealthy counts once. Where the driver tells
-neither of any device, the agent's devices are counted like those of a device plugin (``reported_devices``).
+neither of some devices of a resource, these are counted like those of a device plugin (``reported_devices``).
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,8 +26,8 @@ class SliceAmounts:
     tainted: Resources = NOTHING
     #: These, and those that the agent calls unhealthy.
     unhealthy: Resources = NOTHING
-    #: Whether it is known which of them are those that the agent reports.
-    are_named: bool = False
+    #: Those of which it is known which of the agent's devices they are.
+    named: Resources = NOTHING
 
 
 def of_newest_generation(slices: Iterable[ResourceSliceFact]) -> list[ResourceSliceFact]:
@@ -54,7 +54,7 @@ def slice_amounts(
         known=classes.counted(slices),
         tainted=classes.counted(slices, lambda device: device.is_tainted),
         unhealthy=classes.counted(slices, is_unhealthy),
-        are_named=any(not known.isdisjoint(each.ids) for part in slices for each in part.devices),
+        named=classes.counted(slices, lambda device: not known.isdisjoint(device.ids)),
     )
 
 
@@ -63,8 +63,7 @@ def with_devices(fact: NodeFact, amounts: SliceAmounts, reported: NodeDevicesFac
     offered = _with_slices(fact, amounts)
     if reported is None:
         return offered
-    left = with_reported(offered, reported)
-    return left if not amounts.are_named else _with_named(left, with_reported(fact, reported), amounts)
+    return _with_named(with_reported(offered, reported), with_reported(fact, reported), amounts)
 
 
 def _with_slices(fact: NodeFact, amounts: SliceAmounts) -> NodeFact:
@@ -80,10 +79,15 @@ def _with_slices(fact: NodeFact, amounts: SliceAmounts) -> NodeFact:
 
 
 def _with_named(left: NodeFact, by_plugin: NodeFact, amounts: SliceAmounts) -> NodeFact:
-    """What is left of a node of whose slices each unhealthy device is known. ``by_plugin``: the node without slices."""
+    """What is left of a node, exactly for resources of which each device is known. ``by_plugin``: the node without
+    slices."""
     healthy = amounts.known - amounts.unhealthy
-    exact = {name: max(by_plugin.allocatable[name], healthy[name]) for name in amounts.known}
-    return replace(left, allocatable=one(Resources({**left.allocatable, **exact})))
+    exact = {
+        name: max(by_plugin.allocatable[name], healthy[name])
+        for name in amounts.known
+        if amounts.named[name] == amounts.known[name]
+    }
+    return replace(left, allocatable=one(Resources({**left.allocatable, **exact}))) if exact else left
 
 
 def _ids(devices: Iterable[ReportedDevice]) -> frozenset[str]:

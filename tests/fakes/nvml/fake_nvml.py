@@ -54,6 +54,7 @@ class FakeNvml:
             self.state.driver_starts = self.state.driver_loaded = 1
             (self.sysfs / "bus/pci/devices").mkdir(parents=True)
             (self.sysfs / "bus/pci/drivers/nvidia").mkdir(parents=True)
+            (self.sysfs / "module/nvidia").mkdir(parents=True)
 
     @property
     def library(self) -> Path:
@@ -247,6 +248,7 @@ class FakeNvml:
             self.state.driver_version = version.encode()
         self.state.driver_starts += 1
         self.state.driver_loaded = 1
+        self._load_module()
 
     def restart_driver(self, version: str = "") -> None:
         """The driver is loaded again in one go."""
@@ -284,6 +286,13 @@ class FakeNvml:
         return int(self.state.misuses)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _load_module(self) -> None:
+        """The kernel makes the folder of the module, which is never the inode of the one before."""
+        new, folder = self.sysfs / "module/next", self.sysfs / "module/nvidia"
+        new.mkdir()
+        folder.rmdir()
+        new.rename(folder)
 
     def _slot(self, uuid: str) -> int:
         return next(i for i, each in enumerate(self.state.devices) if each.uuid.decode() == uuid)

@@ -6,6 +6,7 @@ the agent has to: which devices were seen, with which index, and which NVLinks w
 
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -235,16 +236,20 @@ class Model:
         )
 
     def active(self, device: Device) -> dict[int, Any]:
-        """Active links with the slot, or SWITCH, that they lead to; None: unknown."""
+        """Active links with the place on the bus, or "switch", that they lead to; None: unknown."""
         if "link states" in self.failing:
             return {}
         return {
             number: None
             if "remotes" in self.failing
-            else ("switch" if link.remote_type == TO_A_SWITCH else link.remote_slot)
+            else ("switch" if link.remote_type == TO_A_SWITCH else self.place(link.remote_slot))
             for number, link in enumerate(device.links)
             if link.state == LinkState.UP
         }
+
+    def place(self, slot: int) -> bytes:
+        """Where a device is on the bus: one that replaces it is in the same place, in a slot of its own."""
+        return bytes(self.fake.state.devices[slot].bus_id)
 
     def down(self, device: Device) -> tuple[int, ...]:
         if "link states" in self.failing:
@@ -260,12 +265,12 @@ class Model:
         )
 
     def link(self, first: Device, second: Device) -> Link:
-        slot = [bytes(each.uuid) for each in self.fake.state.devices].index(bytes(second.uuid))
-        direct = sum(remote == slot and remote != "switch" for remote in self.active(first).values())
+        direct = sum(remote == bytes(second.bus_id) for remote in self.active(first).values())
         switched = min(
             sum(remote == "switch" for remote in self.active(each).values()) for each in (first, second)
         )
-        version = min(NVLINK_VERSIONS[each.nvlink_version] for each in (first, second))
+        counted = (first,) if direct else (first, second)
+        version = min(NVLINK_VERSIONS[each.nvlink_version] for each in counted)
         may = first.peers == second.peers and not first.mig_enabled and not second.mig_enabled
         return Link(
             between=(self.seen[first.uuid.decode()].index, self.seen[second.uuid.decode()].index),
@@ -495,6 +500,40 @@ few = settings(
 
 def test_what_is_read_is_what_the_library_says_after_any_history() -> None:
     run_state_machine_as_test(DeviceHistories, settings=few)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[DeviceHistories, str, str]]:
+    """A history with two devices that three NVLinks join."""
+    history = DeviceHistories()
+    for _ in range(2):
+        history.add("A100", "none", 0, 1)
+    first, second = history.of(Presence.PRESENT)
+    history.fake.connect(first, second, links=3)
+    history.it_is_what_the_library_says()
+    yield history, first, second
+    history.teardown()
+
+
+def test_a_link_leads_to_the_device_that_is_in_the_place_now(
+    pair: tuple[DeviceHistories, str, str],
+) -> None:
+    history, _, second = pair
+    history.fake.unplug(second)
+    history.model.numa[history.fake.replace(second, "A100", pcie_switch=1, pcie_root=0)] = 0
+    history.it_is_what_the_library_says()
+    (link,) = history.nvidia.read().links
+    assert (link.nvlinks, link.version) == (3, 3)
+
+
+def test_a_link_that_one_end_alone_tells_has_a_version(pair: tuple[DeviceHistories, str, str]) -> None:
+    history, _, second = pair
+    for number in range(3):
+        history.fake.link(second, number, up=False)
+    history.fake.restart_driver()
+    history.it_is_what_the_library_says()
+    (link,) = history.nvidia.read().links
+    assert (link.nvlinks, link.version) == (3, 3)
 
 
 @pytest.mark.long

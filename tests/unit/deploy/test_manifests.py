@@ -77,6 +77,16 @@ def test_agents_have_no_more_rights_on_their_node_than_the_page_gives_reasons_fo
         assert each in page
 
 
+def test_a_quota_allows_the_priority_of_the_agents_in_their_namespace() -> None:
+    documents = {one["kind"]: one for one in _documents("agent.yaml")}
+    quota, daemon_set = documents["ResourceQuota"], documents["DaemonSet"]
+    assert quota["metadata"]["namespace"] == daemon_set["metadata"]["namespace"]
+    (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
+    assert scope["scopeName"] == "PriorityClass"
+    assert scope["values"] == [daemon_set["spec"]["template"]["spec"]["priorityClassName"]]
+    assert set(quota["spec"]["hard"]) == {"pods"}, "limits of anything else would have pods name it"
+
+
 def test_kustomize_applies_every_file() -> None:
     named = set(_documents("kustomization.yaml")[0]["resources"])
     there = {

@@ -141,11 +141,12 @@ class Ways:
 def _link(first: Linked, second: Linked, way: _Way) -> Link:
     direct = sum(remote == second.bus_id for remote in first.active.values())
     switched = min(first.to_switches(), second.to_switches())
-    nvlinks = direct or switched
+    # A link may be active at one end only for a while: direct ones are told by the first device alone.
+    version = first.version if direct else min(first.version, second.version)
     return Link(
         between=(first.index, second.index),
-        nvlinks=nvlinks,
-        version=min(first.version, second.version) if nvlinks else 0,
+        nvlinks=direct or switched,
+        version=version if direct or switched else 0,
         switched=not direct and switched > 0,
         path=way.path,
         peer_access=way.peer_access,

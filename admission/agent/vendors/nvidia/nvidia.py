@@ -63,6 +63,8 @@ class Nvidia:
         #: The driver was found to have gone; how often it has come back since the agent started.
         self._driver_went = False
         self._driver_loads = 0
+        #: The kernel's sign of this load of the driver, as of the start of the session.
+        self._module = ""
         self._events = Events(self._library)
         self._known: dict[DeviceId, _Known] = {}
         self._mig = MigInstances()
@@ -155,6 +157,8 @@ class Nvidia:
             self._driver_went = False
             self._driver_loads += 1
         self._session = self._library.session
+        # Not before: from now on the driver is held and cannot be loaded again without an error that is seen.
+        self._module = pci.module_load(_DRIVER, self._sysfs)
         self._mig.forget()
         self._versions = _versions()
         return True
@@ -187,9 +191,11 @@ class Nvidia:
         )
 
     def _driver_start(self) -> str:
-        if not self._boot or not self._driver_loads:
-            return self._boot
-        return f"{self._boot}/{self._driver_loads}"
+        if self._boot and self._module:
+            return f"{self._boot}/{self._driver_loads}/{self._module}"
+        if self._boot and self._driver_loads:
+            return f"{self._boot}/{self._driver_loads}"
+        return self._boot
 
     def _handles(self) -> list[tuple[DeviceId, Any]]:
         """Devices that answer, in the order of the library: by their bus ids."""

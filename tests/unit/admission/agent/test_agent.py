@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.device_watch import DeviceWatch
-from admission.agent.readings import DeviceEvent, EventKind, Process
+from admission.agent.readings import DeviceEvent, EventKind, NodeReading, Process
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from queues.api import names
 from tests.fakes.agent_api import unavailable
@@ -74,6 +75,18 @@ def test_an_xid_is_reported_by_the_event_alone(agent: SteppedAgent) -> None:
     agent.turn(0.1, answers=False)
     assert agent.health() == [True, False]
     assert "XidFault" in agent.conditions(1)
+
+
+def test_a_loss_that_the_driver_told_ends_when_the_device_answers_a_later_reading(
+    agent: SteppedAgent,
+) -> None:
+    agent.turn()
+    agent.happened(DeviceEvent(kind=EventKind.LOST, device="GPU-1"))
+    agent.turn(0.2, answers=False)
+    agent.turn(0.2, answers=False)
+    assert agent.conditions(1) == {"Lost"}
+    agent.turn()
+    assert agent.health() == [True, True]
 
 
 def test_an_event_counts_once_so_a_restart_of_the_driver_ends_its_fault(agent: SteppedAgent) -> None:
@@ -152,6 +165,94 @@ def test_an_agent_that_starts_where_the_library_hangs_reports_the_devices_of_bef
     assert "Lost" not in agent.conditions(0)
 
 
+def test_a_load_of_the_driver_is_noticed_by_an_agent_that_started_before_the_library_answered(
+    agent: SteppedAgent,
+) -> None:
+    agent.library.answer = replace(reading(), driver_start="boot/0/7")
+    agent.turn()
+    agent.happened(XID)
+    agent.turn()
+    agent.start()
+    agent.library.answer = VendorAbsent(vendor="NVIDIA", why="the driver is not loaded")
+    for _ in range(2):
+        agent.turn(60)
+    agent.start()
+    agent.library.answer = with_device(replace(reading(), driver_start="boot/0/9"), 1, lost=True)
+    agent.turn()
+    assert agent.conditions(1) == {"Lost"}, "the XID is one of the driver before"
+
+
+def _numbers(agent: SteppedAgent) -> dict[str, str]:
+    assert agent.device is not None
+    return {each["id"]: each["labels"][names.DEVICE_INDEX] for each in agent.device["spec"]["devices"]}
+
+
+def _without_the_first(count: int) -> NodeReading:
+    """What a library says that was started when the first device was gone: the others are numbered anew."""
+    whole = reading(count)
+    others = (replace(device, index=place) for place, device in enumerate(whole.devices[1:]))
+    return replace(whole, devices=tuple(others))
+
+
+def _reasons(agent: SteppedAgent) -> dict[str, str]:
+    """The reason of each device that is not healthy."""
+    assert agent.device is not None
+    return {
+        each["id"]: condition["reason"]
+        for each in agent.device["spec"]["devices"]
+        for condition in each["conditions"]
+        if condition["type"] == "Healthy" and condition["status"] == "False"
+    }
+
+
+def test_a_lost_device_stays_lost_over_a_restart_and_no_mark_moves_to_another_device(tmp_path: Path) -> None:
+    agent = SteppedAgent(tmp_path, reading(3))
+    agent.seen.node = replace(NODE, mark="1=fans")
+    agent.turn()
+    agent.library.answer = with_device(reading(3), 0, lost=True)
+    agent.turn()
+    before = _numbers(agent)
+    told = {"GPU-0": "FallenOffTheBus", "GPU-1": "MarkedByPerson"}
+    assert _reasons(agent) == told
+    agent.library.answer = _without_the_first(3)
+    for _ in range(2):
+        agent.start()
+        agent.turn()
+        assert _numbers(agent) == before
+        assert _reasons(agent) == told
+    agent.library.answer = reading(3)
+    agent.turn()
+    assert _numbers(agent) == before
+    assert _reasons(agent) == {"GPU-1": "MarkedByPerson"}
+
+
+def test_after_somebody_deleted_the_device_what_is_lost_is_not_reported_any_more(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.start()
+    agent.library.answer = _without_the_first(2)
+    agent.turn()
+    assert agent.health() == [False, True]
+    del agent.api.objects[f"/apis/{names.KOORDINATOR_SCHEDULING}/devices/n1"]
+    for _ in range(5):
+        agent.turn(90)
+    assert _numbers(agent) == {"GPU-1": "1"}
+    agent.start()
+    agent.turn()
+    assert _numbers(agent) == {"GPU-1": "1"}
+
+
+def test_of_a_node_that_was_made_again_under_the_same_name_nothing_is_remembered(agent: SteppedAgent) -> None:
+    agent.turn()
+    agent.happened(XID)
+    agent.turn()
+    agent.start()
+    agent.seen.node = WatchedNode(uid="uid-2")
+    agent.library.answer = _without_the_first(2)
+    agent.turn()
+    assert _numbers(agent) == {"GPU-1": "0"}
+    assert agent.health() == [True]
+
+
 def test_until_a_library_has_answered_nothing_is_reported(tmp_path: Path) -> None:
     agent = SteppedAgent(tmp_path)
     agent.turn(answers=False)
@@ -165,6 +266,29 @@ def test_a_node_without_devices_is_left_alone(tmp_path: Path, caplog: pytest.Log
         agent.turn(60)
     assert agent.api.writes == []
     assert len(caplog.records) == 1
+
+
+def test_where_a_label_says_that_there_are_devices_it_is_told_once_that_there_is_no_library(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = SteppedAgent(tmp_path, VendorAbsent(vendor="nvidia", why="there is no libnvidia-ml.so.1"))
+    agent.seen.node = WatchedNode(uid="uid-1", labels={"nvidia.com/gpu.present": "true"})
+    agent.turn(60)
+    assert caplog.records == [], "the driver may still be starting"
+    assert 'muster_agent_library_missing{vendor="nvidia"} 1.0' in agent.metrics()
+    for _ in range(30):
+        agent.turn(60)
+    (record,) = caplog.records
+    for part in (
+        "nvidia.com/gpu.present=true",
+        "no libnvidia-ml.so.1",
+        "runtimeClassName: nvidia",
+        "accept-nvidia-visible-devices-envvar-when-unprivileged",
+    ):
+        assert part in record.getMessage()
+    agent.library.answer = reading()
+    agent.turn()
+    assert "muster_agent_library_missing{" not in agent.metrics()
 
 
 def test_devices_that_an_administrator_took_out_are_reported_as_gone(agent: SteppedAgent) -> None:
@@ -252,6 +376,31 @@ def test_which_pod_has_which_device_is_reported(agent: SteppedAgent) -> None:
     ]
 
 
+def test_a_device_that_is_lost_stays_with_the_pod_that_has_it_by_its_processes_also_over_a_restart(
+    agent: SteppedAgent,
+) -> None:
+    agent.seen.pods = {"uid-of-train-0": running_pod(has_claims=True)}
+    agent.library.answer = with_device(reading(), 1, processes=(Process(pid=77),))
+    agent.parts.pod_of_pid = {77: "uid-of-train-0"}.get
+    agent.turn()
+    assert agent.device is not None
+    had = agent.device["status"]["allocations"]
+    assert had[0]["entries"][0]["minors"] == [1]
+    agent.library.answer = with_device(reading(), 1, lost=True)
+    agent.turn()
+    assert agent.health() == [True, False]
+    assert agent.device["status"]["allocations"] == had
+    agent.start()
+    agent.seen.pods = None
+    agent.turn()
+    agent.seen.pods = {"uid-of-train-0": running_pod(has_claims=True)}
+    agent.turn()
+    assert agent.device["status"]["allocations"] == had
+    agent.seen.pods = {}
+    agent.turn()
+    assert agent.device["status"]["allocations"] == []
+
+
 def test_a_pod_with_other_devices_than_it_was_admitted_to_is_told_once(agent: SteppedAgent) -> None:
     agent.seen.pods = {"uid-of-train-0": running_pod(devices=(0,))}
     _gives(agent, "train-0", "GPU-1")
@@ -308,6 +457,30 @@ def test_a_checkpoint_that_cannot_be_read_is_told_once_and_holds_nothing_up(
         agent.turn()
     assert agent.health() == [True, True]
     assert len([record for record in caplog.records if "the kubelet" in record.getMessage().lower()]) == 1
+
+
+def test_the_agent_is_alive_while_it_waits_before_the_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: ticks[0])
+    agent = SteppedAgent(tmp_path, start_spread_seconds=600)
+    monkeypatch.setattr(agent.seen, "threads", lambda _: [], raising=False)
+    alive: list[bool] = []
+
+    class WaitsForNothing(threading.Event):
+        """Stops the agent when its wait before the first request is over."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            if not self.is_set() and timeout and timeout > 60:
+                for part in (0.0, timeout, 69.0, 2.0):
+                    ticks[0] += part
+                    alive.append(agent.agent.is_alive())
+                self.set()
+            return self.is_set()
+
+    agent.agent.run(WaitsForNothing())
+    assert alive == [True, True, True, False]
 
 
 def test_a_step_that_fails_does_not_end_the_agent(

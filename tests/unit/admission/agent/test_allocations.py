@@ -53,6 +53,24 @@ def test_a_pod_that_the_kubelet_gave_nothing_has_what_its_processes_compute_on()
     assert [one.devices for one in found] == [("GPU-0", "GPU-1")]
 
 
+def test_a_lost_device_stays_with_the_pod_that_had_it_while_the_pod_runs():
+    had = allocations(node(gpu(0, 100), gpu(1, 101)), pods(TRAIN), [], PIDS.get)
+    without = node(gpu(0, 100), gpu(1, lost=True))
+    (kept,) = allocations(without, pods(TRAIN), [], PIDS.get, had)
+    assert kept.devices == ("GPU-0", "GPU-1")
+    (kept,) = allocations(node(gpu(0), gpu(1, lost=True)), pods(TRAIN), [], PIDS.get, [kept])
+    assert kept.devices == ("GPU-1",)
+    assert allocations(without, pods(replace(TRAIN, ended=True), SERVE), [], PIDS.get, [kept]) == ()
+    assert allocations(node(gpu(0), gpu(1)), pods(TRAIN), [], PIDS.get, [kept]) == (), "it tells by itself"
+
+
+def test_what_the_kubelet_gave_counts_more_than_what_a_pod_had_of_lost_devices():
+    had = allocations(node(gpu(0), gpu(1, 101)), pods(TRAIN), [], PIDS.get)
+    given = [gave(TRAIN, "GPU-0")]
+    (found,) = allocations(node(gpu(0), gpu(1, lost=True)), pods(TRAIN), given, PIDS.get, had)
+    assert found.devices == ("GPU-0",)
+
+
 def test_what_processes_use_beside_what_was_given_is_no_allocation():
     found = allocations(node(gpu(0, 100), gpu(1, 100)), pods(TRAIN), [gave(TRAIN, "GPU-0")], PIDS.get)
     assert [one.devices for one in found] == [("GPU-0",)]

@@ -138,6 +138,25 @@ def test_a_loss_that_is_told_counts_before_it_is_read() -> None:
     assert agent.device().healthy
 
 
+def test_a_loss_that_is_told_ends_with_a_reading_of_later_in_which_the_device_answers() -> None:
+    agent = Agent()
+    agent.device()
+    agent.device(events=[DeviceEvent(kind=EventKind.LOST, device="GPU-0")])
+    told_at = agent.now
+    assert not agent.sees(node(device(), began=told_at - 1))["GPU-0"].healthy
+    assert not agent.restarted().sees(node(device(), began=told_at + 0.5))["GPU-0"].healthy
+    assert agent.restarted().sees(node(device(), began=told_at + 1))["GPU-0"].healthy
+
+
+def test_an_error_that_is_told_and_not_counted_is_over_after_a_quiet_time() -> None:
+    agent = Agent()
+    agent.device()
+    agent.device(events=[DeviceEvent(kind=EventKind.ECC_UNCORRECTED, device="GPU-0")])
+    health = agent.device(after=10 * MINUTE - 1)
+    assert told(health, ConditionType.ECC_UNCORRECTED) == (True, "UncorrectedErrorReported")
+    assert agent.device(after=1).healthy
+
+
 def test_a_device_that_is_gone_is_forgotten_and_the_others_stay() -> None:
     agent = Agent()
     agent.sees(node(device(0), device(1, degrees=99)))
@@ -407,6 +426,28 @@ def test_a_clock_that_is_set_back_keeps_nothing_unhealthy_for_long() -> None:
     agent.now -= 86_400
     assert not agent.device().healthy
     assert agent.device(after=10 * MINUTE).healthy
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_over"),
+    [
+        ("boot", "other", True),
+        ("boot/1", "boot/2", True),
+        ("boot/2", "boot", False),
+        ("boot/0/7", "boot/0/7", False),
+        ("boot/0/7", "boot/0/9", True),
+        ("boot/3/7", "boot/0/9", True),
+        ("boot/3/7", "boot/0/7", False),
+        ("boot/0/7", "boot/1/7", True),
+        ("boot", "boot/0/7", False),
+        ("boot/0/7", "boot", False),
+        ("boot/0/7", "", False),
+    ],
+)
+def test_a_fault_is_over_when_the_driver_was_loaded_again(before: str, now: str, is_over: bool) -> None:
+    agent = Agent()
+    agent.sees(node(device(), driver_start=before), events=[xid(HARDWARE)])
+    assert agent.sees(node(device(), driver_start=now), after=3600)["GPU-0"].healthy is is_over
 
 
 # ── over a restart of the agent ─────────────────────────────────────────────────────────────────────────────────

@@ -229,6 +229,17 @@ def test_a_node_without_devices_gets_no_device_object(writing: _Writing) -> None
     assert writing.api.writes == []
 
 
+def test_a_deleted_device_is_written_again_and_counted(writing: _Writing) -> None:
+    writing.reporter.offer(_report(40))
+    writing.go_on(10)
+    assert writing.reporter.deletions == 0, "there was none to begin with"
+    del writing.api.objects[DEVICE]
+    writing.go_on(400)
+    assert DEVICE in writing.api.objects
+    writing.go_on(400)
+    assert writing.reporter.deletions == 1
+
+
 def test_an_event_is_told_once_also_by_an_agent_that_was_started_again(writing: _Writing) -> None:
     event = {"metadata": {"name": "pod.1", "namespace": "ml"}}
     for _ in range(3):

@@ -6,6 +6,7 @@ from admission.agent.vendors.pci import (
     bound_devices,
     bus_id,
     kernel_bus_id,
+    module_load,
     numa_node,
     pcie_root,
     render_minor,
@@ -74,3 +75,15 @@ def test_only_a_bus_id_is_one(value, expected):
 )
 def test_bus_ids_are_written_as_the_kernel_does(nvml: str, kernel: str) -> None:
     assert kernel_bus_id(nvml) == kernel
+
+
+def test_another_load_of_a_module_is_told_apart(sysfs):
+    assert module_load("nvidia", sysfs) == ""
+    folder, later = sysfs / "module/nvidia", sysfs / "module/later"
+    for each in (folder, later):
+        each.mkdir(parents=True)
+    first = module_load("nvidia", sysfs)
+    assert first == module_load("nvidia", sysfs) != ""
+    folder.rmdir()
+    later.rename(folder)
+    assert module_load("nvidia", sysfs) not in ("", first)

@@ -294,6 +294,13 @@ def test_devices_that_the_driver_does_not_name_are_counted_by_their_resource(
     assert devices_on_node(found, report(1, resource=RESOURCE)) == (4 - len({1, *tainted})) * 1000
 
 
+def test_where_the_driver_names_only_some_devices_of_a_resource_all_are_counted_by_it() -> None:
+    unnamed = devices.device(1)
+    del unnamed["attributes"]["uuid"]
+    found = shows(devices.resource_slice("n1", devices.device(0), unnamed))
+    assert devices_on_node(found, report(1, count=2, resource=RESOURCE)) == 1000
+
+
 def test_of_devices_that_the_driver_does_not_name_as_many_are_left_as_the_agent_calls_healthy() -> None:
     found = shows(devices.resource_slice("n1", *map(devices.device, range(3)), devices.device(3, **TAINTED)))
     assert devices_on_node(found, report(0, 1, known_by="", resource=RESOURCE)) == 2000

@@ -179,6 +179,28 @@ def test_mig_instances_of_a_device_that_is_not_well_are_no_longer_offered() -> N
     assert {name: left(fact, found, name) for name in (GPU, SMALL, LARGE)} == {GPU: 1, SMALL: 4, LARGE: 1}
 
 
+def test_shared_mig_instances_count_by_the_name_that_the_plugin_gives_them() -> None:
+    parts = {"is_partitioned": True, "instances": {"1g.10gb": 7}}
+    found = NodeDevicesFact(
+        node=NodeName("n1"), devices=(reported(0, fault=fault(0), **parts), reported(1, **parts))
+    )
+    assert left(offers(28, resource=f"{SMALL}.shared"), found, f"{SMALL}.shared") == 14
+
+
+def test_a_device_with_mig_and_without_instances_takes_no_whole_one_with_it() -> None:
+    found = node_devices("n1", 7)
+    empty = reported(7, fault=fault(7), is_partitioned=True)
+    assert left(offers(7), replace(found, devices=(*found.devices, empty))) == 7
+
+
+def test_an_unhealthy_device_gives_no_part_to_volcanos_vgpus() -> None:
+    rows = {device("volcano.sh/gpu", index): 1000 for index in range(4)}
+    fact = offers(4, resource="volcano.sh/gpu", **rows)
+    found = with_reported(fact, node_devices("n1", 4, faulty=(1,))).allocatable
+    assert [found[device("volcano.sh/gpu", index)] for index in range(4)] == [1000, 0, 1000, 1000]
+    assert found["volcano.sh/gpu"] == 3000
+
+
 def test_mig_instances_that_are_called_by_the_resource_of_whole_devices_are_counted_as_well() -> None:
     parts = {"is_partitioned": True, "instances": {"1g.10gb": 7}}
     devices = (reported(0, **parts), reported(1, fault=fault(1), **parts))

@@ -1,11 +1,12 @@
 """A node's devices are read as they are, whatever comes, goes and fails."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from admission.agent.readings import DeviceReading, RecoveryAction, RowRemapping
+from admission.agent.readings import DeviceReading, NodeReading, RecoveryAction, RowRemapping
 from admission.agent.vendors.nvidia.library import DriverReplaced
 from admission.agent.vendors.nvidia.nvidia import Nvidia
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
@@ -257,26 +258,62 @@ def test_a_driver_that_was_restarted_is_found_again_by_the_same_read(node: FakeN
     )
 
 
-def test_a_restart_of_the_driver_is_told_and_a_new_session_for_a_lost_device_is_none(
-    node: FakeNvml, tmp_path: Path
-) -> None:
+@pytest.fixture
+def booted(node: FakeNvml, tmp_path: Path) -> Iterator[Nvidia]:
+    """A reader that knows the boot of the node."""
     boot_id = tmp_path / "boot_id"
     boot_id.write_text("0f-boot\n")
+    reader = Nvidia(node.library, node.sysfs, boot_id)
+    yield reader
+    reader.close()
+
+
+def _boot_and_loads(reading: NodeReading) -> list[str]:
+    return reading.driver_start.split("/")[:2]
+
+
+def test_a_restart_of_the_driver_is_told_and_a_new_session_for_a_lost_device_is_none(
+    node: FakeNvml, booted: Nvidia
+) -> None:
     uuid = node.add_device("H100")
-    nvidia = Nvidia(node.library, node.sysfs, boot_id)
-    assert nvidia.read().driver_start == "0f-boot"
+    first = booted.read()
+    assert _boot_and_loads(first) == ["0f-boot", "0"]
     node.lose(uuid)
-    nvidia.read()
+    booted.read()
     node.bring_back(uuid)
-    assert nvidia.read().driver_start == "0f-boot"
+    assert booted.read().driver_start == first.driver_start
     node.restart_driver()
-    assert nvidia.read().driver_start == "0f-boot/1"
+    assert _boot_and_loads(booted.read()) == ["0f-boot", "1"]
     node.stop_driver()
     with pytest.raises(VendorFailed):
-        nvidia.read()
+        booted.read()
     node.start_driver()
-    assert nvidia.read().driver_start == "0f-boot/2"
-    nvidia.close()
+    assert _boot_and_loads(booted.read()) == ["0f-boot", "2"]
+
+
+def test_a_start_of_the_driver_while_nothing_was_held_is_told_also_to_another_agent(
+    node: FakeNvml, booted: Nvidia, tmp_path: Path
+) -> None:
+    node.add_device("H100")
+    first = booted.read().driver_start
+    booted.close()
+    assert booted.read().driver_start == first, "nothing has happened"
+    booted.close()
+    node.restart_driver()
+    second = booted.read().driver_start
+    assert second != first
+    booted.close()
+    again = Nvidia(node.library, node.sysfs, tmp_path / "boot_id")
+    assert again.read().driver_start == second
+    again.close()
+
+
+def test_where_the_kernel_shows_no_module_the_boot_and_what_was_seen_are_told(
+    node: FakeNvml, booted: Nvidia
+) -> None:
+    node.add_device("H100")
+    (node.sysfs / "module/nvidia").rename(node.sysfs / "module/other")
+    assert booted.read().driver_start == "0f-boot"
 
 
 def test_while_the_driver_is_away_the_read_fails_and_then_goes_on(node: FakeNvml, nvidia: Nvidia) -> None:

@@ -1,0 +1,152 @@
+"""Devices that were reported before: numbers stay with devices, and one that is missing is lost."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.agent.allocations import Allocation
+from admission.agent.device_object import device_document
+from admission.agent.readings import DeviceReading, Link, NodeReading, Process
+from admission.agent.remembered import KnownDevices, is_of_node, remembered, remembered_allocations
+from admission.agent.vendors.seen_devices import SeenDevices
+
+
+def gpu(name: str, index: int, **fields: object) -> DeviceReading:
+    known = {"minor": index, "bus_id": f"0000:{name}:00.0", "model": "H100-80GB-HBM3", **fields}
+    return DeviceReading(id=f"GPU-{name}", index=index, memory_bytes=80 << 30, **known)  # type: ignore[arg-type]
+
+
+def node(*devices: DeviceReading, links: tuple[Link, ...] = ()) -> NodeReading:
+    return NodeReading(vendor="nvidia", devices=devices, links=links)
+
+
+def numbers(reading: NodeReading) -> dict[str, int]:
+    return {device.id: device.index for device in reading.devices}
+
+
+def lost(reading: NodeReading) -> list[str]:
+    return [device.id for device in reading.devices if device.lost]
+
+
+THREE = node(gpu("1a", 0), gpu("1b", 1), gpu("1c", 2))
+#: What a library says that was started when the first device was gone already.
+WITHOUT_THE_FIRST = node(gpu("1b", 0), gpu("1c", 1))
+
+
+@pytest.fixture
+def known() -> KnownDevices:
+    """What an agent knows that starts where these three were reported."""
+    return KnownDevices(remembered(device_document("n", "u", [THREE], {}, ()), "nvidia"))
+
+
+def test_a_device_that_is_missing_in_the_first_reading_is_lost_and_the_others_keep_their_numbers(
+    known: KnownDevices,
+) -> None:
+    found = known.settle(WITHOUT_THE_FIRST)
+    assert numbers(found) == {"GPU-1a": 0, "GPU-1b": 1, "GPU-1c": 2}
+    assert lost(found) == ["GPU-1a"]
+    assert known.settle(WITHOUT_THE_FIRST) == found
+
+
+def test_a_device_that_is_back_has_its_number_and_is_not_lost(known: KnownDevices) -> None:
+    known.settle(WITHOUT_THE_FIRST)
+    found = known.settle(node(gpu("1b", 0), gpu("1c", 1), gpu("1a", 2)))
+    assert numbers(found) == {"GPU-1a": 0, "GPU-1b": 1, "GPU-1c": 2}
+    assert lost(found) == []
+
+
+def test_links_go_with_the_numbers(known: KnownDevices) -> None:
+    found = known.settle(replace(WITHOUT_THE_FIRST, links=(Link(between=(0, 1), nvlinks=4),)))
+    assert found.links == (Link(between=(1, 2), nvlinks=4),)
+
+
+def test_a_new_device_in_the_place_of_a_missing_one_has_its_number(known: KnownDevices) -> None:
+    new = replace(gpu("2a", 0), bus_id="0000:1a:00.0")
+    found = known.settle(node(new, gpu("1b", 1), gpu("1c", 2)))
+    assert numbers(found) == {"GPU-2a": 0, "GPU-1b": 1, "GPU-1c": 2}
+    assert lost(found) == []
+
+
+def test_a_new_device_in_a_place_of_its_own_gets_a_free_number(known: KnownDevices) -> None:
+    found = known.settle(node(gpu("1b", 0), gpu("1c", 1), gpu("1d", 2)))
+    assert numbers(found) == {"GPU-1a": 0, "GPU-1b": 1, "GPU-1c": 2, "GPU-1d": 3}
+
+
+def test_a_device_that_the_library_has_replaced_is_gone(known: KnownDevices) -> None:
+    known.settle(THREE)
+    new = replace(gpu("2b", 1), bus_id="0000:1b:00.0")
+    assert numbers(known.settle(node(gpu("1a", 0), new, gpu("1c", 2)))) == {
+        "GPU-1a": 0,
+        "GPU-2b": 1,
+        "GPU-1c": 2,
+    }
+
+
+def test_no_two_devices_have_the_same_minor(known: KnownDevices) -> None:
+    minors = [device.minor for device in known.settle(WITHOUT_THE_FIRST).devices]
+    assert minors == [2, 0, 1], "the driver numbers files without the device that is gone"
+
+
+def test_without_anything_stored_a_reading_stays_as_it_is() -> None:
+    assert KnownDevices().settle(THREE) == THREE
+
+
+def test_what_is_lost_is_forgotten_on_demand_and_is_a_new_device_when_it_is_back(known: KnownDevices) -> None:
+    one_more_lost = node(gpu("1b", 0), replace(gpu("1c", 1), lost=True))
+    known.settle(one_more_lost)
+    known.forget_lost()
+    assert numbers(known.settle(one_more_lost)) == {"GPU-1b": 1}
+    found = known.settle(node(gpu("1b", 0), gpu("1c", 1)))
+    assert numbers(found) == {"GPU-1b": 1, "GPU-1c": 0}
+    assert lost(found) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.sampled_from("abcdef"), unique=True)), max_size=10))
+def test_a_device_keeps_its_number_over_any_restarts_and_is_lost_exactly_while_it_is_not_there(
+    reads: list[tuple[bool, list[str]]],
+) -> None:
+    library, known = SeenDevices(), KnownDevices()
+    stored: dict[str, object] | None = None
+    indices: dict[str, int] = {}
+    for restarted, names in reads:
+        if restarted:
+            library, known = SeenDevices(), KnownDevices(remembered(stored, "nvidia"))
+        there = [
+            DeviceReading(id=name, index=place, minor=place, model="model", memory_bytes=1)
+            for place, name in enumerate(names)
+        ]
+        found = known.settle(node(*library.settle(there)))
+        stored = device_document("n", "u", [found], {}, ())
+        for device in found.devices:
+            assert indices.setdefault(device.id, device.index) == device.index
+        assert {device.id for device in found.devices} == set(indices)
+        assert set(indices) - set(lost(found)) == set(names)
+        for numbers_of in (
+            [device.index for device in found.devices],
+            [device.minor for device in found.devices],
+        ):
+            assert len(set(numbers_of)) == len(found.devices)
+
+
+def test_a_device_object_of_another_node_of_the_same_name_is_told_apart() -> None:
+    stored = device_document("n", "u", [THREE], {}, ())
+    assert is_of_node(stored, "u")
+    assert not is_of_node(stored, "u2")
+    assert is_of_node(None, "u2"), "nothing is stored of anybody"
+    assert is_of_node({"metadata": {}}, "u2"), "it does not say of whom it is"
+
+
+def test_which_pod_had_which_device_is_read_from_the_object() -> None:
+    reading = node(gpu("1a", 0, minor=5), gpu("1b", 1, minor=4, processes=(Process(pid=7),)))
+    uses = [
+        Allocation(pod_uid="u-a", namespace="ml", name="a", devices=("GPU-1a", "GPU-1b")),
+        Allocation(pod_uid="u-b", namespace="ml", name="b", devices=("GPU-1b",)),
+    ]
+    found = remembered_allocations(device_document("n", "u", [reading], {}, uses))
+    assert [(each.name, each.pod_uid, set(each.devices)) for each in found] == [
+        ("a", "u-a", {"GPU-1a", "GPU-1b"}),
+        ("b", "u-b", {"GPU-1b"}),
+    ]
+    assert remembered_allocations(None) == ()
