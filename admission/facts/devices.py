@@ -1,6 +1,6 @@
 """Facts about devices: those that pods claim (dynamic resource allocation), and those that node agents report."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -87,9 +87,18 @@ class PodResourceClaim(NamedTuple):
     claim: str = ""
 
 
-def fault_name(device: str, reason: str) -> str:
-    """What a fault is called among accepted ones: the same fault of the same device."""
-    return f"{device}/{reason}"
+class FaultCondition(NamedTuple):
+    """A condition that makes a device unhealthy."""
+
+    #: Its type, such as ``XidFault``, and its reason, such as ``Xid79``.
+    type: str
+    reason: str
+    #: As a sentence; "": none.
+    message: str = ""
+    #: Since when (seconds); 0: not told.
+    since: int = 0
+    #: No reset and no reboot is meant to end it: a person has to do something.
+    needs_person: bool = False
 
 
 class DeviceFault(NamedTuple):
@@ -99,16 +108,51 @@ class DeviceFault(NamedTuple):
     device: str
     #: The number by which pods name it on its node (``muster.dev/devices``).
     number: int
-    #: In one word, such as ``XidFault``, and as a sentence.
+    #: In one word, such as ``Xid79``, and as a sentence: of the worst condition.
     reason: str
     message: str
     #: Since when (seconds); 0: not told.
     since: int = 0
+    #: All conditions that make it unhealthy, the worst first. Empty: only the reason is told.
+    conditions: tuple[FaultCondition, ...] = ()
 
     @property
     def name(self) -> str:
-        """What it is called among accepted faults."""
-        return fault_name(self.device, self.reason)
+        """What it is called as a whole among accepted faults, by its worst condition."""
+        return f"{self.device}/{self.reason}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its conditions are called among accepted faults; without conditions, the fault as a whole."""
+        return tuple(map(self._name_of, self.conditions)) or (self.name,)
+
+    def beyond(self, accepted: Container[str]) -> "DeviceFault | None":
+        """What of it is not accepted, told by the worst condition of that; None: nothing.
+
+        An older Muster accepted it as a whole, by its worst condition.
+        """
+        if self.name in accepted:
+            return None
+        return self._only(tuple(each for each in self.conditions if self._name_of(each) not in accepted))
+
+    def for_person(self) -> "DeviceFault | None":
+        """What of it no recovery Job ends; None: nothing."""
+        needing = tuple(each for each in self.conditions if each.needs_person)
+        return self._only(needing) if needing else None
+
+    def _name_of(self, condition: FaultCondition) -> str:
+        return f"{self.device}/{condition.type}/{condition.reason}"
+
+    def _only(self, conditions: tuple[FaultCondition, ...]) -> "DeviceFault | None":
+        """The fault with these of its conditions; None: it has conditions, and these are none of them."""
+        if conditions == self.conditions:
+            return self
+        if not conditions:
+            return None
+        worst = conditions[0]
+        return self._replace(
+            reason=worst.reason, message=worst.message, since=worst.since or self.since, conditions=conditions
+        )
 
     @property
     def why(self) -> str:

@@ -190,6 +190,8 @@ class PodFact:
     labels: tuple[tuple[str, str], ...] = ()
     #: What it claims of devices, not counted yet; (): nothing, or ``shape`` has it (``admission.world.devices``).
     claims: tuple[PodResourceClaim, ...] = ()
+    #: It may have claimed devices that ``shape`` does not have: of a class that nothing counts, or shared with a pod.
+    claims_uncounted: bool = False
     #: Why the pod cannot be considered as it is written; None: it can. What it uses is counted all the same.
     obstacle: Obstacle | None = None
 

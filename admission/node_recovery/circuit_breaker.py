@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from admission.node_recovery.policy import FaultPolicy
-from admission.node_recovery.situation import Situation, known_state
-from admission.node_recovery.view import Fleet, NodeView, RecoveryStep, TaintOwner
+from admission.node_recovery.step_input import StepInput, known_state
+from admission.node_recovery.view import NodeView, RecoveryContext, RecoveryStep, TaintOwner
 from queues.workload import NodeName
 
 #: Steps that a person may ask for and that take a node out of service.
@@ -19,23 +19,28 @@ def most_out(policy: FaultPolicy, nodes: int) -> int | None:
     return min(bounds, default=None)
 
 
-def fleet_of(
+def recovery_context(
     nodes: Mapping[NodeName, NodeView], policy: FaultPolicy, now: int, *, templates: frozenset[str]
-) -> Fleet:
+) -> RecoveryContext:
     """What the step of each node has to know of all of them.
 
     ``nodes``: all nodes with devices. Places that are free go to the nodes with the oldest faults, then by name. Nodes
-    that a person took out of service take places too, but need none.
+    that a person took out of service take places too, but need none; so do nodes that are cordoned or not ready. One of
+    these with a fault needs no second place.
     """
-    out = frozenset(name for name, view in nodes.items() if _is_out(view))
-    most = most_out(policy, len(nodes))
+    out = {name for name, view in nodes.items() if _is_out(view)}
+    taken = out | {name for name, view in nodes.items() if _is_unavailable(view)}
+    most, granted, absent = most_out(policy, len(nodes)), set(out), len(taken)
     faulty = sorted(
-        (since, name) for name, view in nodes.items() if (since := _ill(view, policy, now)) is not None
+        (since, name)
+        for name, view in nodes.items()
+        if (since := _faulty_since(view, policy, now)) is not None
     )
-    waiting = [name for _, name in faulty if name not in out]
-    free = len(waiting) if most is None else max(0, most - len(out))
-    granted = out | frozenset(waiting[:free])
-    return Fleet(granted=granted, out=len(out), most_out=most, templates=templates)
+    for _, name in faulty:
+        if most is None or len(taken) + (name not in taken) <= most:
+            granted.add(name)
+            taken.add(name)
+    return RecoveryContext(granted=frozenset(granted), out=absent, most_out=most, templates=templates)
 
 
 def _is_out(view: NodeView) -> bool:
@@ -45,9 +50,16 @@ def _is_out(view: NodeView) -> bool:
     return bool(view.annotation) and known_state(view, 0).phase.is_out
 
 
-def _ill(view: NodeView, policy: FaultPolicy, now: int) -> int | None:
+def _is_unavailable(view: NodeView) -> bool:
+    """Whether the node gets no new work for a reason that is not Muster's."""
+    return view.cordoned or not view.ready
+
+
+def _faulty_since(view: NodeView, policy: FaultPolicy, now: int) -> int | None:
     """Since when a node has a fault that asks for something; None: it has none."""
     if view.hold or not (view.faults or view.black_hole):
         return None
-    here = Situation(view=view, fleet=Fleet(), policy=policy, now=now, state=known_state(view, now))
+    here = StepInput(
+        view=view, context=RecoveryContext(), policy=policy, now=now, state=known_state(view, now)
+    )
     return here.fault_since if here.is_faulty else None

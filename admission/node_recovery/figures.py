@@ -10,7 +10,7 @@ from queues.workload import NodeName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryFigures:
-    """What has happened to the nodes of a fleet since the process began. Every number only grows."""
+    """What has happened to the nodes of a cluster since the process began. Every number only grows."""
 
     #: Nodes that became faulty.
     faults: int = 0

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from admission.node_recovery.effects import EvictGangs
-from admission.node_recovery.situation import RecoveryOutcome, Situation
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, WaitsFor
+from admission.node_recovery.step_input import RecoveryOutcome, StepInput
 from admission.node_recovery.transitions import (
     back_in_service,
     cordon,
@@ -20,7 +20,8 @@ from admission.node_recovery.transitions import (
     next_attempt,
     verify,
     wait_for,
-    wait_for_read,
+    wait_for_agent,
+    wait_for_person,
 )
 from admission.node_recovery.view import KILLS_PODS, GangOnNode, JobProgress, RecoveryJob
 from queues.text_format import counted, duration
@@ -29,30 +30,34 @@ from queues.text_format import counted, duration
 _REPORTED: Final = frozenset({FaultCause.DEVICE, FaultCause.KILLS_PODS})
 
 
-def in_service(here: Situation) -> RecoveryOutcome:
+def in_service(here: StepInput) -> RecoveryOutcome:
     """NONE: a fault takes the node out of service, if the policy says so."""
     here = replace(here, state=_without_what_is_over(here))
     policy, state = here.policy, here.state
     ends = state.since + policy.attempts_within if state.attempts else None
     if not (here.is_faulty and policy.recovers):
         return here.keep(look_again=ends)
-    if here.view.name not in here.fleet.granted:
-        fleet = here.fleet
-        bound = f"{counted(fleet.out, 'node')} out of service, the policy allows {fleet.most_out}"
+    if here.view.name not in here.context.granted:
+        context = here.context
+        out = f"{counted(context.out, 'node')} out of service, cordoned or not ready"
+        bound = f"{out}; the policy allows {context.most_out}"
         message = f"{here.told}: nothing is done now ({bound})"
         return wait_for(here, WaitsFor.CIRCUIT_BREAKER, message, look_again=ends)
     return cordon(here)
 
 
-def cordoned(here: Situation) -> RecoveryOutcome:
+def cordoned(here: StepInput) -> RecoveryOutcome:
     """CORDONED: on to draining, unless a person cordoned the node and nothing else is to be done."""
     if here.person_alone:
         return here.keep()
     return drain(here, here.told) if here.is_faulty else verify(here, "the fault is gone")
 
 
-def draining(here: Situation) -> RecoveryOutcome:
-    """DRAINING: gangs on faulty devices go at once, others when their time is over; then recovery begins."""
+def draining(here: StepInput) -> RecoveryOutcome:
+    """DRAINING: gangs on faulty devices go at once, others when their time is over; then recovery begins.
+
+    Of a fault that no Job ends it begins when a person has ended that.
+    """
     state, view = here.state, here.view
     if not (here.is_faulty or here.person_alone or state.cause is FaultCause.VERIFICATION):
         return verify(here, "the fault is gone")
@@ -63,10 +68,12 @@ def draining(here: Situation) -> RecoveryOutcome:
     if view.foreign_pods:
         pods = counted(view.foreign_pods, "pod")
         return wait_for(here, WaitsFor.FOREIGN_PODS, f"{pods} that Muster did not admit hold devices: waits")
+    if here.for_person:
+        return wait_for_person(here)
     return next_attempt(here, here.cause or state.cause or FaultCause.DEVICE, here.told or "the test failed")
 
 
-def recovering(here: Situation) -> RecoveryOutcome:
+def recovering(here: StepInput) -> RecoveryOutcome:
     """RECOVERING: the recovery Job runs, or the agent is waited for.
 
     Of a fault that is reported the agent's word counts, and not how the Job ended: a reboot ends its own Job.
@@ -84,17 +91,18 @@ def recovering(here: Situation) -> RecoveryOutcome:
     return _after_failed_job(here, job)
 
 
-def verifying(here: Situation) -> RecoveryOutcome:
-    """VERIFYING: the agent has to read the devices as well, and then the test Job, if there is one, to succeed.
+def verifying(here: StepInput) -> RecoveryOutcome:
+    """VERIFYING: the agent has to run and to report the devices as healthy, and then the test Job, if there is one, to
+    succeed.
 
     That the node killed pods does not count here: this is for the test and for the next gang to show.
     """
     state, job = here.state, here.job
     ends = state.since + here.policy.verify_timeout
-    if not here.read_after(state.since):
-        return here.keep(look_again=ends) if here.now < ends else wait_for_read(here)
+    if not here.agent_ran_after(state.since):
+        return here.keep(look_again=ends) if here.now < ends else wait_for_agent(here)
     if here.faults:
-        return _still_ill(here, ends, tested=bool(job or state.job))
+        return _still_faulty(here, ends, tested=bool(job or state.job))
     if here.policy.verify_job is None or _runs_pods_well(here):
         return back_in_service(here, "the agent reports its devices as healthy")
     if job is None and not state.job:
@@ -102,14 +110,14 @@ def verifying(here: Situation) -> RecoveryOutcome:
     return _after_test(here, job)
 
 
-def failed(here: Situation) -> RecoveryOutcome:
+def failed(here: StepInput) -> RecoveryOutcome:
     """FAILED: a person is needed, unless the fault goes by itself."""
-    if here.state.cause in _REPORTED and not here.is_faulty and here.read_after(here.state.since):
+    if here.state.cause in _REPORTED and not here.is_faulty and here.agent_ran_after(here.state.since):
         return verify(here, "the fault is gone")
     return here.keep(*_evict(here, _on_faults(here) if here.policy.recovers else ()))
 
 
-PHASES: Final[Mapping[RecoveryPhase, Callable[[Situation], RecoveryOutcome]]] = {
+PHASES: Final[Mapping[RecoveryPhase, Callable[[StepInput], RecoveryOutcome]]] = {
     RecoveryPhase.NONE: in_service,
     RecoveryPhase.CORDONED: cordoned,
     RecoveryPhase.DRAINING: draining,
@@ -119,16 +127,17 @@ PHASES: Final[Mapping[RecoveryPhase, Callable[[Situation], RecoveryOutcome]]] = 
 }
 
 
-def _without_what_is_over(here: Situation) -> RecoveryState:
+def _without_what_is_over(here: StepInput) -> RecoveryState:
     """Without accepted faults that are gone, and attempts that are long ago."""
     state = here.state
-    there = {fault.name for fault in here.view.faults} | ({KILLS_PODS} if here.view.black_hole else set())
+    there = {name for fault in here.view.faults for name in (fault.name, *fault.names)}
+    there |= {KILLS_PODS} if here.view.black_hole else set()
     left = tuple(name for name in state.accepted if name in there)
     long_ago = here.now >= state.since + here.policy.attempts_within
     return replace(state, accepted=left, attempts=0 if long_ago else state.attempts)
 
 
-def _while_gangs_leave(here: Situation) -> RecoveryOutcome:
+def _while_gangs_leave(here: StepInput) -> RecoveryOutcome:
     """Evict gangs on faulty devices now, and all of them when the time is over or a person wants it."""
     ends = here.state.since + here.policy.drain_timeout
     if here.state.by is StartedBy.PERSON or ends <= here.now:
@@ -136,7 +145,7 @@ def _while_gangs_leave(here: Situation) -> RecoveryOutcome:
     return here.keep(*_evict(here, _on_faults(here)), look_again=ends)
 
 
-def _without_attempt(here: Situation) -> Situation:
+def _without_attempt(here: StepInput) -> StepInput:
     """An attempt whose Job was never made does not count: faults that come and go use up none."""
     state = here.state
     if here.policy.recovery_job is None or state.job:
@@ -144,40 +153,42 @@ def _without_attempt(here: Situation) -> Situation:
     return replace(here, state=replace(state, attempts=max(0, state.attempts - 1)))
 
 
-def _without_job(here: Situation) -> RecoveryOutcome:
+def _without_job(here: StepInput) -> RecoveryOutcome:
     state = here.state
     if here.policy.recovery_job is None:
         return here.keep()
     if state.job:
         why = f"Job {state.job} is gone before its end was seen"
         return next_attempt(here, state.cause or FaultCause.DEVICE, why)
-    if here.view.occupied and state.by is StartedBy.MUSTER:
-        return drain_first(here)
+    if state.by is StartedBy.MUSTER and here.view.occupied:
+        return drain_first(here, "pods with devices are on the node")
+    if state.by is StartedBy.MUSTER and here.for_person:
+        return drain_first(here, here.told)
     return create_job(here)
 
 
-def _after_failed_job(here: Situation, job: RecoveryJob) -> RecoveryOutcome:
+def _after_failed_job(here: StepInput, job: RecoveryJob) -> RecoveryOutcome:
     """Give the agent some time to report what the Job did all the same; then the attempt has failed."""
     ended = job.ended or here.state.since
     ends = ended + here.policy.verify_timeout
     if here.state.cause in _REPORTED:
         if here.now < ends:
             return job_seen(here, look_again=ends)
-        if not here.read_after(ended):
-            return wait_for_read(here)
+        if not here.agent_ran_after(ended):
+            return wait_for_agent(here)
     return next_attempt(here, here.state.cause or FaultCause.DEVICE, f"Job {job.name} failed")
 
 
-def _still_ill(here: Situation, ends: int, *, tested: bool) -> RecoveryOutcome:
+def _still_faulty(here: StepInput, ends: int, *, tested: bool) -> RecoveryOutcome:
     """The agent reports a fault while the node should be well: it may take its time, but not under gangs or a test."""
     if here.view.gangs and here.policy.recovers:
         return drain(here, here.told)
-    if here.now < ends and not tested:
+    if here.now < ends and not (tested or here.for_person):
         return here.keep(look_again=ends)
     return next_attempt(here, FaultCause.DEVICE, f"{here.told} when it should be well")
 
 
-def _after_test(here: Situation, job: RecoveryJob | None) -> RecoveryOutcome:
+def _after_test(here: StepInput, job: RecoveryJob | None) -> RecoveryOutcome:
     """What the test Job of a node comes to; None: it was there and is gone."""
     if job is None:
         why = f"Job {here.state.job} is gone before its end was seen"
@@ -189,7 +200,7 @@ def _after_test(here: Situation, job: RecoveryJob | None) -> RecoveryOutcome:
     return _while_job_runs(here, job, FaultCause.VERIFICATION)
 
 
-def _while_job_runs(here: Situation, job: RecoveryJob, cause: FaultCause | None) -> RecoveryOutcome:
+def _while_job_runs(here: StepInput, job: RecoveryJob, cause: FaultCause | None) -> RecoveryOutcome:
     """Wait for the end of the Job of this phase, until its time is over."""
     ends = job.created + here.policy.job_timeout
     if here.now < ends:
@@ -198,7 +209,7 @@ def _while_job_runs(here: Situation, job: RecoveryJob, cause: FaultCause | None)
     return next_attempt(here, cause or FaultCause.DEVICE, why)
 
 
-def _runs_pods_well(here: Situation) -> bool:
+def _runs_pods_well(here: StepInput) -> bool:
     """Whether pods run on the node while its fault went by itself: they show more than a test beside them could."""
     state, view = here.state, here.view
     if state.by is StartedBy.PERSON or state.cause is FaultCause.VERIFICATION:
@@ -206,11 +217,11 @@ def _runs_pods_well(here: Situation) -> bool:
     return bool(view.gangs or (view.foreign_pods and not state.attempts))
 
 
-def _on_faults(here: Situation) -> tuple[GangOnNode, ...]:
+def _on_faults(here: StepInput) -> tuple[GangOnNode, ...]:
     return tuple(gang for gang in here.view.gangs if gang.is_on(here.faults))
 
 
-def _evict(here: Situation, gangs: Iterable[GangOnNode]) -> tuple[EvictGangs, ...]:
+def _evict(here: StepInput, gangs: Iterable[GangOnNode]) -> tuple[EvictGangs, ...]:
     """One effect for all these gangs but those that are leaving already; none if there is no other."""
     keys = tuple(sorted(gang.key for gang in gangs if not gang.leaving))
     message = here.told or f"node {here.view.name} is taken out of service"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from admission.node_recovery.circuit_breaker import fleet_of
+from admission.node_recovery.circuit_breaker import recovery_context
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.step import RecoveryTurn, step
 from admission.node_recovery.view import NodeView
@@ -23,11 +23,11 @@ def plan(
     (``namespace/name``). Never more nodes are taken out of service than the policy allows, persons' orders apart.
     ``failed``: hears of nodes whose step failed, which are left out too; None: the error is raised.
     """
-    fleet = fleet_of(nodes, policy, now, templates=templates)
+    context = recovery_context(nodes, policy, now, templates=templates)
     turns: dict[NodeName, RecoveryTurn] = {}
     for name in sorted(name for name, view in nodes.items() if not view.is_quiet):
         try:
-            turns[name] = step(nodes[name], fleet, policy, now)
+            turns[name] = step(nodes[name], context, policy, now)
         except Exception as error:
             if failed is None:
                 raise

@@ -37,8 +37,9 @@ class FaultPolicy:
     verify_job: str | None = None
     #: A Job that has not ended after this time has failed.
     job_timeout: int = 1800
-    #: How long devices may take to be well again after a recovery Job has ended.
-    verify_timeout: int = 300
+    #: How long devices may take to be well again after a recovery Job has ended. Where no reading shows that a device
+    #: has recovered, the agent calls it healthy ten minutes later, and one that was flapping another ten minutes later.
+    verify_timeout: int = 1500
     #: So many recoveries are tried; then the node stays out and needs a person. 0: a person does all of them.
     attempts: int = 3
     #: A fault within this time after a recovery goes on with that recovery's count of attempts.

@@ -18,8 +18,8 @@ _Made = TypeVar("_Made")
 #: Characters of the text of a fault, and of the annotation as a whole, that are kept or read.
 LONGEST_FAULT: Final = 300
 _LONGEST_ANNOTATION: Final = 12_288
-#: Entries of ``accepted``: a node has at most sixteen devices, and each may have several faults.
-_MOST_ACCEPTED: Final = 64
+#: Entries of ``accepted``: a node has at most sixteen devices, and each may have several conditions.
+_MOST_ACCEPTED: Final = 128
 #: Characters of the name of a Job, as the API server bounds it, and of the name of an accepted fault.
 _LONGEST_JOB: Final = 253
 _LONGEST_NAME: Final = 600
@@ -85,8 +85,12 @@ class WaitsFor(StrEnum):
     JOB_REFUSED = "job-refused"
     #: Pods with devices that Muster did not admit are on the node: it does not evict them.
     FOREIGN_PODS = "foreign-pods"
-    #: The agent has not read the devices since the phase began.
+    #: A device has a fault that no recovery Job ends: a person has to.
+    PERSON = "person"
+    #: The agent has not renewed its lease since the phase began, or does not report a device that had a fault.
     AGENT = "agent"
+    #: The node is not ready, so that no Job can run on it.
+    NODE = "node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +106,8 @@ class RecoveryState:
     cause: FaultCause | None = None
     #: The fault in words, for people.
     fault: str = ""
-    #: Uuids of the devices with the fault. Empty: none is known; an older Muster told only the words.
+    #: Uuids of the devices with the fault; numbers of those without a uuid. Empty: of another cause, or an older Muster
+    #: told only the words.
     devices: tuple[str, ...] = ()
     #: Recovery attempts that were begun. Kept after a recovery, since a fault that soon comes back goes on counting.
     attempts: int = 0

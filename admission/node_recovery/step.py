@@ -8,7 +8,6 @@ from admission.node_recovery.effects import DeleteJob, Effect, EvictGangs, Write
 from admission.node_recovery.phases import PHASES
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
-from admission.node_recovery.situation import RecoveryOutcome, Situation, is_running, known_state
 from admission.node_recovery.state import (
     FaultCause,
     RecoveryPhase,
@@ -16,8 +15,9 @@ from admission.node_recovery.state import (
     StartedBy,
     read_state,
 )
+from admission.node_recovery.step_input import RecoveryOutcome, StepInput, is_running, known_state
 from admission.node_recovery.transitions import accepted, released
-from admission.node_recovery.view import Fleet, NodeView, RecoveryStep, TaintOwner
+from admission.node_recovery.view import NodeView, RecoveryContext, RecoveryStep, TaintOwner
 from queues.text_format import listed
 
 _PHASE_OF: Final[Mapping[RecoveryStep, RecoveryPhase]] = {
@@ -39,13 +39,13 @@ class RecoveryTurn:
     look_again: int | None = None
 
 
-def step(view: NodeView, fleet: Fleet, policy: FaultPolicy, now: int) -> RecoveryTurn:
+def step(view: NodeView, context: RecoveryContext, policy: FaultPolicy, now: int) -> RecoveryTurn:
     """What follows for a node: at most one phase further, or what its phase has to do.
 
     Its phase is entered before anything is done in it, so that whoever comes after a crash knows of it. On the world
     that its effects make it comes to rest: called again and again, it returns no effects in the end.
     """
-    here = Situation(view=view, fleet=fleet, policy=policy, now=now, state=known_state(view, now))
+    here = StepInput(view=view, context=context, policy=policy, now=now, state=known_state(view, now))
     if view.order:
         outcome = _ordered(here)
     elif view.hold:
@@ -62,7 +62,7 @@ def step(view: NodeView, fleet: Fleet, policy: FaultPolicy, now: int) -> Recover
     )
 
 
-def _automatic(here: Situation) -> RecoveryOutcome:
+def _automatic(here: StepInput) -> RecoveryOutcome:
     state = here.state
     if state.phase.is_out:
         if here.view.taint is TaintOwner.ABSENT:
@@ -72,7 +72,7 @@ def _automatic(here: Situation) -> RecoveryOutcome:
     return PHASES[state.phase](here)
 
 
-def _held(here: Situation) -> RecoveryOutcome:
+def _held(here: StepInput) -> RecoveryOutcome:
     """Nothing goes on by itself, but a step that a person asked for is carried out."""
     if here.state.by is StartedBy.PERSON and here.view.taint is not TaintOwner.ABSENT:
         outcome, known = PHASES[here.state.phase](here), here.state
@@ -81,7 +81,7 @@ def _held(here: Situation) -> RecoveryOutcome:
     return RecoveryOutcome(state=here.state)
 
 
-def _ordered(here: Situation) -> RecoveryOutcome:
+def _ordered(here: StepInput) -> RecoveryOutcome:
     """What a person asks for, whatever the policy and the circuit breaker say."""
     try:
         order = RecoveryStep(here.view.order)
@@ -99,7 +99,7 @@ def _ordered(here: Situation) -> RecoveryOutcome:
     return here.move(state, "GpuNodeOrdered", f"a person asks for the step {order.value}")
 
 
-def _writes(here: Situation, outcome: RecoveryOutcome) -> tuple[Effect, ...]:
+def _writes(here: StepInput, outcome: RecoveryOutcome) -> tuple[Effect, ...]:
     """The write of the Node, if it does not say yet what the outcome is."""
     view, state = here.view, outcome.state
     if view.hold and not view.order and here.state == state:
@@ -115,7 +115,7 @@ def _writes(here: Situation, outcome: RecoveryOutcome) -> tuple[Effect, ...]:
     return (write,)
 
 
-def _leftovers(here: Situation, outcome: RecoveryOutcome) -> tuple[Effect, ...]:
+def _leftovers(here: StepInput, outcome: RecoveryOutcome) -> tuple[Effect, ...]:
     """Jobs that run for a phase that is over are deleted."""
     if here.view.hold and not here.view.order and here.state.by is StartedBy.MUSTER:
         return ()

@@ -96,9 +96,12 @@ class NodeView:
     faults: tuple[DeviceFault, ...] = ()
     #: None: it does not kill pods, as far as is known.
     black_hole: BlackHole | None = None
-    #: When its devices were last read (the agent's last heartbeat, seconds). None: nothing reports devices of this
-    #: node. Of a reporter without heartbeats, such as koordlet: now.
-    read_at: int | None = None
+    #: When the agent last renewed its lease (seconds). None: nothing reports devices of this node. Of a reporter
+    #: without a lease, such as koordlet: now.
+    lease_renewed_at: int | None = None
+    #: Whether its kubelet is ready, and whether a person has cordoned it (``kubectl cordon``).
+    ready: bool = True
+    cordoned: bool = False
     taint: TaintOwner = TaintOwner.ABSENT
     #: Values of ``muster.dev/recovery`` and ``muster.dev/recovery-step``; "": none.
     annotation: str = ""
@@ -133,12 +136,12 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class RecoveryContext:
     """What the step of one node has to know of the others."""
 
     #: Nodes that the circuit breaker lets Muster act on.
     granted: frozenset[NodeName] = frozenset()
-    #: Nodes that are out of service, and the most that may be. None: there is no bound.
+    #: Nodes that are out of service, cordoned or not ready, and the most that may be. None: there is no bound.
     out: int = 0
     most_out: int | None = None
     #: CronJobs that exist and that Jobs may be made from: ``namespace/name``.

@@ -128,6 +128,7 @@ OTHERS = {
     "cron.MOST_MISSED",
     "document.MOST_DEPTH",
     "document.MOST_VALUES",
+    "device_faults._LONGEST",
     "dry_runs.LONGEST_PAUSE",
     "ended_pods._MOST",
     "fields._LONGEST_TIME",

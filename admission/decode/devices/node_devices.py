@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.fields import condition, seconds
-from admission.facts.devices import DeviceFault, NodeDevicesFact, ReportedDevice
+from admission.decode.devices.device_faults import device_fault
+from admission.facts.devices import NodeDevicesFact, ReportedDevice
 from admission.wire import Int64, WireCondition, WireMetadata, WireStruct
 from queues.api import names
-from queues.api.reading.user_values import is_device_resource, shortened
+from queues.api.reading.user_values import is_device_resource
 from queues.resources import usual_resource
 from queues.workload import NodeName
 
@@ -114,7 +114,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
         number=number,
         bus_id=topology.bus_id[:_LONGEST],
         model=labels.get(names.GPU_MODEL, "")[:_LONGEST],
-        fault=None if device.health else _fault(device, number),
+        fault=None if device.health else device_fault(device.id[:_LONGEST], number, device.conditions),
         island=_number(labels.get(names.NVLINK_ISLAND, "")),
         pcie_root=topology.pcie_id[:_LONGEST],
         numa=topology.node_id if topology.node_id >= 0 else None,
@@ -124,18 +124,6 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
         resource=_resource(
             labels.get(names.DEVICE_RESOURCE, ""), labels.get(names.KOORDINATOR_GPU_VENDOR, "") or of_node
         ),
-    )
-
-
-def _fault(device: _Device, number: int) -> DeviceFault:
-    found = condition(device.conditions, "Healthy")
-    told = found if found is not None and found.status != "True" else WireCondition()
-    return DeviceFault(
-        device=device.id[:_LONGEST],
-        number=number,
-        reason=(told.reason or "Unhealthy")[:_LONGEST],
-        message=shortened(told.message or ""),
-        since=seconds(told.last_transition_time),
     )
 
 

@@ -1,4 +1,4 @@
-"""What Nodes say of their recovery: annotations and Muster's taint, heard from the informer of all nodes."""
+"""What Nodes say of their recovery: annotations and Muster's taint, as the informer of all nodes shows them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

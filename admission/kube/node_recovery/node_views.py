@@ -1,18 +1,24 @@
 """What the recovery of nodes is decided on, put together from the world and from what Nodes and Jobs say."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
+from admission.facts.devices import NodeDevicesFact
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
-from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
+from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.situation import LACKS_DEVICES, known_state, lacks_devices
+from admission.node_recovery.step_input import LACKS_DEVICES, known_state, lacks_devices
 from admission.node_recovery.view import GangOnNode, NodeView, TaintOwner
+from admission.workloads.seats import is_live
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.resources import Resources
 from queues.workload import NodeName, WorkloadKey
+
+#: Numbers of the devices that pods have, as is reported, by the pod's uid. Empty: nothing tells it.
+Holders = Mapping[str, frozenset[int]]
 
 #: Views of nodes of which nothing has to be looked at that are kept: there is one for each node of the cluster.
 _KEPT: Final = 20_000
@@ -31,11 +37,11 @@ class NodeViews:
         self._quiet: dict[NodeName, NodeView] = {}
         #: Why the API server refused the Job of a node the last time.
         self.refused: dict[NodeName, str] = {}
-        #: When the agents of nodes were last heard: ``renewTime`` of their leases (seconds). Reporters of nodes that
-        #: are left out have no lease: now.
-        self.heard: dict[NodeName, int] = {}
+        #: When the agents of nodes last renewed their leases: ``renewTime`` (seconds). Reporters of nodes that are left
+        #: out have no lease: now.
+        self.leases_renewed: dict[NodeName, int] = {}
         #: Nodes of which nothing can be said for now, because that failed.
-        self.put_off = PutOff("recovery of a node")
+        self.put_off = RetryPauses("recovery of a node")
 
     def in_recovery(self, name: NodeName) -> bool:
         """Whether Muster remembers something of a node."""
@@ -57,8 +63,11 @@ class NodeViews:
         for name, fact in self._world.node_inventory.nodes.items():
             if name in interesting:
                 views[name] = self._contained_view(name, namespaces, now)
-            elif _takes_devices(fact.allocatable):
-                views[name] = self._quiet.setdefault(name, NodeView(name=name))
+            elif name in self._world.node_inventory.faulty.with_devices:
+                in_use = fact.ready and not fact.unschedulable
+                views[name] = (
+                    self._quiet.setdefault(name, NodeView(name=name)) if in_use else self._bare_view(name)
+                )
         return views
 
     def _contained_view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
@@ -76,53 +85,62 @@ class NodeViews:
         """Nothing is done for the node, and if it may be out of service the circuit breaker counts it."""
         marks = self._marks.of(name)
         is_out = bool(marks.annotation) or marks.taint is not TaintOwner.ABSENT
-        return NodeView(name=name, taint=TaintOwner.PERSON if is_out else TaintOwner.ABSENT)
+        return replace(self._bare_view(name), taint=TaintOwner.PERSON if is_out else TaintOwner.ABSENT)
+
+    def _bare_view(self, name: NodeName) -> NodeView:
+        """What the circuit breaker counts a node by of which nothing has to be looked at."""
+        fact = self._world.node_inventory.nodes[name]
+        return NodeView(name=name, ready=fact.ready, cordoned=fact.unschedulable)
 
     def _view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
         world, marks = self._world, self._marks.of(name)
-        return NodeView(
-            name=name,
+        reported = world.devices.reported(name)
+        holders = {} if reported is None else reported.holders
+        return replace(
+            self._bare_view(name),
             faults=tuple(
                 fault._replace(since=fault.since or now) for fault in world.node_inventory.nodes[name].faults
             ),
             black_hole=self._detector.black_hole(name, now),
-            read_at=self._read_at(name, marks.annotation, now),
+            lease_renewed_at=self._lease_renewed_at(name, reported, now),
             taint=marks.taint,
             annotation=marks.annotation,
             order=marks.order,
             hold=marks.hold,
-            gangs=tuple(self._gangs(name)),
-            foreign_pods=self._foreign_pods(name, namespaces),
+            gangs=tuple(self._gangs(name, holders)),
+            foreign_pods=len(self._foreign_pods(name, holders, namespaces)),
             jobs=self._jobs.of(name, namespaces),
             refused=self.refused.get(name, ""),
         )
 
-    def _read_at(self, name: NodeName, annotation: str, now: int) -> int | None:
-        """When the devices were last read; LACKS_DEVICES: one that had a fault is not reported. None: none is."""
-        reported = self._world.devices.reported(name)
+    def _lease_renewed_at(self, name: NodeName, reported: NodeDevicesFact | None, now: int) -> int | None:
+        """When the agent last renewed its lease; LACKS_DEVICES: it does not report a device that had a fault. None: no
+        device is reported."""
         if reported is None or not reported.devices:
             return None
-        if lacks_devices(annotation, reported.devices):
+        if lacks_devices(self._marks.of(name).annotation, reported.devices):
             return LACKS_DEVICES
-        return self.heard.get(name, now)
+        return self.leases_renewed.get(name, now)
 
-    def _gangs(self, name: NodeName) -> list[GangOnNode]:
-        found = [self._gang(key, name) for key in sorted(self._world.admission_index.seated_on(name))]
+    def _gangs(self, name: NodeName, holders: Holders) -> list[GangOnNode]:
+        seated = sorted(self._world.admission_index.seated_on(name))
+        found = [self._gang(key, name, holders) for key in seated]
         return [gang for gang in found if gang is not None]
 
-    def _gang(self, key: WorkloadKey, name: NodeName) -> GangOnNode | None:
+    def _gang(self, key: WorkloadKey, name: NodeName, holders: Holders) -> GangOnNode | None:
         """A gang that holds devices of the node; None: it holds none."""
         world = self._world
+        pods = [pod for pod in world.pod_index.of(key) if pod.node == name]
+        has_uncounted = any(pod.claims_uncounted or pod.uid in holders for pod in pods)
         admissions = [
             each
             for each in world.admission_index.of(key)
-            if any(seat.node == name and _takes_devices(seat.takes) for seat in each.holding())
+            if any(
+                seat.node == name and (has_uncounted or _takes_devices(seat.takes)) for seat in each.holding()
+            )
         ]
         if not admissions:
             return None
-        reported = world.devices.reported(name)
-        holders = {} if reported is None else reported.holders
-        pods = [pod for pod in world.pod_index.of(key) if pod.node == name]
         devices = [holders.get(pod.uid) for pod in pods]
         known = None if not devices or None in devices else frozenset().union(*filter(None, devices))
         return GangOnNode(
@@ -131,15 +149,28 @@ class NodeViews:
             leaving=all(each.state is AdmissionState.EVICTING for each in admissions),
         )
 
-    def _foreign_pods(self, name: NodeName, namespaces: frozenset[str]) -> int:
-        """Pods with devices that are not in the books. Those of recovery Jobs are in the templates' namespaces."""
+    def _foreign_pods(self, name: NodeName, holders: Holders, namespaces: frozenset[str]) -> set[str]:
+        """Uids of pods that have devices, or may have, and hold no seat. Those of recovery Jobs are in the templates'
+        namespaces.
+
+        By their requests, and by what is reported: a pod may have devices that its requests do not tell.
+        """
         world = self._world
-        return sum(
-            _takes_devices(takes)
-            and (pod := world.pods.get(uid)) is not None
-            and pod.namespace not in namespaces
+        found = {
+            uid
             for uid, takes in world.node_inventory.foreign_on(name)
-        )
+            if _takes_devices(takes) or ((pod := world.pods.get(uid)) is not None and pod.claims_uncounted)
+        }
+        seated = world.admission_index.seated_on(name)
+        found |= {uid for uid in holders if world.pod_index.owner_of(uid) not in seated}
+        return {
+            uid for uid in found if self._is_there(uid, name) and world.pods[uid].namespace not in namespaces
+        }
+
+    def _is_there(self, uid: str, name: NodeName) -> bool:
+        """Whether a pod is on the node and has not ended: what the agent reports of pods may be older."""
+        pod = self._world.pods.get(uid)
+        return pod is not None and pod.node == name and is_live(pod)
 
 
 def _takes_devices(takes: Resources) -> bool:

@@ -1,4 +1,4 @@
-"""Jobs that recover and test nodes, heard from the informer of all batch/v1 Jobs."""
+"""Jobs that recover and test nodes, as the informer of all batch/v1 Jobs shows them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

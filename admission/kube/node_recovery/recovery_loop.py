@@ -21,8 +21,8 @@ from admission.kube.node_recovery.black_holes import BlackHoles
 from admission.kube.node_recovery.effect_writer import EffectWriter, NodeHasChanged
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.node_views import NodeViews
-from admission.kube.node_recovery.put_off import PutOff
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
+from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery.black_hole import BlackHoleDetector
 from admission.node_recovery.effects import CreateJob, DeleteJob, Effect, EvictGangs, Tell, TryNode, WriteNode
 from admission.node_recovery.fault_policy import fault_policy
@@ -40,7 +40,7 @@ from queues.workload import NodeName, QueueName, WorkloadKey
 
 #: Seconds between two looks.
 PERIOD: Final = 0.5
-#: Seconds for which it is remembered that a template exists, and when an agent was heard.
+#: Seconds for which it is remembered that a template exists, and when an agent renewed its lease.
 _REMEMBERED: Final = 10
 #: Effects that ask nothing of the API server.
 _IN_MEMORY: Final = (EvictGangs, TryNode)
@@ -77,14 +77,14 @@ class NodeRecovery:
         self._asked: dict[NodeName, NodeRecoveryFact] = {}
         #: When templates of the policy were seen (seconds).
         self._templates: dict[str, int] = {}
-        self._heard_at: dict[NodeName, int] = {}
+        self._leases_read_at: dict[NodeName, int] = {}
         #: Looks as a whole; nodes for which nothing is asked of the API server; and nodes for which no Job is.
-        self._looks = PutOff("recovery of nodes")
-        self._put_off = PutOff("recovery of a node")
-        self._refusals = PutOff("Job for a node")
+        self._looks = RetryPauses("recovery of nodes")
+        self._put_off = RetryPauses("recovery of a node")
+        self._refusals = RetryPauses("Job for a node")
         #: Templates and leases that cannot be read.
-        self._unread_templates = PutOff("reading of a template")
-        self._unread_leases = PutOff("reading of an agent's lease")
+        self._unread_templates = RetryPauses("reading of a template")
+        self._unread_leases = RetryPauses("reading of an agent's lease")
         self._faulty: Mapping[NodeName, int] | None = None
         self._looked_at = 0
         self.figures = RecoveryFigures()
@@ -126,7 +126,7 @@ class NodeRecovery:
         if not (interesting or self._asked):
             self._count({}, {}, now)
             return
-        await self._hear(interesting, now)
+        await self._read_leases(interesting, now)
         views = self._views.all(interesting, namespaces, now)
         templates = await self._known_templates(policy, now)
         turns = plan(views, policy, now, templates=templates, failed=partial(self._step_failed, now))
@@ -268,37 +268,37 @@ class NodeRecovery:
         self._templates = seen
         return frozenset(seen)
 
-    async def _hear(self, nodes: set[NodeName], now: int) -> None:
-        """Note of nodes in recovery when their agents were last heard. One without a lease is no agent of Muster's."""
+    async def _read_leases(self, nodes: set[NodeName], now: int) -> None:
+        """Note when the agents of nodes in recovery renewed their leases. Other reporters have none."""
         unavailable = False
         for name in sorted(nodes):
-            if not self._views.in_recovery(name) or self._heard_at.get(name, 0) > now - _REMEMBERED:
+            if not self._views.in_recovery(name) or self._leases_read_at.get(name, 0) > now - _REMEMBERED:
                 continue
             if unavailable or self._unread_leases.holds(name, now):
-                # Nobody knows that its devices were read, so what needs a reading waits for it.
-                self._views.heard.setdefault(name, 0)
+                # Nobody knows that its agent has run, so what waits for that goes on waiting.
+                self._views.leases_renewed.setdefault(name, 0)
                 continue
             try:
-                await self._hear_one(name)
+                await self._read_lease(name)
             except Exception as error:
                 unavailable = isinstance(
                     error, ApiUnavailable
                 )  # each further call may last until its timeout
-                self._views.heard.setdefault(name, 0)
+                self._views.leases_renewed.setdefault(name, 0)
                 self._unread_leases.failed(name, error, now)
             else:
-                self._heard_at[name] = now
+                self._leases_read_at[name] = now
                 self._unread_leases.succeeded(name)
 
-    async def _hear_one(self, name: NodeName) -> None:
+    async def _read_lease(self, name: NodeName) -> None:
         renewed: int | None = None
         with suppress(NotFound):
             content = await self._client.get(LEASES.path(AGENT_NAMESPACE, name))
             lease: dict[str, Any] = msgspec.json.decode(content)
             renewed = seconds(lease.get("spec", {}).get("renewTime"))
-        self._views.heard.pop(name, None)
+        self._views.leases_renewed.pop(name, None)
         if renewed is not None:
-            self._views.heard[name] = renewed
+            self._views.leases_renewed[name] = renewed
 
     def _count(
         self, views: Mapping[NodeName, NodeView], states: Mapping[NodeName, RecoveryState], now: int

@@ -212,7 +212,8 @@ def _one_by_one(
 
 
 def _not_accepted(fact: NodeFact, faults: Iterable[DeviceFault]) -> list[DeviceFault]:
-    return [fault for fault in faults if fault.name not in fact.accepted]
+    left = (fault.beyond(fact.accepted) for fault in faults)
+    return [fault for fault in left if fault is not None]
 
 
 def _faulty_pods(

@@ -47,7 +47,13 @@ class ResourceClaims:
         """A pod with what it claims in its shape; one that claims something that cannot be counted has an obstacle."""
         takes, problem = self._amounts(pod.namespace, pod.claims, pod.uid)
         shape = one(replace(pod.shape, takes=pod.shape.takes + takes)) if takes else pod.shape
-        return replace(pod, shape=shape, claims=(), obstacle=pod.obstacle or _obstacle(problem))
+        return replace(
+            pod,
+            shape=shape,
+            claims=(),
+            claims_uncounted=bool(problem) or any(self._is_of_another_pod(pod, each) for each in pod.claims),
+            obstacle=pod.obstacle or _obstacle(problem),
+        )
 
     def in_workload(self, fact: WorkloadFact) -> WorkloadFact:
         """The same for the pods that are to be made for a workload."""
@@ -57,6 +63,11 @@ class ResourceClaims:
             obstacle = obstacle or _obstacle(problem and f"pods of {pods.name}: {problem}")
             pod_sets.append(one(replace(pods, takes=pods.takes + takes)) if takes else pods)
         return replace(fact, pod_sets=tuple(pod_sets), claims=NOTHING_BY_NAME, obstacle=obstacle)
+
+    def _is_of_another_pod(self, pod: PodFact, claim: PodResourceClaim) -> bool:
+        """Whether the devices of a claim count for another pod that shares it."""
+        own = None if claim.template else self._claims.get((pod.namespace, claim.claim))
+        return own is not None and own.user != pod.uid and bool(own.devices)
 
     def _amounts(
         self, namespace: str, claims: Sequence[PodResourceClaim], uid: str = ""

@@ -110,14 +110,15 @@ class NodeRecoveryPolicy(Model):
     drain_timeout: Duration | None = None
     #: How long a recovery or test Job may take. Absent: half an hour.
     job_timeout: Duration | None = None
-    #: How long devices may take to be healthy again after a Job has ended. Absent: 5 minutes.
+    #: How long devices may take to be healthy again after a Job has ended. The agent may need twenty minutes to call a
+    #: repaired device healthy. Absent: 25 minutes.
     verify_timeout: Duration | None = None
     #: How often recovery is tried. Absent: 3.
     attempts: Count | None = None
     #: A fault within this time after a recovery goes on with its count of attempts; above 0. Absent: a day.
     attempts_within: Duration | None = None
-    #: A node on which pods of so many gangs fail soon after their start gets no more gangs; 0: this is not checked.
-    #: Absent: 3.
+    #: A node on which pods of so many gangs fail soon after their start gets no more gangs. The gangs have to be of two
+    #: namespaces, so that 1 means 2 while more than one namespace has gangs. 0: this is not checked. Absent: 3.
     black_hole_gangs: Count | None = None
 
 

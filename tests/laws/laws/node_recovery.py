@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from admission.node_recovery.circuit_breaker import fleet_of
+from admission.node_recovery.circuit_breaker import recovery_context
 from admission.node_recovery.effects import CreateJob, Effect, WriteNode
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState, StartedBy, read_state
@@ -19,23 +19,33 @@ def remembered(view: NodeView) -> RecoveryState:
     return read_state(view.annotation) or RecoveryState()
 
 
-def is_read(view: NodeView, known: RecoveryState) -> bool:
-    """Whether the devices of a node were read in its phase, as far as anything ever reported them."""
-    if view.read_at is None:
+def agent_has_run(view: NodeView, known: RecoveryState) -> bool:
+    """Whether the agent of a node has run in its phase, as far as anything ever reported devices."""
+    if view.lease_renewed_at is None:
         return known.cause is not FaultCause.DEVICE
-    return view.read_at > known.since
+    return view.lease_renewed_at > known.since
 
 
 def no_more_nodes_out_than_allowed(views: Views, turns: Turns, most: int | None) -> None:
     """Muster takes no node out of service by which more would be out than the policy allows."""
-    out = {name for name, view in views.items() if view.taint is not TaintOwner.ABSENT}
+    tainted = {name for name, view in views.items() if view.taint is not TaintOwner.ABSENT}
+    out = tainted | {name for name, view in views.items() if view.cordoned or not view.ready}
     taken = {
         name
         for name, turn in turns.items()
-        if name not in out and any(isinstance(each, WriteNode) and each.tainted for each in turn.effects)
+        if name not in tainted and any(isinstance(each, WriteNode) and each.tainted for each in turn.effects)
     }
     by_muster = {name for name in taken if not views[name].order}
     assert not by_muster or most is None or len(out | taken) <= most, (out, taken, most)
+
+
+def no_job_where_none_can_run(views: Views, turns: Turns) -> None:
+    """No Job is made for a node that is not ready: it could only run out of time."""
+    for name, turn in turns.items():
+        assert views[name].ready or not any(isinstance(each, CreateJob) for each in turn.effects), (
+            name,
+            turn,
+        )
 
 
 def nothing_happens_on_hold(views: Views, turns: Turns) -> None:
@@ -56,6 +66,18 @@ def no_recovery_under_running_pods(views: Views, turns: Turns) -> None:
             assert not any(isinstance(each, CreateJob) for each in turn.effects), (name, turn.effects)
 
 
+def no_attempt_for_what_only_a_person_ends(views: Views, turns: Turns) -> None:
+    """Muster begins no recovery by itself, and makes no Job for one, while a fault is there that no Job ends."""
+    for name, turn in turns.items():
+        view, known = views[name], remembered(views[name])
+        left = [fault.beyond(known.accepted) for fault in view.faults]
+        if view.order or not any(fault and fault.for_person() for fault in left):
+            continue
+        assert turn.state.attempts <= known.attempts, (name, known, turn)
+        if known.phase is RecoveryPhase.RECOVERING and known.by is StartedBy.MUSTER:
+            assert not any(isinstance(each, CreateJob) for each in turn.effects), (name, turn.effects)
+
+
 def no_more_attempts_than_allowed(views: Views, turns: Turns, policy: FaultPolicy) -> None:
     """Muster begins no recovery by itself beyond the attempts of the policy."""
     for name, turn in turns.items():
@@ -65,7 +87,7 @@ def no_more_attempts_than_allowed(views: Views, turns: Turns, policy: FaultPolic
 
 
 def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPolicy) -> None:
-    """A node that is tested comes back after its agent has read its devices as well and the test Job has succeeded.
+    """A node that is tested comes back after its agent has run, its devices are healthy and the test Job has succeeded.
 
     The test is left out beside pods that run, and where a person or the policy takes the node back.
     """
@@ -76,8 +98,8 @@ def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPoli
         ends = known.phase is not RecoveryPhase.NONE and turn.state.phase is RecoveryPhase.NONE
         if by_itself and recovers and ends:
             assert known.phase is RecoveryPhase.VERIFYING, (name, known)
-            assert is_read(view, known), (name, known, view)
-            assert all(fault.name in known.accepted for fault in view.faults), (name, known, view)
+            assert agent_has_run(view, known), (name, known, view)
+            assert all(fault.beyond(known.accepted) is None for fault in view.faults), (name, known, view)
             tested = any(
                 job.progress is JobProgress.SUCCEEDED and job.name.startswith(f"muster-verify-{name}-")
                 for job in view.jobs.values()
@@ -114,11 +136,11 @@ def taints_have_a_reason(views: Views) -> None:
         known = remembered(view)
         if view.taint is not TaintOwner.MUSTER or view.hold:
             continue
-        faulty = view.black_hole or any(fault.name not in known.accepted for fault in view.faults)
+        faulty = view.black_hole or any(fault.beyond(known.accepted) for fault in view.faults)
         is_open = known.phase is RecoveryPhase.VERIFYING or known.cause is FaultCause.VERIFICATION
         runs = any(job.progress is JobProgress.RUNNING for job in view.jobs.values())
         person = known.by is StartedBy.PERSON or known.cause is FaultCause.PERSON
-        assert faulty or is_open or runs or person or not is_read(view, known), (name, known, view)
+        assert faulty or is_open or runs or person or not agent_has_run(view, known), (name, known, view)
 
 
 def nothing_but_the_annotation_is_remembered(turn: RecoveryTurn, effects: Sequence[Effect]) -> None:
@@ -141,6 +163,6 @@ def time_alone_changes_nothing_before_it_says(
         assert ends > now, (name, turn)
         for later in {now + 1, (now + ends) // 2, ends - 1}:
             if now < later < ends:
-                fleet = fleet_of(views, policy, later, templates=templates)
-                again = step(views[name], fleet, policy, later)
+                context = recovery_context(views, policy, later, templates=templates)
+                again = step(views[name], context, policy, later)
                 assert not again.effects, (name, later - now, ends - now, again)

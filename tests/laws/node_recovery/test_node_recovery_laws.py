@@ -14,9 +14,9 @@ from admission.node_recovery.step import RecoveryTurn
 from admission.node_recovery.view import JobProgress, RecoveryStep, TaintOwner
 from queues.workload import NodeName
 from tests.laws.laws import node_recovery as laws
-from tests.laws.worlds.node_recovery import NODES, RECOVER, VERIFY, Fleet
+from tests.laws.worlds.node_recovery import MARK, NODES, RECOVER, VERIFY, PlayedCluster
 
-#: Steps after which a fleet in which nothing happens is at rest.
+#: Steps after which a cluster in which nothing happens is at rest.
 AT_REST = 12
 
 nodes = st.sampled_from(NODES)
@@ -24,98 +24,106 @@ devices = st.integers(0, 1)
 
 
 class NodesUnderFaults(RuleBasedStateMachine):
-    """A fleet in which anything may happen between any two effects."""
+    """A cluster in which anything may happen between any two effects."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.fleet = Fleet()
+        self.cluster = PlayedCluster()
         #: Jobs that were there in a step that was carried out, and by node the attempt for which one was made last.
         self.seen: set[str] = set()
         self.made: dict[NodeName, tuple[int, str]] = {}
 
     # ── what happens ─────────────────────────────────────────────────────────────────────────────────────────
 
-    @rule(node=nodes, index=devices, reason=st.sampled_from(("Xid79", "EccUncorrected")))
+    @rule(node=nodes, index=devices, reason=st.sampled_from(("Xid79", "EccUncorrected", MARK)))
     def a_device_fails(self, node: NodeName, index: int, reason: str) -> None:
-        self.fleet.falls_ill(node, index, reason)
+        self.cluster.becomes_faulty(node, index, reason)
 
     @rule(node=nodes, index=devices)
     def a_device_gets_well(self, node: NodeName, index: int) -> None:
-        self.fleet.nodes[node].faults.pop(index, None)
+        self.cluster.nodes[node].faults.pop(index, None)
 
     @rule(node=nodes, reports=st.booleans())
     def devices_are_reported_or_not(self, node: NodeName, reports: bool) -> None:
-        self.fleet.is_reported(node, reports)
+        self.cluster.is_reported(node, reports)
 
     @rule(node=nodes)
     def a_node_kills_pods(self, node: NodeName) -> None:
-        self.fleet.begins_to_kill_pods(node)
+        self.cluster.begins_to_kill_pods(node)
 
     @rule(node=nodes)
     def a_node_kills_pods_no_more(self, node: NodeName) -> None:
-        self.fleet.nodes[node].black_hole = None
+        self.cluster.nodes[node].black_hole = None
 
     @rule(node=nodes, devices=st.sampled_from((None, frozenset({0}), frozenset({1}), frozenset({0, 1}))))
     def a_gang_comes(self, node: NodeName, devices: frozenset[int] | None) -> None:
-        self.fleet.gang_comes(node, devices)
+        self.cluster.gang_comes(node, devices)
 
     @rule(node=nodes)
     def gangs_end(self, node: NodeName) -> None:
-        self.fleet.nodes[node].gangs.clear()
+        self.cluster.nodes[node].gangs.clear()
 
     @rule(node=nodes)
     def evicted_gangs_are_gone(self, node: NodeName) -> None:
-        played = self.fleet.nodes[node]
+        played = self.cluster.nodes[node]
         played.gangs = [gang for gang in played.gangs if not gang.leaving]
 
     @rule(node=nodes, count=st.integers(0, 2))
     def foreign_pods_come_and_go(self, node: NodeName, count: int) -> None:
-        self.fleet.nodes[node].foreign_pods = count
+        self.cluster.nodes[node].foreign_pods = count
 
     @rule(node=nodes, succeeds=st.booleans(), heals=st.booleans())
     def jobs_end(self, node: NodeName, succeeds: bool, heals: bool) -> None:
         progress = JobProgress.SUCCEEDED if succeeds else JobProgress.FAILED
-        played = self.fleet.nodes[node]
+        played = self.cluster.nodes[node]
         for job in list(played.jobs.values()):
             if job.progress is JobProgress.RUNNING:
-                self.fleet.job_ends(node, job.name, progress)
+                self.cluster.job_ends(node, job.name, progress)
                 if heals:
                     played.faults.clear()
 
     @rule(node=nodes)
     def jobs_are_gone(self, node: NodeName) -> None:
-        self.fleet.nodes[node].jobs.clear()
+        self.cluster.nodes[node].jobs.clear()
 
     @rule(node=nodes, runs=st.booleans())
     def an_agent_starts_or_stops(self, node: NodeName, runs: bool) -> None:
-        self.fleet.nodes[node].agent_runs = runs
+        self.cluster.nodes[node].agent_runs = runs
+
+    @rule(node=nodes, ready=st.sampled_from((True, True, False)))
+    def a_node_is_ready_or_not(self, node: NodeName, ready: bool) -> None:
+        self.cluster.nodes[node].ready = ready
+
+    @rule(node=nodes, cordoned=st.booleans())
+    def a_person_cordons_a_node_or_not(self, node: NodeName, cordoned: bool) -> None:
+        self.cluster.nodes[node].cordoned = cordoned
 
     @rule(seconds=st.sampled_from((1, 30, 299, 301, 600, 1001, 5001)))
     def time_passes(self, seconds: int) -> None:
-        self.fleet.passes(seconds)
+        self.cluster.passes(seconds)
 
     @rule(node=nodes, order=st.sampled_from([*RecoveryStep, "nonsense"]))
     def a_person_asks_for_a_step(self, node: NodeName, order: str) -> None:
-        self.fleet.nodes[node].order = order
+        self.cluster.nodes[node].order = order
 
     @rule(node=nodes, hold=st.booleans())
     def a_person_holds(self, node: NodeName, hold: bool) -> None:
-        self.fleet.nodes[node].hold = hold
+        self.cluster.nodes[node].hold = hold
 
     @rule(node=nodes, taint=st.sampled_from((TaintOwner.ABSENT, TaintOwner.PERSON)))
     def a_person_changes_the_taint(self, node: NodeName, taint: TaintOwner) -> None:
-        self.fleet.nodes[node].taint = taint
+        self.cluster.nodes[node].taint = taint
 
     @rule(node=nodes, annotation=st.sampled_from(("", "{", '{"phase":"none","attempts":-1}')))
     def a_person_spoils_the_annotation(self, node: NodeName, annotation: str) -> None:
-        self.fleet.passes(1)
-        self.fleet.nodes[node].annotation = annotation
+        self.cluster.passes(1)
+        self.cluster.nodes[node].annotation = annotation
         self.seen -= {job for job in self.seen if f"-{node}-" in job}
         self.made.pop(node, None)
 
     @rule(there=st.sets(st.sampled_from((RECOVER, VERIFY))))
     def templates_come_and_go(self, there: set[str]) -> None:
-        self.fleet.templates = frozenset(there)
+        self.cluster.templates = frozenset(there)
 
     @rule(
         recovers=st.booleans(),
@@ -124,7 +132,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         verify_job=st.sampled_from((VERIFY, None)),
     )
     def the_policy_changes(self, recovers: bool, most: int | None, **jobs: str | None) -> None:
-        self.fleet.policy = replace(self.fleet.policy, recovers=recovers, max_nodes_out=most, **jobs)
+        self.cluster.policy = replace(self.cluster.policy, recovers=recovers, max_nodes_out=most, **jobs)
 
     # ── what recovery does ───────────────────────────────────────────────────────────────────────────────────
 
@@ -140,11 +148,11 @@ class NodesUnderFaults(RuleBasedStateMachine):
                 break
         else:
             raise AssertionError(f"not at rest: {self._plan()}")
-        fleet = self.fleet
-        laws.taints_have_a_reason(fleet.views())
-        laws.only_the_job_of_the_phase_runs(fleet.views())
+        cluster = self.cluster
+        laws.taints_have_a_reason(cluster.views())
+        laws.only_the_job_of_the_phase_runs(cluster.views())
         laws.time_alone_changes_nothing_before_it_says(
-            fleet.views(), self._plan(), fleet.policy, fleet.now, fleet.templates
+            cluster.views(), self._plan(), cluster.policy, cluster.now, cluster.templates
         )
 
     @rule(seconds=st.sampled_from((1, 301, 601, 1001)), succeeds=st.booleans(), heals=st.booleans())
@@ -152,7 +160,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         """Time, the ends of Jobs and evictions, each with turns: so that histories get far."""
         for name in NODES:
             self.evicted_gangs_are_gone(name)
-        self.fleet.passes(seconds)
+        self.cluster.passes(seconds)
         self.turns_come_to_rest()
         for name in NODES:
             self.jobs_end(name, succeeds, heals)
@@ -161,9 +169,10 @@ class NodesUnderFaults(RuleBasedStateMachine):
     @rule(node=nodes, ends=st.lists(st.booleans(), min_size=3, max_size=8))
     def a_node_is_tried_again_and_again(self, node: NodeName, ends: list[bool]) -> None:
         """Its Jobs succeed and fail in turn."""
+        self.cluster.nodes[node].ready = True
         for succeeds in ends:
             self.jobs_end(node, succeeds, heals=False)
-            self.fleet.passes(301)
+            self.cluster.passes(301)
             self.turns_come_to_rest()
 
     @rule(node=nodes)
@@ -174,53 +183,56 @@ class NodesUnderFaults(RuleBasedStateMachine):
         self.devices_are_reported_or_not(node, reports=False)
         self.life_goes_on(1, succeeds=True, heals=False)
 
-    @precondition(lambda self: any(node.annotation for node in self.fleet.nodes.values()))
+    @precondition(lambda self: any(node.annotation for node in self.cluster.nodes.values()))
     @rule()
     def everything_heals(self) -> None:
         """Every node comes back, but those that wait for a person's word; and those with it."""
-        fleet = self.fleet
-        fleet.templates = frozenset({RECOVER, VERIFY})
-        for node in fleet.nodes.values():
+        cluster = self.cluster
+        cluster.templates = frozenset({RECOVER, VERIFY})
+        for node in cluster.nodes.values():
             node.faults.clear()
             node.black_hole, node.hold, node.foreign_pods, node.agent_runs = None, False, 0, True
-            fleet.is_reported(node.name, reports=True)
+            node.ready = True
+            cluster.is_reported(node.name, reports=True)
         for _ in range(8):
-            for node in fleet.nodes.values():
+            for node in cluster.nodes.values():
                 node.gangs.clear()
                 self.jobs_end(node.name, succeeds=True, heals=True)
             self.turns_come_to_rest()
-            fleet.passes(10)
-        for name, view in fleet.views().items():
+            cluster.passes(10)
+        for name, view in cluster.views().items():
             state = laws.remembered(view)
             person = FaultCause.PERSON, FaultCause.VERIFICATION
             if state.by is not StartedBy.PERSON and state.cause not in person:
                 assert state.phase is RecoveryPhase.NONE, (name, state)
                 assert view.taint is not TaintOwner.MUSTER
-            fleet.nodes[name].order = RecoveryStep.DONE
+            cluster.nodes[name].order = RecoveryStep.DONE
         self.turns_come_to_rest()
-        assert all(node.taint is not TaintOwner.MUSTER for node in fleet.nodes.values())
+        assert all(node.taint is not TaintOwner.MUSTER for node in cluster.nodes.values())
 
     def _plan(self) -> Any:
-        fleet = self.fleet
-        return plan(fleet.views(), fleet.policy, fleet.now, templates=fleet.templates)
+        cluster = self.cluster
+        return plan(cluster.views(), cluster.policy, cluster.now, templates=cluster.templates)
 
     def _turn(self, done: int | None = None) -> bool:
         """One turn; whether it did anything."""
-        views, turns = self.fleet.views(), self._plan()
-        laws.no_more_nodes_out_than_allowed(views, turns, self.fleet.policy.max_nodes_out)
+        views, turns = self.cluster.views(), self._plan()
+        laws.no_more_nodes_out_than_allowed(views, turns, self.cluster.policy.max_nodes_out)
         laws.nothing_happens_on_hold(views, turns)
+        laws.no_job_where_none_can_run(views, turns)
         laws.no_recovery_under_running_pods(views, turns)
-        laws.no_more_attempts_than_allowed(views, turns, self.fleet.policy)
-        laws.nodes_come_back_only_when_well(views, turns, self.fleet.policy)
-        laws.a_lost_annotation_ends_no_recovery(views, turns, self.fleet.policy)
+        laws.no_attempt_for_what_only_a_person_ends(views, turns)
+        laws.no_more_attempts_than_allowed(views, turns, self.cluster.policy)
+        laws.nodes_come_back_only_when_well(views, turns, self.cluster.policy)
+        laws.a_lost_annotation_ends_no_recovery(views, turns, self.cluster.policy)
         for name, turn in turns.items():
             laws.nothing_but_the_annotation_is_remembered(turn, turn.effects)
             effects = turn.effects if done is None else turn.effects[:done]
             for effect in effects:
                 if isinstance(effect, CreateJob):
                     self._no_job_is_made_twice(name, effect.name, turn)
-            self.fleet.carry_out(effects)
-            state = laws.remembered(self.fleet.nodes[name].view())
+            self.cluster.carry_out(effects)
+            state = laws.remembered(self.cluster.nodes[name].view())
             if done is None and not views[name].hold:
                 self.seen |= views[name].jobs.keys()
             if state.attempts < self.made.get(name, (0, ""))[0]:
@@ -229,7 +241,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
 
     def _no_job_is_made_twice(self, node: NodeName, job: str, turn: RecoveryTurn) -> None:
         """Of one attempt; one that was deleted before any step saw it is made once more, under its name."""
-        there = job in self.fleet.nodes[node].jobs
+        there = job in self.cluster.nodes[node].jobs
         assert there or job not in self.seen, (node, job, turn)
         if turn.state.phase is RecoveryPhase.RECOVERING:
             attempt, before = self.made.get(node, (0, ""))

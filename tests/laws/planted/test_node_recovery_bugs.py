@@ -10,8 +10,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from admission.node_recovery import circuit_breaker, phases, step, transitions
 from admission.node_recovery.phases import PHASES
-from admission.node_recovery.situation import Situation
 from admission.node_recovery.state import RecoveryPhase, RecoveryState, read_state
+from admission.node_recovery.step_input import StepInput
 from tests.laws.node_recovery.test_node_recovery_laws import NodesUnderFaults
 
 #: Histories of one search, and searches: each begins anew.
@@ -42,7 +42,7 @@ class Bug:
 
 _annotation, _keep, _wait, _next_attempt, _create_job, _outcome, _writes, _seen = (
     RecoveryState.annotation,
-    Situation.keep,
+    StepInput.keep,
     transitions.wait_for,
     phases.next_attempt,
     phases.create_job,
@@ -52,7 +52,7 @@ _annotation, _keep, _wait, _next_attempt, _create_job, _outcome, _writes, _seen 
 )
 
 
-def _stays(here: Situation) -> Any:
+def _stays(here: StepInput) -> Any:
     return here.keep()
 
 
@@ -60,11 +60,11 @@ def _without(field: str, value: Any) -> Callable[[RecoveryState], str]:
     return lambda self: _annotation(replace(self, **{field: value}))
 
 
-def _told_each_time(here: Situation, waits: Any, message: str, **more: Any) -> Any:
+def _told_each_time(here: StepInput, waits: Any, message: str, **more: Any) -> Any:
     return _wait(replace(here, state=replace(here.state, waits=None)), waits, message, **more)
 
 
-def _endless(here: Situation, cause: Any, why: str) -> Any:
+def _endless(here: StepInput, cause: Any, why: str) -> Any:
     policy = replace(here.policy, attempts=1000)
     return _next_attempt(replace(here, policy=policy), cause, why)
 
@@ -80,6 +80,9 @@ def _never_consumed(here: Any, outcome: Any) -> Any:
 BUGS = (
     Bug("nodes that are out do not count", circuit_breaker, "_is_out", lambda view: False),
     Bug("the bound is one too high", circuit_breaker, "most_out", lambda policy, nodes: 3),
+    Bug("nodes that are not ready do not count", circuit_breaker, "_is_unavailable", lambda view: False),
+    Bug("a Job is made on a node that is not ready", phases, "create_job",
+        lambda here: _create_job(replace(here, view=replace(here.view, ready=True)))),
     Bug("hold is not looked at", step, "_held", _outcome),
     Bug("a cordoned node stays so when its fault is gone", PHASES, RecoveryPhase.CORDONED,
         lambda here: phases.drain(here, "") if here.is_faulty else here.keep()),
@@ -94,11 +97,13 @@ BUGS = (
     Bug("attempts have no end", phases, "next_attempt", _endless),
     Bug("waiting is told again and again", phases, "wait_for", _told_each_time),
     Bug("a step that a person asked for is taken again and again", step, "_writes", _never_consumed),
-    Bug("a Job is made under gangs that came late", phases, "drain_first", _create_job, first=28),
+    Bug("a Job is made under gangs that came late", phases, "drain_first",
+        lambda here, why: _create_job(here), first=28),
     Bug("Jobs of phases that are over go on", step, "_leftovers", lambda here, outcome: ()),
-    Bug("old readings are believed", Situation, "read_after", lambda self, moment: True),
-    Bug("the end of a fault is believed of nobody", Situation, "read_after",
-        lambda self, moment: self.view.read_at is None or self.view.read_at > moment),
+    Bug("a Job is tried for what only a person ends", StepInput, "for_person", ()),
+    Bug("a lease that was renewed long ago is believed", StepInput, "agent_ran_after", lambda self, moment: True),
+    Bug("the end of a fault is believed of nobody", StepInput, "agent_ran_after",
+        lambda self, moment: self.view.lease_renewed_at is None or self.view.lease_renewed_at > moment),
     Bug("nodes come back without a test", phases, "_runs_pods_well", lambda here: True),
     Bug("the end of a Job's time is not told", phases, "job_seen",
         lambda here, *, look_again: replace(_seen(here, look_again=look_again), look_again=None)),

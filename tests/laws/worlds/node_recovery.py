@@ -1,4 +1,4 @@
-"""A small fleet whose nodes become faulty and healthy again, and which carries out what recovery asks for.
+"""A small cluster whose nodes become faulty and healthy again, and which carries out what recovery asks for.
 
 Nothing of ``admission.node_recovery`` is used to play it but its values.
 """
@@ -6,7 +6,7 @@ Nothing of ``admission.node_recovery`` is used to play it but its values.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from admission.facts.devices import DeviceFault
+from admission.facts.devices import DeviceFault, FaultCondition
 from admission.node_recovery.effects import (
     CreateJob,
     DeleteJob,
@@ -28,6 +28,8 @@ from admission.node_recovery.view import (
 from queues.workload import NodeName, WorkloadKey, WorkloadKind
 
 NODES = tuple(NodeName(name) for name in ("n1", "n2", "n3", "n4"))
+#: What a person calls a fault, and no Job ends.
+MARK = "MarkedByPerson"
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
 POLICY = FaultPolicy(
     recovers=True,
@@ -50,8 +52,10 @@ class PlayedNode:
     name: NodeName
     faults: dict[int, DeviceFault] = field(default_factory=dict)
     black_hole: BlackHole | None = None
-    read_at: int | None = 0
+    lease_renewed_at: int | None = 0
     agent_runs: bool = True
+    ready: bool = True
+    cordoned: bool = False
     taint: TaintOwner = TaintOwner.ABSENT
     annotation: str = ""
     order: str = ""
@@ -66,7 +70,9 @@ class PlayedNode:
             name=self.name,
             faults=tuple(fault for _, fault in sorted(self.faults.items())),
             black_hole=self.black_hole,
-            read_at=self.read_at,
+            lease_renewed_at=self.lease_renewed_at,
+            ready=self.ready,
+            cordoned=self.cordoned,
             taint=self.taint,
             annotation=self.annotation,
             order=self.order,
@@ -77,13 +83,13 @@ class PlayedNode:
         )
 
 
-class Fleet:
+class PlayedCluster:
     """Some nodes, and a clock."""
 
     def __init__(self, policy: FaultPolicy = POLICY) -> None:
         self.now = 1_800_000_000
         self.policy = policy
-        self.nodes = {name: PlayedNode(name, read_at=self.now) for name in NODES}
+        self.nodes = {name: PlayedNode(name, lease_renewed_at=self.now) for name in NODES}
         self.templates = frozenset({RECOVER, VERIFY})
         self._gangs = 0
 
@@ -92,23 +98,34 @@ class Fleet:
         return {name: node.view() for name, node in self.nodes.items()}
 
     def passes(self, seconds: int) -> None:
-        """Time goes on, and agents that run read their devices at the end of it."""
+        """Time goes on, and agents that run renew their leases at the end of it."""
         self.now += seconds
         for node in self.nodes.values():
-            if node.agent_runs and node.read_at is not None:
-                node.read_at = self.now
+            if node.agent_runs and node.lease_renewed_at is not None:
+                node.lease_renewed_at = self.now
 
-    def falls_ill(self, name: NodeName, index: int, reason: str) -> None:
-        """A device gets a fault."""
-        fault = DeviceFault(
-            device=f"GPU-{name}-{index}", number=index, reason=reason, message="", since=self.now
+    def becomes_faulty(self, name: NodeName, index: int, reason: str) -> None:
+        """A device gets a fault, beside those that it has."""
+        faults, needs_person = self.nodes[name].faults, reason == MARK
+        added = FaultCondition(type=reason, reason=reason, since=self.now, needs_person=needs_person)
+        before = faults[index].conditions if index in faults else ()
+        conditions = sorted(
+            {each.type: each for each in (added, *before)}.values(), key=lambda each: each.type
         )
-        self.nodes[name].faults[index] = fault
+        worst = conditions[0]
+        faults[index] = DeviceFault(
+            device=f"GPU-{name}-{index}",
+            number=index,
+            reason=worst.reason,
+            message="",
+            since=min(each.since for each in conditions),
+            conditions=tuple(conditions),
+        )
 
     def is_reported(self, name: NodeName, reports: bool) -> None:
         """The node's Device object is there, or is gone with all faults."""
         node = self.nodes[name]
-        node.read_at = self.now if reports else None
+        node.lease_renewed_at = self.now if reports else None
         if not reports:
             node.faults.clear()
 

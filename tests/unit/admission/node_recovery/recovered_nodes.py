@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from admission.facts.devices import DeviceFault
+from admission.facts.devices import DeviceFault, FaultCondition
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.recovery_jobs import job_name
 from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState
 from admission.node_recovery.view import (
-    Fleet,
     GangOnNode,
     JobProgress,
     NodeView,
+    RecoveryContext,
     RecoveryJob,
     TaintOwner,
 )
@@ -21,8 +21,23 @@ NODE = NodeName("gpu-7")
 SINCE, NOW = 1_800_000_000, 1_800_000_100
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
 POLICY = FaultPolicy(recovers=True, recovery_job=RECOVER, verify_job=VERIFY)
-FLEET = Fleet(granted=frozenset({NODE}), most_out=1, templates=frozenset({RECOVER, VERIFY}))
+CONTEXT = RecoveryContext(granted=frozenset({NODE}), most_out=1, templates=frozenset({RECOVER, VERIFY}))
 XID = DeviceFault(device="GPU-3", number=3, reason="Xid79", message="fallen off the bus", since=SINCE - 60)
+LOST = FaultCondition("Lost", "FallenOffTheBus", "does not answer", SINCE - 60)
+MARKED = FaultCondition("MarkedUnhealthy", "MarkedByPerson", "fans", SINCE - 30, needs_person=True)
+
+
+def fault_of(*conditions: FaultCondition, number: int = 3) -> DeviceFault:
+    """The fault of a device with these conditions, the worst first."""
+    _, reason, message, since, _ = conditions[0]
+    return DeviceFault(
+        device=f"GPU-{number}",
+        number=number,
+        reason=reason,
+        message=message,
+        since=since,
+        conditions=conditions,
+    )
 
 
 def gang(name: str, *devices: int, leaving: bool = False) -> GangOnNode:
@@ -47,7 +62,7 @@ def state(phase: RecoveryPhase, **more: Any) -> RecoveryState:
 def view(known: RecoveryState, **more: Any) -> NodeView:
     """The node in this state, with its taint, and devices that were read just now."""
     taint = TaintOwner.MUSTER if known.phase.is_out else TaintOwner.ABSENT
-    shown: dict[str, Any] = {"taint": taint, "read_at": NOW - 1, "annotation": known.annotation()}
+    shown: dict[str, Any] = {"taint": taint, "lease_renewed_at": NOW - 1, "annotation": known.annotation()}
     return NodeView(name=NODE, **(shown | more))
 
 

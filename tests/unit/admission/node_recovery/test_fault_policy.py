@@ -1,5 +1,7 @@
 """What the Queue root says becomes the policy for nodes with faults."""
 
+from admission.agent.health.assessment import DAMPING
+from admission.agent.health.problems import QUIET
 from admission.node_recovery.fault_policy import fault_policy
 from admission.node_recovery.policy import BlackHoleRule, FaultPolicy
 from queues.api.types.queue import QueueDocument
@@ -40,6 +42,11 @@ def test_every_field_of_the_recovery_reaches_the_policy() -> None:
         attempts_within=43_200,
         black_hole=BlackHoleRule(gangs=5),
     )
+
+
+def test_a_device_that_is_well_after_its_job_is_called_healthy_before_the_attempt_has_failed() -> None:
+    # XIDs that no reading ends are over after the quiet time, and a device that was flapping after the damping then.
+    assert FaultPolicy().verify_timeout >= QUIET + DAMPING + 300
 
 
 def test_pods_that_fail_are_not_looked_at_where_no_number_of_gangs_counts() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from admission.facts.changes import Change, FactKind
-from admission.facts.devices import NodeDevicesFact
+from admission.facts.devices import FaultCondition, NodeDevicesFact
 from admission.world.world import World
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
 from queues.workload import Taint, WorkloadKey, WorkloadKind
@@ -141,6 +141,21 @@ def test_an_administrator_may_allow_more(rules: NodeRecoveryRules) -> None:
     root = queue("root", parent=None, policy=QueuePolicy(on_fault="evict"), node_recovery=rules)
     found.observe([Change(FactKind.QUEUE, "root", root)])
     assert evicted(found) == [0, 1, 2, 3]
+
+
+def test_a_lighter_fault_of_a_device_evicts_though_the_worst_one_is_accepted() -> None:
+    found = gang_on_each_node(NodeRecoveryRules())
+    conditions = (FaultCondition("Lost", "FallenOffTheBus"), FaultCondition("XidFault", "Xid48"))
+    change = fails(2, NOW)
+    devices = [
+        each if each.fault is None else replace(each, fault=each.fault._replace(conditions=conditions))
+        for each in change.fact.devices
+    ]
+    names = ("GPU-3/Lost/FallenOffTheBus", "GPU-3/XidFault/Xid48")
+    for accepted, expected in ((names, []), (names[:1], [2])):
+        node_2 = replace(node("n2"), accepted=accepted)
+        found.observe([seen(node_2), told(replace(change.fact, devices=tuple(devices)))])
+        assert evicted(found) == expected
 
 
 def test_a_node_with_a_clock_that_runs_ahead_has_no_more_gangs_evicted_elsewhere() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from admission.facts.changes import Change, FactKind
 from admission.kube.node_recovery import node_views
-from admission.kube.node_recovery.put_off import PutOff
+from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery import plan
 from admission.node_recovery.effects import Tell
 from admission.node_recovery.policy import BlackHoleRule
@@ -244,7 +244,7 @@ async def test_a_node_waits_for_a_template_that_cannot_be_read_and_goes_on_when_
     assert len(rounds.made()) == 1
 
 
-async def test_an_agent_whose_lease_cannot_be_read_was_not_heard() -> None:
+async def test_an_agent_whose_lease_cannot_be_read_has_not_run() -> None:
     rounds = Rounds(recover())
     path, real = LEASES.path(AGENT_NAMESPACE, "n1"), rounds.api.get
     rounds.report(3)
@@ -270,7 +270,7 @@ async def test_an_api_server_that_cannot_be_reached_is_asked_for_one_lease() -> 
     times = [answers(rounds, "get", LEASES.path(AGENT_NAMESPACE, name), error) for name in ("n1", "n2")]
     await rounds.look(1)
     assert [len(each) for each in times] == [1, 0]
-    assert rounds.loop._views.heard == {"n1": 0, "n2": 0}
+    assert rounds.loop._views.leases_renewed == {"n1": 0, "n2": 0}
     rounds.loop._unread_leases.failed("n1", error, rounds.now)
     await rounds.look(1)
     assert [len(each) for each in times] == [1, 1]
@@ -318,7 +318,7 @@ async def test_faults_that_come_and_go_before_a_job_is_made_use_up_no_attempts()
 def test_pauses_grow_to_a_minute_and_are_short_again_after_a_success(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    put_off, now, pauses = PutOff("a node"), NOW, []
+    put_off, now, pauses = RetryPauses("a node"), NOW, []
     with caplog.at_level(logging.WARNING):
         for _ in range(9):
             put_off.failed("n1", "no", now)
@@ -334,7 +334,7 @@ def test_pauses_grow_to_a_minute_and_are_short_again_after_a_success(
 
 
 def test_what_nobody_tries_any_more_is_forgotten() -> None:
-    put_off = PutOff("a node")
+    put_off = RetryPauses("a node")
     for number in range(1000):
         put_off.failed(f"n{number}", "no", NOW + number)
     assert len(put_off._paused) < 200

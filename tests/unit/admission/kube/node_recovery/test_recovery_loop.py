@@ -14,6 +14,7 @@ from admission.facts.pods import PodPhase, PodShape
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.recovery_loop import NodeRecovery
+from admission.node_recovery.policy import FaultPolicy
 from admission.wire import WireNode
 from admission.workloads.kinds.batch_job import WireJob
 from admission.world.world import World
@@ -151,7 +152,7 @@ async def test_a_node_with_a_fault_stays_out_until_its_device_is_reported_again(
     rounds.world.observe([Change(FactKind.NODE_DEVICES, "n1", instead)])
     await rounds.look(4)
     assert rounds.taints() == [TAINT]
-    rounds.now += 300
+    rounds.now += FaultPolicy().verify_timeout
     await rounds.look(2)
     assert rounds.taints() == [TAINT]
     assert json.loads(rounds.node()["metadata"]["annotations"][names.RECOVERY])["waits"] == "agent"
@@ -454,7 +455,7 @@ async def test_only_a_gang_with_devices_is_a_trial(takes: Mapping[str, int], clo
 
 
 @pytest.mark.parametrize("age", [90, 500])
-async def test_a_node_comes_back_only_after_its_agent_was_heard_again(age: int) -> None:
+async def test_a_node_comes_back_only_after_its_agent_has_run_again(age: int) -> None:
     rounds = Rounds(recover(replace(RULES, job=None)))
     rounds.report()
     lease = LEASES.path(names.AGENT_NAMESPACE, "n1")

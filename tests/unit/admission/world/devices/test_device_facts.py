@@ -204,9 +204,18 @@ def test_a_claim_that_appears_late_changes_its_pod() -> None:
 def test_a_shared_claim_counts_once_for_the_first_pod_that_has_it() -> None:
     shared = (PodResourceClaim("gpu", "", "p-gpu"),)
     taken = made(devices.request(2), **devices.reserved("p", "gpu", "gpu"))
-    assert one_pod(taken, claims=shared).shape.takes[RESOURCE] == 2000
+    first = one_pod(taken, claims=shared)
+    assert (first.shape.takes[RESOURCE], first.claims_uncounted) == (2000, False)
     other = known(*COUNTED, taken, seen(pod("q", "n1", takes=NO_GPU, claims=shared)))["q"]
-    assert other.shape.takes[RESOURCE] == 0
+    assert (other.shape.takes[RESOURCE], other.claims_uncounted) == (0, True)
+
+
+def test_a_pod_whose_claim_cannot_be_counted_may_have_devices_all_the_same() -> None:
+    claims = (PodResourceClaim("gpu", "one-gpu", "p-gpu"),)
+    change = seen(pod("p", "n1", takes=NO_GPU, claims=claims))
+    for objects in ((), (made(devices.request(1)),)):
+        assert known(*objects, change)["p"].claims_uncounted
+    assert not known(*COUNTED, made(devices.request(1)), change)["p"].claims_uncounted
 
 
 # ── nodes ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ _LONGEST_TEXT: Final = 500
 _FEW: Final = 64
 
 
-class PutOff:
+class RetryPauses:
     """Nodes or objects, by name, that wait for their next try."""
 
     def __init__(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""A node at the moment of a step: what is seen of it, what is remembered of it, and what the policy wants."""
+"""What one step of a node is decided on: what is seen of it, what is remembered of it, and what the policy wants."""
 
 import re
 from collections.abc import Iterable
@@ -20,15 +20,15 @@ from admission.node_recovery.state import (
 from admission.node_recovery.view import (
     KILLS_PODS,
     BlackHole,
-    Fleet,
     JobProgress,
     NodeView,
+    RecoveryContext,
     RecoveryJob,
     TaintOwner,
 )
 from queues.text_format import listed
 
-#: When devices were read of which not all are reported that had a fault: never.
+#: For ``lease_renewed_at`` of an agent that does not report a device that had a fault: never.
 LACKS_DEVICES: Final = -1
 #: A device in the text of faults, as ``DeviceFault`` and ``listed`` write it.
 _FAULTY: Final = re.compile(r"(?:^|, | and )GPU ([0-9]{1,4}): ")
@@ -45,19 +45,26 @@ class RecoveryOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class StepInput:
     """What a step is decided on."""
 
     view: NodeView
-    fleet: Fleet
+    context: RecoveryContext
     policy: FaultPolicy
     now: int
     state: RecoveryState
 
     @property
     def faults(self) -> tuple[DeviceFault, ...]:
-        """Faults of devices that nobody has accepted."""
-        return tuple(fault for fault in self.view.faults if fault.name not in self.state.accepted)
+        """Faults of devices, as far as nobody has accepted them."""
+        left = (fault.beyond(self.state.accepted) for fault in self.view.faults)
+        return tuple(fault for fault in left if fault is not None)
+
+    @property
+    def for_person(self) -> tuple[DeviceFault, ...]:
+        """Of these faults, what no recovery Job ends. Empty: a Job may bring the node back."""
+        needing = (fault.for_person() for fault in self.faults)
+        return tuple(fault for fault in needing if fault is not None)
 
     @property
     def black_hole(self) -> BlackHole | None:
@@ -79,9 +86,9 @@ class Situation:
     @property
     def is_unreported(self) -> bool:
         """Whether the node is out of service for a fault that was reported, and its devices are not reported now."""
-        state, read_at = self.state, self.view.read_at
+        state, lease_renewed_at = self.state, self.view.lease_renewed_at
         by_fault = state.phase.is_out and state.cause is FaultCause.DEVICE
-        return by_fault and (read_at is None or read_at == LACKS_DEVICES)
+        return by_fault and (lease_renewed_at is None or lease_renewed_at == LACKS_DEVICES)
 
     @property
     def fault_since(self) -> int:
@@ -106,15 +113,16 @@ class Situation:
         """The Job of the present phase; None: it is not there."""
         return self.view.jobs.get(job_name(self.view.name, self.state))
 
-    def read_after(self, moment: int) -> bool:
-        """Whether the devices were read later than this; true if nothing reports them, for then nothing can.
+    def agent_ran_after(self, moment: int) -> bool:
+        """Whether the agent has run later than this; true if nothing reports devices, for then nothing can.
 
+        Its lease tells no more: it is renewed while a library hangs, and the agent reports the devices as lost then.
         But whoever reported a fault has to report its end as well: an agent may run before the driver does, and
         anybody may have deleted its object.
         """
-        if self.view.read_at is None:
+        if self.view.lease_renewed_at is None:
             return not self.is_unreported
-        return self.view.read_at > moment
+        return self.view.lease_renewed_at > moment
 
     def enter(self, phase: RecoveryPhase, **changes: Any) -> RecoveryState:
         """The state at the beginning of another phase, with the faults as they are now."""
@@ -127,7 +135,7 @@ class Situation:
         entered = replace(known, phase=phase, since=self.now, by=by, job="", waits=None)
         # Other faults do not hide one whose device is not reported now.
         if self.is_faulty and not self.is_unreported:
-            devices = tuple(sorted({fault.device for fault in self.faults} - {""}))
+            devices = tuple(sorted({_known_by(fault.device, fault.number) for fault in self.faults}))
             entered = replace(entered, cause=self.cause, fault=self.told, devices=devices)
         if not known.phase.is_out:
             entered = replace(entered, fault_since=self.fault_since)
@@ -171,9 +179,14 @@ def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
         return False
     there = tuple(reported)
     if known.devices:
-        return not {each.id for each in there}.issuperset(known.devices)
+        return not {_known_by(each.id, each.number) for each in there}.issuperset(known.devices)
     numbers = {int(number) for number in _FAULTY.findall(known.fault)}
     return not {each.number for each in there}.issuperset(numbers)
+
+
+def _known_by(device: str, number: int) -> str:
+    """What a device with a fault is remembered by: its uuid, or its number where the reporter tells none."""
+    return device or str(number)
 
 
 def is_running(job: RecoveryJob) -> bool:
