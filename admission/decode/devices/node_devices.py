@@ -3,6 +3,7 @@
 Muster's agent writes them, and koordlet does; what only Muster's agent tells is absent in the other's.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -74,7 +75,13 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     instances = _instances((metadata.annotations or {}).get(names.MIG_INSTANCES, ""))
     # koordlet lists network cards before GPUs: the bound is on what is kept.
     gpus = [each for each in found.spec.devices or () if each.type == _GPU][:_MOST_DEVICES]
-    numbers = {each.minor: _place(each) for each in gpus if each.minor >= 0}
+    minors, places = Counter(each.minor for each in gpus), Counter(map(_place, gpus))
+    # On a node with devices of two vendors both may have one of a number: nothing tells which of them a pod has.
+    numbers = {
+        each.minor: _place(each)
+        for each in gpus
+        if each.minor >= 0 and minors[each.minor] == 1 and places[_place(each)] == 1
+    }
     devices = [
         _device(each, _place(each), instances.get(each.id, {}), of_node) for each in gpus if each.minor >= 0
     ]

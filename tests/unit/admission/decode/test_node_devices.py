@@ -84,6 +84,21 @@ def test_devices_are_known_by_the_number_that_pods_name_not_by_their_device_file
     assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
 
 
+@pytest.mark.parametrize("minor_of_the_other", [0, 128])
+def test_of_two_vendors_devices_with_one_number_nobody_is_known_to_have_either(
+    minor_of_the_other: int,
+) -> None:
+    """Otherwise a pod on the healthy one would go back for the fault of the other one."""
+    first = {names.DEVICE_INDEX: "0", names.KOORDINATOR_GPU_VENDOR: "nvidia"}
+    other = {names.DEVICE_INDEX: "0", names.KOORDINATOR_GPU_VENDOR: "amd"}
+    devices = (
+        device(0, labels=first, health=False),
+        device(minor_of_the_other, labels=other) | {"id": "AMD-0"},
+    )
+    found = read(device_object("n1", *devices, device(1), holders={"a": [minor_of_the_other], "b": [1]}))
+    assert found.holders == {"a": frozenset(), "b": frozenset((1,))}
+
+
 @pytest.mark.parametrize(("vendor", "resource"), [("amd", "amd.com/gpu"), ("huawei", "huawei.com/gpu")])
 def test_devices_of_a_vendor_count_as_its_resource(vendor: str, resource: str) -> None:
     labels = {names.KOORDINATOR_GPU_VENDOR: vendor}
