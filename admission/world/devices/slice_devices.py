@@ -79,15 +79,14 @@ def _with_slices(fact: NodeFact, amounts: SliceAmounts) -> NodeFact:
 
 
 def _with_named(left: NodeFact, by_plugin: NodeFact, amounts: SliceAmounts) -> NodeFact:
-    """What is left of a node, exactly for resources of which each device is known. ``by_plugin``: the node without
-    slices."""
-    healthy = amounts.known - amounts.unhealthy
-    exact = {
-        name: max(by_plugin.allocatable[name], healthy[name])
-        for name in amounts.known
-        if amounts.named[name] == amounts.known[name]
-    }
-    return replace(left, allocatable=one(Resources({**left.allocatable, **exact}))) if exact else left
+    """What is left of a node: exactly, of resources of which each device is known; of others what both ways of counting
+    leave. ``by_plugin``: the node without slices."""
+    healthy, offered = amounts.known - amounts.unhealthy, dict(left.allocatable)
+    for name in amounts.known:
+        exact = max(by_plugin.allocatable[name], healthy[name])
+        is_known = amounts.named[name] == amounts.known[name]
+        offered[name] = exact if is_known else min(exact, left.allocatable[name])
+    return replace(left, allocatable=one(Resources(offered)))
 
 
 def _ids(devices: Iterable[ReportedDevice]) -> frozenset[str]:

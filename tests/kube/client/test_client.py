@@ -206,7 +206,11 @@ async def test_each_kind_of_patch_says_what_it_is(
 ) -> None:
     await client.patch(f"{PODS}/x", [], kind=kind, field_manager="muster", force=True)  # type: ignore[arg-type]
     assert server.requests[0].headers["Content-Type"] == content_type
-    assert server.requests[0].query == {"fieldManager": "muster", "force": "true"}
+    assert server.requests[0].query == {
+        "fieldManager": "muster",
+        "fieldValidation": "Ignore",
+        "force": "true",
+    }
 
 
 async def test_requests_in_flight_are_bounded(server: FakeApiServer, tmp_path: Path) -> None:

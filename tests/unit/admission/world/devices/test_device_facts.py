@@ -301,6 +301,13 @@ def test_where_the_driver_names_only_some_devices_of_a_resource_all_are_counted_
     assert devices_on_node(found, report(1, count=2, resource=RESOURCE)) == 1000
 
 
+def test_an_unhealthy_device_that_is_known_goes_though_the_agent_tells_of_no_other_one() -> None:
+    only = report(1).fact
+    assert isinstance(only, NodeDevicesFact)
+    found = Change(FactKind.NODE_DEVICES, "n1", replace(only, devices=only.devices[1:2]))
+    assert devices_on_node(shows(SLICE), found) == 3000
+
+
 def test_of_devices_that_the_driver_does_not_name_as_many_are_left_as_the_agent_calls_healthy() -> None:
     found = shows(devices.resource_slice("n1", *map(devices.device, range(3)), devices.device(3, **TAINTED)))
     assert devices_on_node(found, report(0, 1, known_by="", resource=RESOURCE)) == 2000
