@@ -24,6 +24,8 @@ class AvoidedNodes:
         #: Nodes on whose unhealthy devices a workload was, and those of them that may give them to it again.
         self._faulty: dict[WorkloadKey, frozenset[NodeName]] = {}
         self._offering: dict[WorkloadKey, frozenset[NodeName]] = {}
+        #: Those of them on which it was put twice: whatever is told of them, they do give the devices to it.
+        self._twice: dict[WorkloadKey, frozenset[NodeName]] = {}
         self._is_faulty = is_faulty
         self._offers_faulty_devices = offers_faulty_devices
 
@@ -31,8 +33,10 @@ class AvoidedNodes:
         """The workload goes back whole, from this state."""
         self.note(key, state.refusing_nodes, until)
         if state.faulty_nodes:
-            self._faulty[key] = self._faulty.get(key, frozenset()) | state.faulty_nodes
-            self._offering[key] = frozenset(filter(self._offers_faulty_devices, self._faulty[key]))
+            before = self._faulty.get(key, frozenset())
+            self._twice[key] = self._twice.get(key, frozenset()) | (before & state.faulty_nodes)
+            self._faulty[key] = before | state.faulty_nodes
+            self._offering[key] = self._offering_of(key)
 
     def note(self, key: WorkloadKey, nodes: Iterable[NodeName], until: int) -> None:
         """The workload is not to be seated on these nodes again before this time (seconds)."""
@@ -61,19 +65,25 @@ class AvoidedNodes:
                 self._faulty[key] = left
             else:
                 del self._faulty[key]
-            offering = frozenset(filter(self._offers_faulty_devices, left))
+            offering = self._offering_of(key)
             if offering != self._offering.get(key, frozenset()):
                 found.add(key)
                 self._offering[key] = offering
             if not left:
                 self._offering.pop(key, None)
+                self._twice.pop(key, None)
         return found
+
+    def _offering_of(self, key: WorkloadKey) -> frozenset[NodeName]:
+        faulty = self._faulty.get(key, frozenset())
+        return frozenset(filter(self._offers_faulty_devices, faulty)) | (faulty & self._twice[key])
 
     def forget(self, key: WorkloadKey) -> None:
         """The workload is gone."""
         self._until.pop(key, None)
         self._faulty.pop(key, None)
         self._offering.pop(key, None)
+        self._twice.pop(key, None)
 
     def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
         """The second workload takes the place of the first."""
@@ -82,3 +92,4 @@ class AvoidedNodes:
         if before in self._faulty:
             self._faulty[after] = self._faulty.pop(before)
             self._offering[after] = self._offering.pop(before)
+            self._twice[after] = self._twice.pop(before)

@@ -159,6 +159,21 @@ def test_a_gang_is_kept_off_again_when_the_plugin_offers_the_faulty_device_again
     assert refusals.expire(NOW) == set(), "what was healthy is forgotten"
 
 
+def test_a_gang_that_was_on_a_faulty_device_twice_is_kept_off_whatever_the_plugin_seems_to_hold_back() -> (
+    None
+):
+    """The plugin may hold another device back, which nothing tells where the kubelet's list is not reported."""
+    faulty: set[NodeName] = {N1}
+    refusals = AvoidedNodes(faulty.__contains__, healthy)
+    taken = replace(state_of(volcano_job(1)), faulty_nodes=frozenset(faulty))
+    refusals.note_setback(VOLCANO, taken, NOW)
+    assert refusals.nodes(VOLCANO) == frozenset()
+    refusals.note_setback(VOLCANO, taken, NOW)
+    assert (refusals.expire(NOW), refusals.nodes(VOLCANO)) == (set(), {N1})
+    faulty.clear()
+    assert (refusals.expire(NOW), refusals.nodes(VOLCANO)) == ({VOLCANO}, frozenset())
+
+
 def test_a_member_that_is_refused_after_the_start_gets_another_seat() -> None:
     taken = admission(VOLCANO, "n1 n2", started=True)
     lost, other = stuck("a", "worker/0"), released("b", "worker/1", "n2", owner=VOLCANO)
