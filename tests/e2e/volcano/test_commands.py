@@ -96,8 +96,9 @@ def test_a_command_in_another_namespace_does_nothing(sandbox: Sandbox) -> None:
     """Its author was asked for rights there, on a Job of that name."""
     sandbox.add_nodes(2)
     sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 8), volcano_job(sandbox, "other", 1, 1))
+    sandbox.add(volcano_job(sandbox, "train", 2, 8))
     sandbox.wait_running("train-", 2)
+    sandbox.add(volcano_job(sandbox, "other", 1, 1))
     target = sandbox.get("Job", "train")
     elsewhere = {**target, "metadata": {**target["metadata"], "name": "other"}}
     [made] = sandbox.add(command("TerminateJob", "Job", elsewhere))
