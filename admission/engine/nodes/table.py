@@ -53,7 +53,7 @@ class Node:
     #: Why it may not, in words ("not ready", "unschedulable"); "": it may.
     why_not: str = ""
     flavor: FlavorName = NO_FLAVOR
-    #: How its devices are linked, by resource; empty: nobody reports it.
+    #: How its devices are linked, by resource; empty: no agent reports it.
     devices: tuple[DevicePlaces, ...] = ()
 
 

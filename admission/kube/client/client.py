@@ -26,7 +26,7 @@ _PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
 _BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 #: The same of a list.
 _BRIEF_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-#: Nobody reads the warnings of a write here, and looking for fields that the kind does not have takes time.
+#: The warnings of a write are read nowhere, and looking for fields that the kind does not have takes time.
 _UNWARNED: Final[Query] = {"fieldValidation": "Ignore"}
 
 

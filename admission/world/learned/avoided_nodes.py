@@ -6,9 +6,21 @@ kubelet there may give it that device again. Not stored: a new leader tries once
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from admission.workloads.state import WorkloadState
 from queues.workload import NodeName, WorkloadKey
+
+
+@dataclass(slots=True)
+class _OnFaultyDevices:
+    """Nodes on whose unhealthy devices a workload was."""
+
+    nodes: frozenset[NodeName] = frozenset()
+    #: Those on which it was put twice: whatever seems to be held back, they do give the devices to it.
+    twice: frozenset[NodeName] = frozenset()
+    #: Those that may give the devices to it again.
+    offering: frozenset[NodeName] = frozenset()
 
 
 class AvoidedNodes:
@@ -21,11 +33,7 @@ class AvoidedNodes:
         self, is_faulty: Callable[[NodeName], bool], offers_faulty_devices: Callable[[NodeName], bool]
     ) -> None:
         self._until: dict[WorkloadKey, dict[NodeName, int]] = {}
-        #: Nodes on whose unhealthy devices a workload was, and those of them that may give them to it again.
-        self._faulty: dict[WorkloadKey, frozenset[NodeName]] = {}
-        self._offering: dict[WorkloadKey, frozenset[NodeName]] = {}
-        #: Those of them on which it was put twice: whatever is told of them, they do give the devices to it.
-        self._twice: dict[WorkloadKey, frozenset[NodeName]] = {}
+        self._faulty: dict[WorkloadKey, _OnFaultyDevices] = {}
         self._is_faulty = is_faulty
         self._offers_faulty_devices = offers_faulty_devices
 
@@ -33,10 +41,10 @@ class AvoidedNodes:
         """The workload goes back whole, from this state."""
         self.note(key, state.refusing_nodes, until)
         if state.faulty_nodes:
-            before = self._faulty.get(key, frozenset())
-            self._twice[key] = self._twice.get(key, frozenset()) | (before & state.faulty_nodes)
-            self._faulty[key] = before | state.faulty_nodes
-            self._offering[key] = self._offering_of(key)
+            found = self._faulty.setdefault(key, _OnFaultyDevices())
+            found.twice |= found.nodes & state.faulty_nodes
+            found.nodes |= state.faulty_nodes
+            found.offering = self._offering(found)
 
     def note(self, key: WorkloadKey, nodes: Iterable[NodeName], until: int) -> None:
         """The workload is not to be seated on these nodes again before this time (seconds)."""
@@ -45,7 +53,8 @@ class AvoidedNodes:
 
     def nodes(self, key: WorkloadKey) -> frozenset[NodeName]:
         """Nodes to leave out."""
-        return frozenset(self._until.get(key, ())) | self._offering.get(key, frozenset())
+        faulty = self._faulty.get(key)
+        return frozenset(self._until.get(key, ())) | (frozenset() if faulty is None else faulty.offering)
 
     def expire(self, now: int) -> set[WorkloadKey]:
         """Forget nodes after their time is over; the workloads that may use them again."""
@@ -59,31 +68,23 @@ class AvoidedNodes:
     def _mended(self) -> set[WorkloadKey]:
         """Workloads for which a node has become usable, or has not: its devices are healthy, or held back by the device
         plugin. A plugin that holds a device back may offer it again, so what is healthy alone is forgotten."""
-        found = set()
-        for key, nodes in list(self._faulty.items()):
-            if left := frozenset(filter(self._is_faulty, nodes)):
-                self._faulty[key] = left
-            else:
+        changed = set()
+        for key, found in list(self._faulty.items()):
+            before, found.nodes = found.offering, frozenset(filter(self._is_faulty, found.nodes))
+            found.offering = self._offering(found)
+            if found.offering != before:
+                changed.add(key)
+            if not found.nodes:
                 del self._faulty[key]
-            offering = self._offering_of(key)
-            if offering != self._offering.get(key, frozenset()):
-                found.add(key)
-                self._offering[key] = offering
-            if not left:
-                self._offering.pop(key, None)
-                self._twice.pop(key, None)
-        return found
+        return changed
 
-    def _offering_of(self, key: WorkloadKey) -> frozenset[NodeName]:
-        faulty = self._faulty.get(key, frozenset())
-        return frozenset(filter(self._offers_faulty_devices, faulty)) | (faulty & self._twice[key])
+    def _offering(self, found: _OnFaultyDevices) -> frozenset[NodeName]:
+        return frozenset(filter(self._offers_faulty_devices, found.nodes)) | (found.nodes & found.twice)
 
     def forget(self, key: WorkloadKey) -> None:
         """The workload is gone."""
         self._until.pop(key, None)
         self._faulty.pop(key, None)
-        self._offering.pop(key, None)
-        self._twice.pop(key, None)
 
     def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
         """The second workload takes the place of the first."""
@@ -91,5 +92,3 @@ class AvoidedNodes:
             self._until[after] = self._until.pop(before)
         if before in self._faulty:
             self._faulty[after] = self._faulty.pop(before)
-            self._offering[after] = self._offering.pop(before)
-            self._twice[after] = self._twice.pop(before)
