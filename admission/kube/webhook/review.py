@@ -57,6 +57,10 @@ class ReviewContext(Protocol):
         """Look a Queue up at the API server: it may be too young for ``known``. Raises ApiError."""
         ...
 
+    async def list_queues(self) -> Mapping[str, Queue]:
+        """Every Queue at the API server: one that ``known`` has may just have gone or changed. Raises ApiError."""
+        ...
+
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
         """Look the labels of a Namespace up at the API server, as they may be younger. Raises ApiError."""
         ...
@@ -126,10 +130,9 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
         return ReviewAnswer(uid=request.uid, refusals=(TOO_DEEP,))
     document, old = _document(request.object), _document(request.oldObject)
     known = surroundings.known(request.namespace)
-    if request.operation == "DELETE":
-        is_queue = old is not None and kind_of(old) is QueueDocument
-        found = queue_deletion_violations(request.name, known.queues or {}) if is_queue else []
-        return _verdict(request, found)
+    kind = kind_of(document or old or {})
+    if kind is QueueDocument:
+        return _verdict(request, await _queue_violations(request.name, document, old, known, surroundings))
     if document is None:
         return ReviewAnswer(uid=request.uid)
     found = violations_of(document, known, old=old)
@@ -145,6 +148,26 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     if missing or in_no_right:
         found = violations_of(document, known, old=old)
     return _verdict(request, found)
+
+
+async def _queue_violations(
+    name: str, document: Document | None, old: Document | None, known: Known, surroundings: ReviewContext
+) -> list[Violation]:
+    """What is wrong with a Queue (None: with its deletion).
+
+    It depends on other Queues, and `kubectl apply -f` or `delete -f` changes several one right after the other, before
+    the first change is watched. So nothing is refused for what they were.
+    """
+
+    def violations(known: Known) -> list[Violation]:
+        if document is None:
+            return queue_deletion_violations(name, known.queues or {})
+        return violations_of(document, known, old=old)
+
+    found = violations(known)
+    if all(one.tolerable for one in found):
+        return found
+    return violations(replace(known, queues=await surroundings.list_queues()))
 
 
 def _verdict(request: _Request, found: Sequence[Violation]) -> ReviewAnswer:

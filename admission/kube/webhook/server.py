@@ -16,7 +16,7 @@ from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
-from admission.wire import Bare, WireNamespace
+from admission.wire import Bare, Page, WireNamespace
 from queues.api.api_resources import NAMESPACES, QUEUES, TOPOLOGIES, ApiResource
 from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.validation import Known
@@ -27,6 +27,10 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between attempts to get certificates at start: without them nothing can be served.
 _RETRY_AFTER: Final = 2.0
+
+
+class _RawItems(msgspec.Struct, gc=False):
+    items: list[msgspec.Raw]
 
 
 class _Watched:
@@ -84,6 +88,13 @@ class WatchedObjects:
         except NotFound:
             return None
         return queue_fact(raw).queue
+
+    async def list_queues(self) -> Mapping[str, Queue]:
+        """Every Queue at the API server, by name. Raises ApiError."""
+        raw = await self._client.get(QUEUES.path())
+        items = msgspec.json.decode(raw, type=Page).items or []
+        queues = (queue_fact(bytes(item)).queue for item in items)
+        return {queue.name: queue for queue in queues}
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
         """Labels of a Namespace at the API server; none: there is no such namespace. Raises ApiError."""

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import msgspec
@@ -21,7 +21,9 @@ from admission.kube.webhook.server import WebhookServer
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.api.api_resources import HYPERNODES, NAMESPACES, QUEUES, VOLCANO_JOBS
+from queues.api.types.queue import QueueDocument
 from queues.errors import ApiRefused
+from queues.quota.queue import Queue
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.guarded_namespace import GATE, QUEUED
 
@@ -213,6 +215,21 @@ async def test_a_queue_that_others_need_cannot_be_deleted(running: Running) -> N
         with pytest.raises(ApiRefused) as refused:
             await running.user.delete(QUEUES.path(name=name))
         assert sentence in str(refused.value)
+
+
+async def test_no_queue_is_refused_for_another_that_has_just_gone(running: Running) -> None:
+    """As `kubectl delete -f` and `apply -f` need it: each request comes before the last one is watched."""
+    guarantee: dict[str, Any] = {"guarantee": {"resource": {"cpu": "2"}}}
+    await running.user.create(QUEUES.path(), a_queue("whole", **guarantee))
+    known = running.door.watched.known("default").queues
+    assert known is not None
+    gone = QueueDocument.read(a_queue("gone", parent="whole", **guarantee)).to_domain()
+    cast(dict[str, Queue], known)["gone"] = gone
+    await running.user.create(QUEUES.path(), a_queue("half", parent="whole", **guarantee))
+    with pytest.raises(ApiRefused, match="it has 1 child queues: half"):
+        await running.user.delete(QUEUES.path(name="whole"))
+    await running.user.delete(QUEUES.path(name="half"))
+    await running.user.delete(QUEUES.path(name="whole"))
 
 
 async def test_only_volcanos_mutable_fields_of_a_job_can_change(running: Running) -> None:
