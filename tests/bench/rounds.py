@@ -14,10 +14,11 @@ from deploy.local.components import COMMANDS, ClusterOptions
 from deploy.local.nodes import NodeShape
 from deploy.local.stack import USERNAME, Replica, Stack
 from tests.bench import processes
-from tests.bench.documents import NAMESPACE, Form
+from tests.bench.documents import NAMESPACE, Form, documents
 from tests.bench.load import Request
 from tests.bench.readers import asking
 from tests.cluster_faults import count_requests
+from tests.waiting import until
 
 #: Nothing is throttled on the client side (the defaults of ClusterOptions); nodes are silent, for their leases
 #: alone are 100 writes per second.
@@ -94,12 +95,32 @@ def scene(nodes: int, *, admitted: bool = True, audit: bool = False) -> Iterator
             api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         if product is not None:
             product.install()
+            _wait_until_owners_are_watched(cluster)
             muster = product.start_muster(kubeconfig=product.pod_kubeconfig())
             assert product.postgres.pid is not None
             pids = {"muster": muster.process.pid, "postgres": product.postgres.pid}
         pids |= {name: cluster.running[name].pid for name in COMMANDS}
         processes.wait_until_idle(pids.values())
         yield Scene(cluster=cluster, product=product, muster=muster, nodes=names, pids=pids)
+
+
+def _wait_until_owners_are_watched(cluster: LocalCluster) -> None:
+    """Wait until the garbage collector watches Volcano Jobs, as on any cluster that is a minute old.
+
+    It looks for new kinds every 30 seconds, and before that asks the API server for the owner of each pod, again and
+    again. Only when it watches an object, it ends a deletion in the foreground.
+    """
+    job = documents(Form.VOLCANO_JOB, 0, 1, ())[0]
+    path = f"{Form.VOLCANO_JOB.collection}/{job['metadata']['name']}"
+    with cluster.client() as api:
+        api.create(Form.VOLCANO_JOB.collection, job)
+        foreground = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        api.request("DELETE", path, foreground)
+        until(
+            lambda: not api.get(Form.VOLCANO_JOB.collection)["items"],
+            "the garbage collector to watch Volcano Jobs",
+            seconds=90.0,
+        )
 
 
 def play(
