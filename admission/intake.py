@@ -265,6 +265,8 @@ def _description(state: WorkloadState) -> workloads.Description:
         run_time=workload.run_time,
         owner=_owner(state),
         finished=state.is_over or state.is_idle,
+        user=workload.user,
+        result=state.result,
     )
 
 

@@ -21,6 +21,19 @@ UNUSABLE_QUEUE = QueueName("?")
 NO_FLAVOR = FlavorName("")
 
 
+class Result(StrEnum):
+    """How a workload ended."""
+
+    #: It has not ended, or nobody knows.
+    UNKNOWN = ""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    #: Its object was deleted before it ended.
+    DELETED = "deleted"
+    #: A group that Muster made for an owner without pods: it goes on when there are some.
+    IDLE = "idle"
+
+
 class WorkloadKind(StrEnum):
     """The kinds of objects that wait in queues."""
 

@@ -116,6 +116,8 @@ class WorkloadFact:
     phase: str = ""
     #: Ended by its own status (Complete, Failed, Aborted, …) or being deleted.
     finished: bool = False
+    #: It ended by failing.
+    failed: bool = False
     deleting: bool = False
     #: batch/v1: spec.suspend now.
     suspended: bool = False

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from queues.reason_codes import ReasonCode
-from queues.workload import WorkloadKey
+from queues.workload import Result, WorkloadKey
 
 #: Phases that a Job's status lists at most.
 HISTORY: Final = 16
@@ -99,6 +99,13 @@ class JobState:
     def is_stopped(self) -> bool:
         """Whether no pod of the Job runs, or soon none will: its seats are given back as its pods go."""
         return self.phase in STOPPED
+
+    def result(self) -> Result:
+        """How the Job ended, or will when its pods are gone. UNKNOWN: it runs, or may be resumed."""
+        if self.phase in (Phase.COMPLETING, Phase.COMPLETED):
+            return Result.SUCCEEDED
+        ends = self.phase in (Phase.FAILED, Phase.TERMINATING, Phase.TERMINATED)
+        return Result.FAILED if ends else Result.UNKNOWN
 
     def wants_pods(self) -> bool:
         """Whether missing pods are to be created."""

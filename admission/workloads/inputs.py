@@ -16,7 +16,7 @@ from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.queue import DEFAULT_POLICY, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, Obstacle, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, Obstacle, QueueName, Result, WorkloadKey
 
 #: Where Volcano puts what names no queue.
 DEFAULT_QUEUE = QueueName("default")
@@ -103,6 +103,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: Mapping[tuple[str, int], PodPhase] = {}
     #: A Volcano Job that has ended, or was stopped: no pod comes any more.
     job_over: bool = False
+    #: How a Volcano Job ended; UNKNOWN: it has not, or is another kind.
+    job_result: Result = Result.UNKNOWN
     #: A Volcano Job that restarts keeps its seats: what ends meanwhile may be restarted next.
     job_restarts: bool = False
     setbacks: Setbacks = NO_SETBACKS

@@ -37,12 +37,13 @@ from admission.workloads.rollback import (
     refusing_nodes,
     rollbacks_of,
 )
+from admission.workloads.results import result_of
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import is_idle, only_has_an_obstacle, wanted, workload_of
 from queues.admissions import AdmissionState
 from queues.plan import Reason
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, Obstacle, Workload, WorkloadKey
+from queues.workload import AdmissionId, NodeName, Obstacle, Result, Workload, WorkloadKey
 
 #: States share these: there may be 200,000 of them.
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
@@ -62,6 +63,8 @@ class WorkloadState:
     is_untried: bool = False
     #: The owner ended or is gone; only what it holds is left of it.
     is_over: bool
+    #: How it ended; UNKNOWN: it has not, or nobody knows.
+    result: Result = Result.UNKNOWN
     #: A group that Muster made for an owner without pods: it waits for nothing until pods come.
     is_idle: bool = False
     pods: tuple[PodFact, ...] = ()
@@ -127,7 +130,8 @@ class WorkloadState:
         """The parts of the state that other replicas show, from Postgres."""
         workload = self.workload
         asked = (workload.asks(), workload.minimum, workload.run_time)
-        return (workload.queue, workload.priority, *asked, self.is_over, self.is_idle)
+        ended = (self.is_over, self.is_idle, self.result)
+        return (workload.queue, workload.priority, workload.user, *asked, *ended)
 
 
 def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> WorkloadState | None:
@@ -215,6 +219,7 @@ def _held_state(
         and unbooked is None
         and (wanted(pod_sets) > held or only_has_an_obstacle(workload, held)),
         is_over=over,
+        result=result_of(inputs) if over else Result.UNKNOWN,
         pods=tuple(inputs.pods),
         seat_maps=seat_maps,
         ended=ended or _NOTHING,
@@ -295,6 +300,7 @@ def _ended_state(inputs: WorkloadInputs) -> WorkloadState:
         workload=workload_of(inputs, (), ()),
         needs_seats=False,
         is_over=True,
+        result=result_of(inputs),
         pods=tuple(inputs.pods),
     )
 
@@ -310,6 +316,7 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
         is_untried=untried is not None,
         needs_seats=untried is None and (wanted(pod_sets) > 0 or only_has_an_obstacle(workload, 0)),
         is_over=False,
+        result=Result.IDLE if is_idle(inputs) else Result.UNKNOWN,
         is_idle=is_idle(inputs),
         look_at=untried,
         follows_policy=follows_policy(inputs, ()),

@@ -132,6 +132,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         generation=generation,
         phase=UNSTARTED if not finished and _is_unstarted(status) else "",
         finished=finished,
+        failed=is_true(status.conditions, "Failed"),
         told=_told(status.conditions),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),

@@ -76,6 +76,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         group=shared_request(GroupRequest(network_tier=tier_of(job.spec.network_topology, values))),
         generation=str(meta.generation),
         finished=phase in _ENDED,
+        failed=phase in ("Failed", "Terminated"),
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from queues.quota.queue import Limits
 from queues.resources import NOTHING, Resources
-from queues.workload import NO_FLAVOR, FlavorName, QueueName, WorkloadKey
+from queues.workload import NO_FLAVOR, FlavorName, QueueName, Result, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,10 @@ class Description:
     owner: str = ""
     #: Ended, or without pods: it waits for nothing.
     finished: bool = False
+    #: The user that created it; "": unknown.
+    user: str = ""
+    #: How it ended; UNKNOWN: it has not, or nobody knows.
+    result: Result = Result.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,22 @@ cost grows with the rows given: intake bounds their number.
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Table, and_, bindparam, delete, exists, func, select, text, tuple_, union_all, update
+from sqlalchemy import (
+    BigInteger,
+    Table,
+    and_,
+    bindparam,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    select,
+    text,
+    tuple_,
+    union_all,
+    update,
+)
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -35,7 +50,7 @@ from queues.sql.statements import (
     upsert_rows,
 )
 from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import Result, WorkloadKey, WorkloadKind
 
 __all__ = [
     "Description",
@@ -77,6 +92,7 @@ _DESCRIBED = (
     *workloads.c[
         "priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished", "owner"
     ],
+    *workloads.c["username", "result"],
 )
 
 _SEEN = JsonRows(*_DESCRIBED, place=PLAIN)
@@ -113,6 +129,8 @@ def _columns(row: Description) -> dict[str, Any]:
         **attributes(row.key, "kind", "uid"),
         **attributes(row, "namespace", "name", "queue", "priority", "created", "minimum", "pods", "finished"),
         "owner": row.owner,
+        "username": row.user,
+        "result": row.result,
         "asks": dict(row.asks),
         "devices": bounded(row.devices),
         "run_time": None if row.run_time is None else bounded(row.run_time),
@@ -123,6 +141,13 @@ _DESCRIPTIONS = JsonRows(*_DESCRIBED)
 
 _TOLD = [column.key for column in _DESCRIBED if column.key not in {"kind", "uid"}]
 
+#: By the database's clock. What has ended stays as it was seen to end first.
+_FINISHED_AT = case(
+    (~_DESCRIPTIONS.c.finished, 0),
+    (workloads.c.finished, workloads.c.finished_at),
+    else_=cast(func.extract("epoch", func.clock_timestamp()), BigInteger),
+)
+
 _DESCRIBE = (
     update(workloads)
     .where(
@@ -132,7 +157,7 @@ _DESCRIBE = (
             tuple_(*(_DESCRIPTIONS.c[name] for name in _TOLD))
         ),
     )
-    .values({name: _DESCRIPTIONS.c[name] for name in _TOLD})
+    .values({name: _DESCRIPTIONS.c[name] for name in _TOLD} | {"finished_at": _FINISHED_AT})
 )
 
 
@@ -189,16 +214,20 @@ _DEPART = text(
         FROM outcome GROUP BY kind, uid
     )
     INSERT INTO ended_workloads (kind, uid, ended_at, namespace, name, queue, arrival, priority, created,
-                                 pods, asks, outcomes)
+                                 pods, asks, outcomes, username, result, finished_at, minimum)
     SELECT w.kind, w.uid, :now, w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
-           w.pods, w.asks, coalesce(outcome_of.rows, '[]')
+           w.pods, w.asks, coalesce(outcome_of.rows, '[]'), w.username,
+           CASE WHEN w.finished AND w.result <> '{Result.IDLE}' THEN w.result ELSE '{Result.DELETED}' END,
+           w.finished_at, w.minimum
     FROM gone w
     LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)
     -- A pod that comes back, since its group is gone, may leave again in the same second.
     ON CONFLICT (kind, uid, ended_at) DO UPDATE SET
-        (namespace, name, queue, arrival, priority, created, pods, asks, outcomes)
+        (namespace, name, queue, arrival, priority, created, pods, asks, outcomes, username, result, finished_at,
+         minimum)
         = (excluded.namespace, excluded.name, excluded.queue, excluded.arrival, excluded.priority, excluded.created,
-           excluded.pods, excluded.asks, ended_workloads.outcomes || excluded.outcomes)
+           excluded.pods, excluded.asks, ended_workloads.outcomes || excluded.outcomes, excluded.username,
+           excluded.result, excluded.finished_at, excluded.minimum)
     """
 ).bindparams(bindparam("now", type_=MOMENT))
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, CheckConstraint, Column, Identity, Index, Numeric, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from queues.sql.tables.columns import admission_facts, document, many, moment, number, string
+from queues.sql.tables.columns import admission_facts, count, document, many, moment, number, string
 from queues.sql.tables.metadata import metadata
 
 #: Partitioned tables, by the column that decides; each has a DEFAULT partition as well.
@@ -93,6 +93,12 @@ ended_workloads: Final = Table(
     # them; today each is in ``closed_admissions`` from the moment when it closes.
     Column("admissions", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     Column("outcomes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    # As in ``workloads``.
+    string("username", server_default=text("''")),
+    string("result", server_default=text("''")),
+    count("finished_at"),
+    #: 0: an older version did not store it.
+    count("minimum"),
     Index(None, "namespace", "name"),
     **_partitioned("ended_workloads"),
 )

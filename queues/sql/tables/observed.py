@@ -127,6 +127,12 @@ workloads: Final = Table(
     string("owner", server_default=text("''")),
     #: Ended, though its object is still there.
     flag("finished", default=False),
+    #: The user that created it; "": unknown.
+    string("username", server_default=text("''")),
+    #: How it ended (``queues.workload.Result``); "": it has not, or nobody knows.
+    string("result", server_default=text("''")),
+    #: Seconds since the epoch: when it was seen to have ended; 0: it has not, or nobody knows.
+    count("finished_at"),
     Index(None, "namespace", "name"),
     Index(None, "queue", "arrival"),
 )

@@ -245,9 +245,8 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
     if is_made_by(meta, description.made_by):
         return None
     conditions = _conditions(job)
-    finished = any(is_true(conditions, kind) for kind in description.ended_by) or any(
-        _text_of(job, path) in ended for path, ended in description.ended_at
-    )
+    ended = [kind for kind in description.ended_by if is_true(conditions, kind)]
+    ended += [said for path, ends in description.ended_at if (said := _text_of(job, path)) in ends]
     fact = WorkloadFact(
         key=WorkloadKey(description.kind, meta.uid),
         namespace=one(meta.namespace),
@@ -256,7 +255,8 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         created=seconds(meta.creation_timestamp),
         minimum=0,
         generation=str(meta.generation),
-        finished=finished,
+        finished=bool(ended),
+        failed=any(said.lower() == "failed" for said in ended),
         told=_told(conditions),
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
@@ -278,7 +278,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
     left = tuple(_left(each, progress.get(each.pods.name)) for each in found)
     total = sum(pods.count for pods in left)
     asked = [each.pods for each in found]
-    if fact.suspended and not finished and not any(pods.count for pods in asked):
+    if fact.suspended and not ended and not any(pods.count for pods in asked):
         values.note("spec: found pod sets of 0 pods, expected at least one pod", ReasonCode.NOT_ENOUGH_PODS)
     claims = {each.pods.name: each.claims for each in found if each.claims}
     fact = replace(
