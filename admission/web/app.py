@@ -3,6 +3,8 @@
 /apis/read.muster.dev/v1                                                  what there is
 /apis/read.muster.dev/v1/queues
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
+/apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&state=&since=&limit=&continue=
+/apis/read.muster.dev/v1/users?queue=&limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/snapshot                                          from the leader
@@ -26,8 +28,10 @@ from admission.web.access.rights import Forbidden
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
-from admission.web.reader import EVERYTHING, Sight
+from admission.web.list_queries import limit_of, lines_before, listing_of, place_after
+from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from queues.api.names import READ_API
+from queues.sql.read.listed import Listing, ListPlace
 from queues.workload import WorkloadKind
 
 #: Seconds for one answer.
@@ -37,13 +41,11 @@ _LIMITS: Final = RequestLimits(patience=5.0, held_back=10.0)
 #: Seconds for which an answer is given again to the same user, and how many are kept.
 _KEPT_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 512
-#: Waiting workloads in one answer.
-LARGEST_PAGE: Final = 1000
 PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
-    f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, "
-    f"{PREFIX}/snapshot"
+    f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/workloads, {PREFIX}/users, "
+    f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
 _DISCOVERY: Final = encode(
@@ -68,6 +70,18 @@ class Reader(Protocol):
         sight: Sight,
     ) -> bodies.PendingList:
         """Pending workloads. Raises UnknownName."""
+        ...
+
+    async def workloads(
+        self, wanted: Listing, *, queue: str | None, after: ListPlace | None, limit: int, sight: Sight
+    ) -> bodies.WorkloadList:
+        """Workloads that wait, run or have ended. Raises UnknownName."""
+        ...
+
+    async def users(
+        self, *, queue: str | None, user: str, after: int, limit: int, sight: Sight
+    ) -> bodies.UserList:
+        """Users, as one of them sees them. Raises UnknownName."""
         ...
 
     async def explain(
@@ -122,6 +136,8 @@ class ReadApi:
                 web.get(PREFIX, self.discover),
                 web.get(f"{PREFIX}/queues", self.show_queues),
                 web.get(f"{PREFIX}/pending", self.show_pending),
+                web.get(f"{PREFIX}/workloads", self.show_workloads),
+                web.get(f"{PREFIX}/users", self.show_users),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
@@ -147,9 +163,7 @@ class ReadApi:
     async def show_pending(self, request: web.Request) -> web.Response:
         """Pending workloads that the user may see."""
         _only(request, "queue", "namespace", "limit", "continue")
-        limit = request.query.get("limit", str(LARGEST_PAGE))
-        if not limit.isdecimal() or int(limit) > LARGEST_PAGE:
-            raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {LARGEST_PAGE}")
+        limit = limit_of(request.query)
         namespace, after = request.query.get("namespace") or None, _place(request.query.get("continue"))
 
         async def answer(caller: Caller) -> bytes:
@@ -157,11 +171,39 @@ class ReadApi:
             found = await self.reader.pending(
                 queue=request.query.get("queue") or None,
                 namespace=namespace,
-                limit=int(limit),
+                limit=limit,
                 after=after,
                 sight=sight,
             )
             return _shown(found, sight)
+
+        return await self._answered(request, answer)
+
+    async def show_workloads(self, request: web.Request) -> web.Response:
+        """Workloads that wait, run or have ended, as far as the user may see them."""
+        _only(request, "queue", "namespace", "user", "state", "since", "limit", "continue")
+        namespace, limit = request.query.get("namespace") or None, limit_of(request.query)
+        wanted, after = listing_of(request.query, namespace), place_after(request.query)
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self._sight(caller, namespace)
+            queue = request.query.get("queue") or None
+            found = await self.reader.workloads(wanted, queue=queue, after=after, limit=limit, sight=sight)
+            return _shown(found, sight)
+
+        return await self._answered(request, answer)
+
+    async def show_users(self, request: web.Request) -> web.Response:
+        """Users with what they hold and wait for: the one who asks, and of others what that one may see."""
+        _only(request, "queue", "limit", "continue")
+        limit, after = limit_of(request.query), lines_before(request.query)
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self.rights.sight(caller)
+            queue = request.query.get("queue") or None
+            return encode(
+                await self.reader.users(queue=queue, user=caller.name, after=after, limit=limit, sight=sight)
+            )
 
         return await self._answered(request, answer)
 
@@ -171,7 +213,14 @@ class ReadApi:
 
         async def answer(caller: Caller) -> bytes:
             sight = await self._sight(caller, namespace)
-            found = await self.reader.explain(namespace=namespace, name=name, kind=kind, sight=sight)
+            try:
+                found = await self.reader.explain(namespace=namespace, name=name, kind=kind, sight=sight)
+            except UnknownName:
+                # It may be in another namespace: these are asked about only now.
+                everywhere = await self.rights.sight(caller)
+                found = await self.reader.explain(
+                    namespace=namespace, name=name, kind=kind, sight=together(sight, everywhere)
+                )
             return _shown(found, sight)
 
         return await self._answered(request, answer)

@@ -139,6 +139,89 @@ class PendingList(AgedBody, frozen=True, kw_only=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
+class ListedBody(WorkloadBody, frozen=True, kw_only=True):
+    """A workload of a list, whether it waits, runs or has ended."""
+
+    queue: str
+    #: The user that created it; "": unknown.
+    user: str
+    #: pending | admitted | evicting | finished
+    state: str
+    #: succeeded | failed | deleted; "": it has not ended, or nobody knows.
+    result: str
+    #: True: its object is gone.
+    gone: bool
+    priority: int
+    created: str | None
+    #: When the first of its open admissions was opened; of what has ended, its last one. null: there is none.
+    admitted: str | None
+    #: null: it has not.
+    ended: str | None
+    #: Pods it wants, and how many of them start together; of what has ended, the seats of its last admission.
+    pods: int
+    minimum: int
+    #: What all of them take together, by resource.
+    asks: Mapping[str, str]
+    #: What its seats take, or took last, by resource.
+    held: Mapping[str, str]
+    #: At most twenty names of nodes of these seats, and how many there are.
+    nodes: tuple[str, ...]
+    node_count: int
+    #: As in ``WaitingBody``.
+    owner: OwnerBody | None = None
+    #: Why it, or a part of it, waits; null: it does not, or was not considered yet.
+    reason: ReasonBody | None = None
+
+
+class WorkloadList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/workloads``: by namespace and name."""
+
+    #: Workloads that match, also beyond ``limit``. Counted up to 100,000.
+    total: int
+    #: The same over all namespaces that the user may see.
+    total_everywhere: int
+    items: tuple[ListedBody, ...]
+    #: What ended before this time was dropped; null: nothing that was asked for.
+    history_begins: str | None = None
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class UserBody(Body, frozen=True, kw_only=True):
+    """What the work of one user holds and waits for."""
+
+    #: "": work of which it is not known.
+    user: str
+    #: True: the user who asks. Then all work counts, else what the user who asks may list.
+    you: bool
+    #: Amounts held now, by resource.
+    used: Mapping[str, str]
+    #: Workloads that wait, and that hold seats.
+    pending: int
+    admitted: int
+    #: The largest use ÷ limit over the resources of the queue; null: no such limit is known.
+    share: float | None
+    #: 1-based, who uses most first; null: not all work of the queue is counted.
+    rank: int | None
+    #: Device-hours of the last days, by resource; null: not told.
+    past_hours: Mapping[str, float] | None
+
+
+class UserList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/users``: who uses most first."""
+
+    queue: str
+    #: deserved | capability: what of the queue shares are of; "": there are none.
+    share_of: str
+    #: Days that ``pastHours`` is about.
+    past_days: int
+    #: False: work that the user who asks may not list is not counted.
+    complete: bool
+    total: int
+    items: tuple[UserBody, ...]
+    continue_: str = msgspec.field(default="", name="continue")
+
+
 class SeatsBody(Body, frozen=True, kw_only=True):
     """Seats of one pod set on one node."""
 
@@ -160,6 +243,12 @@ class AdmissionBody(Body, frozen=True, kw_only=True):
     #: open | evicting | closed
     state: str
     opened: str
+    #: When the last seat was given back; null: some are held.
+    closed: str | None = None
+    #: All seats, held or given back, their nodes (at most twenty names), and how many nodes they are.
+    seat_count: int = 0
+    nodes: tuple[str, ...] = ()
+    node_count: int = 0
     #: True: its pods ran before Muster admitted them.
     adopted: bool
     #: Why it is being evicted; null: it is not.
@@ -195,6 +284,16 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     behind: str = ""
     #: pending | admitted | evicting | finished
     state: str
+    #: The user that created it; "": unknown.
+    user: str = ""
+    #: succeeded | failed | deleted; "": it has not ended, or nobody knows.
+    result: str = ""
+    #: null: it has not.
+    ended: str | None = None
+    #: True: its object is gone; all else is as it was last.
+    gone: bool = False
+    #: What its seats took of devices until now, by resource, in hours.
+    device_hours: Mapping[str, float] = {}
     #: How much of ``priority`` counts in its queue, as a phrase; "": all of it.
     priority_limit: str = ""
     #: How many wait in its queue; null: it does not wait.

@@ -31,6 +31,17 @@ class Sight:
         return self.queues is None or name in self.queues
 
 
+def together(one: Sight, other: Sight) -> Sight:
+    """What is seen in one of two ways; queues as in the first."""
+    if one.workloads is None or other.workloads is None:
+        return Sight(workloads=None, queues=one.queues)
+    kinds: dict[str, frozenset[str] | None] = {}
+    for kind in (*one.workloads, *other.workloads):
+        names = [sight.get(kind, ()) for sight in (one.workloads, other.workloads)]
+        kinds[kind] = None if None in names else frozenset(each for some in names for each in some or ())
+    return Sight(workloads=kinds, queues=one.queues)
+
+
 #: What a platform administrator sees.
 EVERYTHING = Sight()
 

@@ -4,30 +4,44 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
 import msgspec
 
 from admission.web import bodies
+from admission.web.lists import (
+    MOST_NODES,
+    PAST_SECONDS,
+    continued,
+    hours,
+    listed_body,
+    share_of,
+    user_bodies,
+    waiting_body,
+)
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
-from queues.admissions import Admission, LastEviction, Seat
+from queues.admissions import Admission, Seat
 from queues.quota.decayed_usage import half_lives
+from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.heartbeat import Heartbeat, last_heartbeat
 from queues.sql.read import views
+from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
+from queues.sql.read.names import names_like, namespaces_of_workloads
 from queues.sql.read.past_use import UsageReader
-from queues.sql.read.pending import names_like, pending, place_in_queue, waiting_namespaces
+from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.rows import OrderTerms, PlaceInQueue
+from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
 from queues.text_format import rfc3339
-from queues.workload import AdmissionId, QueueName
+from queues.workload import QueueName
 
 #: Workloads before one in its queue that an answer names.
 AHEAD: Final = 10
@@ -106,7 +120,7 @@ class SqlReader:
                 limit=limit,
             )
             age = await self._age(tx)
-        items = tuple(_waiting(line, position) for line, position in page.lines)
+        items = tuple(waiting_body(line, position) for line, position in page.lines)
         is_full = limit > 0 and len(items) == limit
         return bodies.PendingList(
             **asdict(age),
@@ -114,6 +128,76 @@ class SqlReader:
             total_everywhere=page.total_everywhere,
             items=items,
             continue_=f"{items[-1].position}.{items[-1].queue}" if is_full else "",
+        )
+
+    async def workloads(
+        self,
+        wanted: Listing,
+        *,
+        queue: str | None,
+        after: ListPlace | None = None,
+        limit: int,
+        sight: Sight = EVERYTHING,
+    ) -> bodies.WorkloadList:
+        """Workloads that wait, run or have ended, after a place. ``queue``: with what is below it; None: all.
+
+        Raises UnknownName for a queue that does not exist.
+        """
+        wanted = replace(wanted, seen=sight.workloads)
+        if queue is not None:
+            wanted = replace(wanted, queues=subtree((await self._overview()).lines, queue, sight))
+        async with self._database.snapshot() as tx:
+            page = await listed(tx, wanted, after=after, limit=limit)
+            begins = await ended_since(tx) if "finished" in wanted.states else 0
+            age = await self._age(tx)
+        return bodies.WorkloadList(
+            **asdict(age),
+            total=page.total,
+            total_everywhere=page.total_everywhere,
+            items=tuple(map(listed_body, page.lines)),
+            history_begins=rfc3339(begins) if begins > wanted.since else None,
+            continue_="" if page.end is None else continued(page.end),
+        )
+
+    async def users(
+        self, *, queue: str | None, user: str, after: int = 0, limit: int, sight: Sight = EVERYTHING
+    ) -> bodies.UserList:
+        """Users of a queue and what is below it (None: of all), as one user sees them, after so many lines.
+
+        Raises UnknownName for a queue that does not exist.
+        """
+        overview, now = await self._overview(), int(self._clock())
+        names = None if queue is None else subtree(overview.lines, queue, sight)
+        question = UserQuestion(queues=names, user=user, seen=sight.workloads)
+        of_queue = next((body for body in overview.bodies if body.name == (queue or ROOT)), None)
+        visible = of_queue if of_queue is not None and sight.shows_queue(of_queue.name) else None
+        async with self._database.snapshot() as tx:
+            lines = await users(tx, question)
+            # Whether there is hidden work is seen from the numbers of the queue, by those who may see these.
+            whole = sight.workloads is None or (
+                visible is not None and not await hidden_work(tx, names, sight.workloads)
+            )
+            past = await device_seconds(
+                tx,
+                {line.user: line.used for line in lines},
+                queues=names,
+                # Postings do not say of what namespace they are.
+                user=None if sight.workloads is None else user,
+                since=now - PAST_SECONDS,
+                now=now,
+            )
+            age = await self._age(tx)
+        told = user_bodies(lines, past, visible, you=user, whole=whole)
+        page = told[after : after + limit]
+        return bodies.UserList(
+            **asdict(age),
+            queue=queue or ROOT,
+            share_of="" if visible is None else share_of(visible),
+            past_days=PAST_SECONDS // 86400,
+            complete=whole,
+            total=len(told),
+            items=page,
+            continue_=str(after + limit) if page and after + limit < len(told) else "",
         )
 
     async def explain(
@@ -124,7 +208,7 @@ class SqlReader:
         async with self._database.snapshot() as tx:
             found = [
                 one
-                for one in await views.explain(tx, namespace, name, kind)
+                for one in await views.explain(tx, namespace, name, kind, now=int(self._clock()))
                 if sight.shows(one.workload.key.kind, namespace)
             ]
             if not found:
@@ -141,10 +225,10 @@ class SqlReader:
         ]
         return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
 
-    async def waiting_namespaces(self, limit: int) -> tuple[str, ...]:
-        """Namespaces in which workloads wait."""
+    async def namespaces(self, limit: int) -> tuple[str, ...]:
+        """Namespaces of workloads: first those in which some wait, then those in which others are or were."""
         async with self._database.snapshot() as tx:
-            return await waiting_namespaces(tx, limit)
+            return await namespaces_of_workloads(tx, limit)
 
     async def queue_names(self, limit: int) -> tuple[str, ...]:
         """Names of queues, parents first."""
@@ -201,48 +285,10 @@ class SqlReader:
     ) -> UnknownName:
         names, namespaces = await names_like(tx, namespace, name, seen=sight.workloads, limit=_COMPARED)
         elsewhere = [f"{name} in namespace {each}" for each in sorted(namespaces)]
-        alike = elsewhere or get_close_matches(name, sorted(names), n=3)
+        alike = [*get_close_matches(name, sorted(names), n=3), *elsewhere]
         return UnknownName(
             what=kind or "workload", name=name, place=f" in namespace {namespace}", near=tuple(alike[:3])
         )
-
-
-def _waiting(line: views.PendingLine, position: int | None) -> bodies.WaitingBody:
-    return bodies.WaitingBody(
-        kind=str(line.key.kind),
-        namespace=line.namespace,
-        name=line.name,
-        uid=line.key.uid,
-        queue=line.queue,
-        position=position,
-        priority=line.priority,
-        created=rfc3339(line.created) if line.created else None,
-        pods=line.pods,
-        minimum=line.minimum,
-        asks=quantities(line.asks),
-        owner=_owner(line.owner),
-        reason=_reason(line.reason, line.last_eviction),
-    )
-
-
-def _owner(said: str) -> bodies.OwnerBody | None:
-    kind, _, name = said.partition("/")
-    return bodies.OwnerBody(kind=kind, name=name) if name else None
-
-
-def _reason(stored: views.StoredReason | None, last: LastEviction | None) -> bodies.ReasonBody | None:
-    if stored is None:
-        return None
-    facts = facts_with_quantities(stored.facts)
-    if last is not None:
-        why = {"for": last.by} if last.by else {"refusal": last.cause}
-        facts = {**facts, "evicted": {"at": rfc3339(last.at), "code": last.code, **why}}
-    return bodies.ReasonBody(
-        code=stored.code,
-        message=stored.message if last is None else last.appended_to(stored.message),
-        facts=facts,
-        since=rfc3339(stored.since) if stored.since else None,
-    )
 
 
 def explanation(
@@ -253,7 +299,7 @@ def explanation(
     counted: str,
 ) -> bodies.ExplanationBody:
     """One workload, with its queues up to root. ``place``: in its queue; None: it does not wait."""
-    body = _waiting(rows.workload, None if place is None else place.position)
+    body = waiting_body(rows.workload, None if place is None else place.position)
     if rows.state not in ("pending", "admitted"):
         body = msgspec.structs.replace(body, reason=None)
     return bodies.ExplanationBody(
@@ -264,9 +310,14 @@ def explanation(
         position_by="" if place is None else counted,
         not_before=rfc3339(rows.not_before) if rows.not_before else None,
         rollbacks=rows.rollbacks,
-        ahead=() if place is None else tuple(_waiting(*each) for each in place.ahead),
+        ahead=() if place is None else tuple(waiting_body(*each) for each in place.ahead),
         path=path_to_root(queues, body.queue),
-        admissions=tuple(_admission(held, rows.evictions) for held in reversed(rows.admissions)),
+        user=rows.user,
+        result=str(rows.result),
+        ended=rfc3339(rows.ended) if rows.ended else None,
+        gone=rows.is_gone,
+        device_hours=hours(rows.device_seconds),
+        admissions=tuple(_admission(held, rows) for held in reversed(rows.admissions)),
         history=tuple(_event(decision) for decision in rows.history),
         history_begins=_history_begins(rows),
     )
@@ -278,13 +329,18 @@ def _history_begins(rows: views.ExplanationRows) -> str | None:
     return rfc3339(begins) if begins > rows.workload.created else None
 
 
-def _admission(held: Admission, evictions: Mapping[AdmissionId, views.Eviction]) -> bodies.AdmissionBody:
-    eviction = evictions.get(held.id)
+def _admission(held: Admission, rows: views.ExplanationRows) -> bodies.AdmissionBody:
+    eviction, closed_at = rows.evictions.get(held.id), rows.closed.get(held.id)
+    nodes = sorted({seat.node for seat in held.seats})
     return bodies.AdmissionBody(
         id=held.id,
         queue=held.queue,
         state=str(held.state),
         opened=rfc3339(held.opened_at),
+        closed=None if closed_at is None else rfc3339(closed_at),
+        seat_count=len(held.seats),
+        nodes=tuple(nodes[:MOST_NODES]),
+        node_count=len(nodes),
         adopted=held.adopted is not None,
         eviction=None
         if eviction is None

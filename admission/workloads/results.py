@@ -12,7 +12,7 @@ _ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def result_of(inputs: WorkloadInputs) -> Result:
-    """How a workload that is over ended: by its own status, else by its pods. UNKNOWN: it was stopped, and may go on."""
+    """How a workload that is over ended, by its own status or its pods. UNKNOWN: it was stopped, and may go on."""
     if inputs.job_result is not Result.UNKNOWN:
         return inputs.job_result
     fact = inputs.fact

@@ -217,7 +217,7 @@ _DEPART = text(
                                  pods, asks, outcomes, username, result, finished_at, minimum)
     SELECT w.kind, w.uid, :now, w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
            w.pods, w.asks, coalesce(outcome_of.rows, '[]'), w.username,
-           CASE WHEN w.finished AND w.result <> '{Result.IDLE}' THEN w.result ELSE '{Result.DELETED}' END,
+           CASE WHEN w.finished THEN w.result ELSE '{Result.DELETED}' END,
            w.finished_at, w.minimum
     FROM gone w
     LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)

@@ -46,7 +46,9 @@ DESCRIBED: Final = (
     *("namespace", "name", "queue", "priority", "arrival", "created"),
     *("minimum", "pods", "asks", "devices", "run_time", "owner"),
 )
-_FROM = workloads.outerjoin(reasons, same(reasons, workloads)).outerjoin(backoffs, same(backoffs, workloads))
+WORKLOADS_WITH_REASONS: Final = workloads.outerjoin(reasons, same(reasons, workloads)).outerjoin(
+    backoffs, same(backoffs, workloads)
+)
 
 #: The order of each queue.
 _TERMS: Final = UnnestRows(
@@ -73,7 +75,7 @@ def workload_lines() -> Select[Any]:
             for name in ("not_before", "rollbacks", "waiting_since")
         ),
         *REASON,
-    ).select_from(_FROM)
+    ).select_from(WORKLOADS_WITH_REASONS)
 
 
 def pending_line(row: Row[Any], gone: Mapping[WorkloadKey, LastEviction]) -> PendingLine:
@@ -103,7 +105,7 @@ async def pending(
     the last line of the page before. ``limit``: lines at most.
     """
     rows = _waiting(order, None if queues is None else one_of(workloads.c.queue, queues))
-    visible = _visible(rows.c, seen)
+    visible = may_see(rows.c, seen)
     here = visible if namespace is None else and_(visible, rows.c.namespace == namespace)
     given = _given(order)
     counting = select(
@@ -111,7 +113,7 @@ async def pending(
     ).select_from(rows)
     counted = (await tx.execute(counting, given)).one()
     placed = _placed(rows)
-    visible = _visible(placed.c, seen)
+    visible = may_see(placed.c, seen)
     page = select(*placed.c["kind", "uid", "queue", "position"]).where(visible)
     if namespace is not None:
         page = page.where(placed.c.namespace == namespace)
@@ -146,7 +148,7 @@ async def place_in_queue(
     length = select(func.count()).select_from(placed).scalar_subquery()
     near = (
         select(*placed.c["kind", "uid", "position"], length.label("length"))
-        .where(placed.c.position.between(own - ahead, own), or_(mine, _visible(placed.c, seen)))
+        .where(placed.c.position.between(own - ahead, own), or_(mine, may_see(placed.c, seen)))
         .order_by(placed.c.position)
     )
     rows = (await tx.execute(near, _given(order))).all()
@@ -154,37 +156,6 @@ async def place_in_queue(
         return None
     places = [(key_of(row.kind, row.uid), row.position) for row in rows[:-1]]
     return PlaceInQueue(position=rows[-1].position, length=rows[-1].length, ahead=await _lines(tx, places))
-
-
-async def waiting_namespaces(tx: AsyncConnection, limit: int) -> tuple[str, ...]:
-    """Namespaces in which workloads wait, by name; at most ``limit``."""
-    asked = (
-        select(workloads.c.namespace)
-        .select_from(_FROM)
-        .where(WAITS)
-        .group_by(workloads.c.namespace)
-        .order_by(workloads.c.namespace)
-        .limit(limit)
-    )
-    return tuple(await tx.scalars(asked))
-
-
-async def names_like(
-    tx: AsyncConnection, namespace: str, name: str, *, seen: Seen | None, limit: int
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of a namespace that begin alike, and namespaces that have the very name; at most ``limit`` of each."""
-    living = and_(~workloads.c.finished, _visible(workloads.c, seen))
-    start = name[: max(1, len(name) // 2)]
-    alike = (
-        select(workloads.c.name)
-        .where(
-            living, workloads.c.namespace == namespace, workloads.c.name.startswith(start, autoescape=True)
-        )
-        .distinct()
-        .limit(limit)
-    )
-    elsewhere = select(workloads.c.namespace).where(living, workloads.c.name == name).distinct().limit(limit)
-    return tuple(await tx.scalars(alike)), tuple(await tx.scalars(elsewhere))
 
 
 async def _lines(
@@ -223,7 +194,7 @@ def _waiting(order: Mapping[QueueName, OrderTerms], which: ColumnElement[bool] |
             urgency.label("urgency"),
             precedence.label("precedence"),
         )
-        .select_from(_FROM.outerjoin(_TERMS.table, _TERMS.c.queue == workloads.c.queue))
+        .select_from(WORKLOADS_WITH_REASONS.outerjoin(_TERMS.table, _TERMS.c.queue == workloads.c.queue))
         .where(WAITS)
     )
     return (narrow if which is None else narrow.where(which)).cte("waiting")
@@ -242,7 +213,7 @@ def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, Any]:
     )
 
 
-def _visible(columns: Any, seen: Seen | None) -> ColumnElement[bool]:
+def may_see(columns: Any, seen: Seen | None) -> ColumnElement[bool]:
     """Whether a workload may be seen."""
     if seen is None:
         return literal(True)

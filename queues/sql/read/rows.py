@@ -1,12 +1,13 @@
 """What ``queues.sql.read.views`` answers: queues, waiting workloads and their history, as people see them."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from queues.admissions import Admission, LastEviction
 from queues.quota.queue import HIGHEST_USER_PRIORITY
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Result, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,57 @@ class PendingLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeatTotals:
+    """What the seats of a workload are together."""
+
+    #: Seconds since the epoch: when the first of their admissions was opened.
+    opened: int
+    seats: int
+    takes: Mapping[str, int]
+    nodes: frozenset[str]
+
+    def plus(self, other: "SeatTotals") -> "SeatTotals":
+        """The same with further seats."""
+        return SeatTotals(
+            opened=min(self.opened, other.opened),
+            seats=self.seats + other.seats,
+            takes=Counter(self.takes) + Counter(other.takes),
+            nodes=self.nodes | other.nodes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedLine:
+    """A workload of a list, whether it waits, runs or has ended."""
+
+    workload: PendingLine
+    #: pending | admitted | evicting | finished
+    state: str
+    #: The user that created it; "": unknown.
+    user: str = ""
+    result: Result = Result.UNKNOWN
+    #: Seconds since the epoch: when it ended; 0: it has not.
+    ended: int = 0
+    #: Its object is gone.
+    is_gone: bool = False
+    #: What it holds; of one that has ended: what it held last. None: nothing.
+    seats: SeatTotals | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserLine:
+    """What the work of one user holds and waits for."""
+
+    #: "": unknown.
+    user: str
+    #: Amounts that are held now, by resource.
+    used: Mapping[str, int]
+    #: Workloads that wait, and that hold seats.
+    pending: int
+    admitted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTerms:
     """What the order of a queue is made of: urgency = Σ factor × column, smaller is earlier."""
 
@@ -164,3 +216,14 @@ class ExplanationRows:
     history: tuple[DecisionLine, ...] = ()
     #: Seconds since the epoch: older decisions were dropped; 0: none ever was.
     history_begins: int = 0
+    #: The user that created it; "": unknown.
+    user: str = ""
+    result: Result = Result.UNKNOWN
+    #: Seconds since the epoch: when it ended; 0: it has not.
+    ended: int = 0
+    #: Its object is gone.
+    is_gone: bool = False
+    #: When closed admissions closed, in seconds since the epoch.
+    closed: Mapping[AdmissionId, int] = field(default_factory=dict)
+    #: What its seats took of devices until now, in units × seconds by resource.
+    device_seconds: Mapping[str, int] = field(default_factory=dict)

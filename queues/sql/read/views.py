@@ -1,9 +1,11 @@
 """Answers for users: queues, waiting workloads, explanations. SELECT only, so that any replica can answer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, exists, func, or_, select
+from sqlalchemy import Row, Select, and_, bindparam, exists, func, or_, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Admission, AdmissionState, LastEviction
@@ -11,21 +13,24 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.resources import is_device
 from queues.sql.read.last_evictions import last_evictions
+from queues.sql.read.listed import gone_named
 from queues.sql.read.pending import WAITS, pending_line, workload_lines
 from queues.sql.read.rows import (
     AccountLine,
     DecisionLine,
     Eviction,
     ExplanationRows,
+    ListedLine,
     PendingLine,
     QueueLine,
     StoredReason,
 )
-from queues.sql.read.world import key_of, key_or_none, read_admissions, read_closed, seconds_of
-from queues.sql.statements import attributes, newest_first, same
+from queues.sql.read.world import key_or_none, read_admissions, read_closed, seconds_of
+from queues.sql.statements import MOMENT, NUMBER, attributes, moment, newest_first, same
 from queues.sql.tables import (
     admissions,
     capacity,
+    closed_admissions,
     decisions,
     history_starts,
     queue_balances,
@@ -34,7 +39,7 @@ from queues.sql.tables import (
     reasons,
     workloads,
 )
-from queues.workload import QueueName, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Result, WorkloadKey
 
 __all__ = [
     "AccountLine",
@@ -136,34 +141,98 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
     return {row[0]: row[1] for row in await tx.execute(counting.group_by(queue))}
 
 
+_ENDED = workloads.c["username", "result", "finished_at"]
+
+
 async def explain(
-    tx: AsyncConnection, namespace: str, name: str, kind: str | None = None
+    tx: AsyncConnection, namespace: str, name: str, kind: str | None = None, *, now: int
 ) -> tuple[ExplanationRows, ...]:
-    """All about the workloads of that name (several kinds may share it); empty: there is none."""
-    named = workload_lines().where(workloads.c.namespace == namespace, workloads.c.name == name)
+    """All about the workloads of that name (several kinds may share it); empty: there is none, and never was.
+
+    Of a kind that has none of that name now: about the last one. ``now``: seconds since the epoch.
+    """
+    named = (
+        workload_lines()
+        .add_columns(*_ENDED)
+        .where(workloads.c.namespace == namespace, workloads.c.name == name)
+    )
     if kind is not None:
         named = named.where(workloads.c.kind == kind)
     rows = (await tx.execute(named.order_by(workloads.c.arrival))).all()
     gone = await last_evictions(tx, and_(workloads.c.namespace == namespace, workloads.c.name == name))
-    return tuple([await _explanation(tx, row, gone) for row in rows])
+    there = [await _explanation(tx, row, gone, now) for row in rows]
+    kinds = {one.workload.key.kind for one in there}
+    lines = [
+        line for line in await gone_named(tx, namespace, name, kind) if line.workload.key.kind not in kinds
+    ]
+    return (*there, *[await _story(tx, line, now) for line in lines])
 
 
 async def _explanation(
-    tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, LastEviction]
+    tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, LastEviction], now: int
 ) -> ExplanationRows:
+    """Of a workload with an object."""
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
     held, evictions = await read_admissions(tx, mine)
-    closed, former_evictions = await read_closed(tx, key_of(row.kind, row.uid), CLOSED)
     state = _state(row, held)
-    return ExplanationRows(
+    line = ListedLine(
         workload=pending_line(row, gone),
         state=state,
-        **attributes(row, "not_before", "rollbacks"),
-        admissions=(*closed, *held),
-        evictions={**former_evictions, **evictions},
-        history=await _history(tx, row.kind, row.uid),
-        history_begins=await _history_begins(tx),
+        user=row.username,
+        result=Result(row.result),
+        ended=row.finished_at if state == "finished" else 0,
     )
+    story = await _story(tx, line, now, held)
+    return replace(
+        story, evictions={**story.evictions, **evictions}, **attributes(row, "not_before", "rollbacks")
+    )
+
+
+async def _story(
+    tx: AsyncConnection, line: ListedLine, now: int, held: tuple[Admission, ...] = ()
+) -> ExplanationRows:
+    """What happened to a workload, whether its object is there or not. ``held``: its admissions that are not closed."""
+    key = line.workload.key
+    closed, evictions = await read_closed(tx, key, CLOSED)
+    ids = [each.id for each in (*closed, *held)]
+    return ExplanationRows(
+        workload=line.workload,
+        state=line.state,
+        not_before=0,
+        rollbacks=0,
+        admissions=(*closed, *held),
+        evictions=evictions,
+        history=await _history(tx, key.kind, key.uid),
+        history_begins=await _history_begins(tx),
+        closed=await _closing_times(tx, [each.id for each in closed]),
+        device_seconds=await _device_seconds(tx, ids, now),
+        **attributes(line, "user", "result", "ended", "is_gone"),
+    )
+
+
+async def _closing_times(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, int]:
+    asked = select(*closed_admissions.c["id", "closed_at"]).where(closed_admissions.c.id.in_(ids))
+    return {row.id: seconds_of(row.closed_at) for row in await tx.execute(asked)} if ids else {}
+
+
+# What was given back again was held between the two postings; the rest is held on.
+_DEVICE_SECONDS = text(
+    """
+    SELECT line.resource, sum(CASE kind WHEN 'free' THEN -line.amount ELSE line.amount END
+                              * extract(epoch FROM :now - posted_at)) AS unit_seconds
+    FROM postings, unnest(resources, amounts) AS line(resource, amount)
+    WHERE admission = ANY(:ids) AND line.resource LIKE '%/%'
+    GROUP BY line.resource
+    """
+).bindparams(bindparam("now", type_=MOMENT), bindparam("ids", type_=ARRAY(NUMBER)))
+
+
+async def _device_seconds(tx: AsyncConnection, ids: Collection[AdmissionId], now: int) -> dict[str, int]:
+    """What seats of these admissions took of devices until now, in units × seconds by resource."""
+    if not ids:
+        return {}
+    rows = await tx.execute(_DEVICE_SECONDS, {"now": moment(now), "ids": sorted(ids)})
+    return {resource: int(unit_seconds) for resource, unit_seconds in rows if not is_device(resource)}
 
 
 def _state(row: Row[Any], held: Iterable[Admission]) -> str:

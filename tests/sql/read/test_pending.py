@@ -16,7 +16,8 @@ from queues.sql.database import Database
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description
 from queues.sql.read import views
-from queues.sql.read.pending import names_like, pending, place_in_queue, waiting_namespaces
+from queues.sql.read.names import names_like
+from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.rows import OrderTerms, PendingPage, Seen
 from queues.sql.tables import backoffs
 from queues.workload import PodSet, QueueName, Workload
@@ -172,7 +173,6 @@ async def test_a_workload_that_does_not_wait_has_no_place(muster: Database) -> N
 
     async with muster.snapshot() as tx:
         assert await place_in_queue(tx, NO_TERMS, QueueName("a"), key("j1"), ahead=10) is None
-        assert await waiting_namespaces(tx, 10) == ("ns",)
 
 
 async def test_numbers_beyond_any_machine_are_sorted_too(muster: Database) -> None:

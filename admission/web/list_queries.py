@@ -1,0 +1,89 @@
+"""Parameters of questions for lists of workloads and users."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from admission.web.http import BadQuery
+from admission.web.lists import place_of
+from queues.sql.read.listed import STATES, Listing, ListPlace
+
+#: Lines in one answer.
+LARGEST_PAGE: Final = 1000
+_LIVE: Final = ("pending", "admitted", "evicting")
+#: A name in Kubernetes is no longer; what is longer costs more to look for.
+_LONGEST_NAME: Final = 1024
+
+
+def limit_of(query: Mapping[str, str]) -> int:
+    """Lines at most. Raises BadQuery."""
+    text = query.get("limit", str(LARGEST_PAGE))
+    if not _is_number(text) or int(text) > LARGEST_PAGE:
+        raise BadQuery(f"limit is {text!r}", expected=f"a whole number from 0 to {LARGEST_PAGE}")
+    return int(text)
+
+
+def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
+    """Which workloads are asked for. Raises BadQuery."""
+    since = query.get("since") or None
+    states = [state for state in (query.get("state") or "").split(",") if state]
+    if wrong := [state for state in states if state not in STATES]:
+        raise BadQuery(
+            f"state is {wrong[0]!r}", expected=f"some of {', '.join(STATES)}, with commas between them"
+        )
+    if "finished" in states and since is None:
+        raise BadQuery(
+            "state has finished, and since is missing",
+            expected="since, the time from which on workloads that ended are listed: 2026-11-21T10:00:00Z",
+        )
+    return Listing(
+        states=tuple(states) or (_LIVE if since is None else STATES),
+        since=0 if since is None else _second(since),
+        namespace=namespace,
+        user=_name(query, "user"),
+    )
+
+
+def place_after(query: Mapping[str, str]) -> ListPlace | None:
+    """The place of the last line of the page before; None: from the beginning. Raises BadQuery."""
+    text = query.get("continue") or None
+    if text is None:
+        return None
+    place = place_of(text) if len(text) <= 2 * _LONGEST_NAME else None
+    if place is None:
+        raise BadQuery(f"continue is {text[:100]!r}", expected="what the page before gave")
+    return place
+
+
+def lines_before(query: Mapping[str, str]) -> int:
+    """Lines of the pages before. Raises BadQuery."""
+    text = query.get("continue") or "0"
+    if not _is_number(text):
+        raise BadQuery(f"continue is {text[:100]!r}", expected="what the page before gave")
+    return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10
+
+
+def _name(query: Mapping[str, str], parameter: str) -> str | None:
+    name = query.get(parameter) or None
+    if name is not None and (len(name) > _LONGEST_NAME or "\0" in name):
+        raise BadQuery(
+            f"{parameter} is {name[:100]!r}", expected=f"at most {_LONGEST_NAME} characters, without NUL"
+        )
+    return name
+
+
+def _second(text: str) -> int:
+    """A time as seconds since the epoch. Raises BadQuery."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise ValueError("no zone")
+        return max(0, int(moment.timestamp()))
+    except (ValueError, OverflowError):
+        raise BadQuery(
+            f"since is {text[:100]!r}", expected="a time with its zone, as 2026-11-21T10:00:00Z"
+        ) from None

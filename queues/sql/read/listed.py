@@ -1,0 +1,354 @@
+"""Workloads that wait, hold seats or have ended, by namespace and name. A page costs its page, not all there are.
+
+Postgres finds the keys of the page by the index of namespaces and names; only the rows of the page are read in full.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    and_,
+    case,
+    cast,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from queues.sql.read.last_evictions import last_evictions
+from queues.sql.read.pending import HOLDS, may_see, pending_line, workload_lines
+from queues.sql.read.rows import ListedLine, PendingLine, SeatTotals, Seen
+from queues.sql.read.world import key_of, seconds_of
+from queues.sql.statements import KEYS, NUMBER, TEXT, UnnestRows, attributes, key_rows, moment, one_of, same
+from queues.sql.tables import admissions, closed_admissions, ended_workloads, history_starts, workloads
+from queues.workload import QueueName, Result, WorkloadKey
+
+#: States of a workload, as in an explanation.
+STATES: Final = ("pending", "admitted", "evicting", "finished")
+#: Totals are counted up to this number.
+COUNTED: Final = 100_000
+
+
+class ListPlace(NamedTuple):
+    """Where a line is in the list: its sort key."""
+
+    namespace: str
+    name: str
+    kind: str
+    uid: str
+    #: Seconds since the epoch: when its object went; 0: it is there.
+    gone: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Which workloads are asked for."""
+
+    states: Collection[str]
+    #: Those that ended before this second (since the epoch) are left out.
+    since: int = 0
+    #: None: all.
+    queues: Collection[QueueName] | None = None
+    namespace: str | None = None
+    user: str | None = None
+    #: Only these are given, and counted.
+    seen: Seen | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPage:
+    """A part of a list."""
+
+    lines: tuple[ListedLine, ...]
+    #: All that match, also beyond the page; and the same in every namespace. Counted up to ``COUNTED``.
+    total: int
+    total_everywhere: int
+    #: The last line's place; None: this is the last page.
+    end: ListPlace | None
+
+
+_EVICTS: Final = select(1).where(same(admissions, workloads), admissions.c.state == "evicting").exists()
+_STATE: Final = case(
+    (workloads.c.finished, "finished"), (_EVICTS, "evicting"), (HOLDS, "admitted"), else_="pending"
+)
+#: What has ended before Muster looked at it ended after it was created.
+_ENDED_AT: Final = func.coalesce(func.nullif(workloads.c.finished_at, 0), workloads.c.created)
+_IN_STATE: Final = {
+    "pending": and_(~workloads.c.finished, ~HOLDS),
+    "admitted": and_(~workloads.c.finished, HOLDS, ~_EVICTS),
+    "evicting": and_(~workloads.c.finished, _EVICTS),
+}
+_GONE: Final = cast(func.extract("epoch", ended_workloads.c.ended_at), BigInteger)
+_GONE_ENDED_AT: Final = func.coalesce(func.nullif(ended_workloads.c.finished_at, 0), _GONE)
+
+
+async def listed(
+    tx: AsyncConnection, wanted: Listing, *, after: ListPlace | None = None, limit: int
+) -> ListPage:
+    """Workloads after a place, by namespace, name, kind and uid.
+
+    ``limit``: lines at most.
+    """
+    rows = [_page(source, wanted, after, limit + 1) for source in _sources(wanted)]
+    merged = union_all(*(select(each.subquery()) for each in rows)).subquery()
+    columns = [merged.c[name] for name in ListPlace._fields]
+    asked = select(*columns).order_by(*columns).limit(limit + 1)
+    places = [ListPlace(*row) for row in await tx.execute(asked)]
+    here, everywhere = await _totals(tx, wanted)
+    shown = places[:limit]
+    return ListPage(
+        lines=await _lines(tx, shown),
+        total=here,
+        total_everywhere=everywhere,
+        end=shown[-1] if shown and len(places) > limit else None,
+    )
+
+
+async def ended_since(tx: AsyncConnection) -> int:
+    """Since when (seconds since the epoch) workloads that ended and are gone are known; 0: none was ever dropped."""
+    begins = select(history_starts.c.begins_at).where(history_starts.c.history == ended_workloads.name)
+    at = await tx.scalar(begins)
+    return 0 if at is None else seconds_of(at)
+
+
+class _Source(NamedTuple):
+    """A table of workloads, with what of it is asked for in every namespace."""
+
+    columns: Any
+    gone: ColumnElement[int]
+    which: ColumnElement[bool]
+
+
+def _sources(wanted: Listing) -> list[_Source]:
+    ended = "finished" in wanted.states
+    there = [_IN_STATE[state] for state in wanted.states if state in _IN_STATE]
+    if ended:
+        there.append(and_(workloads.c.finished, workloads.c.result != Result.IDLE, wanted.since <= _ENDED_AT))
+    which = or_(false(), *there)
+    found = [_Source(workloads.c, literal(0, NUMBER), and_(which, _common(workloads.c, wanted)))]
+    if ended:
+        lately = and_(
+            # Of the partitions by this time only the young ones are read.
+            ended_workloads.c.ended_at >= moment(wanted.since),
+            wanted.since <= _GONE_ENDED_AT,
+            ended_workloads.c.result != Result.IDLE,
+        )
+        found.append(_Source(ended_workloads.c, _GONE, and_(lately, _common(ended_workloads.c, wanted))))
+    return found
+
+
+def _common(columns: Any, wanted: Listing) -> ColumnElement[bool]:
+    conditions = [may_see(columns, wanted.seen)]
+    if wanted.queues is not None:
+        conditions.append(one_of(columns.queue, wanted.queues))
+    if wanted.user is not None:
+        conditions.append(columns.username == wanted.user)
+    return and_(*conditions)
+
+
+def _page(source: _Source, wanted: Listing, after: ListPlace | None, limit: int) -> Select[Any]:
+    """Places of one table, in order; at most ``limit``."""
+    place = [*source.columns["namespace", "name", "kind", "uid"], source.gone.label("gone")]
+    page = select(*place).where(source.which)
+    if wanted.namespace is not None:
+        page = page.where(source.columns.namespace == wanted.namespace)
+    if after is not None:
+        page = page.where(
+            # The first two alone, so that the index finds where to go on.
+            tuple_(*place[:2]) >= tuple_(*map(literal, after[:2])),
+            tuple_(*place[:4], source.gone) > tuple_(*map(literal, after[:4]), literal(after.gone, NUMBER)),
+        )
+    return page.order_by(*place[:4], source.gone).limit(limit)
+
+
+async def _totals(tx: AsyncConnection, wanted: Listing) -> tuple[int, int]:
+    """How many match in the namespace asked for, and in every one."""
+
+    def counted(namespace: str | None) -> Any:
+        each = [
+            select(literal(1)).where(
+                source.which,
+                *(() if namespace is None else (source.columns.namespace == namespace,)),
+            )
+            for source in _sources(wanted)
+        ]
+        some = union_all(*each).limit(COUNTED).subquery()
+        return select(func.count()).select_from(some).scalar_subquery()
+
+    everywhere = counted(None)
+    here = everywhere if wanted.namespace is None else counted(wanted.namespace)
+    found = (await tx.execute(select(here.label("here"), everywhere.label("everywhere")))).one()
+    return found.here, found.everywhere
+
+
+async def _lines(tx: AsyncConnection, places: Iterable[ListPlace]) -> tuple[ListedLine, ...]:
+    """The lines at these places, in the same order; without those that went meanwhile."""
+    places = tuple(places)
+    if not places:
+        return ()
+    there = [place for place in places if not place.gone]
+    gone = [place for place in places if place.gone]
+    keys = {key_of(place.kind, place.uid) for place in places}
+    held = await _held(tx, keys)
+    last = await last_seats(tx, keys)
+    rows = {**await _there(tx, there), **await _gone(tx, gone)}
+    return tuple(_with_seats(rows[place], held, last) for place in places if place in rows)
+
+
+def _with_seats(
+    line: ListedLine, held: Mapping[WorkloadKey, SeatTotals], last: Mapping[WorkloadKey, SeatTotals]
+) -> ListedLine:
+    key = line.workload.key
+    seats = (last if line.state == "finished" else held).get(key)
+    return line if seats is None else replace(line, seats=seats)
+
+
+_LISTED: Final = workload_lines().add_columns(
+    *workloads.c["username", "result"], _STATE.label("state"), _ENDED_AT.label("finished_at")
+)
+
+
+async def _there(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[ListPlace, ListedLine]:
+    """Lines of workloads with an object."""
+    if not places:
+        return {}
+    chosen = tuple_(workloads.c.kind, workloads.c.uid).in_([(place.kind, place.uid) for place in places])
+    evicted = await last_evictions(tx, chosen)
+    by_key = {(place.kind, place.uid): place for place in places}
+    return {
+        by_key[row.kind, row.uid]: ListedLine(
+            workload=pending_line(row, evicted),
+            state=row.state,
+            user=row.username,
+            result=Result(row.result),
+            ended=row.finished_at if row.state == "finished" else 0,
+        )
+        for row in await tx.execute(_LISTED.where(chosen))
+    }
+
+
+_AT: Final = UnnestRows(kind=TEXT, uid=TEXT, gone=NUMBER)
+_GONE_COLUMNS: Final = ended_workloads.c[
+    "kind",
+    "uid",
+    "namespace",
+    "name",
+    "queue",
+    "arrival",
+    "priority",
+    "created",
+    "pods",
+    "minimum",
+    "asks",
+    "username",
+    "result",
+]
+
+
+async def _gone(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[ListPlace, ListedLine]:
+    """Lines of workloads whose object is gone."""
+    if not places:
+        return {}
+    asked = (
+        select(*_GONE_COLUMNS, _GONE.label("gone"), _GONE_ENDED_AT.label("finished_at"))
+        .select_from(_AT.table)
+        .join(
+            ended_workloads,
+            and_(
+                same(ended_workloads, _AT),
+                ended_workloads.c.ended_at == func.to_timestamp(_AT.c.gone),
+            ),
+        )
+    )
+    rows = await tx.execute(asked, _AT.rows([(place.kind, place.uid, place.gone) for place in places]))
+    by_key = {(place.kind, place.uid, place.gone): place for place in places}
+    return {by_key[row.kind, row.uid, row.gone]: _gone_line(row) for row in rows}
+
+
+async def gone_named(
+    tx: AsyncConnection, namespace: str, name: str, kind: str | None
+) -> tuple[ListedLine, ...]:
+    """The last workload of that name of each kind (None: of any) whose object is gone."""
+    asked = (
+        select(*_GONE_COLUMNS, _GONE_ENDED_AT.label("finished_at"))
+        .where(ended_workloads.c.namespace == namespace, ended_workloads.c.name == name)
+        .distinct(ended_workloads.c.kind)
+        .order_by(ended_workloads.c.kind, ended_workloads.c.ended_at.desc())
+    )
+    if kind is not None:
+        asked = asked.where(ended_workloads.c.kind == kind)
+    return tuple(_gone_line(row) for row in await tx.execute(asked))
+
+
+def _gone_line(row: Any) -> ListedLine:
+    """A row of ``_GONE_COLUMNS`` and ``finished_at``."""
+    workload = PendingLine(
+        key=key_of(row.kind, row.uid),
+        reason=None,
+        **attributes(
+            row, "namespace", "name", "queue", "priority", "arrival", "created", "pods", "minimum", "asks"
+        ),
+    )
+    return ListedLine(
+        workload=workload,
+        state="finished",
+        user=row.username,
+        result=Result(row.result),
+        ended=row.finished_at,
+        is_gone=True,
+    )
+
+
+_SEATS: Final = ("kind", "uid", "opened_at", "nodes", "shape_of", "shapes")
+
+
+async def _held(tx: AsyncConnection, keys: Iterable[WorkloadKey]) -> dict[WorkloadKey, SeatTotals]:
+    """What these workloads hold, over all their admissions that are not closed."""
+    asked = (
+        select(*admissions.c[_SEATS], admissions.c.ended)
+        .select_from(KEYS.table)
+        .join(admissions, and_(same(admissions, KEYS), admissions.c.state != "closed"))
+    )
+    found: dict[WorkloadKey, SeatTotals] = {}
+    for row in await tx.execute(asked, KEYS.rows(key_rows(keys))):
+        key = key_of(row.kind, row.uid)
+        held = _seat_totals(row, frozenset(row.ended))
+        found[key] = found[key].plus(held) if key in found else held
+    return found
+
+
+async def last_seats(tx: AsyncConnection, keys: Iterable[WorkloadKey]) -> dict[WorkloadKey, SeatTotals]:
+    """What the last closed admission of each of these workloads held."""
+    closed = closed_admissions
+    newest = (
+        select(*closed.c[_SEATS], closed.c.closed_at)
+        .where(same(closed, KEYS))
+        .order_by((closed.c.id + 0).desc())
+        .limit(1)
+        .lateral("newest")
+    )
+    asked = select(newest).select_from(KEYS.table).join(newest, literal(True))
+    return {
+        key_of(row.kind, row.uid): _seat_totals(row, frozenset())
+        for row in await tx.execute(asked, KEYS.rows(key_rows(keys)))
+    }
+
+
+def _seat_totals(row: Any, ended: Collection[int]) -> SeatTotals:
+    """``ended``: indices of seats that are left out."""
+    kept = [index for index in range(len(row.nodes)) if index not in ended]
+    takes = Counter[str]()
+    for shape, times in Counter(row.shape_of[index] for index in kept).items():
+        takes.update({resource: units * times for resource, units in row.shapes[shape].items()})
+    nodes = frozenset(row.nodes[index] for index in kept)
+    return SeatTotals(opened=seconds_of(row.opened_at), seats=len(kept), takes=takes, nodes=nodes)

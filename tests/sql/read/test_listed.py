@@ -1,0 +1,261 @@
+"""Lists of workloads and of users are what the ledger has, in a stable order, and of what may be seen."""
+
+from dataclasses import replace
+
+import pytest
+
+from queues.sql.database import Database
+from queues.sql.observed.rows import Description
+from queues.sql.observed.workloads import depart, describe
+from queues.sql.read.listed import STATES, ListPage, ListPlace, Listing, listed
+from queues.sql.read.names import names_like, namespaces_of_workloads
+from queues.sql.read.rows import Seen
+from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
+from queues.workload import QueueName, Result
+from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, key, queue
+
+EVERYTHING = Listing(states=STATES)
+LIVE = Listing(states=STATES[:3])
+
+
+def described(name: str, *, namespace: str = "ns", user: str = "", **more: object) -> Description:
+    description = Description(key=key(name), namespace=namespace, name=name, queue=QueueName("a"), user=user)
+    return replace(description, **more)  # type: ignore[arg-type]
+
+
+async def describe_all(harness: LedgerHarness, *descriptions: Description) -> None:
+    async with harness.muster.transaction() as tx:
+        await describe(tx, harness.term, descriptions)
+
+
+async def leave(harness: LedgerHarness, *names: str, at: int = NOW) -> None:
+    async with harness.muster.transaction() as tx:
+        await depart(tx, harness.term, [key(name) for name in names], at)
+
+
+async def page(
+    muster: Database, wanted: Listing, *, after: ListPlace | None = None, limit: int = 100
+) -> ListPage:
+    async with muster.snapshot() as tx:
+        return await listed(tx, wanted, after=after, limit=limit)
+
+
+def names(found: ListPage) -> list[str]:
+    return [line.workload.name for line in found.lines]
+
+
+async def staged(muster: Database) -> LedgerHarness:
+    """Of one namespace: one that waits, runs, is evicted, has ended with its object, and without it."""
+    listed_names = ["waits", "runs", "leaves", "done", "gone"]
+    harness = await LedgerHarness.begin(
+        muster, [queue("a"), queue("b")], {"n1": 99_000, "n2": 99_000}, listed_names
+    )
+    await describe_all(
+        harness, *(described(name, user="ann" if name == "runs" else "bob") for name in listed_names)
+    )
+    outcome = await harness.admit(
+        gang("runs", "a", "n2 n1 n1", takes=2000),
+        gang("leaves", "a", "n1", takes=1000),
+        gang("done", "a", "n1", takes=4000),
+        gang("gone", "a", "n2 n1", takes=8000),
+        at=NOW - 3600,
+    )
+    await harness.free(outcome.accepted[0], 1)
+    await harness.evict(eviction(outcome.accepted[1]))
+    await harness.free(outcome.accepted[2], 0)
+    await harness.free(outcome.accepted[3], 0, 1)
+    await describe_all(
+        harness,
+        described("done", user="bob", finished=True, result=Result.FAILED),
+        described("gone", user="bob", finished=True, result=Result.SUCCEEDED),
+    )
+    await leave(harness, "gone")
+    return harness
+
+
+async def test_each_workload_is_in_one_state_with_what_it_holds_or_held_last(muster: Database) -> None:
+    await staged(muster)
+
+    found = await page(muster, EVERYTHING)
+
+    told = {line.workload.name: (line.state, line.result, line.user, line.is_gone) for line in found.lines}
+    assert told == {
+        "waits": ("pending", Result.UNKNOWN, "bob", False),
+        "runs": ("admitted", Result.UNKNOWN, "ann", False),
+        "leaves": ("evicting", Result.UNKNOWN, "bob", False),
+        "done": ("finished", Result.FAILED, "bob", False),
+        "gone": ("finished", Result.SUCCEEDED, "bob", True),
+    }
+    seats = {line.workload.name: line.seats for line in found.lines}
+    assert seats["waits"] is None
+    assert {
+        name: (each.seats, dict(each.takes), sorted(each.nodes)) for name, each in seats.items() if each
+    } == {
+        "runs": (2, {GPU: 4000}, ["n1", "n2"]),
+        "leaves": (1, {GPU: 1000}, ["n1"]),
+        "done": (1, {GPU: 4000}, ["n1"]),
+        "gone": (2, {GPU: 16000}, ["n1", "n2"]),
+    }
+    assert {each.opened for each in seats.values() if each} == {NOW - 3600}
+
+
+async def test_lists_are_narrowed_by_state_user_queue_namespace_and_time(muster: Database) -> None:
+    harness = await staged(muster)
+    await harness.arrive("other", queue="b")
+    await describe_all(harness, described("other", namespace="elsewhere", queue=QueueName("b")))
+
+    async def found(wanted: Listing) -> tuple[list[str], int, int]:
+        answer = await page(muster, wanted)
+        return names(answer), answer.total, answer.total_everywhere
+
+    assert await found(LIVE) == (["other", "leaves", "runs", "waits"], 4, 4)
+    assert await found(replace(LIVE, namespace="ns")) == (["leaves", "runs", "waits"], 3, 4)
+    assert await found(replace(LIVE, user="ann")) == (["runs"], 1, 1)
+    assert await found(replace(LIVE, queues=["b"])) == (["other"], 1, 1)
+    assert await found(replace(LIVE, states=("evicting",))) == (["leaves"], 1, 1)
+    ended = replace(EVERYTHING, states=("finished",))
+    assert await found(ended) == (["done", "gone"], 2, 2)
+    assert await found(replace(ended, since=2**33)) == ([], 0, 0)
+    assert (await page(muster, LIVE, limit=0)).total == 4
+
+
+async def test_only_what_may_be_seen_is_listed_and_counted(muster: Database) -> None:
+    harness = await staged(muster)
+    await describe_all(harness, described("waits", namespace="secret"))
+    mine: Seen = {"job": {"ns"}, "pod": None}
+
+    found = await page(muster, replace(EVERYTHING, seen=mine))
+
+    assert (names(found), found.total_everywhere) == (["done", "gone", "leaves", "runs"], 4)
+    assert names(await page(muster, replace(EVERYTHING, seen={"job": {"secret"}}))) == ["waits"]
+    assert names(await page(muster, replace(EVERYTHING, seen={}))) == []
+
+
+async def test_pages_follow_one_another_whatever_comes_and_goes_between_them(muster: Database) -> None:
+    harness = await staged(muster)
+    first = await page(muster, EVERYTHING, limit=2)
+    await harness.arrive("aaa", "zzz")
+    await leave(harness, "done")
+
+    second = await page(muster, EVERYTHING, after=first.end, limit=2)
+    third = await page(muster, EVERYTHING, after=second.end, limit=2)
+
+    assert [names(each) for each in (first, second, third)] == [
+        ["done", "gone"],
+        ["leaves", "runs"],
+        ["waits", "zzz"],
+    ]
+    assert (first.end is None, third.end) == (False, None)
+
+
+async def test_a_workload_that_is_deleted_before_it_ends_is_told_as_deleted(muster: Database) -> None:
+    harness = await staged(muster)
+    await leave(harness, "waits")
+    await describe_all(harness, described("done", finished=True, result=Result.FAILED))
+    await leave(harness, "done")
+
+    found = await page(muster, replace(EVERYTHING, states=("finished",)))
+
+    assert {line.workload.name: line.result for line in found.lines} == {
+        "waits": Result.DELETED,
+        "done": Result.FAILED,
+        "gone": Result.SUCCEEDED,
+    }
+
+
+async def test_when_a_workload_ended_stays_as_it_was_seen_first(muster: Database) -> None:
+    harness = await staged(muster)
+    [before] = [line.ended for line in (await page(muster, EVERYTHING)).lines if line.workload.name == "done"]
+    await describe_all(harness, described("done", priority=7, finished=True, result=Result.FAILED))
+    await leave(harness, "done", at=2**33)
+    [after] = [line.ended for line in (await page(muster, EVERYTHING)).lines if line.workload.name == "done"]
+
+    assert 0 < before == after < 2**33
+    await harness.arrive("again")
+    await describe_all(harness, described("again", finished=True))
+    await describe_all(harness, described("again"))
+    [again] = (await page(muster, replace(LIVE, states=("pending",), user=""))).lines
+    assert (again.workload.name, again.ended) == ("again", 0)
+
+
+async def test_a_group_without_pods_is_in_no_list(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 1}, ["idle"])
+    await describe_all(harness, described("idle", finished=True, result=Result.IDLE))
+    assert names(await page(muster, EVERYTHING)) == []
+    await leave(harness, "idle")
+    assert names(await page(muster, EVERYTHING)) == []
+
+
+async def test_users_are_told_with_what_they_hold_and_wait_for(muster: Database) -> None:
+    await staged(muster)
+    async with muster.snapshot() as tx:
+        found = await users(tx, UserQuestion(queues=None, user="ann"))
+        of_b = await users(tx, UserQuestion(queues=[QueueName("b")], user="ann"))
+
+    assert {each.user: (dict(each.used), each.pending, each.admitted) for each in found} == {
+        "": ({GPU: 5000}, 0, 2),
+        "bob": ({}, 1, 0),
+    }
+    assert of_b == ()
+
+
+async def test_of_other_users_only_work_that_may_be_seen_counts_and_of_ones_own_all(muster: Database) -> None:
+    harness = await staged(muster)
+    await describe_all(harness, described("waits", namespace="secret", user="bob"))
+
+    async def pending_of(user: str, seen: Seen | None) -> dict[str, int]:
+        async with muster.snapshot() as tx:
+            lines = await users(tx, UserQuestion(queues=None, user=user, seen=seen))
+        return {line.user: line.pending for line in lines if line.pending}
+
+    assert await pending_of("bob", {}) == {"bob": 1}
+    assert await pending_of("ann", {"job": {"ns"}}) == {}
+    assert await pending_of("ann", None) == {"bob": 1}
+    # Nobody is the user whose name is not known.
+    assert await pending_of("", {}) == {}
+    async with muster.snapshot() as tx:
+        assert await hidden_work(tx, [QueueName("a")], {"job": {"ns"}})
+        assert not await hidden_work(tx, [QueueName("a")], {"job": {"ns", "secret"}})
+        assert not await hidden_work(tx, [QueueName("b")], {})
+
+
+async def test_names_are_looked_for_among_all_that_ever_was(muster: Database) -> None:
+    harness = await staged(muster)
+    await describe_all(harness, described("waits", namespace="elsewhere"))
+
+    async with muster.snapshot() as tx:
+        assert await namespaces_of_workloads(tx, 10) == ("elsewhere", "ns")
+        assert await namespaces_of_workloads(tx, 1) == ("elsewhere",)
+        assert (await names_like(tx, "ns", "gon", seen=None, limit=5))[0] == ("gone",)
+        assert await names_like(tx, "ns", "waits", seen=None, limit=5) == ((), ("elsewhere",))
+        assert await names_like(tx, "nowhere", "gone", seen={"job": {"ns"}}, limit=5) == ((), ("ns",))
+        assert await names_like(tx, "nowhere", "gone", seen={}, limit=5) == ((), ())
+
+
+@pytest.mark.parametrize("user", [None, ""], ids=["of all", "of one"])
+async def test_past_use_is_the_integral_of_what_was_held(muster: Database, user: str | None) -> None:
+    await staged(muster)
+    async with muster.snapshot() as tx:
+        held = {line.user: line.used for line in await users(tx, UserQuestion(queues=None, user="x"))}
+        found = await device_seconds(
+            tx, held, queues=[QueueName("a")], user=user, since=NOW - 100, now=NOW + 10
+        )
+        in_b = await device_seconds(tx, {}, queues=[QueueName("b")], user=user, since=NOW - 100, now=NOW)
+        later = await device_seconds(tx, held, queues=None, user=user, since=NOW + 10, now=NOW + 20)
+
+    # 5 GPUs are held on, 22 were given back at NOW.
+    assert found is not None
+    assert found[""] == {GPU: 5000 * 110 + 22_000 * 100}
+    assert in_b == {}
+    assert later is not None
+    assert later[""] == {GPU: 5000 * 10}
+
+
+async def test_past_use_that_would_take_too_long_to_read_is_not_told(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queues.sql.read.users.READ", 2)
+    await staged(muster)
+    async with muster.snapshot() as tx:
+        assert await device_seconds(tx, {}, queues=None, user=None, since=NOW - 7200, now=NOW) is None
+        assert await device_seconds(tx, {}, queues=None, user=None, since=NOW + 1, now=NOW + 2) == {}
