@@ -81,8 +81,12 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
     elif option.name == "queue":
         yield from _queues(before)
     elif option.name == "namespace":
-        waiting = _ask(before, "pending", {"limit": "1000"})["items"]
-        yield from ((name, "") for name in {one["namespace"] for one in waiting})
+        listed = _ask(before, "workloads", {"limit": "1000"})["items"]
+        yield from ((name, "") for name in {one["namespace"] for one in listed})
+    elif option.name == "user":
+        for one in _ask(before, "users", {"limit": "200"})["items"]:
+            if one["user"]:
+                yield one["user"], f"{one['pending']} pending, {one['admitted']} admitted"
 
 
 def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candidate]:
@@ -90,9 +94,9 @@ def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candid
         yield from _queues(before)
     elif command is explain:
         namespace = _given(before, "-n", "--namespace")
-        for one in _ask(before, "pending", {"namespace": namespace, "limit": "200"})["items"]:
-            reason = one["reason"] or {"code": ""}
-            yield f"{one['kind']}/{one['name']}", f"queue {one['queue']} {reason['code']}".rstrip()
+        for one in _ask(before, "workloads", {"namespace": namespace, "limit": "200"})["items"]:
+            told = one["reason"]["code"] if one["reason"] else one["state"]
+            yield f"{one['kind']}/{one['name']}", f"queue {one['queue']}, {told}"
     elif command in (jobflow.commands["get"], jobflow.commands["delete"]):
         yield from _job_flows(before)
 

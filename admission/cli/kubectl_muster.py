@@ -5,7 +5,9 @@ import sys
 import click
 
 from admission.cli.commands.explain import explain
+from admission.cli.commands.jobs import jobs
 from admission.cli.commands.pending import pending
+from admission.cli.commands.who import who
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
 from admission.cli.objects.jobflow import jobflow
@@ -19,15 +21,15 @@ from admission.cli.options import route_before
 @route_before
 @click.pass_context
 def kubectl_muster(context: click.Context, /, **given: object) -> None:
-    """Show queues, nodes with GPUs, and what workloads wait for and why; suspend and resume Jobs, close and open
-    queues.
+    """Show workloads that wait, run or have ended, and why; users, queues and nodes with GPUs; suspend and resume
+    Jobs, close and open queues.
 
     Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
     """
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (queues, pending, explain, nodes, job, jobflow, queue):
+for command in (jobs, pending, explain, who, queues, nodes, job, jobflow, queue):
     kubectl_muster.add_command(command)
 
 

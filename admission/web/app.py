@@ -3,7 +3,7 @@
 /apis/read.muster.dev/v1                                                  what there is
 /apis/read.muster.dev/v1/queues
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
-/apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&state=&since=&limit=&continue=
+/apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&mine=&state=&since=&limit=&continue=
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
@@ -13,7 +13,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -28,7 +28,7 @@ from admission.web.access.rights import Forbidden
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
-from admission.web.list_queries import limit_of, lines_before, listing_of, place_after
+from admission.web.list_queries import is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from queues.api.names import READ_API
 from queues.sql.read.listed import Listing, ListPlace
@@ -181,14 +181,16 @@ class ReadApi:
 
     async def show_workloads(self, request: web.Request) -> web.Response:
         """Workloads that wait, run or have ended, as far as the user may see them."""
-        _only(request, "queue", "namespace", "user", "state", "since", "limit", "continue")
+        _only(request, "queue", "namespace", "user", "mine", "state", "since", "limit", "continue")
         namespace, limit = request.query.get("namespace") or None, limit_of(request.query)
         wanted, after = listing_of(request.query, namespace), place_after(request.query)
+        mine = is_mine(request.query)
 
         async def answer(caller: Caller) -> bytes:
             sight = await self._sight(caller, namespace)
             queue = request.query.get("queue") or None
-            found = await self.reader.workloads(wanted, queue=queue, after=after, limit=limit, sight=sight)
+            chosen = replace(wanted, user=caller.name) if mine else wanted
+            found = await self.reader.workloads(chosen, queue=queue, after=after, limit=limit, sight=sight)
             return _shown(found, sight)
 
         return await self._answered(request, answer)

@@ -44,6 +44,16 @@ def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
     )
 
 
+def is_mine(query: Mapping[str, str]) -> bool:
+    """Whether only workloads of the user who asks are asked for. Raises BadQuery."""
+    text = query.get("mine") or "false"
+    if text not in ("true", "false"):
+        raise BadQuery(f"mine is {text[:100]!r}", expected="true or false")
+    if text == "true" and query.get("user"):
+        raise BadQuery("there are both user and mine", expected="one of them")
+    return text == "true"
+
+
 def place_after(query: Mapping[str, str]) -> ListPlace | None:
     """The place of the last line of the page before; None: from the beginning. Raises BadQuery."""
     text = query.get("continue") or None

@@ -70,14 +70,16 @@ def pending(
     return code
 
 
-def pages(route: Route, query: Mapping[str, str | None], limit: int) -> dict[str, Any]:
-    """The answer with at most ``limit`` lines, fetched page by page."""
+def pages(
+    route: Route, query: Mapping[str, str | None], limit: int, *, path: str = "pending"
+) -> dict[str, Any]:
+    """The answer with at most ``limit`` lines, fetched page by page. ``path``: a list of the read API."""
     body: dict[str, Any] = {}
     items: list[Any] = []
     page: str | None = None
     while not body or (page and len(items) < limit):
         size = min(limit - len(items), LARGEST_PAGE)
-        body = ask(route, "pending", {**query, "limit": str(size), "continue": page})
+        body = ask(route, path, {**query, "limit": str(size), "continue": page})
         items += body["items"]
         page = body.get("continue")
     return {**body, "items": items, "continue": page or ""}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.cli.commands.pending import one_line, short_table
-from admission.cli.rendering.table import NONE, age, amounts, table
+from admission.cli.rendering.table import NONE, age, amounts, moment, short_duration, short_resource, table
 from queues.text_format import counted
 
 #: Newest decisions that are shown without ``-o wide``.
@@ -25,7 +25,7 @@ def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str
         _section("Limits on the way", _limits(one, wide, headers)),
         _section("Waits behind", _behind(one)),
         *(
-            _section(_admission_title(held, one["now"]), _admission(held, headers))
+            _section(_admission_title(held, one["now"]), _admission(held, one["now"], headers))
             for held in one["admissions"]
         ),
         _section("History", _history(one, wide, headers)),
@@ -49,13 +49,51 @@ def _facts(one: WorkloadBody) -> str:
         # A finished workload requests nothing.
         *([("Asks", asks)] if one["state"] != "finished" else []),
         ("Priority", one.get("priorityLimit", "").removeprefix("priority ") or str(one["priority"])),
+        *([("User", one["user"])] if one.get("user") else []),
         ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
+        *_times(one),
         ("UID", one["uid"]),
     ]
     return "".join(f"  {title:<10}{text}\n" for title, text in lines)
 
 
+def _times(one: WorkloadBody) -> list[tuple[str, str]]:
+    """How long it waited and ran, and what it took; empty: it has not been admitted."""
+    admissions, now = one["admissions"], one["now"]
+    ended = [("Ended", f"{one['ended']} ({age(one['ended'], now)} ago)")] if one.get("ended") else []
+    if not admissions or not one["created"]:
+        return ended
+    first = min(held["opened"] for held in admissions)
+    runs = [
+        (held["opened"], held.get("closed") or (now if held["state"] != "closed" else None))
+        for held in admissions
+    ]
+    seconds = sum(_seconds(opened, until) for opened, until in runs if until)
+    ran = short_duration(seconds) + (f" in {len(runs)} admissions" if len(runs) > 1 else "")
+    hours = ", ".join(
+        f"{each:g} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
+    )
+    return [
+        ("Waited", short_duration(_seconds(one["created"], first)) + " until it was first admitted"),
+        ("Ran" if one["state"] == "finished" else "Held", ran),
+        *ended,
+        *([("Used", hours)] if hours else []),
+    ]
+
+
+def _seconds(since: str, until: str) -> int:
+    return max(0, int((moment(until) - moment(since)).total_seconds()))
+
+
+#: How a workload ended, and whether its object is gone.
+_RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "deleted before it ended"}
+
+
 def _state(one: WorkloadBody) -> str:
+    if one["state"] == "finished":
+        result = _RESULTS.get(one.get("result", ""))
+        gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
+        return f"finished: {result}{gone}" if result else f"finished{gone}"
     if one["state"] == "pending":
         if one["position"] is None:
             return "pending, not in line"
@@ -210,7 +248,7 @@ def _admission_title(held: Mapping[str, Any], now: str) -> str:
     return f"Admission {held['id']}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
 
 
-def _admission(held: Mapping[str, Any], headers: bool) -> str:
+def _admission(held: Mapping[str, Any], now: str, headers: bool) -> str:
     text = ""
     if held["eviction"]:
         done = "Taken back" if held["state"] == "closed" else "Being taken back"
@@ -230,6 +268,13 @@ def _admission(held: Mapping[str, Any], headers: bool) -> str:
         text += table(
             ["NODE", "POD-SET", "SEATS", "PODS", "TAKES", "FLAVOR"], rows, headers=headers, right="PODS"
         )
+    if held.get("closed"):
+        on = ", ".join(held["nodes"]) + (
+            f" and {more} more" if (more := held["nodeCount"] - len(held["nodes"])) else ""
+        )
+        after = short_duration(_seconds(held["opened"], held["closed"]))
+        back = f"given back {age(held['closed'], now)} ago, after {after}"
+        return text + f"{counted(held['seatCount'], 'seat')} on {on}\n{back}\n"
     if held["ended"]:
         text += f"{held['ended']} more given back\n" if rows else f"all {held['ended']} given back\n"
     return text or "holds no seats\n"

@@ -107,6 +107,15 @@ def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:
     )
 
 
+def devices(taken: Mapping[str, str]) -> str | None:
+    """The number of GPUs; with resources of several kinds, or only other devices, each with its name; None: none."""
+    named = {name: text for name, text in taken.items() if "/" in name}
+    gpus = {name: text for name, text in named.items() if "gpu" in short_resource(name)}
+    if len(gpus) == 1:
+        return next(iter(gpus.values()))
+    return amounts(gpus or named) if named else None
+
+
 def rounded(resource: str, text: str | None) -> str | None:
     """An average with three digits: ``3219m`` GPUs → ``3.22``, 12345678901 bytes → ``11.5Gi``."""
     from queues.resources import amount, in_bytes, scale

@@ -23,6 +23,7 @@ from sqlalchemy import (
     tuple_,
     union_all,
 )
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.sql.read.last_evictions import last_evictions
@@ -282,7 +283,7 @@ async def gone_named(
     asked = (
         select(*_GONE_COLUMNS, _GONE_ENDED_AT.label("finished_at"))
         .where(ended_workloads.c.namespace == namespace, ended_workloads.c.name == name)
-        .distinct(ended_workloads.c.kind)
+        .ext(distinct_on(ended_workloads.c.kind))
         .order_by(ended_workloads.c.kind, ended_workloads.c.ended_at.desc())
     )
     if kind is not None:

@@ -84,7 +84,7 @@ async def test_an_admission_is_history_as_soon_as_it_closes(muster: Database) ->
         assert await closed_among(tx, [first, second, AdmissionId(999)]) == {
             first: ClosedAdmission(key("j1"), QueueName("a"))
         }
-        (told,) = await views.explain(tx, "ns", "j1")
+        (told,) = await views.explain(tx, "ns", "j1", now=NOW)
         rows = await tx.execute(
             text(
                 "SELECT id, state, seats, seats_held, cause_code, closed_at FROM muster_admissions ORDER BY id"
@@ -223,11 +223,11 @@ async def test_who_asks_about_a_workload_is_told_where_the_history_begins(muster
     harness = await harness_of(muster, "j1")
     async with muster.transaction() as tx:
         await ensure_partitions(tx, harness.term, "decisions", MONDAY.date(), weeks=1)
-        (told,) = await views.explain(tx, "ns", "j1")
+        (told,) = await views.explain(tx, "ns", "j1", now=NOW)
         assert told.history_begins == 0
         (week,) = await partitions(tx, "decisions")
         await drop(tx, harness.term, "decisions", week)
-        (told,) = await views.explain(tx, "ns", "j1")
+        (told,) = await views.explain(tx, "ns", "j1", now=NOW)
         assert told.history_begins == (MONDAY + WEEK).timestamp()
 
 

@@ -189,7 +189,7 @@ async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
                 )
             ],
         )
-        (admitted,) = await views.explain(tx, "ns", "j1")
+        (admitted,) = await views.explain(tx, "ns", "j1", now=NOW)
         assert admitted.state == "admitted"
         assert [admission.id for admission in admitted.admissions] == [verdict.accepted[0]]
         assert admitted.history == (
@@ -202,10 +202,10 @@ async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
                 numbers={"seats": 2},
             ),
         )
-        (waiting,) = await views.explain(tx, "ns", "j4", "job")
+        (waiting,) = await views.explain(tx, "ns", "j4", "job", now=NOW)
         assert waiting.state == "pending"
-        assert await views.explain(tx, "ns", "j4", "vcjob") == ()
-        assert await views.explain(tx, "elsewhere", "j4") == ()
+        assert await views.explain(tx, "ns", "j4", "vcjob", now=NOW) == ()
+        assert await views.explain(tx, "elsewhere", "j4", now=NOW) == ()
 
 
 async def test_the_views_are_documented_column_by_column(muster: Database) -> None:

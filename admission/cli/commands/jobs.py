@@ -1,0 +1,190 @@
+"""``kubectl muster jobs``: the workloads that wait, run or have ended."""
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.age import told_age
+from admission.cli.access.read_api import Route
+from admission.cli.commands.pending import USUAL_LIMIT, one_line, pages
+from admission.cli.options import document, namespace, output, route
+from admission.cli.rendering.table import Cell, age, amounts, devices, table
+from admission.kube.client.kubeconfig import current_namespace
+
+#: States of the read API, by what people call them.
+_STATES: Final = {"waiting": ("pending",), "running": ("admitted", "evicting"), "ended": ("finished",)}
+#: What the column STATE says of a state of the read API.
+_SHOWN: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
+_DOES: Final = {"pending": "waits", "admitted": "runs", "finished": "has ended"}
+#: How far back ended workloads are listed if nothing else is said.
+_USUAL_SINCE: Final = "24h"
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_DURATION: Final = re.compile(r"(?:\d{1,9}[smhdw])+")
+_PART: Final = re.compile(r"(\d+)([smhdw])")
+#: Wider tables are shortened, where -o wide has what is left out.
+_COLUMNS: Final = 80
+
+
+@click.command(short_help="Workloads that wait, run or have ended, with their GPUs and nodes.")
+@click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
+@namespace
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+@click.option("--user", metavar="USER", help="Only what this user created.")
+@click.option("--mine", is_flag=True, help="Only what you created.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(list(_STATES)),
+    multiple=True,
+    help="Only these; may be repeated [waiting and running].",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help=f"Also what ended since then: 2h, 3d, or 2026-11-21T10:00:00Z [with --state ended: {_USUAL_SINCE}].",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=USUAL_LIMIT,
+    show_default=True,
+    help="Most workloads to show.",
+)
+@output
+@route
+def jobs(
+    namespace: str | None,
+    all_namespaces: bool,
+    limit: int,
+    output: str,
+    no_headers: bool,
+    route: Route,
+    **asked: Any,
+) -> int:
+    """Show workloads: what waits and why, what runs on which nodes, and with --since what has ended.
+
+    GPUS is what a workload holds, asks for while it waits, or held last. NODES(REASON) has the nodes, or why it waits.
+    `kubectl muster explain` tells all of one, also after it was deleted.
+    """
+    if namespace and all_namespaces:
+        raise click.UsageError("-n and -A exclude each other.")
+    if asked["user"] and asked["mine"]:
+        raise click.UsageError("--user and --mine exclude each other.")
+    here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
+    states = asked["states"]
+    since = asked["since"] or (_USUAL_SINCE if "ended" in states else None)
+    query = {
+        "queue": asked["queue"],
+        "namespace": here,
+        "user": asked["user"],
+        "mine": "true" if asked["mine"] else None,
+        "state": ",".join(each for state in states for each in _STATES[state]) or None,
+        "since": time_of(since, time.time()),
+    }
+    body = pages(route, query, limit, path="workloads")
+    code = told_age(body)
+    if body.get("historyBegins"):
+        click.echo(f"What ended before {body['historyBegins']} is not known any more.", err=True)
+    text = document(body, output)
+    if text is None:
+        if not body["items"]:
+            click.echo(nothing_listed(body, query, since), err=True)
+            return code
+        text = jobs_table(body, everywhere=all_namespaces, wide=output == "wide", headers=not no_headers)
+        if len(body["items"]) < body["total"]:
+            click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+    click.echo(text, nl=False)
+    return code
+
+
+def time_of(since: str | None, now: float) -> str | None:
+    """A time of the read API: so long before ``now`` (seconds since the epoch), or as given. Raises UsageError."""
+    from datetime import UTC, datetime
+
+    if since is None:
+        return None
+    try:
+        if _DURATION.fullmatch(since):
+            seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(since))
+            return datetime.fromtimestamp(max(0, int(now) - seconds), UTC).isoformat()
+        moment = datetime.fromisoformat(since)
+        return (moment if moment.tzinfo else moment.astimezone()).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):
+        raise click.UsageError(
+            f"--since: found {since!r}, expected how long ago, as 30m, 2h or 3d, or a time, as 2026-11-21T10:00:00Z."
+        ) from None
+
+
+def jobs_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
+    """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line."""
+    text = _table(body, everywhere, wide, headers, short=False)
+    if wide or max(map(len, text.splitlines())) <= _COLUMNS:
+        return text
+    return _table(body, everywhere, wide, headers, short=True)
+
+
+def _table(body: Mapping[str, Any], everywhere: bool, wide: bool, headers: bool, *, short: bool) -> str:
+    columns = ["NAME", "KIND", "QUEUE", "USER", "STATE", "GPUS", "PODS", "AGE", "NODES(REASON)"]
+    if wide:
+        columns[5:6] = ["PRIORITY", "HOLDS"]
+        columns[-1:] = ["ADMITTED", "ENDED", "NODES", "REASON"]
+    if everywhere:
+        columns.insert(0, "NAMESPACE")
+    rows = [_row(one, body["now"], everywhere, wide, short) for one in body["items"]]
+    return table(columns, rows, headers=headers, right="GPUS PODS AGE PRIORITY ADMITTED ENDED")
+
+
+def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: bool) -> list[Cell]:
+    user = one["user"] or None
+    row: list[Cell] = [
+        *([one["namespace"]] if everywhere else []),
+        one["name"],
+        one["kind"],
+        one["queue"],
+        # The name without its realm, if the whole of it is too long.
+        user.partition("@")[0] or user if user and short else user,
+        _SHOWN.get(one["state"]) or one["result"] or "ended",
+    ]
+    takes = one["held"] or one["asks"]
+    if wide:
+        row += [one["priority"], amounts(takes, all_of_them=True)]
+    else:
+        row.append(devices(takes))
+    row += [one["pods"], age(one["created"], now)]
+    reason = one["reason"]
+    if wide:
+        admitted, ended = age(one["admitted"], now), age(one["ended"], now)
+        told = f"{reason['code']}: {one_line(reason['message'])}" if reason else None
+        return [*row, admitted, ended, _nodes(one, len(one["nodes"])), told]
+    waits = f"({reason['code']})" if reason else None
+    return [*row, waits if one["state"] == "pending" else _nodes(one, 1)]
+
+
+def _nodes(one: Mapping[str, Any], most: int) -> str | None:
+    """Names of at most so many nodes, and how many more there are."""
+    shown = ",".join(one["nodes"][:most])
+    more = one["nodeCount"] - len(one["nodes"][:most])
+    return f"{shown}+{more}" if shown and more else shown or None
+
+
+def nothing_listed(body: Mapping[str, Any], query: Mapping[str, str | None], since: str | None) -> str:
+    """The sentence for an empty list, with where else there are workloads. ``since``: as the user wrote it."""
+    asked = (query["state"] or "pending,admitted").split(",") + (
+        ["finished"] if since and not query["state"] else []
+    )
+    words = [word for state, word in _DOES.items() if state in asked]
+    does = " or ".join([", ".join(words[:-1]), words[-1]] if words[:-1] else words)
+    whose = f" of {query['user']}" if query["user"] else " of yours" if query["mine"] else ""
+    place = f" in namespace {query['namespace']}" if query["namespace"] else ""
+    place += f" in queue {query['queue']}" if query["queue"] else ""
+    lately = (
+        "" if since is None else f" in the last {since}" if _DURATION.fullmatch(since) else f" since {since}"
+    )
+    text = f"No workload{whose} {does}{place}{lately}."
+    elsewhere = body["totalEverywhere"] - body["total"]
+    if elsewhere:
+        text += f" In other namespaces {elsewhere} {'does' if elsewhere == 1 else 'do'}: -A shows them."
+    return text if since else f"{text} --since 2h shows what ended, too."

@@ -1,0 +1,72 @@
+"""``kubectl muster who``: the users, what they use, and what they wait for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from admission.cli.access.age import told_age
+from admission.cli.access.read_api import Route
+from admission.cli.commands.pending import USUAL_LIMIT, pages
+from admission.cli.options import document, output, route
+from admission.cli.rendering.table import Cell, amounts, devices, short_resource, table
+
+
+@click.command(short_help="Users: what they use and wait for, their shares and ranks.")
+@click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=USUAL_LIMIT,
+    show_default=True,
+    help="Most users to show.",
+)
+@output
+@route
+def who(queue: str | None, limit: int, output: str, no_headers: bool, route: Route) -> int:
+    """Show users: GPUs in use now, workloads that wait and run, share and rank.
+
+    SHARE is of what the queue deserves (or may use; without -q, of all there is). The user who uses most has rank 1.
+    Of yourself all work counts, of other users what you may list.
+    """
+    body = pages(route, {"queue": queue}, limit, path="users")
+    code = told_age(body)
+    text = document(body, output)
+    if text is None:
+        text = users_table(body, wide=output == "wide", headers=not no_headers)
+        if not body["complete"]:
+            click.echo("Work that you may not list is not counted, so there are no ranks.", err=True)
+        if len(body["items"]) < body["total"]:
+            click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+    click.echo(text, nl=False)
+    return code
+
+
+def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
+    """One line per user, who uses most first."""
+    hours = f"GPU-HOURS({body['pastDays']}d)"
+    columns = ["RANK", "USER", "USES" if wide else "GPUS", "SHARE", "PENDING", "ADMITTED", hours]
+    rows: list[list[Cell]] = [
+        [
+            one["rank"],
+            (one["user"] or "unknown") + (" (you)" if one["you"] else ""),
+            amounts(one["used"], all_of_them=True) if wide else devices(one["used"]),
+            None if one["share"] is None else f"{one['share']:.2f}",
+            one["pending"],
+            one["admitted"],
+            past_hours(one["pastHours"]),
+        ]
+        for one in body["items"]
+    ]
+    right = "RANK SHARE PENDING ADMITTED" + ("" if wide else " GPUS") + f" {hours}"
+    return table(columns, rows, headers=headers, right=right)
+
+
+def past_hours(hours: Mapping[str, float] | None) -> str | None:
+    """Hours of GPUs, or of each kind of device if there are several; None: not told."""
+    if hours is None:
+        return None
+    gpus = {name: each for name, each in hours.items() if "gpu" in short_resource(name)} or dict(hours)
+    if len(gpus) < 2:
+        return f"{sum(gpus.values()):.1f}"
+    return ", ".join(f"{each:.1f} {short_resource(name)}" for name, each in gpus.items())
