@@ -8,7 +8,8 @@ import click
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
-from admission.cli.options import document, namespace, output, route
+from admission.cli.options import namespace, route
+from admission.cli.output import Output, output
 from admission.cli.rendering.explanation import WorkloadBody, workload_text
 from admission.kube.client.kubeconfig import current_namespace
 from queues.errors import MusterError
@@ -44,7 +45,7 @@ _WAITS_AS: Final = {
 @namespace
 @output
 @route
-def explain(job: str, namespace: str | None, output: str, no_headers: bool, route: Route) -> int:
+def explain(job: str, namespace: str | None, output: Output, route: Route) -> int:
     """Show everything about one workload.
 
     Its state and position, what it waits behind, which limit stops it and by how much, its seats by node, and
@@ -65,10 +66,10 @@ def explain(job: str, namespace: str | None, output: str, no_headers: bool, rout
         raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
     code = told_age(body[0])
     body = with_outlooks(route, body)
-    text = document(body, output)
+    text = output.document(body)
     if text is None:
-        wide = output == "wide"
-        text = "\n".join(workload_text(one, wide=wide, headers=not no_headers) for one in body)
+        wide = output.is_wide
+        text = "\n".join(workload_text(one, wide=wide, headers=output.headers) for one in body)
     click.echo(text, nl=False)
     return code
 

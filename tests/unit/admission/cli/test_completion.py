@@ -28,7 +28,15 @@ async def test_subcommands_come_first() -> None:
 
 async def test_flags_and_their_choices() -> None:
     assert "--all-namespaces" in await offered("pending", "--a")
-    assert await offered("queues", "-o", "") == ["json", "table", "wide", "yaml"]
+    assert await offered("queues", "-o", "") == [
+        "custom-columns=",
+        "json",
+        "jsonpath=",
+        "name",
+        "table",
+        "wide",
+        "yaml",
+    ]
 
 
 async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> None:
