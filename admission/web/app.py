@@ -3,6 +3,7 @@
 /apis/read.muster.dev/v1                                                  what there is
 /apis/read.muster.dev/v1/queues
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
+/apis/read.muster.dev/v1/nodes?limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/snapshot                                          from the leader
@@ -27,6 +28,7 @@ from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.reader import EVERYTHING, Sight
+from queues.api.api_resources import NODES
 from queues.api.names import READ_API
 from queues.workload import WorkloadKind
 
@@ -42,7 +44,7 @@ LARGEST_PAGE: Final = 1000
 PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
-    f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, "
+    f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/nodes, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, "
     f"{PREFIX}/snapshot"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
@@ -56,6 +58,10 @@ class Reader(Protocol):
 
     async def queues(self, sight: Sight) -> bodies.QueueList:
         """The queues that the user may see."""
+        ...
+
+    async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
+        """Nodes after a name, with what seats hold on them."""
         ...
 
     async def pending(
@@ -122,6 +128,7 @@ class ReadApi:
                 web.get(PREFIX, self.discover),
                 web.get(f"{PREFIX}/queues", self.show_queues),
                 web.get(f"{PREFIX}/pending", self.show_pending),
+                web.get(f"{PREFIX}/nodes", self.show_nodes),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
@@ -147,9 +154,7 @@ class ReadApi:
     async def show_pending(self, request: web.Request) -> web.Response:
         """Pending workloads that the user may see."""
         _only(request, "queue", "namespace", "limit", "continue")
-        limit = request.query.get("limit", str(LARGEST_PAGE))
-        if not limit.isdecimal() or int(limit) > LARGEST_PAGE:
-            raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {LARGEST_PAGE}")
+        limit = _limit(request, LARGEST_PAGE)
         namespace, after = request.query.get("namespace") or None, _place(request.query.get("continue"))
 
         async def answer(caller: Caller) -> bytes:
@@ -157,11 +162,22 @@ class ReadApi:
             found = await self.reader.pending(
                 queue=request.query.get("queue") or None,
                 namespace=namespace,
-                limit=int(limit),
+                limit=limit,
                 after=after,
                 sight=sight,
             )
             return _shown(found, sight)
+
+        return await self._answered(request, answer)
+
+    async def show_nodes(self, request: web.Request) -> web.Response:
+        """What seats hold on the nodes, for those who may list nodes."""
+        _only(request, "limit", "continue")
+        limit, after = _limit(request, LARGEST_PAGE), request.query.get("continue", "")
+
+        async def answer(caller: Caller) -> bytes:
+            await self.rights.require(caller, AccessRequest(verb="list", resource=NODES), "list nodes")
+            return encode(await self.reader.nodes(after=after, limit=limit))
 
         return await self._answered(request, answer)
 
@@ -248,6 +264,13 @@ def _kind(request: web.Request) -> str | None:
     if kind is not None and kind not in {str(known) for known in WorkloadKind}:
         raise BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
     return kind
+
+
+def _limit(request: web.Request, most: int) -> int:
+    limit = request.query.get("limit", str(most))
+    if not limit.isdecimal() or not 0 <= int(limit) <= most:
+        raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {most}")
+    return int(limit)
 
 
 def _place(continue_: str | None) -> tuple[str, int] | None:

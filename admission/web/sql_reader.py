@@ -23,6 +23,7 @@ from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.heartbeat import Heartbeat, last_heartbeat
 from queues.sql.read import views
+from queues.sql.read.node_use import node_use
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import names_like, pending, place_in_queue, waiting_namespaces
 from queues.sql.read.rows import OrderTerms, PlaceInQueue
@@ -82,6 +83,25 @@ class SqlReader:
             age = await self._age(tx)
         items = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
         return bodies.QueueList(**asdict(age), items=items)
+
+    async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
+        """Nodes after a name, with what seats hold on them."""
+        async with self._database.snapshot() as tx:
+            found = await node_use(tx, after=after, limit=limit)
+            age = await self._age(tx)
+        items = tuple(
+            bodies.NodeBody(
+                name=node.name,
+                flavor=node.flavor,
+                usable=node.usable,
+                limits=quantities(node.limits),
+                used=quantities(node.used),
+            )
+            for node in found
+        )
+        return bodies.NodeList(
+            **asdict(age), items=items, continue_=items[-1].name if len(items) == limit else ""
+        )
 
     async def pending(
         self,

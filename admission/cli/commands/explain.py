@@ -61,7 +61,7 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     here = namespace or current_namespace(route.kubeconfig, route.context)
     if not name or "/" in kind:
         raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
-    body = ask(route, _path(here, name), {"kind": _KINDS.get(kind)})
+    body = ask(route, path_of_workload(here, name), {"kind": _KINDS.get(kind)})
     if not body:
         raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
     code = told_age(body[0])
@@ -80,7 +80,7 @@ def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[Wor
     for one in workloads:
         outlook = None
         if one["state"] == "admitted" or (one["state"] == "pending" and one["reason"] is not None):
-            path = f"{_path(one['namespace'], one['name'])}/outlook"
+            path = f"{path_of_workload(one['namespace'], one['name'])}/outlook"
             try:
                 outlooks = ask(route, path, {"kind": one["kind"]})
                 outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
@@ -91,7 +91,8 @@ def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[Wor
     return found
 
 
-def _path(namespace: str, name: str) -> str:
+def path_of_workload(namespace: str, name: str) -> str:
+    """Where the read API has the workloads of a name."""
     from urllib.parse import quote
 
     return f"namespaces/{quote(namespace, safe='')}/workloads/{quote(name, safe='')}"

@@ -74,7 +74,7 @@ def queue_table(
     Past use is shown if it counts in any of the queues.
     """
     stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
-    chosen = resource or _usual_resource(queues)
+    chosen = resource or usual_resource(queues)
     columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "PENDING", "ADMITTED"]
     rows: list[list[Cell]] = []
     if wide:
@@ -89,7 +89,7 @@ def queue_table(
         if wide:
             rows += _wide(queue, name, resource, fading)
         else:
-            account = _sum(queue, chosen)
+            account = account_of(queue, chosen)
             past = [_past(queue, account)] if fading else []
             used, *others = _numbers(account)
             rows.append(
@@ -161,14 +161,14 @@ def _workloads(queue: Queue) -> tuple[int, int]:
     return queue["pending"], queue["admitted"]
 
 
-def _sum(queue: Queue, resource: str) -> Mapping[str, Any]:
+def account_of(queue: Queue, resource: str) -> Mapping[str, Any]:
     """The account over all flavors, or else the only account of a single flavor; empty: neither exists."""
     lines = [line for line in queue["accounts"] if line["resource"] == resource]
     alone = lines[0] if len(lines) == 1 else {}
     return next((line for line in lines if not line["flavor"]), alone)
 
 
-def _usual_resource(queues: Sequence[Queue]) -> str:
+def usual_resource(queues: Sequence[Queue]) -> str:
     """GPUs if a queue has an account of them, else the first device by name, else CPU."""
     named = sorted({line["resource"] for queue in queues for line in queue["accounts"]})
     if _GPU in named or not named:
