@@ -5,7 +5,6 @@ import sys
 import click
 
 from admission.cli.commands.explain import explain
-from admission.cli.commands.page import page
 from admission.cli.commands.pending import pending
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
@@ -14,6 +13,7 @@ from admission.cli.objects.nodes import nodes
 from admission.cli.objects.queue import queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import route_before
+from admission.cli.page.command import page
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
