@@ -23,7 +23,7 @@ async def offered(*words: str) -> list[str]:
 async def test_subcommands_come_first() -> None:
     assert await offered("") == ["explain", "job", "jobflow", "nodes", "page", "pending", "queue", "queues"]
     assert await offered("q") == ["queue", "queues"]
-    assert await offered("job", "") == ["delete", "resume", "run", "suspend", "view"]
+    assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend", "view"]
 
 
 async def test_flags_and_their_choices() -> None:
