@@ -90,4 +90,4 @@ async def test_what_cannot_be_read_is_one_sentence(
     await server.put(PODS.path("ml"), pod("train-worker-0", "worker"))
     monkeypatch.setenv("PATH", "/nowhere")
     code, _, err = await ask()
-    assert (code, err) == (1, "Running kubectl logs: there is no kubectl on PATH.\n")
+    assert (code, err) == (1, "Error: Running kubectl logs: there is no kubectl on PATH.\n")
