@@ -11,8 +11,6 @@ from admission.cli.rendering.table import age as short_age
 
 #: Sections of the navigation and where they begin.
 SECTIONS: Final = (("Queues", "/queues"), ("Waiting", "/pending"), ("Nodes", "/nodes"))
-#: Seconds after which a view is asked for again.
-EVERY: Final = 2
 #: Characters up to which a cell of a table is kept on one line.
 _ONE_LINE: Final = 40
 
@@ -27,6 +25,8 @@ class Frame:
     section: str
     age: str = ""
     cluster: str = ""
+    #: Seconds after which the view is asked for again.
+    every: int = 2
 
 
 def document(frame: Frame, main: Markup, *, whole: bool) -> Markup:
@@ -49,7 +49,7 @@ def document(frame: Frame, main: Markup, *, whole: bool) -> Markup:
         '<header><p class="product">Muster <span class="cluster">{}</span></p>'
         '<nav aria-label="Views"><ul>{}</ul></nav></header>'
         '<main id="main" tabindex="-1" data-every="{}">{}</main></body></html>'
-    ).format(frame.title, frame.cluster, links, EVERY, changing)
+    ).format(frame.title, frame.cluster, links, frame.every, changing)
 
 
 def problem(sentence: str) -> Markup:

@@ -45,6 +45,8 @@ class View:
     main: Markup
     #: How old the answer is, as a sentence; "": a few seconds.
     age: str = ""
+    #: Seconds after which it is asked for again: what costs the API server much, seldom.
+    every: int = 2
 
 
 #: The view of a path's parts and a query. Raises MusterError, KeyError for no such path.
@@ -107,7 +109,13 @@ class _Handler(BaseHTTPRequestHandler):
             _log.exception("a view could not be shown")
             what = f"{type(error).__name__}: {error}. This is a fault of Muster."
             status, view = 500, View(title="Fault", section="", main=problem(what))
-        frame = Frame(title=view.title, section=view.section, age=view.age, cluster=self.server.cluster)
+        frame = Frame(
+            title=view.title,
+            section=view.section,
+            age=view.age,
+            cluster=self.server.cluster,
+            every=view.every,
+        )
         is_part = PART in self.headers
         body = str(document(frame, view.main, whole=not is_part)).encode()
         tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'

@@ -19,6 +19,8 @@ from queues.api.api_resources import DEVICES, NODES, TOPOLOGIES
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200
+#: Seconds between two looks at the nodes: each lists all of them, which may be thousands.
+_SELDOM: Final = 15
 
 _Query = Mapping[str, str]
 
@@ -81,7 +83,7 @@ class Views:
             {**line, "rack": _rack(labels[line["name"]], levels), "use": use.get(line["name"])}
             for line in node_lines(nodes, self._listed(DEVICES))
         ]
-        return View(title="Nodes", section="Nodes", main=node_racks(lines))
+        return View(title="Nodes", section="Nodes", main=node_racks(lines), every=_SELDOM)
 
     def _use(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
