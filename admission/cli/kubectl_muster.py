@@ -15,6 +15,7 @@ from admission.cli.objects.nodes import nodes
 from admission.cli.objects.queue import queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import route_before
+from admission.cli.page.command import page
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -29,7 +30,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (jobs, pending, explain, who, queues, nodes, job, jobflow, queue):
+for command in (jobs, pending, explain, who, queues, nodes, page, job, jobflow, queue):
     kubectl_muster.add_command(command)
 
 

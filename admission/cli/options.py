@@ -82,19 +82,6 @@ def cluster(command: Command) -> Command:
     return with_options
 
 
-def output(command: Command) -> Command:
-    """Add ``-o`` and ``--no-headers``."""
-    command = click.option("--no-headers", is_flag=True, help="Leave the line of column names out.")(command)
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "wide", "json", "yaml"]),
-        default="table",
-        show_default=True,
-        help="Form of the answer.",
-    )(command)
-
-
 def namespace(command: Command) -> Command:
     """Add ``-n``."""
     return click.option(
@@ -113,16 +100,3 @@ def amounts(option: str, text: str | None) -> dict[str, str]:
             )
         found[name] = amount
     return found
-
-
-def document(body: Any, form: str) -> str | None:
-    """The answer as JSON or YAML; None: the user wants a table."""
-    if form == "json":
-        import json
-
-        return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
-    if form == "yaml":
-        import yaml
-
-        return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
-    return None

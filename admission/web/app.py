@@ -5,6 +5,7 @@
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
 /apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&mine=&state=&since=&limit=&continue=
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
+/apis/read.muster.dev/v1/nodes?limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/snapshot                                          from the leader
@@ -30,6 +31,7 @@ from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.list_queries import is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
+from queues.api.api_resources import NODES
 from queues.api.names import READ_API
 from queues.sql.read.listed import Listing, ListPlace
 from queues.workload import WorkloadKind
@@ -45,7 +47,7 @@ PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
     f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/workloads, {PREFIX}/users, "
-    f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
+    f"{PREFIX}/nodes, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
 _DISCOVERY: Final = encode(
@@ -58,6 +60,10 @@ class Reader(Protocol):
 
     async def queues(self, sight: Sight) -> bodies.QueueList:
         """The queues that the user may see."""
+        ...
+
+    async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
+        """Nodes after a name, with what seats hold on them."""
         ...
 
     async def pending(
@@ -138,6 +144,7 @@ class ReadApi:
                 web.get(f"{PREFIX}/pending", self.show_pending),
                 web.get(f"{PREFIX}/workloads", self.show_workloads),
                 web.get(f"{PREFIX}/users", self.show_users),
+                web.get(f"{PREFIX}/nodes", self.show_nodes),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
@@ -206,6 +213,17 @@ class ReadApi:
             return encode(
                 await self.reader.users(queue=queue, user=caller.name, after=after, limit=limit, sight=sight)
             )
+
+        return await self._answered(request, answer)
+
+    async def show_nodes(self, request: web.Request) -> web.Response:
+        """What seats hold on the nodes, for those who may list nodes."""
+        _only(request, "limit", "continue")
+        limit, after = limit_of(request.query), request.query.get("continue", "")
+
+        async def answer(caller: Caller) -> bytes:
+            await self.rights.require(caller, AccessRequest(verb="list", resource=NODES), "list nodes")
+            return encode(await self.reader.nodes(after=after, limit=limit))
 
         return await self._answered(request, answer)
 

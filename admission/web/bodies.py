@@ -79,6 +79,27 @@ class QueueList(AgedBody, frozen=True, kw_only=True):
     items: tuple[QueueBody, ...]
 
 
+class NodeBody(Body, frozen=True, kw_only=True):
+    """One node, with what the ledger holds on it."""
+
+    name: str
+    flavor: str
+    #: Ready, not cordoned, present: takes new seats.
+    usable: bool
+    #: What Muster may give, by resource: allocatable less the pods that it has not admitted.
+    limits: Mapping[str, str]
+    #: What seats hold, by resource.
+    used: Mapping[str, str]
+
+
+class NodeList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/nodes``: by name."""
+
+    items: tuple[NodeBody, ...]
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
 class ReasonBody(Body, frozen=True, kw_only=True):
     """Why a workload waits: the same code, sentence and numbers everywhere."""
 

@@ -36,6 +36,7 @@ from queues.sql.heartbeat import Heartbeat, last_heartbeat
 from queues.sql.read import views
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
 from queues.sql.read.names import names_like, namespaces_of_workloads
+from queues.sql.read.node_use import node_use
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.rows import OrderTerms, PlaceInQueue
@@ -96,6 +97,25 @@ class SqlReader:
             age = await self._age(tx)
         items = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
         return bodies.QueueList(**asdict(age), items=items)
+
+    async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
+        """Nodes after a name, with what seats hold on them."""
+        async with self._database.snapshot() as tx:
+            found = await node_use(tx, after=after, limit=limit)
+            age = await self._age(tx)
+        items = tuple(
+            bodies.NodeBody(
+                name=node.name,
+                flavor=node.flavor,
+                usable=node.usable,
+                limits=quantities(node.limits),
+                used=quantities(node.used),
+            )
+            for node in found
+        )
+        return bodies.NodeList(
+            **asdict(age), items=items, continue_=items[-1].name if len(items) == limit else ""
+        )
 
     async def pending(
         self,

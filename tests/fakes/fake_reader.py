@@ -119,6 +119,10 @@ LOST = queue(
     "lost", "nowhere", state="broken", message="its ancestors form a cycle, or one of them does not exist"
 )
 
+NODES = tuple(
+    bodies.NodeBody(name=name, flavor="", usable=True, limits={GPU: "8"}, used={GPU: used} if used else {})
+    for name, used in (("gpu-1", "8"), ("gpu-2", "2"), ("gpu-3", ""))
+)
 QUEUES = (ROOT, TEAM_A, DEV, TRAIN, TEAM_B, LOST)
 
 
@@ -463,6 +467,13 @@ class FakeReader:
         self._up()
         items = tuple(queue for queue in self.tree if sight.shows_queue(queue.name))
         return bodies.QueueList(now=NOW, as_of=self.as_of, behind=self.behind, items=items)
+
+    async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
+        self._up()
+        rest = [node for node in NODES if node.name > after]
+        items = tuple(rest[:limit])
+        more = items[-1].name if items and len(items) < len(rest) else ""
+        return bodies.NodeList(now=NOW, as_of=self.as_of, behind=self.behind, items=items, continue_=more)
 
     async def pending(
         self,

@@ -17,13 +17,19 @@ OLD: Final = 3
 
 def told_age(body: Mapping[str, Any]) -> int:
     """Print the age of an answer to standard error if it is old; the exit code that follows."""
+    sentence, code = age_of(body)
+    if sentence:
+        click.echo(sentence, err=True)
+    return code
+
+
+def age_of(body: Mapping[str, Any]) -> tuple[str, int]:
+    """The age of an answer as a sentence, "" if it is not old, and the exit code that follows."""
     as_of = body.get("asOf")
     why = f": {body['behind']}" if body.get("behind") else ""
     if as_of is None:
-        click.echo(f"The age of the data is not known{why}.", err=True)
-        return OLD
+        return f"The age of the data is not known{why}.", OLD
     seconds = int((moment(body["now"]) - moment(as_of)).total_seconds())
     if seconds < TOLD:
-        return 0
-    click.echo(f"The data is {short_duration(seconds)} old{why}.", err=True)
-    return OLD if seconds > TOO_OLD else 0
+        return "", 0
+    return f"The data is {short_duration(seconds)} old{why}.", OLD if seconds > TOO_OLD else 0

@@ -8,7 +8,8 @@ import click
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
-from admission.cli.options import document, namespace, output, route
+from admission.cli.options import namespace, route
+from admission.cli.output import Output, output
 from admission.cli.rendering.explanation import WorkloadBody, workload_text
 from admission.kube.client.kubeconfig import current_namespace
 from queues.errors import MusterError
@@ -44,7 +45,7 @@ _WAITS_AS: Final = {
 @namespace
 @output
 @route
-def explain(job: str, namespace: str | None, output: str, no_headers: bool, route: Route) -> int:
+def explain(job: str, namespace: str | None, output: Output, route: Route) -> int:
     """Show everything about one workload.
 
     Its state and position, what it waits behind, which limit stops it and by how much, its seats by node, and
@@ -60,15 +61,15 @@ def explain(job: str, namespace: str | None, output: str, no_headers: bool, rout
     here = namespace or current_namespace(route.kubeconfig, route.context)
     if not name or "/" in kind:
         raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
-    body = ask(route, _path(here, name), {"kind": _KINDS.get(kind)})
+    body = ask(route, path_of_workload(here, name), {"kind": _KINDS.get(kind)})
     if not body:
         raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
     code = told_age(body[0])
     body = with_outlooks(route, body)
-    text = document(body, output)
+    text = output.document(body)
     if text is None:
-        wide = output == "wide"
-        text = "\n".join(workload_text(one, wide=wide, headers=not no_headers) for one in body)
+        wide = output.is_wide
+        text = "\n".join(workload_text(one, wide=wide, headers=output.headers) for one in body)
     click.echo(text, nl=False)
     return code
 
@@ -79,7 +80,7 @@ def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[Wor
     for one in workloads:
         outlook = None
         if one["state"] == "admitted" or (one["state"] == "pending" and one["reason"] is not None):
-            path = f"{_path(one['namespace'], one['name'])}/outlook"
+            path = f"{path_of_workload(one['namespace'], one['name'])}/outlook"
             try:
                 outlooks = ask(route, path, {"kind": one["kind"]})
                 outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
@@ -90,7 +91,8 @@ def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[Wor
     return found
 
 
-def _path(namespace: str, name: str) -> str:
+def path_of_workload(namespace: str, name: str) -> str:
+    """Where the read API has the workloads of a name."""
     from urllib.parse import quote
 
     return f"namespaces/{quote(namespace, safe='')}/workloads/{quote(name, safe='')}"

@@ -10,7 +10,8 @@ import click
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
 from admission.cli.commands.pending import USUAL_LIMIT, one_line, pages
-from admission.cli.options import document, namespace, output, route
+from admission.cli.options import namespace, route
+from admission.cli.output import Output, list_output
 from admission.cli.rendering.table import Cell, age, amounts, devices, table
 from admission.kube.client.kubeconfig import current_namespace
 
@@ -53,14 +54,13 @@ _COLUMNS: Final = 80
     show_default=True,
     help="Most workloads to show.",
 )
-@output
+@list_output
 @route
 def jobs(
     namespace: str | None,
     all_namespaces: bool,
     limit: int,
-    output: str,
-    no_headers: bool,
+    output: Output,
     route: Route,
     **asked: Any,
 ) -> int:
@@ -88,15 +88,16 @@ def jobs(
     code = told_age(body)
     if body.get("historyBegins"):
         click.echo(f"What ended before {body['historyBegins']} is not known any more.", err=True)
-    text = document(body, output)
+    body["items"] = output.sorted(body["items"])
+    text = output.document(body)
     if text is None:
         if not body["items"]:
             click.echo(nothing_listed(body, query, since), err=True)
             return code
-        text = jobs_table(body, everywhere=all_namespaces, wide=output == "wide", headers=not no_headers)
+        text = jobs_table(body, everywhere=all_namespaces, wide=output.is_wide, headers=output.headers)
         if len(body["items"]) < body["total"]:
             click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
-    click.echo(text, nl=False)
+    click.echo(output.fitted(text), nl=False)
     return code
 
 

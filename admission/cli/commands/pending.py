@@ -7,7 +7,8 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
-from admission.cli.options import document, namespace, output, route
+from admission.cli.options import namespace, route
+from admission.cli.output import Output, list_output
 from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, amounts, table
 from admission.kube.client.kubeconfig import current_namespace
@@ -30,7 +31,7 @@ USUAL_LIMIT: Final = 500
     help="Most workloads to show.",
 )
 @click.option("--pods", is_flag=True, help="Pods of a Deployment or another owner on lines of their own.")
-@output
+@list_output
 @route
 def pending(
     queue: str | None,
@@ -38,8 +39,7 @@ def pending(
     all_namespaces: bool,
     limit: int,
     pods: bool,
-    output: str,
-    no_headers: bool,
+    output: Output,
     route: Route,
 ) -> int:
     """Show waiting workloads: position in the queue, requests, age, and the reason.
@@ -52,21 +52,22 @@ def pending(
     here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
     body = pages(route, {"queue": queue, "namespace": here}, limit)
     code = told_age(body)
-    text = document(body, output)
+    body["items"] = output.sorted(body["items"])
+    text = output.document(body)
     if text is None:
         if body["items"]:
             text = pending_table(
                 body if pods else {**body, "items": together(body["items"])},
                 everywhere=all_namespaces,
-                wide=output == "wide",
-                headers=not no_headers,
+                wide=output.is_wide,
+                headers=output.headers,
             )
             if len(body["items"]) < body["total"]:
                 click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
         else:
             click.echo(nothing_waits(body, here, queue), err=True)
             return code
-    click.echo(text, nl=False)
+    click.echo(output.fitted(text), nl=False)
     return code
 
 

@@ -8,7 +8,8 @@ import click
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
 from admission.cli.commands.pending import USUAL_LIMIT, pages
-from admission.cli.options import document, output, route
+from admission.cli.options import route
+from admission.cli.output import Output, list_output
 from admission.cli.rendering.table import Cell, amounts, devices, short_resource, table
 
 
@@ -21,9 +22,9 @@ from admission.cli.rendering.table import Cell, amounts, devices, short_resource
     show_default=True,
     help="Most users to show.",
 )
-@output
+@list_output
 @route
-def who(queue: str | None, limit: int, output: str, no_headers: bool, route: Route) -> int:
+def who(queue: str | None, limit: int, output: Output, route: Route) -> int:
     """Show users: GPUs in use now, workloads that wait and run, share and rank.
 
     SHARE is of what the queue deserves (or may use; without -q, of all there is). The user who uses most has rank 1.
@@ -31,14 +32,15 @@ def who(queue: str | None, limit: int, output: str, no_headers: bool, route: Rou
     """
     body = pages(route, {"queue": queue}, limit, path="users")
     code = told_age(body)
-    text = document(body, output)
+    body["items"] = output.sorted(body["items"])
+    text = output.document(body)
     if text is None:
-        text = users_table(body, wide=output == "wide", headers=not no_headers)
+        text = users_table(body, wide=output.is_wide, headers=output.headers)
         if not body["complete"]:
             click.echo("Work that you may not list is not counted, so there are no ranks.", err=True)
         if len(body["items"]) < body["total"]:
             click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
-    click.echo(text, nl=False)
+    click.echo(output.fitted(text), nl=False)
     return code
 
 

@@ -1,19 +1,22 @@
-"""``kubectl muster job``: run, look at, suspend, resume and delete one Volcano Job."""
+"""``kubectl muster job``: run, look at, read the logs of, suspend, resume and delete Volcano Jobs."""
 
+import subprocess
+import sys
 from typing import Any
 
 import click
 
 from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
 from admission.cli.commands.explain import explain
+from admission.cli.failures import CommandFailed
 from admission.cli.options import AMOUNTS, amounts, cluster, namespace
-from queues.api.api_resources import VOLCANO_JOBS
-from queues.api.names import DEFAULT_QUEUE, VOLCANO_SCHEDULER
+from queues.api.api_resources import PODS, VOLCANO_JOBS
+from queues.api.names import DEFAULT_QUEUE, JOB_NAME, TASK_SPEC, VOLCANO_SCHEDULER
 
 
-@click.group(short_help="Run, look at, suspend, resume and delete Volcano Jobs.")
+@click.group(short_help="Run, look at, read the logs of, suspend, resume and delete Volcano Jobs.")
 def job() -> None:
-    """Run, look at, suspend, resume and delete Volcano Jobs."""
+    """Run, look at, read the logs of, suspend, resume and delete Volcano Jobs."""
 
 
 job.add_command(explain, "view")
@@ -66,6 +69,53 @@ def run(
     here = cluster.namespace(namespace)
     send(cluster, "POST", path_of(VOLCANO_JOBS, here), document, tried=f"Creation of job {name}")
     click.echo(f"job {name} created; `kubectl muster job view {name} -n {here}` tells how it is")
+
+
+@job.command(short_help="What a Job's pods have printed.")
+@click.argument("name")
+@click.option("-t", "--task", metavar="TASK", help="Only pods of this task.")
+@click.option("-c", "--container", metavar="NAME", help="Only this container [all].")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what they print.")
+@click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Last lines of each container [all].")
+@namespace
+@cluster
+def logs(
+    name: str,
+    task: str | None,
+    container: str | None,
+    follow: bool,
+    tail: int | None,
+    namespace: str | None,
+    cluster: ClusterRoute,
+) -> int:
+    """Show what the pods of the Job NAME have printed, each line with its pod and container: by `kubectl logs`."""
+    here = cluster.namespace(namespace)
+    found = send(cluster, "GET", path_of(VOLCANO_JOBS, here, name), tried=f"Looking for job {name}")
+    tasks = {each.get("name") for each in found["spec"].get("tasks") or ()}
+    if task is not None and task not in tasks:
+        known = ", ".join(sorted(filter(None, tasks))) or "none"
+        raise click.UsageError(f"job {name} has no task {task}. It has: {known}.")
+    selector = f"{JOB_NAME}={name}" + (f",{TASK_SPEC}={task}" if task else "")
+    pods = send(
+        cluster, "GET", path_of(PODS, here), tried=f"Listing the pods of job {name}", labelSelector=selector
+    )["items"]
+    if not pods:
+        click.echo(
+            f"job {name} has no pods now; `kubectl muster job view {name} -n {here}` tells why.", err=True
+        )
+        return 1
+    words = ["kubectl", "logs", "-n", here, "-l", selector, "--prefix", f"--max-log-requests={len(pods)}"]
+    words += [f"--kubeconfig={cluster.kubeconfig}"] if cluster.kubeconfig else []
+    words += [f"--context={cluster.context}"] if cluster.context else []
+    words += ["-c", container] if container else ["--all-containers"]
+    # With a selector kubectl shows ten lines of each unless it is told.
+    words += [f"--tail={-1 if tail is None else tail}", *(["-f"] if follow else [])]
+    sys.stdout.flush()
+    try:
+        return subprocess.call(words)
+    except FileNotFoundError as error:
+        tried = f"Running {' '.join(words[:2])}"
+        raise CommandFailed(tried=tried, found="there is no kubectl on PATH") from error
 
 
 @job.command(short_help="Take a Job's pods away; it can be resumed.")

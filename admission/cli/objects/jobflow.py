@@ -8,7 +8,8 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
-from admission.cli.options import cluster, document, namespace, output
+from admission.cli.options import cluster, namespace
+from admission.cli.output import Output, list_output, output
 from admission.cli.rendering.job_flow import flow_text, list_table
 from queues.api.api_resources import JOB_FLOWS, VOLCANO_JOBS
 from queues.api.names import CREATED_BY_FLOW
@@ -26,11 +27,9 @@ def jobflow() -> None:
 @jobflow.command("list", short_help="JobFlows: how far each is, and what it waits for.")
 @namespace
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
-@output
+@list_output
 @cluster
-def list_(
-    namespace: str | None, all_namespaces: bool, output: str, no_headers: bool, cluster: ClusterRoute
-) -> None:
+def list_(namespace: str | None, all_namespaces: bool, output: Output, cluster: ClusterRoute) -> None:
     """Show JobFlows: phase, completed Jobs, age, and what each waits for.
 
     `-o wide` shows everything that it waits for, and the Jobs that failed.
@@ -39,14 +38,21 @@ def list_(
         raise click.UsageError("-n and -A exclude each other.")
     here = None if all_namespaces else cluster.namespace(namespace)
     body = send(cluster, "GET", path_of(JOB_FLOWS, here), tried="Listing JobFlows")
-    text = document(body, output)
-    if text is None and not body["items"]:
+    flows = sorted(body["items"], key=lambda flow: (flow["metadata"]["namespace"], flow["metadata"]["name"]))
+    flows = body["items"] = output.sorted(flows)
+    text = output.document(body, name=_jobflow_name)
+    if text is None and not flows:
         click.echo(
             "There is no JobFlow." if here is None else f"There is no JobFlow in namespace {here}.", err=True
         )
         return
-    flows = sorted(body["items"], key=lambda flow: (flow["metadata"]["namespace"], flow["metadata"]["name"]))
-    click.echo(text or list_table(flows, _now(), wide=output == "wide", headers=not no_headers), nl=False)
+    if text is None:
+        text = list_table(flows, _now(), wide=output.is_wide, headers=output.headers)
+    click.echo(output.fitted(text), nl=False)
+
+
+def _jobflow_name(flow: Any) -> str:
+    return f"jobflow/{flow['metadata']['name']}"
 
 
 @jobflow.command(short_help="One JobFlow: its Jobs, their phases, and what each waits for.")
@@ -54,7 +60,7 @@ def list_(
 @namespace
 @output
 @cluster
-def get(name: str, namespace: str | None, output: str, no_headers: bool, cluster: ClusterRoute) -> None:
+def get(name: str, namespace: str | None, output: Output, cluster: ClusterRoute) -> None:
     """Show the JobFlow NAME with its Jobs: their phases and pods, and what each waits for.
 
     A Job that exists waits in its queue: `kubectl muster explain vcjob/JOB` tells the rest. `-o json` and `-o yaml`
@@ -63,9 +69,9 @@ def get(name: str, namespace: str | None, output: str, no_headers: bool, cluster
     here = cluster.namespace(namespace)
     flow = send(cluster, "GET", path_of(JOB_FLOWS, here, name), tried=f"Looking for jobflow {name}")
     jobs = _jobs_of(cluster, here, flow)
-    text = document({"apiVersion": "v1", "kind": "List", "items": [flow, *jobs.values()]}, output)
+    text = output.document({"apiVersion": "v1", "kind": "List", "items": [flow, *jobs.values()]})
     if text is None:
-        text = flow_text(flow, jobs, _now(), wide=output == "wide", headers=not no_headers)
+        text = flow_text(flow, jobs, _now(), wide=output.is_wide, headers=output.headers)
     click.echo(text, nl=False)
 
 

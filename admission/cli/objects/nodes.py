@@ -8,7 +8,8 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
-from admission.cli.options import cluster, document, output
+from admission.cli.options import cluster
+from admission.cli.output import Output, list_output
 from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node_lines, node_table
 from admission.cli.rendering.slice_gpus import SliceGpus, slice_gpus
 from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, ApiResource
@@ -36,9 +37,9 @@ class _Reports:
 @click.option(
     "--faulty", is_flag=True, help="Only nodes with an unhealthy GPU, or out of service for GPU work."
 )
-@output
+@list_output
 @cluster
-def nodes(names: tuple[str, ...], faulty: bool, output: str, no_headers: bool, cluster: ClusterRoute) -> None:
+def nodes(names: tuple[str, ...], faulty: bool, output: Output, cluster: ClusterRoute) -> None:
     """Show the nodes with GPUs: how many GPUs are healthy, how many pods have, and what is wrong with the others.
 
     HELD and FAULTS come from the agent on the node. Without an agent both are `-`: nothing was checked. AGENT is how
@@ -58,11 +59,12 @@ def nodes(names: tuple[str, ...], faulty: bool, output: str, no_headers: bool, c
         _tell_of_others(names, {line["name"] for line in lines}, _UNREAD_SLICES if slices is None else "")
     elif not (lines := [line for line in lines if is_faulty(line)]):
         click.echo("None of these nodes is faulty." if names else "No node is faulty.", err=True)
-    text = document({"items": lines}, output)
+    lines = output.sorted(lines)
+    text = output.document({"items": lines}, name=lambda line: f"node/{line['name']}")
     if text is None and lines:
         now = datetime.fromtimestamp(time.time(), UTC).isoformat()
-        text = node_table(lines, now, wide=output == "wide", headers=not no_headers)
-    click.echo(text or "", nl=False)
+        text = node_table(lines, now, wide=output.is_wide, headers=output.headers)
+    click.echo(output.fitted(text or ""), nl=False)
     for note in () if faulty else mixed_notes(lines):
         click.echo(note, err=True)
 

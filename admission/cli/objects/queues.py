@@ -7,7 +7,8 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
-from admission.cli.options import document, output, route
+from admission.cli.options import route
+from admission.cli.output import Output, list_output
 from admission.cli.rendering.table import Cell, branches, rounded, short_duration, table
 
 _GPU: Final = "nvidia.com/gpu"
@@ -22,9 +23,9 @@ Queue = Mapping[str, Any]
 @click.option(
     "--resource", metavar="NAME", help="Resource to show [nvidia.com/gpu, or what there is]; wide: all."
 )
-@output
+@list_output
 @route
-def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers: bool, route: Route) -> int:
+def queues(names: tuple[str, ...], resource: str | None, output: Output, route: Route) -> int:
     """Show the tree of queues: what each uses, deserves and may use, and how many workloads wait.
 
     Numbers are those of the whole subtree. Where past use counts (usageHalfLife), SHARE is of half of USED and half
@@ -37,16 +38,18 @@ def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers
     if missing:
         known = ", ".join(queue["name"] for queue in body["items"]) or "none"
         raise click.ClickException(f"There is no queue {', '.join(sorted(missing))}. There are: {known}.")
-    body["items"] = chosen
-    text = document(body, output)
+    chosen = body["items"] = output.sorted(chosen)
+    text = output.document(body, name=lambda queue: f"queue/{queue['name']}")
     if text is None:
         if not chosen:
             click.echo("You may see no queue: RBAC lets you get none, or there is none yet.", err=True)
             return code
-        text = queue_table(chosen, resource=resource, wide=output == "wide", headers=not no_headers)
+        text = queue_table(
+            chosen, resource=resource, wide=output.is_wide, headers=output.headers, tree=not output.sort_by
+        )
         if any(_is_unread(queue) for queue in chosen):
             click.echo("Past use is still being read from the ledger; ask again.", err=True)
-    click.echo(text, nl=False)
+    click.echo(output.fitted(text), nl=False)
     return code
 
 
@@ -63,13 +66,15 @@ def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:
     return chosen
 
 
-def queue_table(queues: Sequence[Queue], *, resource: str | None, wide: bool, headers: bool) -> str:
-    """One line per queue (wide: one per account), children drawn below their parents.
+def queue_table(
+    queues: Sequence[Queue], *, resource: str | None, wide: bool, headers: bool, tree: bool = True
+) -> str:
+    """One line per queue (wide: one per account), children drawn below their parents (``tree``).
 
     Past use is shown if it counts in any of the queues.
     """
-    stems = branches({queue["name"]: queue["parent"] for queue in queues})
-    chosen = resource or _usual_resource(queues)
+    stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
+    chosen = resource or usual_resource(queues)
     columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "PENDING", "ADMITTED"]
     rows: list[list[Cell]] = []
     if wide:
@@ -84,7 +89,7 @@ def queue_table(queues: Sequence[Queue], *, resource: str | None, wide: bool, he
         if wide:
             rows += _wide(queue, name, resource, fading)
         else:
-            account = _sum(queue, chosen)
+            account = account_of(queue, chosen)
             past = [_past(queue, account)] if fading else []
             used, *others = _numbers(account)
             rows.append(
@@ -156,14 +161,14 @@ def _workloads(queue: Queue) -> tuple[int, int]:
     return queue["pending"], queue["admitted"]
 
 
-def _sum(queue: Queue, resource: str) -> Mapping[str, Any]:
+def account_of(queue: Queue, resource: str) -> Mapping[str, Any]:
     """The account over all flavors, or else the only account of a single flavor; empty: neither exists."""
     lines = [line for line in queue["accounts"] if line["resource"] == resource]
     alone = lines[0] if len(lines) == 1 else {}
     return next((line for line in lines if not line["flavor"]), alone)
 
 
-def _usual_resource(queues: Sequence[Queue]) -> str:
+def usual_resource(queues: Sequence[Queue]) -> str:
     """GPUs if a queue has an account of them, else the first device by name, else CPU."""
     named = sorted({line["resource"] for queue in queues for line in queue["accounts"]})
     if _GPU in named or not named:

@@ -287,13 +287,16 @@ def _history(one: WorkloadBody, wide: bool, headers: bool) -> str:
     dropped = f"decisions before {begins} were dropped\n" if begins else ""
     if not kept:
         return dropped
-    rows = [(event["at"], age(event["at"], one["now"]), event["what"], _event(event, wide)) for event in kept]
+    rows = [
+        (event["at"], age(event["at"], one["now"]), event["what"], event_text(event, wide)) for event in kept
+    ]
     text = table(["TIME", "AGE", "WHAT", "MESSAGE"], rows, headers=headers, right="AGE")
     earlier = len(events) - len(kept)
     return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
 
-def _event(event: Mapping[str, Any], wide: bool) -> str:
+def event_text(event: Mapping[str, Any], wide: bool = False) -> str:
+    """Why a decision was made, as a sentence; ``wide``: with its numbers."""
     seats = event["numbers"].get("seats")
     message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
     # The message names the beneficiary; its key is for look-ups.

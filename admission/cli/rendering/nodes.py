@@ -58,6 +58,14 @@ def has_gpus(node: Document) -> bool:
     return bool(_plugin_gpus(status)[0] or _amounts(status, _named(status, _PARTS))[0])
 
 
+def whole_gpus(amounts: Mapping[str, str]) -> int:
+    """Whole devices among amounts by resource, one that is shared counted whole."""
+    from queues.resources import amount, scale
+
+    named = [name for name in amounts if name in _DEVICES or _OF_A_MODEL.fullmatch(name)]
+    return sum(-(-amount(name, amounts[name]) // scale(name)) for name in named)
+
+
 def is_faulty(line: Mapping[str, Any]) -> bool:
     """Whether a node has an unhealthy device, or is out of service for GPU work, or waits for being so."""
     recovery = line["recovery"]

@@ -21,14 +21,22 @@ async def offered(*words: str) -> list[str]:
 
 
 async def test_subcommands_come_first() -> None:
-    assert await offered("") == ["explain", "job", "jobflow", "nodes", "pending", "queue", "queues"]
+    assert await offered("") == ["explain", "job", "jobflow", "nodes", "page", "pending", "queue", "queues"]
     assert await offered("q") == ["queue", "queues"]
-    assert await offered("job", "") == ["delete", "resume", "run", "suspend", "view"]
+    assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend", "view"]
 
 
 async def test_flags_and_their_choices() -> None:
     assert "--all-namespaces" in await offered("pending", "--a")
-    assert await offered("queues", "-o", "") == ["json", "table", "wide", "yaml"]
+    assert await offered("queues", "-o", "") == [
+        "custom-columns=",
+        "json",
+        "jsonpath=",
+        "name",
+        "table",
+        "wide",
+        "yaml",
+    ]
 
 
 async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> None:

@@ -45,6 +45,27 @@ async def get(url: str, path: str, user: str = "admin") -> tuple[int, Any]:
         return answer.status, await answer.json()
 
 
+async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: str) -> None:
+    path = "/apis/read.muster.dev/v1/nodes"
+
+    status, body = await get(server, f"{path}?limit=2")
+    assert status == 200
+    assert body["items"][1] == {
+        "name": "gpu-2",
+        "flavor": "",
+        "usable": True,
+        "limits": {"nvidia.com/gpu": "8"},
+        "used": {"nvidia.com/gpu": "2"},
+    }
+    _, rest = await get(server, f"{path}?limit=2&continue={body['continue']}")
+    assert ([node["name"] for node in rest["items"]], rest["continue"]) == (["gpu-3"], "")
+
+    status, refused = await get(server, path, "alice")
+    assert (status, refused["error"]) == (403, "alice may not list nodes.")
+    status, wrong = await get(server, f"{path}?limit=many")
+    assert (status, wrong["expected"]) == (400, "a whole number from 0 to 1000")
+
+
 async def test_queues_are_told_with_their_books(server: str) -> None:
     status, body = await get(server, "/apis/read.muster.dev/v1/queues")
 

@@ -1,0 +1,269 @@
+"""Forms of an answer, spelled as kubectl spells them: ``-o``, ``--no-headers``, ``--sort-by`` and ``--watch``."""
+
+import io
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final
+
+import click
+
+from admission.cli.rendering.table import table
+from queues.errors import MusterError
+
+Command = Callable[..., Any]
+#: How a command prints one answer; its result is an exit code.
+_Print = Callable[[], Any]
+
+_WORDS: Final = ("table", "wide", "json", "yaml", "name")
+_WITH_ARGUMENT: Final = ("jsonpath", "custom-columns")
+#: Seconds between two answers of ``--watch``.
+_EVERY: Final = 2.0
+#: Clears a terminal, what has scrolled away not included, and goes to its first line.
+_CLEAR: Final = "\033[H\033[2J"
+#: A value that is not there, in a custom column.
+_NONE: Final = "<none>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """How a user wants an answer."""
+
+    form: str = "table"
+    #: Whether tables have a line of column names.
+    headers: bool = True
+    #: JSONPath into an item; "": as the answer has them.
+    sort_by: str = ""
+    #: Columns of the terminal; None: it goes elsewhere.
+    width: int | None = None
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a table has all columns."""
+        return self.form == "wide"
+
+    def fitted(self, lines: str) -> str:
+        """A table with a line for each item, cut at the edge of the terminal: wrapped lines are hard to read.
+
+        Only ``-o table``, and not where it goes elsewhere.
+        """
+        if self.width is None or self.form != "table":
+            return lines
+        return "".join(_cut(line, self.width) for line in lines.splitlines(keepends=True))
+
+    def sorted(self, items: Sequence[Any]) -> list[Any]:
+        """The items of an answer in the order that the user wants; those without the value come first."""
+        if not self.sort_by:
+            return list(items)
+        from admission.cli.rendering.json_path import parse_path
+
+        path = parse_path(self.sort_by)
+        keys = [_sort_key(path.find(item)) for item in items]
+        if items and not any(key[0] for key in keys):
+            fields = ", ".join(sorted(items[0])) if isinstance(items[0], dict) else "none"
+            raise click.UsageError(f"--sort-by: no item has {self.sort_by}. Fields: {fields}.")
+        return [items[index] for index in sorted(range(len(items)), key=keys.__getitem__)]
+
+    def document(self, body: Any, *, name: Callable[[Any], str] | None = None) -> str | None:
+        """The answer as the user wants it; None: as a table, which the command makes.
+
+        ``name``: KIND/NAME of an item, for ``-o name``; without it an item's kind and name.
+        """
+        kind, _, argument = self.form.partition("=")
+        match kind:
+            case "json":
+                import json
+
+                return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+            case "yaml":
+                import yaml
+
+                return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+            case "name":
+                return "".join(f"{(name or _kind_and_name)(item)}\n" for item in _items(body))
+            case "jsonpath":
+                from admission.cli.rendering.json_path import parse_template
+
+                return parse_template(argument).render(body)
+            case "custom-columns":
+                return _custom_columns(argument, _items(body), headers=self.headers)
+        return None
+
+
+class _Form(click.Choice[str]):
+    """A word, or jsonpath and custom-columns with what follows them."""
+
+    def __init__(self) -> None:
+        super().__init__((*_WORDS, *(f"{word}=" for word in _WITH_ARGUMENT)))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Raises BadParameter: no such form, or one whose argument cannot be read."""
+        kind, equals, argument = str(value).partition("=")
+        if not equals and kind in _WORDS:
+            return kind
+        if kind not in _WITH_ARGUMENT or not argument:
+            words = ", ".join(_WORDS)
+            self.fail(
+                f"found {value!r}, expected one of {words}, jsonpath=TEMPLATE, custom-columns=HEADER:JSONPATH,…",
+                param,
+                ctx,
+            )
+        try:
+            if kind == "jsonpath":
+                from admission.cli.rendering.json_path import parse_template
+
+                parse_template(argument)
+            else:
+                _columns(argument)
+        except MusterError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+def output(command: Command) -> Command:
+    """Add ``-o``, ``--no-headers`` and ``--watch``. The command gets ``output``, an Output."""
+
+    @wraps(command)
+    def with_output(**given: Any) -> Any:
+        form, no_headers, watch = (given.pop(key) for key in ("form", "no_headers", "watch"))
+        wanted = Output(
+            form=form,
+            headers=not no_headers,
+            sort_by=given.pop("sort_by", None) or "",
+            width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
+        )
+        if watch:
+            return _watched(lambda: command(output=wanted, **given))
+        return command(output=wanted, **given)
+
+    options = (
+        click.option(
+            "-o",
+            "--output",
+            "form",
+            type=_Form(),
+            default="table",
+            show_default=True,
+            help="Form of the answer.",
+        ),
+        click.option("--no-headers", is_flag=True, help="Leave the line of column names out."),
+        click.option(
+            "-w", "--watch", is_flag=True, help="Show the answer again whenever it changes, until Ctrl-C."
+        ),
+    )
+    with_options: Command = with_output
+    for option in reversed(options):
+        with_options = option(with_options)
+    return with_options
+
+
+def list_output(command: Command) -> Command:
+    """Add what ``output`` adds, and ``--sort-by``: for commands that show several things."""
+    return click.option(
+        "--sort-by",
+        metavar="JSONPATH",
+        callback=_checked_path,
+        help="Sort by a field of the items, such as .name.",
+    )(output(command))
+
+
+def _checked_path(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
+    if path is not None:
+        from admission.cli.rendering.json_path import parse_path
+
+        try:
+            parse_path(path)
+        except MusterError as error:
+            raise click.BadParameter(str(error)) from error
+    return path
+
+
+def _cut(line: str, width: int) -> str:
+    text = line.rstrip("\n")
+    return line if len(text) <= width else f"{text[: width - 1]}…\n"
+
+
+def _items(body: Any) -> list[Any]:
+    found = body.get("items", [body]) if isinstance(body, dict) else body
+    return list(found)
+
+
+def _kind_and_name(item: Any) -> str:
+    metadata = item.get("metadata") or item
+    return f"{str(item.get('kind', '')).lower()}/{metadata.get('name', '')}".removeprefix("/")
+
+
+def _sort_key(found: Sequence[Any]) -> tuple[int, Any]:
+    """Comparable with those of other items, whatever their values are."""
+    if not found or found[0] is None:
+        return (0, 0)
+    value = found[0]
+    if isinstance(value, bool | int | float):
+        return (1, value)
+    number = _as_number(str(value))
+    return (1, number) if number is not None else (2, str(value))
+
+
+def _as_number(text: str) -> float | None:
+    """The value of an amount as Kubernetes writes it; None: it is none."""
+    if re.fullmatch(r"[+-]?[0-9.]+[A-Za-z]{0,2}", text) is None:
+        return None
+    from queues.errors import InvalidQuantity
+    from queues.resources import amount, scale
+
+    try:
+        return amount("nvidia.com/gpu", text) / scale("nvidia.com/gpu")
+    except InvalidQuantity:
+        return None
+
+
+def _columns(text: str) -> list[tuple[str, Any]]:
+    """Headers and paths of custom columns. Raises InvalidPath, BadParameter."""
+    from admission.cli.rendering.json_path import parse_path
+
+    columns = []
+    for part in re.split(r",(?![^\[]*\])", text):
+        header, colon, path = part.strip().partition(":")
+        if not (header and colon and path):
+            raise click.BadParameter(f"custom-columns: found {part!r}, expected HEADER:JSONPATH")
+        columns.append((header, parse_path(path)))
+    return columns
+
+
+def _custom_columns(text: str, items: Iterable[Any], *, headers: bool) -> str:
+    from admission.cli.rendering.json_path import shown
+
+    columns = _columns(text)
+    rows = [
+        [
+            ",".join(shown(each) for each in path.find(item) if each is not None) or _NONE
+            for _, path in columns
+        ]
+        for item in items
+    ]
+    return table([header for header, _ in columns], rows, headers=headers)
+
+
+def _watched(print_answer: _Print) -> int:
+    """Print an answer again whenever it differs: over the last one on a terminal, else below it. Ends by Ctrl-C."""
+    last: tuple[str, str] | None = None
+    on_terminal = sys.stdout.isatty()
+    try:
+        while True:
+            printed, told = io.StringIO(), io.StringIO()
+            with redirect_stdout(printed), redirect_stderr(told):
+                print_answer()
+            answer = printed.getvalue(), told.getvalue()
+            if answer != last:
+                separator = _CLEAR if on_terminal else "\n" if last is not None else ""
+                click.echo(separator + answer[0], nl=False)
+                click.echo(answer[1], nl=False, err=True)
+            last = answer
+            time.sleep(_EVERY)
+    except KeyboardInterrupt:
+        return 0

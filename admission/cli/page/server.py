@@ -1,0 +1,158 @@
+"""The page's server on the user's computer: it asks Muster as that user, and shows the answers to nobody else.
+
+It listens on the loopback address only. Others on the same computer, and web pages that the same browser has open,
+reach that address too: so a request needs the secret of the address that the command has printed, which becomes a
+cookie that other pages cannot send, and must name this server as its host.
+"""
+
+import hashlib
+import hmac
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from markupsafe import Markup
+
+from admission.cli.page.layout import Frame, document, problem
+from queues.errors import MusterError
+
+_log = logging.getLogger(__name__)
+
+_COOKIE: Final = "muster-page"
+#: The header of a request for the changing part of a view only.
+PART: Final = "X-Muster-Part"
+_STATIC: Final = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+#: Nothing from elsewhere, nothing inline, in no frame of others.
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a path shows."""
+
+    title: str
+    #: The navigation's entry that it belongs to.
+    section: str
+    main: Markup
+    #: How old the answer is, as a sentence; "": a few seconds.
+    age: str = ""
+    #: Seconds after which it is asked for again: what costs the API server much, seldom.
+    every: int = 2
+
+
+#: The view of a path's parts and a query. Raises MusterError, KeyError for no such path.
+Views = Callable[[tuple[str, ...], Mapping[str, str]], View]
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves the views of one user until it is shut down."""
+
+    daemon_threads = True
+
+    def __init__(self, views: Views, *, port: int = 0, cluster: str = "") -> None:
+        """``port`` 0: any free one. ``cluster``: what people call it. Raises OSError: the port is taken."""
+        self.views = views
+        self.cluster = cluster
+        self.secret = secrets.token_urlsafe(24)
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    @property
+    def url(self) -> str:
+        """The address with its secret."""
+        return f"http://127.0.0.1:{self.server_port}/?secret={self.secret}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    protocol_version = "HTTP/1.1"
+    server_version = "muster"
+    sys_version = ""
+    timeout = 60
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        query = dict(parse_qsl(url.query))
+        parts = tuple(unquote(part) for part in url.path.split("/") if part)
+        if self.headers.get("Host", "") not in self._names():
+            self._send(421, b"This page is only served on this computer.\n", "text/plain; charset=utf-8")
+        elif parts[:1] == ("static",) and len(parts) == 2 and parts[1] in _STATIC:
+            self._send(200, files(__package__).joinpath("static", parts[1]).read_bytes(), _STATIC[parts[1]])
+        elif self._has(query.pop("secret", "")):
+            cookie = f"{_COOKIE}={self.server.secret}; HttpOnly; SameSite=Strict; Path=/"
+            self._send(303, b"", "text/plain", {"Location": url.path or "/", "Set-Cookie": cookie})
+        elif not self._has(self._cookie()):
+            sentence = (
+                "Open the address that `kubectl muster page` has printed: it has a secret at its end.\n"
+            )
+            self._send(403, sentence.encode(), "text/plain; charset=utf-8")
+        else:
+            self._show(parts, query)
+
+    def _show(self, parts: tuple[str, ...], query: Mapping[str, str]) -> None:
+        status = 200
+        try:
+            view = self.server.views(parts, query)
+        except KeyError:
+            status, view = 404, View(title="Not found", section="", main=problem("There is no such view."))
+        except MusterError as error:
+            status, view = 502, View(title="No answer", section="", main=problem(str(error)))
+        except Exception as error:
+            _log.exception("a view could not be shown")
+            what = f"{type(error).__name__}: {error}. This is a fault of Muster."
+            status, view = 500, View(title="Fault", section="", main=problem(what))
+        frame = Frame(
+            title=view.title,
+            section=view.section,
+            age=view.age,
+            cluster=self.server.cluster,
+            every=view.every,
+        )
+        is_part = PART in self.headers
+        body = str(document(frame, view.main, whole=not is_part)).encode()
+        tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+        if status == 200 and self.headers.get("If-None-Match") == tag:
+            self._send(304, b"", "text/html; charset=utf-8", {"ETag": tag})
+        else:
+            self._send(status, body, "text/html; charset=utf-8", {"ETag": tag})
+
+    def _send(self, status: int, body: bytes, kind: str, more: Mapping[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": _POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store" if kind.startswith("text/html") else "no-cache",
+            "Vary": PART,
+            **(more or {}),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(f"{name}:{self.server.server_port}" for name in ("127.0.0.1", "localhost"))
+
+    def _cookie(self) -> str:
+        try:
+            found = SimpleCookie(self.headers.get("Cookie", "")).get(_COOKIE)
+        except CookieError:
+            return ""
+        return found.value if found is not None else ""
+
+    def _has(self, secret: str) -> bool:
+        return hmac.compare_digest(secret.encode(), self.server.secret.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Requests are nobody's news."""

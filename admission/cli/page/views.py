@@ -1,0 +1,123 @@
+"""Which view a path shows, with the questions to Muster and to the API server that it takes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.cli.access.age import age_of
+from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
+from admission.cli.access.read_api import Route, ask
+from admission.cli.commands.explain import path_of_workload, with_outlooks
+from admission.cli.commands.pending import pages
+from admission.cli.page.node_views import RACK_LABELS, Line, node_racks
+from admission.cli.page.queue_views import one_queue, queue_tree
+from admission.cli.page.server import View
+from admission.cli.page.waiting_views import waiting
+from admission.cli.page.workload_view import workload_view
+from admission.cli.rendering.nodes import node_lines
+from queues.api.api_resources import DEVICES, NODES, TOPOLOGIES
+
+#: Waiting workloads on one view; the command line lists all.
+_SHOWN: Final = 200
+#: Seconds between two looks at the nodes: each lists all of them, which may be thousands.
+_SELDOM: Final = 15
+
+_Query = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """The views of one user."""
+
+    route: Route
+    cluster: ClusterRoute
+
+    def show(self, parts: tuple[str, ...], query: _Query) -> View:
+        """The view of a path. Raises KeyError: there is none; CommandFailed: Muster does not answer."""
+        if not parts:
+            return self._queues((), query)
+        shown: Mapping[str, Callable[[Sequence[str], _Query], View]] = {
+            "queues": self._queues,
+            "pending": self._waiting,
+            "workloads": self._workload,
+            "nodes": self._nodes,
+        }
+        return shown[parts[0]](parts[1:], query)
+
+    def _queues(self, parts: Sequence[str], query: _Query) -> View:
+        body = ask(self.route, "queues")
+        resource = query.get("resource")
+        if not parts:
+            main = queue_tree(body["items"], resource)
+            return View(title="Queues", section="Queues", main=main, age=age_of(body)[0])
+        [name] = _only(parts, 1)
+        found = pages(self.route, {"queue": name}, _SHOWN) if _has(body["items"], name) else {}
+        main = one_queue(body["items"], name, found, resource)
+        return View(title=f"Queue {name}", section="Queues", main=main, age=age_of(body)[0])
+
+    def _waiting(self, parts: Sequence[str], query: _Query) -> View:
+        _only(parts, 0)
+        queue, namespace = query.get("queue"), query.get("namespace")
+        body = pages(self.route, {"queue": queue, "namespace": namespace}, _SHOWN)
+        main = waiting(body, queue=queue, namespace=namespace)
+        return View(title="Waiting workloads", section="Waiting", main=main, age=age_of(body)[0])
+
+    def _workload(self, parts: Sequence[str], query: _Query) -> View:
+        namespace, name = _only(parts, 2)
+        body = ask(self.route, path_of_workload(namespace, name), {"kind": query.get("kind")})
+        found = with_outlooks(self.route, body)
+        return View(title=name, section="Waiting", main=workload_view(found), age=age_of(body[0])[0])
+
+    def _nodes(self, parts: Sequence[str], _: _Query) -> View:
+        _only(parts, 0)
+        nodes = send(self.cluster, "GET", path_of(NODES, None), tried="Listing nodes")["items"]
+        levels = [
+            level["nodeLabel"]
+            for topology in self._listed(TOPOLOGIES)
+            for level in topology.get("spec", {}).get("levels") or ()
+            if level.get("nodeLabel")
+        ]
+        labels = {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
+        use = self._use()
+        lines: list[Line] = [
+            {**line, "rack": _rack(labels[line["name"]], levels), "use": use.get(line["name"])}
+            for line in node_lines(nodes, self._listed(DEVICES))
+        ]
+        return View(title="Nodes", section="Nodes", main=node_racks(lines), every=_SELDOM)
+
+    def _use(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        page: str | None = None
+        while page != "":
+            body = ask(self.route, "nodes", {"continue": page})
+            found |= {node["name"]: node for node in body["items"]}
+            page = body["continue"]
+        return found
+
+    def _listed(self, resource: Any) -> list[Any]:
+        """All objects of a kind; none: there is no such kind, or the user may not list it."""
+        try:
+            found: list[Any] = send(
+                self.cluster, "GET", path_of(resource, None), tried=f"Listing {resource.plural}"
+            )["items"]
+        except Refused as refused:
+            if refused.status not in (403, 404):
+                raise
+            return []
+        return found
+
+
+def _rack(labels: Mapping[str, str], levels: Sequence[str]) -> str:
+    """The innermost domain above the node: by the cluster's topology, else by the usual labels."""
+    above = [level for level in levels if level != "kubernetes.io/hostname"][::-1]
+    return next((labels[label] for label in (*above, *RACK_LABELS) if label in labels), "")
+
+
+def _only(parts: Sequence[str], count: int) -> Sequence[str]:
+    if len(parts) != count:
+        raise KeyError("/".join(parts))
+    return parts
+
+
+def _has(queues: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(queue["name"] == name for queue in queues)

@@ -1,0 +1,58 @@
+"""Views of workloads that wait: the list with positions and reasons. Pure: answers in, HTML out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from admission.cli.page.layout import Cell, age, heading, link, table
+from admission.cli.rendering.table import amounts
+
+
+def waiting(body: Mapping[str, Any], *, queue: str | None, namespace: str | None) -> Markup:
+    """The page of the list: ``body`` is a PendingList."""
+    places = [f"in queue {queue}" if queue else "", f"in namespace {namespace}" if namespace else ""]
+    title = " ".join(["Waiting workloads", *filter(None, places)])
+    everything = link("Show all", "pending") if queue or namespace else Markup("")
+    return heading(title, 1) + everything + waiting_table(body, everywhere=True)
+
+
+def waiting_table(body: Mapping[str, Any], *, everywhere: bool) -> Markup:
+    """One row for each workload, by queue and position, with how many there are beyond."""
+    items: Sequence[Mapping[str, Any]] = body["items"]
+    if not items:
+        return Markup("<p>No workload waits here that you may see.</p>")
+    columns = ["Position", "Workload", "Namespace", "Queue", "Pods", "Asks", "Age", "Reason"]
+    rows = [_row(one, body["now"]) for one in items]
+    if not everywhere:
+        columns.remove("Namespace")
+        for row in rows:
+            row.pop(2)
+    more = len(items) < body["total"]
+    told = Markup('<p class="faint">{} of {} shown: `kubectl muster pending -A` lists all.</p>')
+    return table("Waiting workloads", columns, rows, numbers="Position Pods Age") + (
+        told.format(len(items), body["total"]) if more else Markup("")
+    )
+
+
+def _row(one: Mapping[str, Any], now: str) -> list[Cell]:
+    reason = one["reason"]
+    why: Cell = "not considered yet"
+    if reason is not None:
+        why = Markup("<strong>{}</strong> {}").format(reason["code"], reason["message"])
+    return [
+        one["position"],
+        workload_link(one),
+        one["namespace"],
+        link(one["queue"], "queues", one["queue"]),
+        one["pods"],
+        amounts(one["asks"]),
+        age(one["created"], now),
+        why,
+    ]
+
+
+def workload_link(one: Mapping[str, Any]) -> Markup:
+    """A link to the view of a workload."""
+    text = f"{one['kind']}/{one['name']}"
+    return link(text, "workloads", one["namespace"], one["name"], kind=one["kind"])

@@ -1,0 +1,119 @@
+"""The view of one workload: why it waits, what would let it in, where it sits, and its story. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table
+from admission.cli.page.waiting_views import workload_link
+from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.table import amounts
+
+Workload = Mapping[str, Any]
+
+
+def workload_view(found: Sequence[Workload]) -> Markup:
+    """All workloads of a name, live ones first: explanations of the read API, each with its ``outlook``."""
+    return Markup("<hr>").join(_one(one) for one in found)
+
+
+def _one(one: Workload) -> Markup:
+    outlook = one.get("outlook") or {}
+    parts = [heading(f"{one['kind']}/{one['name']}", 1), _facts(one, outlook)]
+    if problem := outlook.get("problem"):
+        parts += [heading("Does not go on because"), _reason(problem, one["now"])]
+    if one["reason"] is not None:
+        parts += [heading("Waits because"), _reason(one["reason"], one["now"])]
+    if changes := outlook.get("changes"):
+        parts += [heading("What would let it in, each alone"), sentences(each["message"] for each in changes)]
+    if outlook.get("behind"):
+        parts += [heading("Waits behind"), Markup("<p>{}</p>").format(outlook["behind"])]
+    if one["ahead"]:
+        parts += [heading("Directly before it"), _ahead(one)]
+    for admission in one["admissions"]:
+        parts += _admission(admission, one["now"])
+    parts += [heading("Decisions about it"), _history(one)]
+    return Markup("").join(parts)
+
+
+def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
+    position, length = one["position"], one["queueLength"]
+    if outlook.get("position") is not None:
+        position, length = outlook["position"], outlook["queueLength"]
+    place = f"{position} of {length}" if one["state"] == "pending" and position is not None else None
+    path = Markup(" ← ").join(link(queue["name"], "queues", queue["name"]) for queue in one["path"])
+    together = one["minimum"]
+    pods = f"{one['pods']}, at least {together} together" if 1 < together < one["pods"] else str(one["pods"])
+    shown: list[tuple[str, Cell]] = [
+        ("State", state(one["state"])),
+        ("Place", place),
+        ("Namespace", one["namespace"]),
+        ("Queue", path or one["queue"]),
+        ("Asks", amounts(one["asks"], all_of_them=True)),
+        ("Pods", pods),
+        ("Priority", one.get("priorityLimit") or one["priority"]),
+        ("Created", age(one["created"], one["now"]) + " ago" if one["created"] else None),
+        ("UID", one["uid"]),
+    ]
+    return facts(shown)
+
+
+def _reason(reason: Mapping[str, Any], now: str) -> Markup:
+    since = Markup(" for {}").format(age(reason["since"], now)) if reason.get("since") else ""
+    return Markup('<p class="reason"><strong>{}</strong>{}<br>{}</p>').format(
+        reason["code"], since, reason["message"]
+    )
+
+
+def _ahead(one: Workload) -> Markup:
+    rows = [
+        (
+            each["position"],
+            workload_link(each),
+            each["priority"],
+            each["pods"],
+            amounts(each["asks"]),
+            age(each["created"], one["now"]),
+            (each["reason"] or {}).get("code"),
+        )
+        for each in one["ahead"]
+    ]
+    columns = ["Position", "Workload", "Priority", "Pods", "Asks", "Age", "Reason"]
+    return table("Workloads directly before it", columns, rows, numbers="Position Priority Pods Age")
+
+
+def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:
+    how = "adopted" if held["adopted"] else "admitted"
+    title = Markup("Admission {}: {} {} ago in queue {}, {}").format(
+        held["id"], how, age(held["opened"], now), held["queue"], held["state"]
+    )
+    parts = [heading(title)]
+    if held["eviction"]:
+        parts.append(_reason(held["eviction"], now))
+    if held["seats"]:
+        rows = [
+            (
+                seats["node"],
+                seats["podSet"],
+                seats["ordinals"],
+                seats["count"],
+                amounts(seats["takes"]),
+                seats["flavor"],
+            )
+            for seats in held["seats"]
+        ]
+        columns = ["Node", "Pod set", "Pods", "Count", "Takes", "Flavor"]
+        parts.append(table(f"Seats of admission {held['id']}", columns, rows, numbers="Count"))
+    if held["ended"]:
+        parts.append(Markup('<p class="faint">{} seats were given back.</p>').format(held["ended"]))
+    return parts
+
+
+def _history(one: Workload) -> Markup:
+    rows = [
+        (age(event["at"], one["now"]), event["what"], event_text(event)) for event in reversed(one["history"])
+    ]
+    if not rows:
+        return Markup("<p>None yet.</p>")
+    return table("Decisions, newest first", ["Age", "What", "Why"], rows, numbers="Age")

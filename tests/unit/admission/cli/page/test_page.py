@@ -1,0 +1,209 @@
+"""The page: who may open it, what its views show, and that nothing that others wrote becomes markup."""
+
+import asyncio
+import http.client
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from html.parser import HTMLParser
+
+import pytest
+from markupsafe import Markup
+
+from admission.cli.access.objects import ClusterRoute
+from admission.cli.access.read_api import Route
+from admission.cli.page.layout import bar, table
+from admission.cli.page.node_views import node_racks
+from admission.cli.page.server import PART, PageServer, View
+from admission.cli.page.views import Views
+from queues.errors import MusterError
+from tests.fakes.fake_reader import FakeReader, served
+
+
+def ask(server: PageServer, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request("GET", path, headers=given)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, body, dict(answer.getheaders())
+
+
+def signed(server: PageServer) -> str:
+    return f"muster-page={server.secret}"
+
+
+def show(parts: tuple[str, ...], query: object) -> View:
+    if parts == ("down",):
+        raise MusterError("Postgres <b>is</b> away")
+    if parts == ("fault",):
+        raise ZeroDivisionError("1/0")
+    if parts:
+        raise KeyError(parts)
+    return View(title="Queues", section="Queues", main=Markup("<h1>Queues</h1>"), age="The data is 50s old.")
+
+
+@pytest.fixture
+def server() -> Iterator[PageServer]:
+    with PageServer(show, cluster="prod") as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_the_secret_of_the_address_becomes_a_cookie(server: PageServer) -> None:
+    status, _, headers = ask(server, f"/queues?secret={server.secret}")
+    assert (status, headers["Location"]) == (303, "/queues")
+    assert headers["Set-Cookie"] == f"{signed(server)}; HttpOnly; SameSite=Strict; Path=/"
+
+    status, body, headers = ask(server, "/", Cookie=signed(server))
+    assert status == 200
+    assert "<h1>Queues</h1>" in body
+    assert "The data is 50s old." in body
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("cookie", ["", "muster-page=wrong", "muster-page=", 'muster-page="', "x=\ufffd"])
+def test_nobody_else_on_the_computer_sees_anything(server: PageServer, cookie: str) -> None:
+    status, body, _ = ask(server, "/", Cookie=cookie.encode("latin-1", "replace").decode("latin-1"))
+    assert status == 403
+    assert "Queues" not in body
+
+
+def test_no_other_page_reaches_it_by_a_name_of_its_own(server: PageServer) -> None:
+    host = f"evil.example:{server.server_port}"
+    assert ask(server, "/", Cookie=signed(server), Host=host)[0] == 421
+    assert ask(server, f"/?secret={server.secret}", Host=host)[0] == 421
+
+
+def test_what_has_not_changed_is_not_sent_again(server: PageServer) -> None:
+    status, part, headers = ask(server, "/", Cookie=signed(server), **{PART: "1"})
+    assert (status, part.startswith('<p id="age"'), "<html" in part) == (200, True, False)
+    status, body, _ = ask(server, "/", Cookie=signed(server), If_None_Match=headers["ETag"], **{PART: "1"})
+    assert (status, body) == (304, "")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "sentence"),
+    [
+        ("/down", 502, "Postgres &lt;b&gt;is&lt;/b&gt; away"),
+        ("/fault", 500, "This is a fault of Muster."),
+        ("/nothing", 404, "There is no such view."),
+        ("/static/../server.py", 404, "There is no such view."),
+    ],
+)
+def test_what_fails_is_a_sentence(server: PageServer, path: str, status: int, sentence: str) -> None:
+    found, body, _ = ask(server, path, Cookie=signed(server))
+    assert found == status
+    assert sentence in body
+    assert "Traceback" not in body
+
+
+def test_styles_and_script_come_from_here(server: PageServer) -> None:
+    assert ask(server, "/static/page.js")[2]["Content-Type"] == "text/javascript; charset=utf-8"
+    assert "color-scheme" in ask(server, "/static/page.css")[1]
+
+
+# -- views -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def views() -> AsyncIterator[Views]:
+    async with served(FakeReader()) as url:
+        yield Views(route=Route(server=url), cluster=ClusterRoute(kubeconfig="/nowhere"))
+
+
+async def shown(views: Views, *parts: str, **query: str) -> str:
+    view = await asyncio.to_thread(views.show, parts, query)
+    return str(view.main)
+
+
+async def test_the_tree_of_queues_has_a_bar_for_each(views: Views) -> None:
+    html = await shown(views)
+    assert html.count('<svg class="bar"') == 6
+    assert 'aria-label="team-a: 32 used of 24 deserved, 8 borrowed"' in html
+    assert '<a href="/queues/train?resource=nvidia.com%2Fgpu">train</a>' in html
+    assert "takes and admits nothing new" in html
+    assert 'aria-label="team-a: 64 used"' in await shown(views, resource="cpu")
+
+
+async def test_one_queue_has_its_amounts_and_what_waits_in_it(views: Views) -> None:
+    assert "ada@example.com" in await shown(views, "queues", "team-a")
+    html = await shown(views, "queues", "train")
+    assert "/workloads/ml/" in html
+    with pytest.raises(KeyError):
+        await shown(views, "queues", "nothing")
+
+
+async def test_a_workload_is_explained(views: Views) -> None:
+    html = await shown(views, "pending")
+    assert "/workloads/ml/tune-3?kind=" in html
+    html = await shown(views, "workloads", "ml", "tune-3")
+    assert "<h2>Waits because</h2>" in html
+    assert "<h2>Decisions about it</h2>" in html
+
+
+@pytest.mark.parametrize("parts", [("queues", "a", "b"), ("pending", "x"), ("workloads", "ml"), ("other",)])
+async def test_other_paths_show_nothing(views: Views, parts: tuple[str, ...]) -> None:
+    with pytest.raises(KeyError):
+        await shown(views, *parts)
+
+
+def line(name: str, *, held: int | None, used: str, healthy: int = 8, gpus: int = 8) -> dict[str, object]:
+    return {
+        "name": name,
+        "state": "Ready",
+        "gpus": gpus,
+        "healthy": healthy,
+        "held": held,
+        "faults": [],
+        "rack": "rack-1",
+        "use": {"used": {"nvidia.com/gpu": used}},
+    }
+
+
+def test_racks_show_each_gpu_as_held_free_or_unhealthy() -> None:
+    html = str(
+        node_racks(
+            [
+                line("a", held=None, used="3", healthy=6),
+                line("b", held=8, used="0"),
+                line("c", held=0, used="500m"),
+            ]
+        )
+    )
+    assert 'aria-label="a: 8 GPUs, 3 held, 3 free, 2 unhealthy, Ready"' in html
+    assert 'aria-label="b: 8 GPUs, 8 held, 0 free, 0 unhealthy, Ready"' in html
+    assert 'aria-label="c: 8 GPUs, 1 held, 7 free, 0 unhealthy, Ready"' in html
+    assert html.count('<rect class="ill"') == 2 + 1  # one in the legend
+    assert "30 of 32 free" in str(node_racks([line("d", held=None, used="2", gpus=32, healthy=32)]))
+
+
+class Scripts(HTMLParser):
+    found = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        self.found += tag in ("script", "img") or any(name.startswith("on") for name in names)
+
+
+@pytest.mark.parametrize("text", ["<script>x</script>", '"><img src=x onerror=x>', "' onload='x"])
+def test_what_others_wrote_stays_text(text: str) -> None:
+    parser = Scripts()
+    parser.feed(str(table(text, [text], [[text], [Markup("{}").format(text)]])) + str(bar(1, 2, 3, text)))
+    parser.feed(str(node_racks([{**line(text, held=0, used="1"), "rack": text}])))
+    assert parser.found == 0
+
+
+def test_a_bar_has_what_is_borrowed_and_its_marks_in_place() -> None:
+    html = str(bar(12, 8, 16, "told"))
+    assert '<rect class="own" width="50.0"' in html
+    assert '<rect class="borrowed" x="50.0" width="25.0"' in html
+    assert '<line class="deserved" x1="50.0"' in html
+    assert '<line class="capability" x1="100.0"' in html
+    assert 'class="capability"' not in str(bar(1, 2, 1000, "told"))
+    assert json.dumps(html)

@@ -1,0 +1,179 @@
+"""Forms of an answer beyond tables: what scripts read, order, width, and answers that are shown again."""
+
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from admission.cli import output as output_module
+from admission.cli.output import Output, list_output
+
+ITEMS = [
+    {"kind": "vcjob", "name": "a", "asks": {"nvidia.com/gpu": "16"}, "reason": None},
+    {"kind": "pod", "name": "b", "asks": {"nvidia.com/gpu": "2"}, "reason": {"code": "QueueLimit"}},
+    {"kind": "pod", "name": "c", "asks": {"nvidia.com/gpu": "500m"}, "reason": {"code": "NoRoom"}},
+]
+
+
+@click.command()
+@list_output
+def show(output: Output) -> None:
+    body = {"items": output.sorted(ITEMS)}
+    text = output.document(body)
+    click.echo(text if text is not None else output.fitted("NAME\n" + "x" * 50 + "\n"), nl=False)
+
+
+def said(*words: str) -> str:
+    result = CliRunner().invoke(show, words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*words: str) -> str:
+    result = CliRunner().invoke(show, words)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def test_names_are_what_other_commands_take() -> None:
+    assert said("-o", "name") == "vcjob/a\npod/b\npod/c\n"
+
+
+def test_jsonpath_is_about_the_whole_answer() -> None:
+    assert said("-o", "jsonpath={range .items[*]}{.name}={.reason.code};{end}") == "a=;b=QueueLimit;c=NoRoom;"
+
+
+def test_custom_columns_are_of_each_item() -> None:
+    columns = r"custom-columns=NAME:.name,GPUS:.asks.nvidia\.com/gpu,WHY:.reason.code"
+    assert said("-o", columns) == (
+        "NAME   GPUS   WHY\na      16     <none>\nb      2      QueueLimit\nc      500m   NoRoom\n"
+    )
+    assert said("-o", "custom-columns=X:.name", "--no-headers") == "a\nb\nc\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "order"),
+    [
+        (".name", "abc"),
+        (r"{.asks.nvidia\.com/gpu}", "cba"),
+        (".reason.code", "acb"),
+        ("kind", "bca"),
+    ],
+)
+def test_items_are_sorted_by_numbers_amounts_and_text(path: str, order: str) -> None:
+    assert said("-o", "jsonpath={.items[*].name}", "--sort-by", path).replace(" ", "") == order
+
+
+def test_a_field_that_no_item_has_is_refused_with_those_that_there_are() -> None:
+    assert "no item has .nmae. Fields: asks, kind, name, reason." in refused("--sort-by", ".nmae")
+
+
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        ("yml", "found 'yml', expected one of table, wide, json, yaml, name, jsonpath=TEMPLATE"),
+        ("jsonpath=", "found 'jsonpath='"),
+        ("jsonpath={.a", "{ and } in pairs"),
+        ("custom-columns=NAME", "found 'NAME', expected HEADER:JSONPATH"),
+        ("custom-columns=NAME:.a[", "found its end"),
+    ],
+)
+def test_a_form_that_does_not_exist_is_refused(form: str, sentence: str) -> None:
+    assert sentence in refused("-o", form)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """Prints another answer each time it is asked, and ends itself after the third."""
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import click, os, signal\n"
+        "from admission.cli import output as module\n"
+        "from admission.cli.output import list_output\n"
+        "module._EVERY = 0.01\n"
+        "answers = iter(['one', 'one', 'two', 'x' * 100])\n"
+        "@click.command()\n"
+        "@list_output\n"
+        "def show(output):\n"
+        "    text = next(answers, None)\n"
+        "    if text is None:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    click.echo(output.fitted(f'{text}\\n'), nl=False)\n"
+        "show()\n"
+    )
+    return path
+
+
+def test_a_watched_answer_is_shown_again_only_if_it_differs(script: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, script, "--watch"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=_environment(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("one\n\ntwo\n\n" + "x" * 100 + "\n")
+
+
+def test_on_a_terminal_the_last_answer_is_replaced_and_lines_end_at_its_edge(script: Path) -> None:
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, script, "-w"], stdout=theirs, stderr=theirs, env=_environment()
+    ) as child:
+        os.close(theirs)
+        shown = b"".join(_until_closed(ours)).decode()
+    os.close(ours)
+    assert child.returncode == 0
+    screens = shown.split("\033[H\033[2J")[1:]
+    assert [re.sub(r"\r\n", "\n", screen) for screen in screens][:3] == [
+        "one\n",
+        "two\n",
+        "x" * 39 + "…\n",
+    ]
+
+
+def _environment() -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    return {**kept, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def _until_closed(descriptor: int) -> Iterator[bytes]:
+    while True:
+        try:
+            part = os.read(descriptor, 4096)
+        except OSError:  # the other end is closed
+            return
+        if not part:
+            return
+        yield part
+
+
+def test_wide_tables_and_documents_are_never_cut() -> None:
+    long = "x" * 100 + "\n"
+    assert Output(form="table", width=40).fitted(long) == "x" * 39 + "…\n"
+    assert Output(form="table", width=100).fitted(long) == long
+    for form in ("wide", "json", "jsonpath={.a}"):
+        assert Output(form=form, width=40).fitted(long) == long
+
+
+def test_values_of_any_kind_can_be_compared() -> None:
+    items: list[Any] = [{"v": "b"}, {"v": 2}, {"v": None}, {}, {"v": "1Gi"}, {"v": [1]}, {"v": True}]
+    found = Output(sort_by=".v").sorted(items)
+    assert found[:2] == [{"v": None}, {}]
+    assert len(found) == len(items)
+    assert output_module.Output(sort_by="").sorted(items) == items
