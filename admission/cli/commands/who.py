@@ -33,7 +33,7 @@ def who(queue: str | None, limit: int, output: Output, route: Route) -> int:
     body = pages(route, {"queue": queue}, limit, path="users")
     code = told_age(body)
     body["items"] = output.sorted(body["items"])
-    text = output.document(body)
+    text = output.document(body, name=lambda one: f"user/{one['user']}")
     if text is None:
         text = users_table(body, wide=output.is_wide, headers=output.headers)
         if not body["complete"]:

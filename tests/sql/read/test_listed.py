@@ -7,7 +7,7 @@ import pytest
 from queues.sql.database import Database
 from queues.sql.observed.rows import Description
 from queues.sql.observed.workloads import depart, describe
-from queues.sql.read.listed import STATES, ListPage, ListPlace, Listing, listed
+from queues.sql.read.listed import STATES, Listing, ListPage, ListPlace, listed
 from queues.sql.read.names import names_like, namespaces_of_workloads
 from queues.sql.read.rows import Seen
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
