@@ -11,12 +11,12 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, path_of, send
 from admission.cli.access.read_api import ask
-from admission.cli.commands.explain import explain
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.queue import queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import route_from
+from admission.cli.questions.explain import explain
 from queues.api.api_resources import JOB_FLOWS
 from queues.errors import MusterError
 

@@ -4,10 +4,6 @@ import sys
 
 import click
 
-from admission.cli.commands.explain import explain
-from admission.cli.commands.jobs import jobs
-from admission.cli.commands.pending import pending
-from admission.cli.commands.who import who
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
 from admission.cli.objects.jobflow import jobflow
@@ -16,6 +12,11 @@ from admission.cli.objects.queue import queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import route_before
 from admission.cli.page.command import page
+from admission.cli.questions.events import events
+from admission.cli.questions.explain import explain
+from admission.cli.questions.jobs import jobs
+from admission.cli.questions.pending import pending
+from admission.cli.questions.who import who
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -30,7 +31,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (jobs, pending, explain, who, queues, nodes, page, job, jobflow, queue):
+for command in (jobs, pending, explain, events, who, queues, nodes, page, job, jobflow, queue):
     kubectl_muster.add_command(command)
 
 

@@ -5,6 +5,7 @@
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
 /apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&mine=&state=&since=&limit=&continue=
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
+/apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
 /apis/read.muster.dev/v1/nodes?limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
@@ -13,6 +14,7 @@
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
@@ -29,10 +31,11 @@ from admission.web.access.rights import Forbidden
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
-from admission.web.list_queries import is_mine, limit_of, lines_before, listing_of, place_after
+from admission.web.list_queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from queues.api.api_resources import NODES
 from queues.api.names import READ_API
+from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing, ListPlace
 from queues.workload import WorkloadKind
 
@@ -47,7 +50,7 @@ PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
     f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/workloads, {PREFIX}/users, "
-    f"{PREFIX}/nodes, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
+    f"{PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
 _DISCOVERY: Final = encode(
@@ -60,6 +63,12 @@ class Reader(Protocol):
 
     async def queues(self, sight: Sight) -> bodies.QueueList:
         """The queues that the user may see."""
+        ...
+
+    async def decisions(
+        self, wanted: DecisionQuestion, *, queue: str | None, limit: int, sight: Sight
+    ) -> bodies.DecisionList:
+        """Decisions about workloads of a queue and what is below it. Raises UnknownName."""
         ...
 
     async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
@@ -144,6 +153,7 @@ class ReadApi:
                 web.get(f"{PREFIX}/pending", self.show_pending),
                 web.get(f"{PREFIX}/workloads", self.show_workloads),
                 web.get(f"{PREFIX}/users", self.show_users),
+                web.get(f"{PREFIX}/decisions", self.show_decisions),
                 web.get(f"{PREFIX}/nodes", self.show_nodes),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
@@ -213,6 +223,19 @@ class ReadApi:
             return encode(
                 await self.reader.users(queue=queue, user=caller.name, after=after, limit=limit, sight=sight)
             )
+
+        return await self._answered(request, answer)
+
+    async def show_decisions(self, request: web.Request) -> web.Response:
+        """Decisions about workloads that the user may see, in the order in which they were made."""
+        _only(request, "queue", "namespace", "since", "limit", "continue")
+        limit = limit_of(request.query)
+        wanted = decisions_of(request.query, int(time.time()))
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self._sight(caller, wanted.namespace)
+            queue = request.query.get("queue") or None
+            return _shown(await self.reader.decisions(wanted, queue=queue, limit=limit, sight=sight), sight)
 
         return await self._answered(request, answer)
 

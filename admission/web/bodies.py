@@ -296,6 +296,24 @@ class EventBody(Body, frozen=True, kw_only=True):
     numbers: Mapping[str, Any]
 
 
+class DecisionBody(EventBody, frozen=True, kw_only=True):
+    """A decision, with the workload that it is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+
+
+class DecisionList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/decisions``: the newest, oldest first; or those after the ``continue`` of an earlier answer."""
+
+    items: tuple[DecisionBody, ...]
+    #: What gives the next ones, once there are any, as parameter ``continue``.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
 class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     """``GET …/workloads/{name}``: everything about one workload, waiting or not."""
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from admission.web.http import BadQuery
 from admission.web.lists import place_of
+from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import STATES, Listing, ListPlace
 
 #: Lines in one answer.
@@ -13,6 +14,7 @@ LARGEST_PAGE: Final = 1000
 _LIVE: Final = ("pending", "admitted", "evicting")
 #: A name in Kubernetes is no longer; what is longer costs more to look for.
 _LONGEST_NAME: Final = 1024
+_DAY: Final = 86_400
 
 
 def limit_of(query: Mapping[str, str]) -> int:
@@ -41,6 +43,18 @@ def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
         since=0 if since is None else _second(since),
         namespace=namespace,
         user=_name(query, "user"),
+    )
+
+
+def decisions_of(query: Mapping[str, str], now: int) -> DecisionQuestion:
+    """Which decisions are asked for; without ``since`` those of the last day. Raises BadQuery."""
+    since, text = query.get("since") or None, query.get("continue") or None
+    if text is not None and not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise BadQuery(f"continue is {text[:100]!r}", expected="what the answer before gave")
+    return DecisionQuestion(
+        since=max(0, now - _DAY) if since is None else _second(since),
+        after=None if text is None else int(text),
+        namespace=query.get("namespace") or None,
     )
 
 

@@ -34,6 +34,7 @@ from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.heartbeat import Heartbeat, last_heartbeat
 from queues.sql.read import views
+from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
 from queues.sql.read.names import names_like, namespaces_of_workloads
 from queues.sql.read.node_use import node_use
@@ -178,6 +179,32 @@ class SqlReader:
             history_begins=rfc3339(begins) if begins > wanted.since else None,
             continue_="" if page.end is None else continued(page.end),
         )
+
+    async def decisions(
+        self, wanted: DecisionQuestion, *, queue: str | None, limit: int, sight: Sight = EVERYTHING
+    ) -> bodies.DecisionList:
+        """Decisions about workloads of a queue and what is below it (None: of all).
+
+        Raises UnknownName for a queue that does not exist.
+        """
+        wanted = replace(wanted, seen=sight.workloads)
+        if queue is not None:
+            wanted = replace(wanted, queues=subtree((await self._overview()).lines, queue, sight))
+        async with self._database.snapshot() as tx:
+            found, end = await workload_decisions(tx, wanted, limit=limit)
+            age = await self._age(tx)
+        items = tuple(
+            bodies.DecisionBody(
+                kind=each.kind,
+                namespace=each.namespace,
+                name=each.name,
+                uid=each.uid,
+                queue=each.queue,
+                **msgspec.structs.asdict(_event(each.decision)),
+            )
+            for each in found
+        )
+        return bodies.DecisionList(**asdict(age), items=items, continue_=str(end))
 
     async def users(
         self, *, queue: str | None, user: str, after: int = 0, limit: int, sight: Sight = EVERYTHING

@@ -19,6 +19,7 @@ from admission.web.http import encode, serving
 from admission.web.lists import continued
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from queues.errors import DatabaseUnavailable
+from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing, ListPlace
 
 NOW = "2026-11-21T10:00:00Z"
@@ -119,6 +120,26 @@ LOST = queue(
     "lost", "nowhere", state="broken", message="its ancestors form a cycle, or one of them does not exist"
 )
 
+DECISIONS = tuple(
+    bodies.DecisionBody(
+        at=f"2026-11-21T09:5{minute}:00Z",
+        what=what,
+        code=code,
+        message=message,
+        admission=7,
+        beneficiary=None,
+        numbers={"seats": 4},
+        kind="vcjob",
+        namespace=namespace,
+        name=name,
+        uid=f"{name}-uid",
+        queue=queue_name,
+    )
+    for minute, what, code, message, namespace, name, queue_name in (
+        (1, "admit", "", "", "ml", "bert", "train"),
+        (2, "evict", "Preempted", "for vcjob/ml/tune-3", "vision", "yolo", "team-b"),
+    )
+)
 NODES = tuple(
     bodies.NodeBody(name=name, flavor="", usable=True, limits={GPU: "8"}, used={GPU: used} if used else {})
     for name, used in (("gpu-1", "8"), ("gpu-2", "2"), ("gpu-3", ""))
@@ -467,6 +488,21 @@ class FakeReader:
         self._up()
         items = tuple(queue for queue in self.tree if sight.shows_queue(queue.name))
         return bodies.QueueList(now=NOW, as_of=self.as_of, behind=self.behind, items=items)
+
+    async def decisions(
+        self, wanted: DecisionQuestion, *, queue: str | None, limit: int, sight: Sight = EVERYTHING
+    ) -> bodies.DecisionList:
+        self._up()
+        if queue is not None and queue not in {known.name for known in QUEUES}:
+            raise UnknownName(what="queue", name=queue, near=("train",))
+        seen = [
+            one
+            for one in DECISIONS[wanted.after or 0 :]
+            if sight.shows(one.kind, one.namespace) and wanted.namespace in (None, one.namespace)
+        ]
+        return bodies.DecisionList(
+            now=NOW, as_of=self.as_of, items=tuple(seen[:limit]), continue_=str(len(DECISIONS))
+        )
 
     async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
         self._up()

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
-from admission.cli.commands.explain import explain
 from admission.cli.failures import CommandFailed
 from admission.cli.options import AMOUNTS, amounts, cluster, namespace
+from admission.cli.questions.explain import explain
 from queues.api.api_resources import PODS, VOLCANO_JOBS
 from queues.api.names import DEFAULT_QUEUE, JOB_NAME, TASK_SPEC, VOLCANO_SCHEDULER
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 from admission.cli.access.age import age_of
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, ask
-from admission.cli.commands.explain import path_of_workload, with_outlooks
-from admission.cli.commands.pending import pages
 from admission.cli.page.node_views import RACK_LABELS, Line, node_racks
 from admission.cli.page.queue_views import one_queue, queue_tree
 from admission.cli.page.server import View
 from admission.cli.page.waiting_views import waiting
 from admission.cli.page.workload_view import workload_view
+from admission.cli.questions.explain import path_of_workload, with_outlooks
+from admission.cli.questions.pending import pages
 from admission.cli.rendering.nodes import node_lines
 from queues.api.api_resources import DEVICES, NODES, TOPOLOGIES
 

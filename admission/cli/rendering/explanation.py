@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.commands.pending import one_line, short_table
+from admission.cli.questions.pending import one_line, short_table
 from admission.cli.rendering.table import NONE, age, amounts, moment, short_duration, short_resource, table
 from queues.text_format import counted
 

@@ -116,7 +116,7 @@ async def test_old_data_is_told_as_such_and_very_old_data_by_the_exit_code(
 
 async def test_long_lists_are_fetched_page_by_page(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = (await ask("pending", "-A", "--no-headers")).out
-    monkeypatch.setattr("admission.cli.commands.pending.LARGEST_PAGE", 1)
+    monkeypatch.setattr("admission.cli.questions.pending.LARGEST_PAGE", 1)
 
     assert (await ask("pending", "-A", "--no-headers")).out == whole
     assert len(whole.splitlines()) == 3

@@ -66,6 +66,24 @@ async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: s
     assert (status, wrong["expected"]) == (400, "a whole number from 0 to 1000")
 
 
+async def test_decisions_are_told_as_far_as_their_workloads_may_be_seen(server: str) -> None:
+    path = "/apis/read.muster.dev/v1/decisions"
+
+    _, body = await get(server, path)
+    assert [(one["name"], one["what"], one["code"]) for one in body["items"]] == [
+        ("bert", "admit", ""),
+        ("yolo", "evict", "Preempted"),
+    ]
+    _, after = await get(server, f"{path}?continue={body['continue']}")
+    assert (after["items"], after["continue"]) == ([], body["continue"])
+    _, of_alice = await get(server, path, "alice")
+    assert [one["name"] for one in of_alice["items"]] == ["bert"]
+    assert (await get(server, f"{path}?namespace=vision", "alice"))[0] == 403
+    assert (await get(server, f"{path}?queue=trian"))[0] == 404
+    for wrong in ("since=yesterday", "continue=x", "limit=2000", "until=now"):
+        assert (await get(server, f"{path}?{wrong}"))[0] == 400
+
+
 async def test_queues_are_told_with_their_books(server: str) -> None:
     status, body = await get(server, "/apis/read.muster.dev/v1/queues")
 

@@ -7,9 +7,9 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
-from admission.cli.commands.pending import USUAL_LIMIT, pages
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
+from admission.cli.questions.pending import USUAL_LIMIT, pages
 from admission.cli.rendering.table import Cell, amounts, devices, short_resource, table
 
 

@@ -9,9 +9,9 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
-from admission.cli.commands.pending import USUAL_LIMIT, one_line, pages
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, list_output
+from admission.cli.questions.pending import USUAL_LIMIT, one_line, pages
 from admission.cli.rendering.table import Cell, age, amounts, devices, table
 from admission.kube.client.kubeconfig import current_namespace
 

@@ -1,0 +1,112 @@
+"""``kubectl muster events``: decisions about workloads, as they are made."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.age import told_age
+from admission.cli.access.read_api import Route, ask
+from admission.cli.options import namespace, route
+from admission.cli.output import Output, output
+from admission.cli.questions.jobs import time_of
+from admission.cli.rendering.explanation import event_text
+from admission.kube.client.kubeconfig import current_namespace
+
+#: Seconds between two questions while it follows.
+_EVERY: Final = 1.0
+#: Decisions of one answer.
+_PAGE: Final = 1000
+_USUAL: Final = 50
+
+
+@click.command(short_help="Decisions about workloads: admitted, evicted, given back, and why.")
+@click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
+@namespace
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+@click.option("--since", metavar="TIME", help="Not before: 2h, 3d, or 2026-11-21T10:00:00Z [24h].")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, _PAGE),
+    default=_USUAL,
+    show_default=True,
+    help="The newest, at most so many.",
+)
+@click.option("-f", "--follow", is_flag=True, help="Go on with those that are made, until Ctrl-C.")
+@output
+@route
+def events(
+    namespace: str | None,
+    all_namespaces: bool,
+    queue: str | None,
+    since: str | None,
+    limit: int,
+    follow: bool,
+    output: Output,
+    route: Route,
+) -> int:
+    """Show what Muster has decided about workloads, the newest last.
+
+    These are all decisions, from its own history; events of Kubernetes tell some of them, and are gone after an hour.
+    """
+    if namespace and all_namespaces:
+        raise click.UsageError("-n and -A exclude each other.")
+    here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
+    query = {"queue": queue, "namespace": here, "since": time_of(since, time.time())}
+    body = ask(route, "decisions", {**query, "limit": str(limit)})
+    code = told_age(body)
+    lines = _Lines(output, everywhere=here is None)
+    if not body["items"] and not follow:
+        place = f" in namespace {here}" if here else ""
+        click.echo(f"No decision{place} since {since or '24h'} that you may see.", err=True)
+        return code
+    lines.show(body, headers=True)
+    while follow:
+        time.sleep(_EVERY)
+        body = ask(route, "decisions", {**query, "limit": str(_PAGE), "continue": body["continue"]})
+        lines.show(body)
+    return code
+
+
+class _Lines:
+    """Prints decisions one after the other, so that columns have the same width from the first on."""
+
+    def __init__(self, output: Output, *, everywhere: bool) -> None:
+        self._output = output
+        self._everywhere = everywhere
+        self._widths = [20, *([12] if everywhere else []), 24, 14, 8, 0]
+
+    def show(self, body: Mapping[str, Any], *, headers: bool = False) -> None:
+        """Print the decisions of an answer."""
+        items = body["items"]
+        text = self._output.document(body if headers else {"items": items}) if headers or items else ""
+        if text is None:
+            names = ["TIME", *(["NAMESPACE"] if self._everywhere else []), "WORKLOAD", "QUEUE", "WHAT", "WHY"]
+            rows = [self._cells(one) for one in items]
+            # Wider than usual where the first answer has longer names.
+            for row in rows if headers else ():
+                self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
+            self._widths[-1] = 0
+            shown = [names, *rows] if headers and self._output.headers else rows
+            text = self._output.fitted("".join(map(self._line, shown)))
+        click.echo(text, nl=False)
+        sys.stdout.flush()
+
+    def _cells(self, one: Mapping[str, Any]) -> list[str]:
+        from admission.cli.rendering.table import printable
+
+        cells = [
+            one["at"],
+            *([one["namespace"]] if self._everywhere else []),
+            f"{one['kind']}/{one['name']}",
+            one["queue"],
+            one["what"],
+            event_text(one, self._output.is_wide),
+        ]
+        return [printable(cell) for cell in cells]
+
+    def _line(self, cells: list[str]) -> str:
+        padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+        return "   ".join(padded).rstrip() + "\n"

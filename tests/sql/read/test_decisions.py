@@ -1,0 +1,72 @@
+"""Decisions of all workloads: the newest first time, then those that were made since, and only what may be seen."""
+
+from typing import Any
+
+from queues.reason_codes import ReasonCode
+from queues.sql import ledger
+from queues.sql.database import Database
+from queues.sql.read.decisions import DecisionQuestion, WorkloadDecision, workload_decisions
+from queues.workload import QueueName
+from tests.sql.ledger_harness import LedgerHarness, key, queue
+
+
+async def begin(muster: Database) -> LedgerHarness:
+    return await LedgerHarness.begin(muster, [queue("a"), queue("b")], {"n1": 8}, ["j1", "j2", "j3"])
+
+
+async def decide(harness: LedgerHarness, kind: str, name: str, queue: str, namespace: str = "ns") -> None:
+    line = ledger.Decision(
+        kind=kind,
+        workload=key(name),
+        namespace=namespace,
+        name=name,
+        queue=QueueName(queue),
+        code=ReasonCode.PREEMPTED,
+        numbers={"seats": 1},
+    )
+    async with harness.muster.transaction() as tx:
+        entry = await harness.enter(tx)
+        await ledger.record_decisions(tx, entry, [line])
+    harness.seq = entry.seq
+
+
+async def ask(muster: Database, limit: int = 100, **fields: Any) -> tuple[tuple[WorkloadDecision, ...], int]:
+    async with muster.snapshot() as tx:
+        return await workload_decisions(tx, DecisionQuestion(**{"since": 0, **fields}), limit=limit)
+
+
+async def test_decisions_come_once_in_the_order_in_which_they_were_made(muster: Database) -> None:
+    harness = await begin(muster)
+    assert await ask(muster) == ((), 0)
+    await decide(harness, "admit", "j1", "a")
+    found, end = await ask(muster)
+    assert [(one.name, one.decision.kind, one.queue) for one in found] == [("j1", "admit", "a")]
+    assert await ask(muster, after=end) == ((), end)
+
+    await decide(harness, "admit", "j2", "b")
+    await decide(harness, "evict", "j1", "a")
+    news, last = await ask(muster, after=end)
+    assert [(one.name, one.decision.kind) for one in news] == [("j2", "admit"), ("j1", "evict")]
+    first, middle = await ask(muster, 1, after=end)
+    second, number = await ask(muster, 1, after=middle)
+    assert ((*first, *second), number) == (news, last)
+
+
+async def test_the_newest_are_told_of_a_queue_a_namespace_and_what_may_be_seen(muster: Database) -> None:
+    harness = await begin(muster)
+    for name, of, namespace in (("j1", "a", "ns"), ("j2", "b", "ns"), ("j3", "a", "other")):
+        await decide(harness, "admit", name, of, namespace)
+    kind = str(key("j1").kind)
+
+    async def names(limit: int = 100, **fields: Any) -> list[str]:
+        found, end = await ask(muster, limit, **fields)
+        assert await ask(muster, after=end) == ((), end), "what was left out does not come later"
+        return [one.name for one in found]
+
+    assert await names(2) == ["j2", "j3"]
+    assert await names(queues=[QueueName("a")]) == ["j1", "j3"]
+    assert await names(namespace="ns") == ["j1", "j2"]
+    assert await names(seen={kind: ["other"]}) == ["j3"]
+    assert await names(seen={kind: None}) == ["j1", "j2", "j3"]
+    assert await names(seen={"jobset": None}) == []
+    assert await ask(muster, since=2**33) == ((), 0)

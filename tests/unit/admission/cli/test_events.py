@@ -1,0 +1,69 @@
+"""``kubectl muster events``, asked of a replica."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from tests.fakes.fake_reader import FakeReader, served
+
+
+async def said(capfd: pytest.CaptureFixture[str], url: str, *words: str) -> tuple[int, str, str]:
+    line = ("events", "--server", url, *words)
+    code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", line)
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+async def test_decisions_are_lines_in_time(capfd: pytest.CaptureFixture[str]) -> None:
+    async with served(FakeReader()) as url:
+        code, out, err = await said(capfd, url, "-A")
+        assert (code, err) == (0, "")
+        assert [line.split() for line in out.splitlines()] == [
+            ["TIME", "NAMESPACE", "WORKLOAD", "QUEUE", "WHAT", "WHY"],
+            ["2026-11-21T09:51:00Z", "ml", "vcjob/bert", "train", "admit", "4", "seats"],
+            [
+                "2026-11-21T09:52:00Z",
+                "vision",
+                "vcjob/yolo",
+                "team-b",
+                "evict",
+                "Preempted:",
+                "for",
+                "vcjob/ml/tune-3",
+            ],
+        ]
+        starts = {line.index(line.split()[2]) for line in out.splitlines()}
+        assert len(starts) == 1
+
+        code, out, _ = await said(capfd, url, "-n", "ml", "-o", "jsonpath={.items[*].name}")
+        assert (code, out) == (0, "bert")
+        code, out, err = await said(capfd, url, "-n", "nothing")
+        assert (code, out) == (0, "")
+        assert err == "No decision in namespace nothing since 24h that you may see.\n"
+        code, _, err = await said(capfd, url, "--since", "lately")
+        assert code == 2
+        assert "expected how long ago, as 30m, 2h or 3d" in err
+
+
+async def test_what_is_followed_ends_by_ctrl_c_and_shows_each_decision_once() -> None:
+    async with served(FakeReader()) as url:
+        words = ["-m", "admission.cli.kubectl_muster", "events", "-A", "-f", "-o", "json", "--server", url]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, env=environment, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        text = b""
+        while not text.endswith(b"\n}\n"):
+            text += await asyncio.wait_for(process.stdout.read(4096), 30)
+        process.send_signal(signal.SIGINT)
+        rest = await process.stdout.read()
+        assert await process.wait() == 130
+        assert rest == b""
+        assert [one["name"] for one in json.loads(text)["items"]] == ["bert", "yolo"]
