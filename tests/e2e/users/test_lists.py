@@ -11,6 +11,7 @@ import pytest
 
 from deploy.local.client import LocalClient
 from deploy.local.stack import Stack
+from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job
@@ -140,6 +141,8 @@ def test_a_user_sees_nothing_of_namespaces_of_others(
     submit(sandbox, member(sandbox, "ann", sandbox.name), volcano_job(sandbox, "secret", 1, 3))
     sandbox.wait_running("secret-", 1)
     mallory = Asking(whole_stack, member(sandbox, "mallory", elsewhere))
+
+    sandbox.wait(lambda: queue in kubectl_muster(whole_stack, "queues"), "the queue to be told")
 
     assert mallory.jobs("-A") == {}
     users = mallory.json("who", "-q", queue)
