@@ -111,7 +111,7 @@ def place_of(text: str) -> ListPlace | None:
         len(names) == 4
         and all(isinstance(each, str) and "\0" not in each for each in names)
         and type(gone) is int
-        and 0 <= gone < 2**40
+        and 0 <= gone < 2**62
     )
     return ListPlace._make((*names, gone)) if is_place else None
 

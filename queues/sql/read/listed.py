@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    Interval,
     Select,
     and_,
     case,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    literal_column,
     or_,
     select,
     tuple_,
@@ -30,7 +32,18 @@ from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.pending import HOLDS, may_see, pending_line, workload_lines
 from queues.sql.read.rows import ListedLine, PendingLine, SeatTotals, Seen
 from queues.sql.read.world import key_of, seconds_of
-from queues.sql.statements import KEYS, NUMBER, TEXT, UnnestRows, attributes, key_rows, moment, one_of, same
+from queues.sql.statements import (
+    KEYS,
+    MOMENT,
+    NUMBER,
+    TEXT,
+    UnnestRows,
+    attributes,
+    key_rows,
+    moment,
+    one_of,
+    same,
+)
 from queues.sql.tables import admissions, closed_admissions, ended_workloads, history_starts, workloads
 from queues.workload import QueueName, Result, WorkloadKey
 
@@ -47,7 +60,7 @@ class ListPlace(NamedTuple):
     name: str
     kind: str
     uid: str
-    #: Seconds since the epoch: when its object went; 0: it is there.
+    #: Microseconds since the epoch: when its object went; 0: it is there.
     gone: int
 
 
@@ -89,8 +102,8 @@ _IN_STATE: Final = {
     "admitted": and_(~workloads.c.finished, HOLDS, ~_EVICTS),
     "evicting": and_(~workloads.c.finished, _EVICTS),
 }
-_GONE: Final = cast(func.extract("epoch", ended_workloads.c.ended_at), BigInteger)
-_GONE_ENDED_AT: Final = func.coalesce(func.nullif(ended_workloads.c.finished_at, 0), _GONE)
+_GONE: Final = cast(func.extract("epoch", ended_workloads.c.ended_at) * 1_000_000, BigInteger)
+_GONE_ENDED_AT: Final = func.coalesce(func.nullif(ended_workloads.c.finished_at, 0), _GONE.op("/")(1_000_000))
 
 
 async def listed(
@@ -132,7 +145,8 @@ class _Source(NamedTuple):
 
 def _sources(wanted: Listing) -> list[_Source]:
     ended = "finished" in wanted.states
-    there = [_IN_STATE[state] for state in wanted.states if state in _IN_STATE]
+    live = [condition for state, condition in _IN_STATE.items() if state in wanted.states]
+    there = live if len(live) < len(_IN_STATE) else [~workloads.c.finished]
     if ended:
         there.append(and_(workloads.c.finished, workloads.c.result != Result.IDLE, wanted.since <= _ENDED_AT))
     which = or_(false(), *there)
@@ -169,7 +183,7 @@ def _page(source: _Source, wanted: Listing, after: ListPlace | None, limit: int)
             tuple_(*place[:2]) >= tuple_(*map(literal, after[:2])),
             tuple_(*place[:4], source.gone) > tuple_(*map(literal, after[:4]), literal(after.gone, NUMBER)),
         )
-    return page.order_by(*place[:4], source.gone).limit(limit)
+    return page.order_by(*place).limit(limit)
 
 
 async def _totals(tx: AsyncConnection, wanted: Listing) -> tuple[int, int]:
@@ -238,6 +252,8 @@ async def _there(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[Lis
     }
 
 
+_EPOCH: Final = literal_column("timestamptz 'epoch'", MOMENT)
+_MICROSECOND: Final = literal_column("interval '1 microsecond'", Interval)
 _AT: Final = UnnestRows(kind=TEXT, uid=TEXT, gone=NUMBER)
 _GONE_COLUMNS: Final = ended_workloads.c[
     "kind",
@@ -267,7 +283,7 @@ async def _gone(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[List
             ended_workloads,
             and_(
                 same(ended_workloads, _AT),
-                ended_workloads.c.ended_at == func.to_timestamp(_AT.c.gone),
+                ended_workloads.c.ended_at == _EPOCH + _AT.c.gone * _MICROSECOND,
             ),
         )
     )

@@ -4,14 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from admission.web.lists import place_of
+from admission.web.reader import Sight, UnknownName
+from admission.web.sql_reader import SqlReader
+from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed.rows import Description
-from queues.sql.observed.workloads import depart, describe
+from queues.sql.observed.workloads import arrive, depart, describe
 from queues.sql.read.listed import STATES, Listing, ListPage, ListPlace, listed
 from queues.sql.read.names import names_like, namespaces_of_workloads
 from queues.sql.read.rows import Seen
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
+from queues.text_format import rfc3339
 from queues.workload import QueueName, Result
+from tests.builders.explained_statements import LOOKED, explained
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, key, queue
 
 EVERYTHING = Listing(states=STATES)
@@ -259,3 +265,164 @@ async def test_past_use_that_would_take_too_long_to_read_is_not_told(
     async with muster.snapshot() as tx:
         assert await device_seconds(tx, {}, queues=None, user=None, since=NOW - 7200, now=NOW) is None
         assert await device_seconds(tx, {}, queues=None, user=None, since=NOW + 1, now=NOW + 2) == {}
+
+
+# ── as users are told ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def reader(muster: Database) -> SqlReader:
+    return SqlReader(muster, clock=lambda: NOW)
+
+
+async def test_the_story_of_a_workload_is_told_after_its_object_is_gone(muster: Database) -> None:
+    await staged(muster)
+
+    (story,) = await reader(muster).explain(namespace="ns", name="gone", kind="job")
+
+    assert (story.state, story.result, story.user, story.gone) == ("finished", "succeeded", "bob", True)
+    assert story.ended is not None
+    (admission,) = story.admissions
+    assert (admission.opened, admission.closed) == (rfc3339(NOW - 3600), rfc3339(NOW))
+    assert (admission.seat_count, admission.nodes, admission.node_count) == (2, ("n1", "n2"), 2)
+    assert story.device_hours == {GPU: 16.0}
+
+
+async def test_a_story_counts_device_hours_of_seats_that_are_held_on(muster: Database) -> None:
+    await staged(muster)
+
+    later = SqlReader(muster, clock=lambda: NOW + 1800)
+    (story,) = await later.explain(namespace="ns", name="runs", kind=None)
+
+    # One seat of 2 GPUs for an hour, two of them for an hour and a half.
+    assert (story.state, story.user, story.device_hours) == ("admitted", "ann", {GPU: 2.0 + 6.0})
+
+
+async def test_of_one_name_the_live_workload_is_told_and_else_the_last_that_was(muster: Database) -> None:
+    harness = await staged(muster)
+    twice = Description(key=key("later"), namespace="ns", name="gone", queue=QueueName("a"), user="eve")
+    async with muster.transaction() as tx:
+        await arrive(tx, harness.term, [twice])
+
+    (live,) = await reader(muster).explain(namespace="ns", name="gone", kind=None)
+    await leave(harness, "later", at=NOW + 1)
+    (last,) = await reader(muster).explain(namespace="ns", name="gone", kind=None)
+
+    assert (live.uid, live.gone) == ("later", False)
+    assert (last.uid, last.result, last.user) == ("later", "deleted", "eve")
+
+
+async def test_a_story_may_be_read_by_those_who_may_list_its_kind_there(muster: Database) -> None:
+    await staged(muster)
+    elsewhere = Sight(workloads={"job": {"other"}, "pod": None})
+
+    with pytest.raises(UnknownName) as unknown:
+        await reader(muster).explain(namespace="ns", name="gone", kind=None, sight=elsewhere)
+    assert unknown.value.near == ()
+
+    with pytest.raises(UnknownName) as near:
+        await reader(muster).explain(namespace="other", name="gone", kind=None)
+    assert near.value.near == ("gone in namespace ns",)
+    with pytest.raises(UnknownName) as alike:
+        await reader(muster).explain(namespace="ns", name="run", kind=None)
+    assert alike.value.near == ("runs",)
+
+
+async def test_workloads_of_a_queue_are_those_of_its_subtree(muster: Database) -> None:
+    harness = await staged(muster)
+    await harness.queues(queue("a1", "a"))
+    await harness.arrive("below", queue="a1")
+
+    told = await reader(muster).workloads(LIVE, queue="a", limit=2)
+    rest = await reader(muster).workloads(LIVE, queue="a", after=place_of(told.continue_), limit=9)
+
+    assert [one.name for one in (*told.items, *rest.items)] == ["below", "leaves", "runs", "waits"]
+    assert (told.total, rest.continue_, rest.history_begins) == (4, "", None)
+    runs = rest.items[0]
+    assert (runs.state, runs.held, runs.nodes, runs.admitted) == (
+        "admitted",
+        {GPU: "4"},
+        ("n1", "n2"),
+        rfc3339(NOW - 3600),
+    )
+    with pytest.raises(UnknownName, match="There is no queue c"):
+        await reader(muster).workloads(LIVE, queue="c", limit=9)
+
+
+async def test_ranks_are_told_to_those_who_see_all_work_and_ones_own_line_to_everybody(
+    muster: Database,
+) -> None:
+    harness = await LedgerHarness.begin(
+        muster, [queue("a", deserved=8000), queue("b")], {"n1": 99_000}, ["j1", "j2", "j3"]
+    )
+    await describe_all(
+        harness,
+        described("j1", namespace="one", user="ann"),
+        described("j2", namespace="two", user="bob"),
+        described("j3", namespace="one", user="ann"),
+    )
+    async with muster.transaction() as tx:
+        entry = await harness.enter(tx)
+        gangs = [replace(gang(name, "a", "n1", takes=4000), namespace=at) for name, at in NAMESPACES]
+        await ledger.admit(tx, entry, gangs, {key("j1"): "ann", key("j2"): "bob"})
+    may_get_a = frozenset({"a"})
+
+    async def told(user: str, sight: Sight, of: str | None = "a") -> dict[str, tuple[object, ...]]:
+        found = await reader(muster).users(queue=of, user=user, limit=9, sight=sight)
+        return {each.user: (each.used.get(GPU), each.pending, each.share, each.rank) for each in found.items}
+
+    everything = {"ann": ("4", 1, 0.5, 1), "bob": ("4", 0, 0.5, 2)}
+    assert await told("ann", Sight()) == everything
+    assert await told("ann", Sight(workloads={"job": {"one", "two"}}, queues=may_get_a)) == everything
+    # Work of others is hidden: no ranks. The queue is hidden: no shares either, nor whether anything is hidden.
+    of_one = Sight(workloads={"job": {"one"}}, queues=may_get_a)
+    assert await told("bob", of_one) == {"ann": ("4", 1, 0.5, None), "bob": ("4", 0, 0.5, None)}
+    nothing = Sight(workloads={}, queues=frozenset())
+    assert await told("bob", nothing) == {"bob": ("4", 0, None, None)}
+    assert await told("eve", nothing, None) == {"eve": (None, 0, None, None)}
+    assert not (await reader(muster).users(queue="b", user="bob", limit=9, sight=nothing)).complete
+    # All there is, where no queue is named.
+    assert (await told("ann", Sight(), None))["ann"] == ("4", 1, round(4 / 99, 4), 1)
+
+
+NAMESPACES = (("j1", "one"), ("j2", "two"))
+
+
+async def test_past_use_of_others_is_told_only_to_those_who_see_all(muster: Database) -> None:
+    await staged(muster)
+    sight = Sight(workloads={"job": {"ns"}}, queues=None)
+
+    whole = await reader(muster).users(queue=None, user="bob", limit=9)
+    narrow = await reader(muster).users(queue=None, user="bob", limit=9, sight=sight)
+
+    # 13 GPUs were held for an hour, 8 and more of them by admissions without a user.
+    assert {each.user: each.past_hours for each in whole.items} == {"": {GPU: 27.0}, "bob": {}}
+    assert {each.user: each.past_hours for each in narrow.items} == {"": None, "bob": {}}
+
+
+async def test_a_page_of_a_long_list_costs_no_more_than_of_a_short_one(
+    muster: Database, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with muster.transaction() as tx:
+        for statement in (_MANY, _MANY_GONE, "ANALYZE workloads, ended_workloads"):
+            await tx.exec_driver_sql(statement)
+    connected = await explained(database, monkeypatch)
+    try:
+        after = ListPlace("ns-7", "w-000407", "job", "x", 0)
+        found = await page(connected, EVERYTHING, after=after, limit=5)
+        assert len(found.lines) == 5
+        # Of each of the two tables six rows, through a few steps of the plan. Counting looks at all.
+        [looked] = [rows for statement, rows in LOOKED.items() if "ORDER BY anon" in statement]
+        assert looked < 200, LOOKED
+    finally:
+        await connected.close()
+
+
+_MANY = """
+INSERT INTO workloads (kind, uid, namespace, name, queue, arrival)
+SELECT 'job', n::text, 'ns-' || n % 20, 'w-' || lpad(n::text, 6, '0'), 'a', n FROM generate_series(1, 20000) AS n
+"""
+_MANY_GONE = """
+INSERT INTO ended_workloads (kind, uid, namespace, name, queue, arrival, priority, created, pods, ended_at)
+SELECT 'job', 'e' || n, 'ns-' || n % 20, 'w-' || lpad(n::text, 6, '0'), 'a', n, 0, 0, 1, now()
+FROM generate_series(1, 20000) AS n
+"""

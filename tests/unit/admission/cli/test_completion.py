@@ -21,7 +21,10 @@ async def offered(*words: str) -> list[str]:
 
 
 async def test_subcommands_come_first() -> None:
-    assert await offered("") == ["explain", "job", "jobflow", "nodes", "page", "pending", "queue", "queues"]
+    assert await offered("") == [
+        *("events", "explain", "job", "jobflow", "jobs", "nodes"),
+        *("page", "pending", "queue", "queues", "who"),
+    ]
     assert await offered("q") == ["queue", "queues"]
     assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend", "view"]
 
@@ -42,10 +45,13 @@ async def test_flags_and_their_choices() -> None:
 async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> None:
     assert await offered("queues", "t") == ["team-a", "team-b", "train"]
     assert await offered("queue", "close", "t") == ["team-a", "team-b", "train"]
-    assert await offered("job", "view", "-n", "ml", "") == ["job/tune-3", "vcjob/llama-pretrain"]
+    live = ["job/tune-3", "vcjob/bert", "vcjob/llama-pretrain"]
+    assert await offered("job", "view", "-n", "ml", "") == live
     assert await offered("pending", "-q", "lo") == ["lost"]
     assert await offered("pending", "-n", "") == ["lab", "ml"]
-    assert await offered("explain", "-n", "ml", "") == ["job/tune-3", "vcjob/llama-pretrain"]
+    assert await offered("explain", "-n", "ml", "") == live
+    assert await offered("jobs", "--user", "a") == ["ada@example.com", "admin"]
+    assert await offered("jobs", "--state", "") == ["ended", "running", "waiting"]
 
 
 async def test_a_shell_gets_no_error_when_muster_is_away() -> None:

@@ -93,7 +93,8 @@ def test_another_number_of_pods_is_another_generation_of_the_same_pods(kind: Wor
     ],
 )
 def test_it_has_ended_when_its_status_says_so(kind: WorkloadKind, status: Document) -> None:
-    assert fact(kind, status=status).finished
+    ended = fact(kind, status=status)
+    assert (ended.finished, ended.failed) == (True, "Failed" in str(status))
     running = [{"type": "Running", "status": "True"}]
     # KubeRay tries a RayJob again that has failed.
     other = {"conditions": running, "jobDeploymentStatus": "Retrying", "jobStatus": "FAILED"}

@@ -1,0 +1,171 @@
+"""``kubectl muster jobs`` and ``who``, and the story of what is gone, to the letter."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.questions.jobs import time_of
+from admission.cli.rendering.table import devices
+from tests.fakes.fake_reader import GPU, FakeReader, served
+
+GOLDEN = Path(__file__).parent / "golden"
+NOW = 1_795_000_000
+
+#: Exit code, standard output and standard error.
+Said = tuple[int, str, str]
+Asking = Callable[[str], Awaitable[Said]]
+
+
+@pytest.fixture
+def reader() -> FakeReader:
+    return FakeReader()
+
+
+@pytest.fixture
+async def ask(
+    reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    async with served(reader) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(words: str) -> Said:
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words.split())
+            return (code, *capfd.readouterr())
+
+        yield asked
+
+
+@pytest.mark.parametrize(
+    ("golden", "words"),
+    [
+        ("jobs in a namespace", "jobs -n ml"),
+        ("jobs everywhere with ended ones", "jobs -A --since 9d"),
+        ("jobs wide", "jobs -n ml --since 9d -o wide"),
+        ("who", "who"),
+        ("who wide", "who -q train -o wide"),
+        ("explain a job that is gone", "explain old -n ml"),
+    ],
+)
+async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) -> None:
+    code, out, err = await ask(words)
+
+    expected = (GOLDEN / f"{golden.replace(' ', '-')}.txt").read_text(encoding="utf-8")
+    assert (code, err) == (0, "")
+    assert expected == out
+
+
+async def test_the_jobs_of_a_team_fit_a_terminal_of_80_columns(ask: Asking) -> None:
+    _, out, _ = await ask("jobs -n lab")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+async def test_states_and_users_are_asked_for_in_the_words_of_the_read_api(
+    ask: Asking, reader: FakeReader
+) -> None:
+    await ask("jobs -A --state running --state waiting --user ben")
+    assert (reader.asked.states, reader.asked.user) == (("admitted", "evicting", "pending"), "ben")
+    await ask("jobs -A --mine --state ended")
+    assert (reader.asked.states, reader.asked.user) == (("finished",), "admin")
+    assert reader.asked.since > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            "jobs",
+            "No workload waits or runs in namespace default. In other namespaces 4 do: -A shows them. "
+            "--since 2h shows what ended, too.",
+        ),
+        (
+            "jobs -n nix --since 2h",
+            "No workload waits, runs or has ended in namespace nix in the last 2h. "
+            "In other namespaces 5 do: -A shows them.",
+        ),
+        (
+            "jobs -n nix --state ended --since 2026-11-21T10:00:00Z",
+            "No workload has ended in namespace nix since 2026-11-21T10:00:00Z. "
+            "In other namespaces 1 does: -A shows them.",
+        ),
+        (
+            "jobs -n nix --mine --state waiting",
+            "No workload of yours waits in namespace nix. --since 2h shows what ended, too.",
+        ),
+    ],
+)
+async def test_an_empty_list_says_where_else_there_are_workloads(
+    ask: Asking, words: str, sentence: str
+) -> None:
+    assert await ask(words) == (0, "", sentence + "\n")
+
+
+async def test_lists_are_fetched_page_by_page(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = await ask("jobs -A --no-headers")
+    everybody = await ask("who --no-headers")
+    monkeypatch.setattr("admission.cli.questions.pending.LARGEST_PAGE", 1)
+
+    assert await ask("jobs -A --no-headers") == whole
+    assert await ask("who --no-headers") == everybody
+    code, out, err = await ask("jobs -A --limit 2 --no-headers")
+    assert (code, len(out.splitlines()), err) == (0, 2, "2 of 4 shown; --limit shows more.\n")
+
+
+async def test_the_json_is_the_answer_of_the_read_api(ask: Asking) -> None:
+    _, out, _ = await ask("jobs -n ml -o json")
+    assert [one["name"] for one in json.loads(out)["items"]] == ["bert", "llama-pretrain", "tune-3"]
+    _, out, _ = await ask("who -o json")
+    assert json.loads(out)["items"][1]["you"] is True
+
+
+@pytest.mark.parametrize(
+    "words", ["jobs -n a -A", "jobs --mine --user x", "jobs --since yesterday", "jobs --state pending"]
+)
+async def test_a_wrong_command_line_is_refused(ask: Asking, words: str) -> None:
+    code, out, err = await ask(words)
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("since", "time"),
+    [
+        ("90s", "2026-11-18T11:05:10+00:00"),
+        ("1h30m", "2026-11-18T09:36:40+00:00"),
+        ("2d", "2026-11-16T11:06:40+00:00"),
+        ("999999999w", "1970-01-01T00:00:00+00:00"),
+        ("2026-11-21T10:00:00Z", "2026-11-21T10:00:00+00:00"),
+        (None, None),
+    ],
+)
+def test_a_time_is_so_long_ago_or_as_written(since: str | None, time: str | None) -> None:
+    assert time_of(since, NOW) == time
+
+
+@pytest.mark.parametrize("since", ["2", "h", "-2h", "2 h", "2h3", "tomorrow", "", "9999-99-99"])
+def test_another_text_is_no_time(since: str) -> None:
+    with pytest.raises(click.UsageError, match="expected how long ago"):
+        time_of(since, NOW)
+
+
+@pytest.mark.parametrize(
+    ("taken", "text"),
+    [
+        ({GPU: "8", "cpu": "3"}, "8"),
+        ({GPU: "8", "rdma/hca": "1"}, "8"),
+        ({GPU: "8", "amd.com/gpu": "2"}, "2 gpu, 8 gpu"),
+        ({"rdma/hca": "1"}, "1 hca"),
+        ({"cpu": "3"}, None),
+        ({}, None),
+    ],
+)
+def test_gpus_are_a_number_and_other_devices_have_their_names(
+    taken: dict[str, str], text: str | None
+) -> None:
+    assert devices(taken) == text

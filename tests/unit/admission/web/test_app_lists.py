@@ -1,0 +1,127 @@
+"""Lists of workloads and users over HTTP: what may be asked, and what each user gets."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from admission.web.reader import Sight, together
+from tests.fakes.fake_reader import FakeReader, served
+
+#: alice may see jobs of her namespace; jo those of the lab, once it is known which namespaces there are.
+SIGHTS = {"alice": Sight(workloads={"job": {"ml"}, "vcjob": {"ml"}}, queues=frozenset({"train"}))}
+
+
+@pytest.fixture
+def reader() -> FakeReader:
+    return FakeReader()
+
+
+@pytest.fixture
+async def server(reader: FakeReader) -> AsyncIterator[str]:
+    async with served(reader, sights=SIGHTS) as url:
+        yield url + "/apis/read.muster.dev/v1"
+
+
+async def get(url: str, user: str = "admin") -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {user}"}
+    async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as answer:
+        return answer.status, await answer.json()
+
+
+def names(body: Any) -> list[str]:
+    return [one["name"] for one in body["items"]]
+
+
+async def test_live_workloads_are_listed_and_with_a_time_also_those_that_ended(server: str) -> None:
+    _, live = await get(f"{server}/workloads")
+    _, all_of_them = await get(f"{server}/workloads?since=2026-11-21T08:00:00Z")
+    _, ended = await get(f"{server}/workloads?state=finished&since=2026-11-21T08:00:00Z")
+
+    assert names(live) == ["sweep", "bert", "llama-pretrain", "tune-3"]
+    assert names(all_of_them) == ["sweep", "bert", "llama-pretrain", "old", "tune-3"]
+    assert (names(ended), ended["total"]) == (["old"], 1)
+    assert ended["items"][0]["nodeCount"] == 1
+
+
+async def test_a_list_is_narrowed_and_paged(server: str, reader: FakeReader) -> None:
+    first = (await get(f"{server}/workloads?limit=2"))[1]
+    second = (await get(f"{server}/workloads?limit=2&continue={first['continue']}"))[1]
+    _, here = await get(f"{server}/workloads?namespace=lab&queue=team-b&user=ben&state=pending,admitted")
+    _, counted = await get(f"{server}/workloads?limit=0")
+
+    assert names(first) + names(second) == ["sweep", "bert", "llama-pretrain", "tune-3"]
+    assert second["continue"] == ""
+    assert (names(here), here["total"], here["totalEverywhere"]) == (["sweep"], 1, 1)
+    assert (names(counted), counted["total"]) == ([], 4)
+
+
+async def test_mine_is_what_the_user_who_asks_created(server: str, reader: FakeReader) -> None:
+    _, mine = await get(f"{server}/workloads?mine=true", "ben")
+
+    assert (names(mine), reader.asked.user) == (["sweep"], "ben")
+
+
+async def test_of_others_only_what_may_be_seen_is_listed(server: str) -> None:
+    _, seen = await get(f"{server}/workloads", "alice")
+    status, refused = await get(f"{server}/workloads?namespace=lab", "alice")
+
+    assert names(seen) == ["bert", "llama-pretrain", "tune-3"]
+    assert (status, refused["error"]) == (
+        403,
+        "alice may not list jobs, podgroups or pods in namespace lab.",
+    )
+
+
+async def test_users_are_told_by_pages_and_each_knows_its_own_line(server: str) -> None:
+    _, everybody = await get(f"{server}/users?queue=train&limit=2")
+    _, rest = await get(f"{server}/users?limit=2&continue={everybody['continue']}")
+    _, of_alice = await get(f"{server}/users", "alice")
+
+    assert [(one["user"], one["rank"]) for one in everybody["items"] + rest["items"]] == [
+        ("ada@example.com", 1),
+        ("admin", 2),
+        ("", 3),
+    ]
+    assert (everybody["queue"], rest["continue"], of_alice["complete"]) == ("train", "", False)
+    assert [one["user"] for one in of_alice["items"] if one["you"]] == ["alice"]
+
+
+@pytest.mark.parametrize(
+    ("question", "error", "expected"),
+    [
+        ("workloads?state=running", "state is 'running'.", "some of pending, admitted, evicting, finished, "),
+        ("workloads?state=finished", "state has finished, and since is missing.", "since, the time from"),
+        ("workloads?since=2h", "since is '2h'.", "a time with its zone, as 2026-11-21T10:00:00Z"),
+        ("workloads?since=2026-11-21T10:00:00", "since is '2026-11-21T10:00:00'.", "a time with its zone"),
+        ("workloads?continue=x", "continue is 'x'.", "what the page before gave"),
+        ("workloads?limit=1001", "limit is '1001'.", "a whole number from 0 to 1000"),
+        ("workloads?limit=%C2%B2", "limit is '²'.", "a whole number from 0 to 1000"),
+        ("workloads?mine=yes", "mine is 'yes'.", "true or false"),
+        ("workloads?mine=true&user=x", "there are both user and mine.", "one of them"),
+        ("workloads?user=a%00", "user is 'a\\x00'.", "at most 1024 characters"),
+        ("workloads?status=x", "status is not a parameter of ", "queue, namespace, user, mine, state, since"),
+        ("users?continue=-1", "continue is '-1'.", "what the page before gave"),
+        ("users?namespace=x", "namespace is not a parameter of ", "queue, limit, continue"),
+    ],
+)
+async def test_a_wrong_question_is_told_as_such(
+    server: str, question: str, error: str, expected: str
+) -> None:
+    status, problem = await get(f"{server}/{question}")
+
+    assert status == 400
+    assert problem["error"].startswith(error)
+    assert problem["expected"].startswith(expected)
+
+
+def test_what_is_seen_in_two_ways_is_seen() -> None:
+    one = Sight(workloads={"job": {"a"}, "pod": None}, queues=frozenset("q"))
+    other = Sight(workloads={"job": frozenset("b"), "vcjob": frozenset("c"), "pod": frozenset()})
+
+    both = together(one, other)
+
+    assert both.workloads == {"job": {"a", "b"}, "pod": None, "vcjob": {"c"}}
+    assert both.queues == {"q"}
+    assert together(one, Sight(queues=frozenset())) == Sight(workloads=None, queues=frozenset("q"))
