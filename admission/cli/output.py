@@ -138,7 +138,7 @@ def output(command: Command) -> Command:
             width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
         )
         if watch:
-            return _watched(lambda: command(output=wanted, **given))
+            return watched(lambda: command(output=wanted, **given))
         return command(output=wanted, **given)
 
     options = (
@@ -249,7 +249,7 @@ def _custom_columns(text: str, items: Iterable[Any], *, headers: bool) -> str:
     return table([header for header, _ in columns], rows, headers=headers)
 
 
-def _watched(print_answer: _Print) -> int:
+def watched(print_answer: _Print) -> int:
     """Print an answer again whenever it differs: over the last one on a terminal, else below it. Ends by Ctrl-C."""
     last: tuple[str, str] | None = None
     on_terminal = sys.stdout.isatty()

@@ -1,0 +1,58 @@
+"""``kubectl muster top``: the queues and the first waiting workloads, shown again as they change."""
+
+import shutil
+import sys
+
+import click
+
+from admission.cli.access.age import told_age
+from admission.cli.access.read_api import Route, ask
+from admission.cli.objects.queues import below, queue_table
+from admission.cli.options import route
+from admission.cli.output import Output, watched
+from admission.cli.questions.pending import pages, pending_table
+from admission.cli.rendering.pods_of_owners import together
+
+#: Lines of a terminal that are neither queues nor waiting workloads; and where it is not known how many there are.
+_FRAME = 5
+_LINES = 40
+#: Waiting workloads that are shown at least, and asked for at most.
+_FEWEST, _MOST = 3, 200
+
+
+@click.command(short_help="Queues and the first waiting workloads, live.")
+@click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
+@click.option("--resource", metavar="NAME", help="Resource to show [nvidia.com/gpu, or what there is].")
+@click.option("--once", is_flag=True, help="Show it once.")
+@route
+def top(queue: str | None, resource: str | None, once: bool, route: Route) -> int:
+    """Show the tree of queues and the workloads that wait in them, in all namespaces, until Ctrl-C.
+
+    As many waiting workloads as the terminal has room for, by queue and position.
+    """
+    size = shutil.get_terminal_size((80, _LINES))
+    output = Output(width=size.columns if sys.stdout.isatty() else None)
+
+    def show() -> int:
+        return _show(route, queue, resource, output, size.lines)
+
+    return show() if once else watched(show)
+
+
+def _show(route: Route, queue: str | None, resource: str | None, output: Output, lines: int) -> int:
+    body = ask(route, "queues")
+    code = told_age(body)
+    chosen = below(body["items"], [queue] if queue else ())
+    if queue and not chosen:
+        known = ", ".join(each["name"] for each in body["items"]) or "none"
+        raise click.ClickException(f"There is no queue {queue}. There are: {known}.")
+    tree = queue_table(chosen, resource=resource, wide=False, headers=True)
+    room = max(_FEWEST, lines - _FRAME - len(tree.splitlines()))
+    waiting = pages(route, {"queue": queue}, _MOST)
+    shown = together(waiting["items"])[:room]
+    text = tree + "\n"
+    if shown:
+        text += pending_table({**waiting, "items": shown}, everywhere=True, wide=False, headers=True)
+    text += f"{waiting['total']} waiting\n"
+    click.echo(output.fitted(text), nl=False)
+    return code
