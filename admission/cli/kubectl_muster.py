@@ -17,6 +17,7 @@ from admission.cli.questions.explain import explain
 from admission.cli.questions.jobs import jobs
 from admission.cli.questions.pending import pending
 from admission.cli.questions.top import top
+from admission.cli.questions.version import version
 from admission.cli.questions.who import who
 
 
@@ -32,7 +33,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (jobs, pending, explain, events, who, queues, nodes, page, top, job, jobflow, queue):
+for command in (jobs, pending, explain, events, who, queues, nodes, page, top, job, jobflow, queue, version):
     kubectl_muster.add_command(command)
 
 

@@ -9,6 +9,7 @@
 /apis/read.muster.dev/v1/nodes?limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
+/apis/read.muster.dev/v1/version
 /apis/read.muster.dev/v1/snapshot                                          from the leader
 /metrics
 """
@@ -17,6 +18,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -158,6 +160,7 @@ class ReadApi:
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
+                web.get(f"{PREFIX}/version", self.show_version),
                 web.get("/metrics", self.show_metrics),
             ]
         )
@@ -295,6 +298,15 @@ class ReadApi:
 
         content = (await self._answered(request, answer)).body
         return web.Response(body=content, content_type="application/octet-stream")
+
+    async def show_version(self, request: web.Request) -> web.Response:
+        """The version of this replica."""
+        _only(request)
+
+        async def answer(_: Caller) -> bytes:
+            return encode({"version": version("muster")})
+
+        return await self._answered(request, answer)
 
     async def show_metrics(self, request: web.Request) -> web.Response:
         """The metrics, for those who may get the path."""
