@@ -10,7 +10,13 @@ from markupsafe import Markup, escape
 from admission.cli.rendering.table import age as short_age
 
 #: Sections of the navigation and where they begin.
-SECTIONS: Final = (("Queues", "/queues"), ("Waiting", "/pending"), ("Nodes", "/nodes"))
+SECTIONS: Final = (
+    ("Queues", "/queues"),
+    ("Waiting", "/pending"),
+    ("Workloads", "/workloads"),
+    ("Nodes", "/nodes"),
+    ("Decisions", "/decisions"),
+)
 #: Characters up to which a cell of a table is kept on one line.
 _ONE_LINE: Final = 40
 

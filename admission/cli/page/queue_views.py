@@ -79,7 +79,7 @@ def _tree(queues: Sequence[Queue], resource: str) -> Markup:
                 line.get("deserved"),
                 line.get("capability"),
                 queue["pending"] and link(str(queue["pending"]), "pending", queue=queue["name"]),
-                queue["admitted"],
+                queue["admitted"] and link(str(queue["admitted"]), "workloads", queue=queue["name"]),
             ]
         )
     columns = ["Queue", "State", short_resource(resource), "Used", "Deserved", "Limit", "Waiting", "Admitted"]

@@ -7,6 +7,7 @@ from typing import Any, Final
 from admission.cli.access.age import age_of
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, ask
+from admission.cli.page.list_views import decisions, live_workloads
 from admission.cli.page.node_views import RACK_LABELS, Line, node_racks
 from admission.cli.page.queue_views import one_queue, queue_tree
 from admission.cli.page.server import View
@@ -39,8 +40,9 @@ class Views:
         shown: Mapping[str, Callable[[Sequence[str], _Query], View]] = {
             "queues": self._queues,
             "pending": self._waiting,
-            "workloads": self._workload,
+            "workloads": self._workload if len(parts) > 1 else self._workloads,
             "nodes": self._nodes,
+            "decisions": self._decisions,
         }
         return shown[parts[0]](parts[1:], query)
 
@@ -66,7 +68,19 @@ class Views:
         namespace, name = _only(parts, 2)
         body = ask(self.route, path_of_workload(namespace, name), {"kind": query.get("kind")})
         found = with_outlooks(self.route, body)
-        return View(title=name, section="Waiting", main=workload_view(found), age=age_of(body[0])[0])
+        return View(title=name, section="Workloads", main=workload_view(found), age=age_of(body[0])[0])
+
+    def _workloads(self, _: Sequence[str], query: _Query) -> View:
+        asked = {"queue": query.get("queue"), "namespace": query.get("namespace")}
+        body = pages(self.route, asked, _SHOWN, path="workloads")
+        main = live_workloads(body, asked["queue"])
+        return View(title="Workloads", section="Workloads", main=main, age=age_of(body)[0])
+
+    def _decisions(self, parts: Sequence[str], query: _Query) -> View:
+        _only(parts, 0)
+        asked = {"queue": query.get("queue"), "namespace": query.get("namespace"), "limit": str(_SHOWN)}
+        body = ask(self.route, "decisions", asked)
+        return View(title="Decisions", section="Decisions", main=decisions(body), age=age_of(body)[0])
 
     def _nodes(self, parts: Sequence[str], _: _Query) -> View:
         _only(parts, 0)

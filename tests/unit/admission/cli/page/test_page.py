@@ -147,6 +147,15 @@ async def test_a_workload_is_explained(views: Views) -> None:
     assert "<h2>Decisions about it</h2>" in html
 
 
+async def test_live_workloads_and_decisions_are_listed(views: Views) -> None:
+    html = await shown(views, "workloads")
+    assert "/workloads/ml/bert?kind=vcjob" in html
+    assert "state-admitted" in html
+    html = await shown(views, "decisions")
+    assert html.index("yolo") < html.index("bert")
+    assert "Preempted: for vcjob/ml/tune-3" in html
+
+
 @pytest.mark.parametrize("parts", [("queues", "a", "b"), ("pending", "x"), ("workloads", "ml"), ("other",)])
 async def test_other_paths_show_nothing(views: Views, parts: tuple[str, ...]) -> None:
     with pytest.raises(KeyError):

@@ -1,0 +1,70 @@
+"""Views of all live workloads and of the latest decisions. Pure: answers in, HTML out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from admission.cli.page.layout import Cell, age, heading, link, state, table
+from admission.cli.page.waiting_views import workload_link
+from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.table import amounts
+
+#: Nodes of a workload that are named.
+_NODES = 4
+
+
+def live_workloads(body: Mapping[str, Any], queue: str | None) -> Markup:
+    """What waits and what runs: ``body`` is a WorkloadList."""
+    items: Sequence[Mapping[str, Any]] = body["items"]
+    title = "Workloads" + (f" in queue {queue}" if queue else "")
+    if not items:
+        return heading(title, 1) + Markup("<p>No workload waits or runs here that you may see.</p>")
+    columns = ["Workload", "Namespace", "Queue", "User", "State", "Pods", "Takes", "Age", "Nodes or reason"]
+    rows = [_row(one, body["now"]) for one in items]
+    more = Markup("")
+    if len(items) < body["total"]:
+        told = '<p class="faint">{} of {} shown: `kubectl muster jobs -A` lists all.</p>'
+        more = Markup(told).format(len(items), body["total"])
+    return heading(title, 1) + table("Workloads", columns, rows, numbers="Pods Age") + more
+
+
+def decisions(body: Mapping[str, Any]) -> Markup:
+    """The latest decisions, newest first: ``body`` is a DecisionList."""
+    rows = [
+        (
+            age(one["at"], body["now"]),
+            workload_link(one),
+            one["namespace"],
+            link(one["queue"], "queues", one["queue"]),
+            one["what"],
+            event_text(one),
+        )
+        for one in reversed(body["items"])
+    ]
+    lead = Markup('<p class="lead">What Muster has decided in the last day, newest first.</p>')
+    if not rows:
+        return heading("Decisions", 1) + lead + Markup("<p>None about workloads that you may see.</p>")
+    columns = ["Age", "Workload", "Namespace", "Queue", "What", "Why"]
+    return heading("Decisions", 1) + lead + table("Decisions", columns, rows, numbers="Age")
+
+
+def _row(one: Mapping[str, Any], now: str) -> list[Cell]:
+    nodes = list(one["nodes"][:_NODES])
+    if one["nodeCount"] > len(nodes):
+        nodes.append(f"and {one['nodeCount'] - len(nodes)} more")
+    reason = one["reason"]
+    where: Cell = ", ".join(nodes)
+    if not where and reason is not None:
+        where = Markup("<strong>{}</strong> {}").format(reason["code"], reason["message"])
+    return [
+        workload_link(one),
+        one["namespace"],
+        link(one["queue"], "queues", one["queue"]),
+        one["user"],
+        state(one["state"]),
+        one["pods"],
+        amounts(one["held"] or one["asks"]),
+        age(one["admitted"] or one["created"], now),
+        where,
+    ]
