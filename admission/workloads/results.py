@@ -13,10 +13,10 @@ _ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 def result_of(inputs: WorkloadInputs) -> Result:
     """How a workload that is over ended, by its own status or its pods. UNKNOWN: it was stopped, and may go on."""
-    if inputs.job_result is not Result.UNKNOWN:
+    if inputs.job_result is not None:
         return inputs.job_result
     fact = inputs.fact
-    if inputs.job_over or (fact is not None and fact.phase == _ABORTED):
+    if fact is not None and fact.phase == _ABORTED:
         return Result.UNKNOWN
     if fact is not None and fact.finished:
         return Result.FAILED if fact.failed else Result.SUCCEEDED

@@ -355,7 +355,7 @@ def _over(inputs: WorkloadInputs, support: KindSupport) -> bool:
     if support.is_pod:
         return not (inputs.recreations or any(is_live(pod) and not pod.deleting for pod in inputs.pods))
     fact = inputs.fact
-    return fact is None or fact.finished or fact.deleting or inputs.job_over
+    return fact is None or fact.finished or fact.deleting or inputs.job_result is not None
 
 
 def _left(seat_maps: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[int]]) -> tuple[SeatMap, ...]:
