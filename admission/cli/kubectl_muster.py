@@ -5,10 +5,10 @@ import sys
 import click
 
 from admission.cli.commands.explain import explain
-from admission.cli.commands.jobs import jobs
 from admission.cli.commands.pending import pending
-from admission.cli.commands.who import who
 from admission.cli.failures import finish
+from admission.cli.lists.jobs import jobs
+from admission.cli.lists.who import who
 from admission.cli.objects.job import job
 from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.nodes import nodes

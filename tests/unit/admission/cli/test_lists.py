@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
-from admission.cli.commands.jobs import time_of
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.lists.jobs import time_of
 from admission.cli.rendering.table import devices
 from tests.fakes.fake_reader import GPU, FakeReader, served
 

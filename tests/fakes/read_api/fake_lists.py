@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from admission.web import bodies
-from admission.web.lists import continued
+from admission.web.lists.lines import continued
 from admission.web.reader import EVERYTHING, Sight
 from queues.errors import DatabaseUnavailable
 from queues.sql.read.listed import Listing, ListPlace
