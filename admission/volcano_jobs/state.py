@@ -100,12 +100,14 @@ class JobState:
         """Whether no pod of the Job runs, or soon none will: its seats are given back as its pods go."""
         return self.phase in STOPPED
 
-    def result(self) -> Result:
-        """How the Job ended, or will when its pods are gone. UNKNOWN: it runs, or may be resumed."""
-        if self.phase in (Phase.COMPLETING, Phase.COMPLETED):
-            return Result.SUCCEEDED
-        ends = self.phase in (Phase.FAILED, Phase.TERMINATING, Phase.TERMINATED)
-        return Result.FAILED if ends else Result.UNKNOWN
+    def result(self) -> Result | None:
+        """How the Job ended, or will when its pods are gone. UNKNOWN: it may be resumed; None: it is not stopped."""
+        match self.phase:
+            case Phase.COMPLETING | Phase.COMPLETED:
+                return Result.SUCCEEDED
+            case Phase.FAILED | Phase.TERMINATING | Phase.TERMINATED:
+                return Result.FAILED
+        return Result.UNKNOWN if self.is_stopped() else None
 
     def wants_pods(self) -> bool:
         """Whether missing pods are to be created."""

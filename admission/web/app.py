@@ -33,7 +33,7 @@ from admission.web.access.rights import Forbidden
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
-from admission.web.list_queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
+from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from queues.api.api_resources import NODES
 from queues.api.names import READ_API

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from admission.web import bodies
-from admission.web.lists import (
+from admission.web.lists.lines import (
     MOST_NODES,
     PAST_SECONDS,
     continued,

@@ -101,10 +101,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     arrival: int | None
     #: Terminal outcomes of a Volcano Job's seats.
     outcomes: Mapping[tuple[str, int], PodPhase] = {}
-    #: A Volcano Job that has ended, or was stopped: no pod comes any more.
-    job_over: bool = False
-    #: How a Volcano Job ended; UNKNOWN: it has not, or is another kind.
-    job_result: Result = Result.UNKNOWN
+    #: Of a Volcano Job that has ended, or was stopped: no pod comes any more. None: it goes on, or is another kind.
+    job_result: Result | None = None
     #: A Volcano Job that restarts keeps its seats: what ends meanwhile may be restarted next.
     job_restarts: bool = False
     setbacks: Setbacks = NO_SETBACKS

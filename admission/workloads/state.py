@@ -25,7 +25,6 @@ from admission.workloads.pod_sets import as_made, elsewhere, enlarged, without_i
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
 from admission.workloads.request_changes import request_changes
-from admission.workloads.results import result_of
 from admission.workloads.rollback import (
     faulty_gangs,
     is_refused,
@@ -39,7 +38,7 @@ from admission.workloads.rollback import (
     rollbacks_of,
 )
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
-from admission.workloads.workload import is_idle, only_has_an_obstacle, wanted, workload_of
+from admission.workloads.workload import is_idle, only_has_an_obstacle, result_of, wanted, workload_of
 from queues.admissions import AdmissionState
 from queues.plan import Reason
 from queues.resources import Resources
@@ -355,7 +354,7 @@ def _over(inputs: WorkloadInputs, support: KindSupport) -> bool:
     if support.is_pod:
         return not (inputs.recreations or any(is_live(pod) and not pod.deleting for pod in inputs.pods))
     fact = inputs.fact
-    return fact is None or fact.finished or fact.deleting or inputs.job_over
+    return fact is None or fact.finished or fact.deleting or inputs.job_result is not None
 
 
 def _left(seat_maps: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[int]]) -> tuple[SeatMap, ...]:

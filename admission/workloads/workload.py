@@ -1,7 +1,7 @@
-"""What a workload asks for: pod sets, gang size, and what is told about interrupting it. Pure."""
+"""What a workload asks for: pod sets, gang size, and what is told about interrupting it; and how it ended. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from admission.engine.reasons import not_enough_pods
 from admission.facts.pods import Conduct, PodFact, PodPhase
@@ -17,7 +17,11 @@ from queues.api.reading.user_values import MOST_POD_SETS
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, listed
-from queues.workload import UNUSABLE_QUEUE, Obstacle, PodSet, QueueName, QuotaHold, Workload
+from queues.workload import UNUSABLE_QUEUE, Obstacle, PodSet, QueueName, QuotaHold, Result, Workload
+
+#: The phase of a Volcano Job that may be resumed.
+_ABORTED: Final = "Aborted"
+_ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def wanted(pod_sets: Sequence[PodSet]) -> int:
@@ -220,6 +224,21 @@ def _about_to_move(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | Non
         f"PodGroup {fact.name} names queue {fact.queue}, and its newest pod queue {queue}; Muster moves it"
     )
     return Obstacle(ReasonCode.POD_GROUP_MISSING, message)
+
+
+def result_of(inputs: WorkloadInputs) -> Result:
+    """How a workload that is over ended, by its own status or its pods. UNKNOWN: it was stopped, and may go on."""
+    if inputs.job_result is not None:
+        return inputs.job_result
+    fact = inputs.fact
+    if fact is not None and fact.phase == _ABORTED:
+        return Result.UNKNOWN
+    if fact is not None and fact.finished:
+        return Result.FAILED if fact.failed else Result.SUCCEEDED
+    if inputs.pods and all(pod.phase in _ENDED for pod in inputs.pods):
+        failed = any(pod.phase is PodPhase.FAILED for pod in inputs.pods)
+        return Result.FAILED if failed else Result.SUCCEEDED
+    return Result.DELETED
 
 
 def is_idle(inputs: WorkloadInputs) -> bool:

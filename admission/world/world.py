@@ -50,7 +50,7 @@ from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT, Queue
 from queues.quota.tree import QueueTree
-from queues.workload import AdmissionId, NodeName, QueueName, Result, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
 
@@ -534,8 +534,7 @@ class World:
             admissions=admissions,
             arrival=self.arrivals.get(key),
             outcomes=self.outcomes.get(key, {}),
-            job_over=job is not None and job.is_stopped(),
-            job_result=Result.UNKNOWN if job is None else job.result(),
+            job_result=None if job is None else job.result(),
             job_restarts=job is not None and job.phase is Phase.RESTARTING,
             setbacks=self.setbacks.get(key, NO_SETBACKS),
             last_eviction=last.code if (last := self.last_evictions.get(key)) is not None else None,

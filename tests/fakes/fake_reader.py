@@ -16,14 +16,10 @@ from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
 from admission.web.http import encode, serving
-from admission.web.lists import continued
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from queues.errors import DatabaseUnavailable
 from queues.sql.read.decisions import DecisionQuestion
-from queues.sql.read.listed import Listing, ListPlace
-
-NOW = "2026-11-21T10:00:00Z"
-GPU = "nvidia.com/gpu"
+from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW, FakeLists
 
 
 def account(
@@ -194,19 +190,6 @@ def waiting(
     )
 
 
-LIMIT = bodies.ReasonBody(
-    code="QueueLimit",
-    message="queue team-a may use 32 nvidia.com/gpu and uses 32; 8 more are asked, 8 too many",
-    facts={"by": "team-a", "resource": GPU, "asked": "8", "used": "32", "limit": "32"},
-    since="2026-11-21T09:50:00Z",
-)
-NO_FIT = bodies.ReasonBody(
-    code="NoFit",
-    message="no rack has 4 nodes with 8 free nvidia.com/gpu; the best one has 3",
-    facts={},
-    since="2026-11-21T09:59:15Z",
-)
-
 PENDING = (
     waiting("tune-3", 1, gpus="8", pods=1, minimum=1, kind="job", reason=LIMIT),
     waiting("llama-pretrain", 2, created="2026-11-21T06:40:00Z", priority=100, reason=NO_FIT),
@@ -340,116 +323,6 @@ RUNNING = bodies.ExplanationBody(
 )
 
 
-ENDED = bodies.ExplanationBody(
-    now=NOW,
-    kind="job",
-    namespace="ml",
-    name="old",
-    uid="old-uid",
-    queue="dev",
-    state="finished",
-    user="ada@example.com",
-    result="failed",
-    ended="2026-11-21T09:10:00Z",
-    gone=True,
-    device_hours={GPU: 8.0},
-    priority=0,
-    created="2026-11-21T08:00:00Z",
-    pods=0,
-    minimum=1,
-    asks={},
-    position=None,
-    queue_length=None,
-    position_by="",
-    reason=None,
-    not_before=None,
-    rollbacks=0,
-    ahead=(),
-    path=(DEV, TEAM_A, ROOT),
-    admissions=(
-        bodies.AdmissionBody(
-            id=11,
-            queue="dev",
-            state="closed",
-            opened="2026-11-21T08:10:00Z",
-            closed="2026-11-21T09:10:00Z",
-            seat_count=1,
-            nodes=("node-00002",),
-            node_count=1,
-            adopted=False,
-            eviction=None,
-            seats=(),
-            ended=1,
-        ),
-    ),
-    history=(),
-)
-
-
-def listed(
-    name: str, state: str, *, queue: str = "dev", kind: str = "vcjob", namespace: str = "ml", **more: Any
-) -> bodies.ListedBody:
-    described: dict[str, Any] = {
-        "user": "ada@example.com",
-        "result": "",
-        "gone": False,
-        "priority": 0,
-        "created": "2026-11-21T08:00:00Z",
-        "admitted": None,
-        "ended": None,
-        "pods": 4,
-        "minimum": 4,
-        "asks": {GPU: "32", "cpu": "64", "pods": "4"},
-        "held": {},
-        "nodes": (),
-        "node_count": 0,
-    }
-    names = {"kind": kind, "namespace": namespace, "name": name, "uid": f"{name}-uid"}
-    return bodies.ListedBody(**names, queue=queue, state=state, **(described | more))
-
-
-LISTED = (
-    listed("sweep", "pending", queue="team-b", kind="podgroup", namespace="lab", user="ben", reason=None),
-    listed(
-        "bert",
-        "admitted",
-        admitted="2026-11-21T08:00:01Z",
-        held={GPU: "33", "pods": "5"},
-        pods=5,
-        nodes=("node-00001", "node-00002", "node-00003"),
-        node_count=3,
-    ),
-    listed("llama-pretrain", "pending", queue="train", reason=NO_FIT, created="2026-11-21T06:40:00Z"),
-    listed(
-        "old",
-        "finished",
-        result="failed",
-        gone=True,
-        admitted="2026-11-21T08:10:00Z",
-        ended="2026-11-21T09:10:00Z",
-        held={GPU: "8", "pods": "1"},
-        asks={},
-        pods=1,
-        nodes=("node-00002",),
-        node_count=1,
-    ),
-    listed("tune-3", "pending", queue="train", kind="job", user="", reason=LIMIT, pods=1, asks={GPU: "8"}),
-)
-
-
-def user_line(name: str, used: str, rank: int | None, *, you: bool = False) -> bodies.UserBody:
-    return bodies.UserBody(
-        user=name,
-        you=you,
-        used={GPU: used, "cpu": "8"} if used != "0" else {},
-        pending=1,
-        admitted=2 if used != "0" else 0,
-        share=int(used) / 64,
-        rank=rank,
-        past_hours={GPU: 120.25},
-    )
-
-
 OUTLOOK = bodies.OutlookBody(
     now=NOW,
     kind="job",
@@ -475,14 +348,12 @@ OUTLOOK = bodies.OutlookBody(
 )
 
 
-class FakeReader:
+class FakeReader(FakeLists):
     """The cluster above; ``down`` makes Postgres unreachable."""
 
     def __init__(self) -> None:
-        self.down = False
+        super().__init__()
         self.tree: tuple[bodies.QueueBody, ...] = QUEUES
-        self.as_of: str | None = NOW
-        self.behind = ""
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         self._up()
@@ -540,72 +411,13 @@ class FakeReader:
             continue_=f"{page[-1].position}.{page[-1].queue}" if page and len(page) < len(rest) else "",
         )
 
-    async def workloads(
-        self,
-        wanted: Listing,
-        *,
-        queue: str | None,
-        after: ListPlace | None = None,
-        limit: int,
-        sight: Sight = EVERYTHING,
-    ) -> bodies.WorkloadList:
-        self._up()
-        self.asked = wanted
-        every = [
-            one
-            for one in LISTED
-            if one.state in wanted.states
-            and queue in (None, one.queue)
-            and wanted.user in (None, one.user)
-            and sight.shows(one.kind, one.namespace)
-        ]
-        here = [one for one in every if wanted.namespace in (None, one.namespace)]
-        rest = [one for one in here if after is None or (one.namespace, one.name) > after[:2]]
-        page = rest[:limit]
-        end = page[-1] if page and len(page) < len(rest) else None
-        return bodies.WorkloadList(
-            now=NOW,
-            as_of=self.as_of,
-            behind=self.behind,
-            total=len(here),
-            total_everywhere=len(every),
-            items=tuple(page),
-            continue_=""
-            if end is None
-            else continued(ListPlace(end.namespace, end.name, end.kind, end.uid, 0)),
-        )
-
-    async def users(
-        self, *, queue: str | None, user: str, after: int = 0, limit: int, sight: Sight = EVERYTHING
-    ) -> bodies.UserList:
-        self._up()
-        whole = sight.workloads is None
-        told = (
-            user_line("ada@example.com", "33", 1 if whole else None),
-            user_line(user, "8", 2 if whole else None, you=True),
-            user_line("", "0", 3 if whole else None),
-        )
-        page = told[after : after + limit]
-        return bodies.UserList(
-            now=NOW,
-            as_of=self.as_of,
-            behind=self.behind,
-            queue=queue or "root",
-            share_of="deserved",
-            past_days=7,
-            complete=whole,
-            total=len(told),
-            items=page,
-            continue_=str(after + limit) if after + limit < len(told) else "",
-        )
-
     async def explain(
         self, *, namespace: str, name: str, kind: str | None, sight: Sight = EVERYTHING
     ) -> tuple[bodies.ExplanationBody, ...]:
         self._up()
         found = tuple(
             structs.replace(one, as_of=self.as_of, behind=self.behind)
-            for one in (STORY, RUNNING, ENDED)
+            for one in (STORY, RUNNING, structs.replace(ENDED, path=(DEV, TEAM_A, ROOT)))
             if (one.namespace, one.name) == (namespace, name)
             and kind in (None, one.kind)
             and sight.shows(one.kind, namespace)
@@ -615,10 +427,6 @@ class FakeReader:
                 what=kind or "workload", name=name, place=f" in namespace {namespace}", near=("tune-3",)
             )
         return found
-
-    def _up(self) -> None:
-        if self.down:
-            raise DatabaseUnavailable(reason="connection refused")
 
 
 class FakeRights:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.web.lists import place_of
+from admission.web.lists.lines import place_of
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.sql import ledger

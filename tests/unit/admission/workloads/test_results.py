@@ -30,8 +30,9 @@ def test_a_job_ended_as_its_status_says(facts: dict[str, Any], result: Result) -
 
 
 def test_a_volcano_job_ended_as_its_state_says_and_may_go_on_after_an_abort() -> None:
-    assert state_of(volcano_job(1), job_over=True, job_result=Result.FAILED).result is Result.FAILED
-    assert state_of(volcano_job(1), job_over=True).result is Result.UNKNOWN
+    assert state_of(volcano_job(1), job_result=Result.FAILED).result is Result.FAILED
+    stopped = state_of(volcano_job(1), job_result=Result.UNKNOWN)
+    assert (stopped.is_over, stopped.result) == (True, Result.UNKNOWN)
     aborted = replace(volcano_job(1), finished=True, phase="Aborted")
     assert state_of(aborted).result is Result.UNKNOWN
     assert state_of(replace(aborted, phase="Completed")).result is Result.SUCCEEDED
@@ -45,10 +46,10 @@ def test_a_volcano_job_ended_as_its_state_says_and_may_go_on_after_an_abort() ->
         (Phase.FAILED, Result.FAILED),
         (Phase.TERMINATED, Result.FAILED),
         (Phase.ABORTED, Result.UNKNOWN),
-        (Phase.RUNNING, Result.UNKNOWN),
+        (Phase.RUNNING, None),
     ],
 )
-def test_each_phase_of_a_volcano_job_is_a_result_or_none(phase: Phase, result: Result) -> None:
+def test_each_phase_of_a_volcano_job_is_a_result_or_none(phase: Phase, result: Result | None) -> None:
     assert JobState(uid="u", phase=phase).result() is result
 
 

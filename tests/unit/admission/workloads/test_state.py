@@ -564,10 +564,6 @@ def test_a_job_of_several_sets_keeps_each_sets_minimum() -> None:
     assert [pods.minimum for pods in found.workload.pod_sets] == [1, 2]
 
 
-def test_a_volcano_job_of_a_final_phase_is_over() -> None:
-    assert state_of(volcano_job(1), job_over=True).is_over
-
-
 def test_volcano_pods_keep_their_seats_while_the_job_is_there() -> None:
     assert state_of(volcano_job(1), [], [admission(VOLCANO, "n1", started=True)]).ended == {}
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from admission.web.http import BadQuery
-from admission.web.lists import place_of
+from admission.web.lists.lines import place_of
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import STATES, Listing, ListPlace
 
