@@ -17,7 +17,6 @@ from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
-from queues.errors import DatabaseUnavailable
 from queues.sql.read.decisions import DecisionQuestion
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW, FakeLists
 
