@@ -12,6 +12,7 @@ from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.nodes import nodes
 from admission.cli.objects.queue import queue
 from admission.cli.objects.queues import queues
+from admission.cli.objects.quota import quota
 from admission.cli.options import route_before
 
 
@@ -27,7 +28,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (queues, pending, explain, nodes, job, jobflow, queue):
+for command in (queues, pending, explain, nodes, job, jobflow, queue, quota):
     kubectl_muster.add_command(command)
 
 

@@ -21,8 +21,8 @@ async def offered(*words: str) -> list[str]:
 
 
 async def test_subcommands_come_first() -> None:
-    assert await offered("") == ["explain", "job", "jobflow", "nodes", "pending", "queue", "queues"]
-    assert await offered("q") == ["queue", "queues"]
+    assert await offered("") == ["explain", "job", "jobflow", "nodes", "pending", "queue", "queues", "quota"]
+    assert await offered("q") == ["queue", "queues", "quota"]
     assert await offered("job", "") == ["delete", "resume", "run", "suspend", "view"]
 
 
@@ -34,6 +34,7 @@ async def test_flags_and_their_choices() -> None:
 async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> None:
     assert await offered("queues", "t") == ["team-a", "team-b", "train"]
     assert await offered("queue", "close", "t") == ["team-a", "team-b", "train"]
+    assert await offered("quota", "move", "team-a", "t") == ["team-a", "team-b", "train"]
     assert await offered("job", "view", "-n", "ml", "") == ["job/tune-3", "vcjob/llama-pretrain"]
     assert await offered("pending", "-q", "lo") == ["lost"]
     assert await offered("pending", "-n", "") == ["lab", "ml"]
