@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
+from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from queues.api.quota_document import parent_of
+from queues.errors import MusterError
 
 #: Characters of a reason.
 LONGEST_REASON: Final = 500
@@ -16,6 +18,8 @@ LONGEST_REASON: Final = 500
 _HIGHEST: Final = 64
 #: Attempts at a change that only another writer of the status stands against: Muster writes it every few seconds.
 _ATTEMPTS: Final = 5
+#: Seconds to wait for the read API at most, for what a change can do without.
+_PATIENCE: Final = 5.0
 #: The name of this program in ``metadata.managedFields``.
 _MANAGER: Final = "kubectl-muster"
 
@@ -89,6 +93,15 @@ def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
         raise
     queues = [QueueObject(document=each) for each in found.get("items", ())]
     return {each.name: each for each in queues}
+
+
+def queues_in_use(route: ClusterRoute) -> dict[str, Mapping[str, Any]]:
+    """The queues with their use and workloads, as the read API shows them to the user. Empty: it does not answer."""
+    read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, _PATIENCE))
+    try:
+        return {each["name"]: each for each in ask(read, "queues")["items"]}
+    except MusterError:
+        return {}
 
 
 def queues_above(route: ClusterRoute, queue: QueueObject) -> list[QueueObject]:

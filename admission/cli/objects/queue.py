@@ -1,11 +1,12 @@
 """``kubectl muster queue``: create, look at, pause, resume, close, open and delete one queue."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
-from admission.cli.access.queue_objects import QueueObject, read_queue
+from admission.cli.access.queue_objects import QueueObject, queues_in_use, read_queue
 from admission.cli.confirmation import confirm
 from admission.cli.objects.pausing import pause_queue, resume_queue
 from admission.cli.objects.queues import queues
@@ -110,10 +111,11 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
     Asks first if workloads run or wait in one of them.
     """
     found = [read_queue(cluster, name) for name in names]
-    busy = [each for each in found if _work(each)]
-    for each in busy:
-        click.echo(f"queue {each.name} has {_work(each)}", err=True)
-    if busy:
+    shown = queues_in_use(cluster)
+    work = {each.name: text for each in found if (text := _work(each, shown.get(each.name, {})))}
+    for name, text in work.items():
+        click.echo(f"queue {name} has {text}", err=True)
+    if work:
         click.echo(
             "What runs goes on and counts at root; what waits, waits until there is a queue of that name.",
             err=True,
@@ -131,9 +133,13 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
         click.echo(f"queue {each.name} deleted")
 
 
-def _work(queue: QueueObject) -> str:
-    """How many workloads a queue has, in words; "": none."""
-    running, waiting = queue.count("running", "inqueue", "unknown"), queue.count("pending")
+def _work(queue: QueueObject, shown: Mapping[str, Any]) -> str:
+    """How many workloads a queue has, in words; "": none.
+
+    Its status is written some time after they were admitted, and the read API (``shown``) may not answer.
+    """
+    running = max(queue.count("running", "inqueue", "unknown"), shown.get("admitted", 0))
+    waiting = max(queue.count("pending"), shown.get("pending", 0))
     parts = [f"{count} {word}" for count, word in ((running, "running"), (waiting, "waiting")) if count]
     one = running + waiting == 1
     return f"{' and '.join(parts)} workload{'' if one else 's'}" if parts else ""

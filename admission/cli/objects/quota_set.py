@@ -13,11 +13,11 @@ from admission.cli.access.queue_objects import (
     change_queue,
     checked_reason,
     queues_above,
+    queues_in_use,
     read_queue,
     read_queues,
 )
 from admission.cli.access.quota_move import QuotaMove
-from admission.cli.access.read_api import Route, ask
 from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
 from admission.cli.options import AMOUNTS, Command, cluster
@@ -25,7 +25,7 @@ from admission.cli.rendering.table import Cell, table
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota_changes import Changes, moved, remainders
 from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of, shown_amount
-from queues.errors import InvalidQuantity, MusterError
+from queues.errors import InvalidQuantity
 from queues.resources import GPU, amount
 
 _REMOVED: Final = ("", "-")
@@ -207,10 +207,7 @@ def _tell(changes: Sequence[tuple[QueueObject, Changes]]) -> None:
 
 def _tell_rest(route: ClusterRoute, queue: QueueObject, changes: Changes, known: Known) -> None:
     """What is left of the parent's amounts, as far as the user may see it; and use above a new capability."""
-    try:
-        shown = {each["name"]: each for each in ask(_read_route(route), "queues")["items"]}
-    except MusterError:  # the change does not depend on it
-        shown = {}
+    shown = queues_in_use(route)
     root = {
         (line["flavor"], line["resource"]): amount(line["resource"], line["capability"])
         for line in shown.get(ROOT_QUEUE, {}).get("accounts", ())
@@ -241,10 +238,6 @@ def _exceeds(field: QuotaField, used: str, limit: str) -> bool:
         return amount(field.resource, used) > amount(field.resource, limit)
     except InvalidQuantity:
         return False
-
-
-def _read_route(route: ClusterRoute) -> Route:
-    return Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, 5.0))
 
 
 def _after(queue: QueueObject, changes: Changes) -> QueueObject:

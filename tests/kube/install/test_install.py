@@ -164,30 +164,30 @@ async def test_a_reason_goes_with_the_next_change_of_the_spec(
     admin: Client, install_cluster: LocalCluster
 ) -> None:
     await installed(admin)
-    queue = a_queue("team-a")
+    queue = a_queue("team-r")
     queue["metadata"]["annotations"] = {CHANGE_REASON: "a new team"}
     await admin.create(QUEUES.path(), queue)
     assert await _reason(admin) == "a new team"
     change = {"metadata": {"annotations": {CHANGE_REASON: "invented later"}}}
-    await admin.patch(QUEUES.path(name="team-a"), change)
+    await admin.patch(QUEUES.path(name="team-r"), change)
     assert await _reason(admin) == "a new team"
-    await admin.patch(QUEUES.path(name="team-a"), {"metadata": {"annotations": None}})
+    await admin.patch(QUEUES.path(name="team-r"), {"metadata": {"annotations": None}})
     assert await _reason(admin) == "a new team"
 
     more = {"metadata": {"annotations": {CHANGE_REASON: "more work"}}, "spec": {"weight": 2}}
-    await admin.patch(QUEUES.path(name="team-a"), more)
+    await admin.patch(QUEUES.path(name="team-r"), more)
     assert await _reason(admin) == "more work"
     # Another user's change, as from a manifest that knows of no reason, or still has the last one.
     kubeconfig = install_cluster.kubeconfig_for("carol", ("system:masters",))
     async with await Client.connect(kubeconfig) as carol:
-        await carol.patch(QUEUES.path(name="team-a"), {"spec": {"weight": 3}})
+        await carol.patch(QUEUES.path(name="team-r"), {"spec": {"weight": 3}})
     assert await _reason(admin) is None
-    await admin.patch(QUEUES.path(name="team-a"), {"metadata": {"annotations": {CHANGE_REASON: "late"}}})
+    await admin.patch(QUEUES.path(name="team-r"), {"metadata": {"annotations": {CHANGE_REASON: "late"}}})
     assert await _reason(admin) is None
 
 
 async def _reason(admin: Client) -> Any:
-    return (await _queue(admin, "team-a"))["metadata"]["annotations"].get(CHANGE_REASON)
+    return (await _queue(admin, "team-r"))["metadata"]["annotations"].get(CHANGE_REASON)
 
 
 async def _changed_by(admin: Client) -> Any:

@@ -155,6 +155,16 @@ async def test_a_queue_with_work_is_deleted_only_after_a_question(server: QueueS
     assert written.body["preconditions"] == {"uid": "uid-sim"}
 
 
+async def test_work_that_its_status_does_not_count_yet_is_asked_for_too(
+    server: QueueServer, queue: Asking
+) -> None:
+    shown = {"name": "robotics", "metadata": {"name": "robotics"}, "admitted": 1, "pending": 0}
+    await server.put("/apis/read.muster.dev/v1/queues", shown)
+    code, _, err = await queue("delete", "robotics")
+    assert (code, server.writes()) == (1, [])
+    assert err.startswith("queue robotics has 1 running workload\n")
+
+
 async def test_an_empty_queue_is_deleted_without_a_question(queue: Asking) -> None:
     assert await queue("delete", "robotics") == (0, "queue robotics deleted\n", "")
 
