@@ -1,6 +1,7 @@
 """An administrator of queues changes quota with kubectl muster; who may see a queue, sees who did what and why."""
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from deploy.local.client import LocalClient
+from tests.docs.console_sessions import exchanges
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 RBAC = "rbac.authorization.k8s.io"
+PAGE = list(exchanges(Path("docs/how-to/queues-and-quotas.md")))
 BINDINGS = f"/apis/{RBAC}/v1/clusterrolebindings"
 ROLES = f"/apis/{RBAC}/v1/clusterroles"
 
@@ -24,7 +27,7 @@ class Person:
     """A user with a ClusterRole, at a terminal."""
 
     def __init__(self, sandbox: Sandbox, name: str, role: str) -> None:
-        self.name = f"{name}-{sandbox.name}"
+        self.name = name
         self._stack = sandbox.stack
         self._kubeconfig = sandbox.stack.cluster.kubeconfig_for(self.name)
         sandbox.api.create(BINDINGS, self._binding(role))
@@ -63,7 +66,7 @@ class Person:
 @pytest.fixture
 def quinn(sandbox: Sandbox) -> Iterator[Person]:
     """An administrator of queues, with the role that comes with Muster."""
-    person = Person(sandbox, "quinn", "muster-queue-admin")
+    person = Person(sandbox, f"quinn-{sandbox.name}", "muster-queue-admin")
     yield person
     sandbox.api.delete(f"{BINDINGS}/{person.name}")
 
@@ -71,7 +74,7 @@ def quinn(sandbox: Sandbox) -> Iterator[Person]:
 @pytest.fixture
 def vic(sandbox: Sandbox) -> Iterator[Person]:
     """Somebody who looks."""
-    person = Person(sandbox, "vic", "muster-viewer")
+    person = Person(sandbox, f"vic-{sandbox.name}", "muster-viewer")
     yield person
     sandbox.api.delete(f"{BINDINGS}/{person.name}")
 
@@ -91,10 +94,27 @@ def hal(sandbox: Sandbox) -> Iterator[Person]:
     role = f"half-{sandbox.name}"
     meta = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": role}}
     sandbox.api.create(ROLES, {**meta, "rules": rules})
-    person = Person(sandbox, "hal", role)
+    person = Person(sandbox, f"hal-{sandbox.name}", role)
     yield person
     sandbox.api.delete(f"{BINDINGS}/{person.name}")
     sandbox.api.delete(f"{ROLES}/{role}")
+
+
+@pytest.fixture
+def ada(sandbox: Sandbox) -> Iterator[Person]:
+    """The administrator of the documentation."""
+    person = Person(sandbox, "ada", "muster-queue-admin")
+    yield person
+    sandbox.api.delete(f"{BINDINGS}/{person.name}")
+
+
+@pytest.fixture
+def tenants(sandbox: Sandbox) -> Iterator[None]:
+    """The queues of the documentation."""
+    sandbox.stack.apply(Path("deploy/examples/queues.yaml"))
+    yield
+    for name in ("robotics-sim", "robotics-main", "robotics", "vision", "language"):
+        sandbox.api.delete(path("Queue", "", name))
 
 
 @pytest.fixture
@@ -217,3 +237,20 @@ def test_a_pause_above_is_told_and_a_queue_with_work_is_not_deleted_unasked(
     assert sandbox.find("Queue", other) is not None
     assert quinn.does("queue", "resume", lab) == f"queue {lab} is not paused any more\n"
     sandbox.wait_running("waits-", 1)
+
+
+def test_the_commands_of_the_documentation_print_what_it_says(
+    sandbox: Sandbox, tenants: None, ada: Person
+) -> None:
+    assert len(PAGE) == 4
+    for exchange in PAGE:
+        kubectl, muster, *words = shlex.split(exchange.command)
+        assert (kubectl, muster) == ("kubectl", "muster")
+        if words[:2] in (["quota", "set"], ["quota", "move"]):
+            printed = ada.does(*words)
+            assert exchange.matches(printed), printed
+        else:  # what was changed is recorded a moment later
+            sandbox.wait(
+                lambda words=words, exchange=exchange: exchange.matches(ada.says(*words).stdout),  # type: ignore[misc]
+                f"{exchange.command} to print what the page says and not {ada.says(*words).stdout}",
+            )
