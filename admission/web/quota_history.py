@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from admission.web import bodies
-from queues.api.quota_document import LIMITS, changes_between, parent_of, quota_of
-from queues.sql.read.queue_versions import RecordedVersion
+from queues.api.quota_document import LIMITS, FieldChange, changes_between, parent_of, quota_of
+from queues.sql.read.queue_versions import LARGEST, RecordedVersion
 from queues.text_format import rfc3339
 
 
@@ -37,7 +37,7 @@ def quota_at(versions: Iterable[RecordedVersion], name: str) -> tuple[bodies.Que
 def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.QueueVersionBody:
     was = None if before is None or before.removed else before.spec
     now = None if each.removed else each.spec
-    changes = changes_between(was, now)
+    changes = _changes(each, before)
     what = "removed" if now is None else "created" if was is None else "changed" if changes else "other"
     # Author and reason are of the last change of the spec: not of a removal, nor of what else may have changed.
     of_this = what in ("created", "changed")
@@ -54,6 +54,21 @@ def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.Qu
             for change in changes
         ),
     )
+
+
+def _changes(each: RecordedVersion, before: RecordedVersion | None) -> list[FieldChange]:
+    """Fields of the spec that differ. Of a document that is too large to be read it is only told that it is."""
+    was = None if before is None or before.removed else before
+    now = None if each.removed else each
+    if (was is not None and was.unread) or (now is not None and now.unread):
+        return [FieldChange(field="spec", before=_size(was), after=_size(now))]
+    return changes_between(None if was is None else was.spec, None if now is None else now.spec)
+
+
+def _size(version: RecordedVersion | None) -> str | None:
+    if version is None:
+        return None
+    return f"larger than {LARGEST // 1024} KiB" if version.unread else "smaller"
 
 
 def _limits(spec: Mapping[str, object]) -> dict[str, tuple[bodies.LimitBody, ...]]:

@@ -1,6 +1,6 @@
 """``kubectl muster quota set`` and ``move``: limits of queues are changed, after it is told what changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final
@@ -87,7 +87,7 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     """
     changes = _asked(how.flavor, limits)
     why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
-    known = read_queues(cluster) or {object_.name: object_}
+    known = read_queues(cluster)
     stated = quota_of(object_.spec)
     changes = {field: text for field, text in changes.items() if stated.get(field) != text}
     if not changes:
@@ -127,14 +127,14 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     _check_places(cluster, one, other)
     field = QuotaField(how.flavor, "deserved", resource)
     lowering, raising = moved(one.spec, other.spec, field, units, names=(giver, taker))
-    known = read_queues(cluster) or {giver: one, taker: other}
+    known = read_queues(cluster)
+    then = None if known is None else {**known, giver: _after(one, lowering)}
     _tell([(one, lowering), (other, raising)])
     _check(one, lowering, known)
-    lowered = _after(one, lowering)
-    _check(other, raising, {**known, giver: lowered})
-    if one.parent != other.parent:
+    _check(other, raising, then)
+    if one.parent != other.parent:  # else together they have what they had
         _tell_rest(cluster, one, lowering, known)
-        _tell_rest(cluster, other, raising, {**known, giver: lowered})
+        _tell_rest(cluster, other, raising, then)
     sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
     if how.dry_run != "none":
         if how.dry_run == "server":
@@ -205,32 +205,31 @@ def _tell(changes: Sequence[tuple[QueueObject, Changes]]) -> None:
     click.echo(table(["QUEUE", "FIELD", "BEFORE", "", "AFTER"], rows, right="BEFORE AFTER"), nl=False)
 
 
-def _tell_rest(route: ClusterRoute, queue: QueueObject, changes: Changes, known: Known) -> None:
-    """What is left of the parent's amounts, as far as the user may see it; and use above a new capability."""
+def _tell_rest(route: ClusterRoute, queue: QueueObject, changes: Changes, known: Known | None) -> None:
+    """What is left of the parent's amounts, and whether more is used than a new capability: as far as it is known."""
     shown = queues_in_use(route)
-    root = {
-        (line["flavor"], line["resource"]): amount(line["resource"], line["capability"])
-        for line in shown.get(ROOT_QUEUE, {}).get("accounts", ())
-        if line["capability"] is not None
-    }
-    specs = {name: each.spec for name, each in known.items()}
-    if len(known) > 2 or queue.parent in known:
+    if known is None:
+        click.echo("What is left of the parent's amounts is not told: you may not list queues.", err=True)
+    else:
+        root = {
+            (line["flavor"], line["resource"]): amount(line["resource"], line["capability"])
+            for line in shown.get(ROOT_QUEUE, {}).get("accounts", ())
+            if line["capability"] is not None
+        }
+        specs = {name: each.spec for name, each in known.items()} | {queue.name: queue.spec}
         for each in remainders(queue.name, changes, specs, root_has=root):
             click.echo(str(each))
-    used = {
-        (line["flavor"], line["resource"]): line["used"]
-        for line in shown.get(queue.name, {}).get("accounts", ())
-    }
+    _tell_overuse(queue.name, changes, shown.get(queue.name, {}).get("accounts", ()))
+
+
+def _tell_overuse(name: str, changes: Changes, accounts: Iterable[Mapping[str, Any]]) -> None:
+    used = {(line["flavor"], line["resource"]): line["used"] for line in accounts}
     for field, text in changes.items():
         now = used.get((field.flavor, field.resource))
-        if (
-            field.limit == "capability"
-            and text is not None
-            and now is not None
-            and _exceeds(field, now, text)
-        ):
-            goes_on = "that goes on, and nothing is admitted until it uses less"
-            click.echo(f"queue {queue.name} uses {now} {field.resource} now, more than {text}: {goes_on}")
+        if field.limit != "capability" or text is None or now is None or not _exceeds(field, now, text):
+            continue
+        goes_on = "that goes on, and nothing is admitted until it uses less"
+        click.echo(f"queue {name} uses {now} {field.resource} now, more than {text}: {goes_on}")
 
 
 def _exceeds(field: QuotaField, used: str, limit: str) -> bool:
@@ -244,10 +243,10 @@ def _after(queue: QueueObject, changes: Changes) -> QueueObject:
     return QueueObject(document=merged(queue.document, {"spec": patch_for(queue.spec, changes)}))
 
 
-def _check(queue: QueueObject, changes: Changes, known: Known) -> None:
+def _check(queue: QueueObject, changes: Changes, known: Known | None) -> None:
     """Refuse what the admission webhook refuses, in its words, and tell what it warns of. Raises CommandFailed.
 
-    The webhook may be down, and its warnings are lost in a dry run of the client.
+    The webhook may be down, and a dry run of the client does not ask it. ``known``: None: the tree is not checked.
     """
     from queues.api.types.queue import QueueDocument
     from queues.api.validation.validation import Known as KnownObjects
@@ -255,14 +254,17 @@ def _check(queue: QueueObject, changes: Changes, known: Known) -> None:
     from queues.errors import InvalidDocument
 
     domain = {}
-    for name, each in known.items():
+    for name, each in (known or {}).items():
         try:
             domain[name] = QueueDocument.read(each.document).to_domain()
         except InvalidDocument:  # another queue's fault
             continue
-    found = violations_of(_after(queue, changes).document, KnownObjects(queues=domain), old=queue.document)
-    # Queues that the user may not see are not missing.
-    refused = [each.message for each in found if not each.tolerable and not each.missing]
+    found = violations_of(
+        _after(queue, changes).document,
+        KnownObjects(queues=None if known is None else domain),
+        old=queue.document,
+    )
+    refused = [each.message for each in found if not each.tolerable]
     if refused:
         raise CommandFailed(tried=f"Change of queue {queue.name}", found="; ".join(refused[:10]))
     for warning in found:

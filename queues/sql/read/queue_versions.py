@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Row, func, or_, select
+from sqlalchemy import Row, Text, case, cast, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.queue import ROOT
@@ -29,13 +29,20 @@ class RecordedVersion:
     changed_by: str
     reason: str
     spec: Mapping[str, Any] = field(default_factory=dict)
+    #: Its document is larger than ``LARGEST`` bytes and was not read: the spec is empty.
+    unread: bool = False
     #: Its object was deleted. The spec is the last one.
     removed: bool = False
 
 
-_COLUMNS = queue_versions.c[
-    "version", "queue", "recorded_at", "uid", "generation", "changed_by", "document", "removed"
-]
+#: Bytes of a document as JSON that is read. A queue may be as large as an object of the API server, 1.5 MiB, and an
+#: answer has a hundred versions.
+LARGEST: Final = 64 * 1024
+_document = queue_versions.c.document
+_COLUMNS = (
+    *queue_versions.c["version", "queue", "recorded_at", "uid", "generation", "changed_by", "removed"],
+    case((func.octet_length(cast(_document, Text)) <= LARGEST, _document)).label("document"),
+)
 _of, _number = queue_versions.c.queue, queue_versions.c.version
 
 
@@ -57,7 +64,7 @@ async def versions_at(tx: AsyncConnection, queue: str, at: float) -> tuple[Recor
         .where(queue_versions.c.recorded_at <= datetime.fromtimestamp(at, UTC))
         .group_by(_of)
     )
-    parent = func.coalesce(func.nullif(queue_versions.c.document["spec"]["parent"].astext, ""), ROOT)
+    parent = func.coalesce(func.nullif(_document["spec"]["parent"].astext, ""), ROOT)
     rows = await tx.execute(
         select(*_COLUMNS)
         .where(_number.in_(last), ~queue_versions.c.removed)
@@ -74,6 +81,7 @@ async def recorded_since(tx: AsyncConnection, queue: str) -> float | None:
 
 
 def _recorded(row: Row[Any]) -> RecordedVersion:
+    unread = row.document is None
     document = row.document if isinstance(row.document, Mapping) else {}
     spec, reason = document.get("spec"), document.get("reason")
     return RecordedVersion(
@@ -85,5 +93,6 @@ def _recorded(row: Row[Any]) -> RecordedVersion:
         changed_by=row.changed_by,
         reason=reason if isinstance(reason, str) else "",
         spec=spec if isinstance(spec, Mapping) else {},
+        unread=unread,
         removed=row.removed,
     )

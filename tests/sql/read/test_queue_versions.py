@@ -122,6 +122,25 @@ async def test_quota_at_a_time_is_that_of_the_last_versions_until_then(
     assert told.recorded_since.endswith(":30Z")
 
 
+async def test_a_version_that_is_too_large_is_told_as_such_and_not_read(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [version(ROOT, 1, {})])
+    huge = {"deserved": {GPU: 8}, "affinity": {str(number): "x" * 1000 for number in range(100)}}
+    await record(harness, 10, version("a", 1, {"deserved": {GPU: 4}}))
+    await record(harness, 20, version("a", 2, huge, by="mallory"))
+    await record(harness, 30, version("a", 3, {"deserved": {GPU: 8}}))
+    reader = SqlReader(muster, clock=lambda: LONG_AGO + 100)
+
+    told = await reader.queue_versions("a", limit=100)
+
+    changes = [[(c.field, c.before, c.after) for c in each.changes] for each in told.items]
+    assert changes[:2] == [
+        [("spec", "larger than 64 KiB", "smaller")],
+        [("spec", "smaller", "larger than 64 KiB")],
+    ]
+    assert told.items[1].by == "mallory"
+    assert [each.limits for each in (await reader.quota_at("a", LONG_AGO + 25)).items] == [()]
+
+
 async def test_children_that_the_user_may_not_see_are_left_out(reader: SqlReader) -> None:
     told = await reader.quota_at("a", LONG_AGO + 45, sight=Sight(queues=frozenset({"a"})))
 
