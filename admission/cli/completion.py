@@ -15,6 +15,7 @@ from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.queue import queue
 from admission.cli.objects.queues import queues
+from admission.cli.objects.quota import quota
 from admission.cli.options import route_from
 from admission.cli.questions.explain import explain
 from queues.api.api_resources import JOB_FLOWS
@@ -90,7 +91,7 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
 
 
 def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candidate]:
-    if command is queues or command in queue.commands.values():
+    if command is queues or command in (*queue.commands.values(), *quota.commands.values()):
         yield from _queues(before)
     elif command is explain:
         namespace = _given(before, "-n", "--namespace")

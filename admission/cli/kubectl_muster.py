@@ -10,6 +10,7 @@ from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.nodes import nodes
 from admission.cli.objects.queue import queue
 from admission.cli.objects.queues import queues
+from admission.cli.objects.quota import quota
 from admission.cli.options import route_before
 from admission.cli.page.command import page
 from admission.cli.questions.events import events
@@ -33,7 +34,11 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (jobs, pending, explain, events, who, queues, nodes, page, top, job, jobflow, queue, version):
+_COMMANDS = (
+    *(jobs, pending, explain, events, who, queues, quota, nodes, page, top),
+    *(job, jobflow, queue, version),
+)
+for command in _COMMANDS:
     kubectl_muster.add_command(command)
 
 

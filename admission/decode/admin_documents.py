@@ -67,11 +67,13 @@ def queue_fact(raw: bytes) -> QueueFact:
             ledger = replace(ledger, nonce="")
     except InvalidDocument as error:
         queue = _broken(meta, str(error))
+    annotations = meta.annotations or {}
+    reason = shortened(annotations.get(names.CHANGE_REASON, "").strip(), LONGEST_MESSAGE)
     return QueueFact(
         queue=queue,
         uid=meta.uid,
-        changed_by=shortened((meta.annotations or {}).get(names.CHANGED_BY, "")),
-        document={"spec": document.get("spec") or {}},
+        changed_by=shortened(annotations.get(names.CHANGED_BY, "")),
+        document={"spec": document.get("spec") or {}, **({"reason": reason} if reason else {})},
         shown=str(shown),
         ledger=ledger,
     )

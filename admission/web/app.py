@@ -2,6 +2,8 @@
 
 /apis/read.muster.dev/v1                                                  what there is
 /apis/read.muster.dev/v1/queues
+/apis/read.muster.dev/v1/queues/{name}/versions?limit=&continue=
+/apis/read.muster.dev/v1/queues/{name}/quota?at=
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
 /apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&mine=&state=&since=&limit=&continue=
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
@@ -18,6 +20,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, Protocol
 
@@ -35,8 +38,9 @@ from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
-from queues.api.api_resources import NODES
+from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
+from queues.api.reading.user_values import is_dns_name
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing, ListPlace
 from queues.workload import WorkloadKind
@@ -48,11 +52,16 @@ _LIMITS: Final = RequestLimits(patience=5.0, held_back=10.0)
 #: Seconds for which an answer is given again to the same user, and how many are kept.
 _KEPT_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 512
+#: Characters of a name that no queue can have.
+_LONGEST_SHOWN: Final = 100
+#: Versions of a queue in one answer.
+MOST_VERSIONS: Final = 100
 PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
-    f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/workloads, {PREFIX}/users, "
-    f"{PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
+    f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/workloads, "
+    f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, "
+    f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
 _DISCOVERY: Final = encode(
@@ -75,6 +84,14 @@ class Reader(Protocol):
 
     async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
         """Nodes after a name, with what seats hold on them."""
+        ...
+
+    async def queue_versions(self, name: str, *, limit: int, before: int | None) -> bodies.QueueVersionList:
+        """Recorded versions of a queue, newest first. Raises UnknownName."""
+        ...
+
+    async def quota_at(self, name: str, at: float | None, *, sight: Sight) -> bodies.QuotaAtList:
+        """Limits of a queue and its children at a time (seconds since the epoch; None: now). Raises UnknownName."""
         ...
 
     async def pending(
@@ -152,6 +169,8 @@ class ReadApi:
             [
                 web.get(PREFIX, self.discover),
                 web.get(f"{PREFIX}/queues", self.show_queues),
+                web.get(f"{PREFIX}/queues/{{name}}/versions", self.show_versions),
+                web.get(f"{PREFIX}/queues/{{name}}/quota", self.show_quota),
                 web.get(f"{PREFIX}/pending", self.show_pending),
                 web.get(f"{PREFIX}/workloads", self.show_workloads),
                 web.get(f"{PREFIX}/users", self.show_users),
@@ -177,6 +196,30 @@ class ReadApi:
         async def answer(caller: Caller) -> bytes:
             sight = await self.rights.sight(caller)
             return encode(await self.reader.queues(sight))
+
+        return await self._answered(request, answer)
+
+    async def show_versions(self, request: web.Request) -> web.Response:
+        """The recorded versions of a queue that the user may get."""
+        _only(request, "limit", "continue")
+        name, limit = request.match_info["name"], _limit(request, MOST_VERSIONS)
+        before = _version(request.query.get("continue"))
+
+        async def answer(caller: Caller) -> bytes:
+            await self._require_queue(caller, name)
+            return encode(await self.reader.queue_versions(name, limit=limit, before=before))
+
+        return await self._answered(request, answer)
+
+    async def show_quota(self, request: web.Request) -> web.Response:
+        """The limits of a queue that the user may get, and of its children, now or at an earlier time."""
+        _only(request, "at")
+        name, at = request.match_info["name"], _time(request.query.get("at"))
+
+        async def answer(caller: Caller) -> bytes:
+            await self._require_queue(caller, name)
+            sight = await self.rights.sight(caller)
+            return encode(await self.reader.quota_at(name, at, sight=sight))
 
         return await self._answered(request, answer)
 
@@ -328,6 +371,13 @@ class ReadApi:
             async with self.gate.entered(caller.name):
                 return json_answer(await self.kept.get(question, lambda: answer(caller)))
 
+    async def _require_queue(self, caller: Caller, name: str) -> None:
+        """Raises Forbidden unless the user may get that queue, whether it exists or not; UnknownName: none can."""
+        if not is_dns_name(name):
+            raise UnknownName(what="queue", name=name[:_LONGEST_SHOWN])
+        access = AccessRequest(verb="get", resource=QUEUES, name=name)
+        await self.rights.require(caller, access, f"get queue {name}")
+
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
         """What the user may see. Raises Forbidden: nothing of that namespace."""
         sight = await self.rights.sight(caller, namespace)
@@ -352,6 +402,36 @@ def _kind(request: web.Request) -> str | None:
     if kind is not None and kind not in {str(known) for known in WorkloadKind}:
         raise BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
     return kind
+
+
+def _limit(request: web.Request, most: int) -> int:
+    limit = request.query.get("limit", str(most))
+    if not (limit.isascii() and limit.isdecimal()) or len(limit) > len(str(most)) or int(limit) > most:
+        raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {most}")
+    return int(limit)
+
+
+def _version(continue_: str | None) -> int | None:
+    """The last version of the page before."""
+    if not continue_:
+        return None
+    if not (continue_.isascii() and continue_.isdecimal() and len(continue_) < 19):
+        raise BadQuery(f"continue is {continue_!r}", expected="what the page before gave")
+    return int(continue_)
+
+
+def _time(text: str | None) -> float | None:
+    """Seconds since the epoch; None: no time is given."""
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is None:
+            raise ValueError("a time without a zone")
+        return found.timestamp()
+    except (ValueError, OverflowError) as error:
+        expected = "a time as RFC 3339 writes it: 2026-11-20T14:00:00Z"
+        raise BadQuery(f"at is {text[:60]!r}", expected=expected) from error
 
 
 def _place(continue_: str | None) -> tuple[str, int] | None:

@@ -100,6 +100,83 @@ class NodeList(AgedBody, frozen=True, kw_only=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
+class LimitBody(Body, frozen=True, kw_only=True):
+    """What a queue states for one resource in one flavor; null: nothing."""
+
+    #: "" is about all flavors together.
+    flavor: str
+    resource: str
+    guarantee: str | None
+    deserved: str | None
+    capability: str | None
+
+
+class QuotaBody(Body, frozen=True, kw_only=True):
+    """The limits that a version of a queue states."""
+
+    limits: tuple[LimitBody, ...]
+
+
+class FieldChangeBody(Body, frozen=True, kw_only=True):
+    """A field of a queue's spec before and after a change; null: absent."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+class QueueVersionBody(Body, frozen=True, kw_only=True):
+    """One recorded version of a queue, and what it changed."""
+
+    #: Larger than those of all earlier versions of any queue.
+    version: int
+    #: When it was recorded.
+    at: str
+    #: created | changed | removed | other: something else than the spec, such as its state
+    what: str
+    #: Who changed the spec, and why; "" unknown.
+    by: str
+    reason: str
+    #: null: there was no queue.
+    before: QuotaBody | None
+    #: null: there is none any more.
+    after: QuotaBody | None
+    #: Fields of the spec that differ, at most 200.
+    changes: tuple[FieldChangeBody, ...]
+
+
+class QueueVersionList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/queues/{name}/versions``: the newest first."""
+
+    name: str
+    items: tuple[QueueVersionBody, ...]
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class QueueAtBody(QuotaBody, frozen=True, kw_only=True):
+    """A queue as it was at some time."""
+
+    name: str
+    #: null: this is the root.
+    parent: str | None
+    version: int
+    #: When that version was recorded, by whom it was written, and why.
+    recorded: str
+    by: str
+    reason: str
+
+
+class QuotaAtList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/queues/{name}/quota``: the queue, then its children by name."""
+
+    at: str
+    #: When the first version of the queue was recorded.
+    recorded_since: str
+    #: Without the queue itself if it did not exist, or was not known, at that time.
+    items: tuple[QueueAtBody, ...]
+
+
 class ReasonBody(Body, frozen=True, kw_only=True):
     """Why a workload waits: the same code, sentence and numbers everywhere."""
 

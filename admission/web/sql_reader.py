@@ -24,6 +24,7 @@ from admission.web.lists.lines import (
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
+from admission.web.quota_history import quota_at, version_bodies
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from queues.admissions import Admission, Seat
@@ -40,6 +41,7 @@ from queues.sql.read.names import names_like, namespaces_of_workloads
 from queues.sql.read.node_use import node_use
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
+from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
 from queues.sql.read.rows import OrderTerms, PlaceInQueue
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
 from queues.text_format import rfc3339
@@ -116,6 +118,41 @@ class SqlReader:
         )
         return bodies.NodeList(
             **asdict(age), items=items, continue_=items[-1].name if len(items) == limit else ""
+        )
+
+    async def queue_versions(
+        self, name: str, *, limit: int, before: int | None = None
+    ) -> bodies.QueueVersionList:
+        """Recorded versions of a queue, newest first, ``before`` a version. Raises UnknownName: it never had one."""
+        async with self._database.snapshot() as tx:
+            if await recorded_since(tx, name) is None:
+                raise UnknownName(what="queue", name=name)
+            # One more, for the last of the page is compared with it.
+            found = await versions_of(tx, name, limit=limit + 1, before=before)
+            age = await self._age(tx)
+        more = limit > 0 and len(found) > limit
+        return bodies.QueueVersionList(
+            **asdict(age),
+            name=name,
+            items=version_bodies(found, limit=limit),
+            continue_=str(found[limit - 1].version) if more else "",
+        )
+
+    async def quota_at(self, name: str, at: float | None, *, sight: Sight = EVERYTHING) -> bodies.QuotaAtList:
+        """A queue and its visible children at a time (seconds since the epoch); None: now.
+
+        Raises UnknownName: the queue never had a version.
+        """
+        at = self._clock() if at is None else at
+        async with self._database.snapshot() as tx:
+            since = await recorded_since(tx, name)
+            if since is None:
+                raise UnknownName(what="queue", name=name)
+            found = await versions_at(tx, name, at)
+            age = await self._age(tx)
+        shown = [each for each in found if each.queue == name or sight.shows_queue(each.queue)]
+        return bodies.QuotaAtList(
+            **asdict(age), at=rfc3339(at), recorded_since=rfc3339(since), items=quota_at(shown, name)
         )
 
     async def pending(

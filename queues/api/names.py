@@ -166,6 +166,8 @@ RECREATED_FROM: Final = "muster.dev/recreated-from"
 USER: Final = "muster.dev/user"
 #: Annotation of Queues: the user who changed them last.
 CHANGED_BY: Final = "muster.dev/changed-by"
+#: Annotation of Queues: why their spec was changed last. It goes with the next change that gives no other reason.
+CHANGE_REASON: Final = "muster.dev/change-reason"
 #: Annotation of pods, and of templates that operators make them from: the workload and its pod set, as
 #: ``<kind>/<name>/<uid>/<pod set>``.
 MEMBER_OF: Final = "muster.dev/member-of"

@@ -419,7 +419,7 @@ def _queue(pick: Pick, name: str) -> Hostile:
         },
         "extra": pick((None, nested(150), nested(3000))),
     }
-    metadata = _metadata(pick, name, annotations=(names.CHANGED_BY,), namespaced=False)
+    metadata = _metadata(pick, name, annotations=(names.CHANGED_BY, names.CHANGE_REASON), namespaced=False)
     head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
     return Hostile("queues", {**head, "metadata": metadata, "spec": spec})
 

@@ -34,7 +34,10 @@ class ClusterRoute:
 
 
 def send(route: ClusterRoute, method: str, path: str, body: Any = None, *, tried: str, **query: str) -> Any:
-    """The answer, parsed. ``tried``: what was tried, for people. Raises CommandFailed, and Refused of an error."""
+    """The answer, parsed. ``tried``: what was tried, for people; the body of a PATCH is a merge patch.
+
+    Raises CommandFailed, and Refused of an error.
+    """
     from admission.cli.access.transport import request
 
     access = load(route.kubeconfig, route.context)
@@ -48,6 +51,7 @@ def send(route: ClusterRoute, method: str, path: str, body: Any = None, *, tried
         unreachable=UNREACHABLE,
         method=method,
         body=sent,
+        content_type="application/merge-patch+json" if method == "PATCH" else "application/json",
     )
     try:
         document = json.loads(answer)

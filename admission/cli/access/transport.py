@@ -18,6 +18,7 @@ def request(
     unreachable: str,
     method: str = "GET",
     body: bytes | None = None,
+    content_type: str = "application/json",
 ) -> tuple[int, bytes]:
     """Status and body of the answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
 
@@ -27,9 +28,7 @@ def request(
     prefix = urlsplit(access.server).path.rstrip("/")
     try:
         connection.putrequest(method, prefix + target)
-        sent = (
-            () if body is None else (("Content-Type", "application/json"), ("Content-Length", str(len(body))))
-        )
+        sent = () if body is None else (("Content-Type", content_type), ("Content-Length", str(len(body))))
         usual = (("Accept", "application/json"), ("User-Agent", "kubectl-muster"))
         for name, text in (*usual, *sent, *access.headers):
             connection.putheader(name, text)

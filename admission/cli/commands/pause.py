@@ -1,42 +1,39 @@
 """``muster pause`` and ``muster resume``: stop and start admissions, of one queue or of all."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from admission.cli.access.cluster import connected
+from admission.cli.access.objects import ClusterRoute
 from admission.cli.commands.run import CONNECTION, SettingsCommand, settings_from
+from queues.api.names import ROOT_QUEUE
 
-if TYPE_CHECKING:
-    from admission.settings import Settings
-
-_ALL: Final = "root"
+_ALL: Final = ROOT_QUEUE
+_REASON: Final = "Why, for `kubectl muster quota history`."
 
 
 @click.command(cls=SettingsCommand, only=CONNECTION, short_help="Stop admissions, of a queue or of all.")
 @click.argument("queue", default=_ALL)
-def pause(queue: str, **flags: Any) -> None:
+@click.option("--reason", metavar="TEXT", help=_REASON)
+def pause(queue: str, reason: str | None, **flags: Any) -> None:
     """Stop admissions of QUEUE and everything below it; without a name, of all queues. What runs goes on."""
-    _set(queue, True, flags)
-    click.echo(f"queue {queue} is paused")
+    from admission.cli.objects.pausing import pause_queue
+
+    pause_queue(_route(flags), queue, reason)
 
 
 @click.command(cls=SettingsCommand, only=CONNECTION, short_help="Start them again.")
 @click.argument("queue", default=_ALL)
-def resume(queue: str, **flags: Any) -> None:
+@click.option("--reason", metavar="TEXT", help=_REASON)
+def resume(queue: str, reason: str | None, **flags: Any) -> None:
     """Start admissions of QUEUE again; without a name, of root. Queues below that are paused themselves stay so."""
-    _set(queue, False, flags)
-    click.echo(f"queue {queue} is not paused any more")
+    from admission.cli.objects.pausing import resume_queue
+
+    resume_queue(_route(flags), queue, reason)
 
 
-def _set(queue: str, paused: bool, flags: dict[str, Any]) -> None:
-    import asyncio
-
-    asyncio.run(_patched(settings_from(flags), queue, paused))
-
-
-async def _patched(settings: "Settings", queue: str, paused: bool) -> None:
-    from admission.kube.install.queues import set_paused
-
-    async with connected(settings) as client:
-        await set_paused(client, queue, paused=paused)
+def _route(flags: dict[str, Any]) -> ClusterRoute:
+    settings = settings_from(flags)
+    return ClusterRoute(
+        kubeconfig=None if settings.kubeconfig is None else str(settings.kubeconfig), context=settings.context
+    )

@@ -1,22 +1,26 @@
-"""``kubectl muster queue``: create, look at, close, open and delete one queue."""
+"""``kubectl muster queue``: create, look at, pause, resume, close, open and delete one queue."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
+from admission.cli.access.queue_objects import QueueObject, queues_in_use, read_queue
+from admission.cli.confirmation import confirm
+from admission.cli.objects.pausing import pause_queue, resume_queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import AMOUNTS, amounts, cluster
 from queues.api.api_resources import QUEUES
 from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 
 
-@click.group(short_help="Create, look at, close, open and delete queues.")
+@click.group(short_help="Create, look at, pause, resume, close, open and delete queues.")
 def queue() -> None:
-    """Create, look at, close, open and delete queues.
+    """Create, look at, pause, resume, close, open and delete queues.
 
-    What is closed takes no new workloads, and what runs in it goes on; with a queue all below it are closed.
-    To stop admissions without refusing workloads: `muster pause`.
+    A queue that is paused admits nothing, and takes workloads, which wait. One that is closed takes no new workloads.
+    In both what runs goes on, and all queues below are so with it. Limits: `kubectl muster quota`.
     """
 
 
@@ -77,20 +81,76 @@ def open_(names: tuple[str, ...], cluster: ClusterRoute) -> None:
     _ask("OpenQueue", names, cluster, "is being opened")
 
 
+@queue.command(short_help="Admit nothing; what runs goes on, what comes waits.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
+@cluster
+def pause(names: tuple[str, ...], reason: str | None, cluster: ClusterRoute) -> None:
+    """Stop admissions of queues and everything below them. What runs goes on; new workloads wait. root: all queues."""
+    for name in names:
+        pause_queue(cluster, name, reason)
+
+
+@queue.command(short_help="Admit again.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
+@cluster
+def resume(names: tuple[str, ...], reason: str | None, cluster: ClusterRoute) -> None:
+    """Start admissions of queues again. Queues below that are paused themselves stay so."""
+    for name in names:
+        resume_queue(cluster, name, reason)
+
+
 @queue.command(short_help="Remove queues.")
 @click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in them.")
 @cluster
-def delete(names: tuple[str, ...], cluster: ClusterRoute) -> None:
-    """Remove queues. What runs in them goes on; what waits in them waits until there is a queue of that name."""
-    for name in names:
-        send(cluster, "DELETE", path_of(QUEUES, None, name), tried=f"Deletion of queue {name}")
-        click.echo(f"queue {name} deleted")
+def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
+    """Remove queues. What runs in them goes on; what waits in them waits until there is a queue of that name.
+
+    Asks first if workloads run or wait in one of them.
+    """
+    found = [read_queue(cluster, name) for name in names]
+    shown = queues_in_use(cluster)
+    work = {each.name: text for each in found if (text := _work(each, shown.get(each.name, {})))}
+    for name, text in work.items():
+        click.echo(f"queue {name} has {text}", err=True)
+    if work:
+        click.echo(
+            "What runs goes on and counts at root; what waits, waits until there is a queue of that name.",
+            err=True,
+        )
+        confirm(f"Delete {', '.join(names)}?", yes=yes)
+    for each in found:
+        # Not one that was made again meanwhile.
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": each.document["metadata"]["uid"]},
+        }
+        path = path_of(QUEUES, None, each.name)
+        send(cluster, "DELETE", path, options, tried=f"Deletion of queue {each.name}")
+        click.echo(f"queue {each.name} deleted")
+
+
+def _work(queue: QueueObject, shown: Mapping[str, Any]) -> str:
+    """How many workloads a queue has, in words; "": none.
+
+    Its status is written some time after they were admitted, and the read API (``shown``) may not answer.
+    """
+    running = max(queue.count("running", "inqueue", "unknown"), shown.get("admitted", 0))
+    waiting = max(queue.count("pending"), shown.get("pending", 0))
+    parts = [f"{count} {word}" for count, word in ((running, "running"), (waiting, "waiting")) if count]
+    one = running + waiting == 1
+    return f"{' and '.join(parts)} workload{'' if one else 's'}" if parts else ""
 
 
 def _ask(action: str, names: tuple[str, ...], cluster: ClusterRoute, done: str) -> None:
     for name in names:
         if name == ROOT_QUEUE:
-            raise click.ClickException("Queue root is always open; `muster pause` stops all admissions.")
+            raise click.ClickException(
+                "Queue root is always open; `kubectl muster queue pause root` stops all admissions."
+            )
         # Volcano's Commands for queues are in this namespace too.
         ask_for_action(cluster, action, QUEUES, DEFAULT_QUEUE, name, "asked for by kubectl muster")
         click.echo(f"queue {name} {done}")

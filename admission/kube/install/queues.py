@@ -1,7 +1,4 @@
-"""The queues that are there from the start: made once, then the administrators'.
-
-A queue is paused, or goes on: the one change that Muster's own command makes to a Queue.
-"""
+"""The queues that are there from the start: made once, then the administrators'."""
 
 import asyncio
 from typing import Final
@@ -10,7 +7,7 @@ from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, found_at
 from queues.api.api_resources import PART_OF, QUEUES, Document
 from queues.api.names import ROOT_QUEUE
-from queues.errors import ApiUnavailable, Conflict, MusterError, NotFound
+from queues.errors import ApiUnavailable, Conflict, NotFound
 
 #: Seconds until the API server must serve queues.
 _PATIENCE: Final = 30.0
@@ -49,15 +46,3 @@ async def remove_first_queue(client: Client, name: str, others: int, tell: Tell)
         return
     await client.delete(QUEUES.path(name=name))
     tell(f"queue/{name} deleted")
-
-
-class UnknownQueue(MusterError):
-    """There is no queue {name}. `kubectl get queues` lists them."""
-
-
-async def set_paused(client: Client, queue: str, *, paused: bool) -> None:
-    """Stop or start admissions of a queue and of everything below it. Raises UnknownQueue, ApiError."""
-    try:
-        await client.patch(QUEUES.path(name=queue), {"spec": {"policy": {"paused": paused}}})
-    except NotFound as error:
-        raise UnknownQueue(name=queue) from error

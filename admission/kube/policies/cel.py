@@ -43,6 +43,11 @@ def add(path: str, value: str) -> str:
     return f"[JSONPatch{{op: 'add', path: {text(path)}, value: {value}}}]"
 
 
+def remove(path: str) -> str:
+    """A patch of one step: nothing is left at a path, where something has to be."""
+    return f"[JSONPatch{{op: 'remove', path: {text(path)}}}]"
+
+
 def only_if(condition: str, patches: str) -> str:
     """Patches where a condition holds, else none."""
     return f"({condition} ? {patches} : [])"

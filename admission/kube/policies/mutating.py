@@ -35,6 +35,7 @@ from admission.kube.policies.cel import (
     label,
     map_exists,
     only_if,
+    remove,
     text,
     texts,
 )
@@ -65,6 +66,7 @@ from queues.api.api_resources import (
 )
 from queues.api.json_patch import escaped
 from queues.api.names import (
+    CHANGE_REASON,
     CHANGED_BY,
     DEFAULT_SCHEDULER,
     GATE,
@@ -425,12 +427,19 @@ def _is_signed(options: PolicyOptions) -> str:
 
 
 def _changed_by_patch() -> str:
-    """The user who changed the spec last. Changes of metadata keep the name, whatever they write."""
+    """The user who changed the spec last, and why. Changes of metadata keep both, whatever they write."""
     kept = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
     value = f"({kept} ? {annotation(CHANGED_BY, 'oldObject')} : request.userInfo.username)"
+    given, before = annotation(CHANGE_REASON), annotation(CHANGE_REASON, "oldObject")
+    at = f"/metadata/annotations/{escaped(CHANGE_REASON)}"
+    # A reason that a change of the spec leaves as it was belongs to the change before, perhaps of another user.
+    left_over = f"request.operation == 'UPDATE' && object.spec != oldObject.spec && {given} == {before}"
+    restored = f"{kept} && {given} != {before}"
     return join(
         map_exists("object", "", "annotations"),
         add(f"/metadata/annotations/{escaped(CHANGED_BY)}", value),
+        only_if(f"{given} != '' && ({left_over} || ({restored} && {before} == ''))", remove(at)),
+        only_if(f"{restored} && {before} != ''", add(at, before)),
     )
 
 

@@ -171,6 +171,12 @@ MUSTER_KEYS: Final = (
         meaning="the user that changed the Queue last",
         places=places(QUEUE),
     ),
+    KnownKey(
+        key=names.CHANGE_REASON,
+        use=KeyUse.READ,
+        meaning="why the Queue was changed last",
+        places=places(QUEUE),
+    ),
     *(
         KnownKey(key=key, use=KeyUse.READ, meaning=meaning, places=places(POD, of=fields))
         for key, meaning, fields in (

@@ -10,11 +10,11 @@ from admission.kube.client.client import Client
 from admission.kube.install import install as module
 from admission.kube.install.crds import DefinitionsOfOthers
 from admission.kube.install.install import Installation, ServerTooOld
-from admission.kube.install.queues import UnknownQueue, set_paused
 from admission.kube.install.uninstall import Removal
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import NAMESPACES, QUEUES, path_of
 from queues.api.crd import crds
+from queues.api.names import CHANGE_REASON
 from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import batch_job, pod
 from tests.kube.support.installation import (
@@ -146,16 +146,6 @@ async def test_an_old_api_server_is_refused_with_its_version(
         await installed(admin)
 
 
-async def test_a_queue_is_paused_and_resumed(admin: Client) -> None:
-    await installed(admin)
-    await set_paused(admin, "root", paused=True)
-    assert (await _queue(admin, "root"))["spec"]["policy"]["paused"] is True
-    await set_paused(admin, "root", paused=False)
-    assert (await _queue(admin, "root"))["spec"]["policy"]["paused"] is False
-    with pytest.raises(UnknownQueue, match="There is no queue nowhere"):
-        await set_paused(admin, "nowhere", paused=True)
-
-
 async def test_a_queue_says_who_changed_its_spec_last(admin: Client, install_cluster: LocalCluster) -> None:
     await installed(admin)
     await admin.create(QUEUES.path(), a_queue("team-a"))
@@ -168,6 +158,36 @@ async def test_a_queue_says_who_changed_its_spec_last(admin: Client, install_clu
         assert await _changed_by(admin) == "admin"
         await carol.patch(QUEUES.path(name="team-a"), {"spec": {"weight": 2}})
     assert await _changed_by(admin) == "carol"
+
+
+async def test_a_reason_goes_with_the_next_change_of_the_spec(
+    admin: Client, install_cluster: LocalCluster
+) -> None:
+    await installed(admin)
+    queue = a_queue("team-r")
+    queue["metadata"]["annotations"] = {CHANGE_REASON: "a new team"}
+    await admin.create(QUEUES.path(), queue)
+    assert await _reason(admin) == "a new team"
+    change = {"metadata": {"annotations": {CHANGE_REASON: "invented later"}}}
+    await admin.patch(QUEUES.path(name="team-r"), change)
+    assert await _reason(admin) == "a new team"
+    await admin.patch(QUEUES.path(name="team-r"), {"metadata": {"annotations": None}})
+    assert await _reason(admin) == "a new team"
+
+    more = {"metadata": {"annotations": {CHANGE_REASON: "more work"}}, "spec": {"weight": 2}}
+    await admin.patch(QUEUES.path(name="team-r"), more)
+    assert await _reason(admin) == "more work"
+    # Another user's change, as from a manifest that knows of no reason, or still has the last one.
+    kubeconfig = install_cluster.kubeconfig_for("carol", ("system:masters",))
+    async with await Client.connect(kubeconfig) as carol:
+        await carol.patch(QUEUES.path(name="team-r"), {"spec": {"weight": 3}})
+    assert await _reason(admin) is None
+    await admin.patch(QUEUES.path(name="team-r"), {"metadata": {"annotations": {CHANGE_REASON: "late"}}})
+    assert await _reason(admin) is None
+
+
+async def _reason(admin: Client) -> Any:
+    return (await _queue(admin, "team-r"))["metadata"]["annotations"].get(CHANGE_REASON)
 
 
 async def _changed_by(admin: Client) -> Any:

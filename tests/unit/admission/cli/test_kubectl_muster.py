@@ -59,6 +59,11 @@ async def ask(
         ("queues", "queues"),
         ("queues of one subtree, resource cpu, no headers", "queues team-a --resource cpu --no-headers"),
         ("queues wide", "queues team-a team-b -o wide"),
+        ("quota of a queue", "quota show team-a"),
+        ("quota of a queue at a time", "quota show team-a --at 2026-11-01 --resource nvidia.com/gpu"),
+        ("quota history", "quota history team-a"),
+        ("quota history wide since a time", "quota history team-a --since 2026-10-01 -o wide"),
+        ("quota diff", "quota diff team-a --from 2026-11-01 --to 2026-11-20T10:00"),
         ("pending in a namespace", "pending -n ml"),
         ("pending everywhere in a queue, wide", "pending -A -o wide -q team-b"),
         ("explain a waiting job", "explain tune-3 -n ml"),
@@ -181,6 +186,53 @@ def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None
 def test_where_a_history_was_cut_is_said(begins: str | None) -> None:
     told = workload_text(to_builtins(structs.replace(STORY, history_begins=begins)), wide=False)
     assert ("decisions before 2026-11-16T00:00:00Z were dropped" in told) == (begins is not None)
+
+
+async def test_a_history_that_is_cut_says_so_and_one_since_a_time_is_not(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admission.cli.objects.quota.PAGE", 1)
+    two = await ask("quota", "history", "team-a", "--limit", "2", "--no-headers")
+    recent = await ask("quota", "history", "team-a", "--since", "2026-11-15", "--no-headers")
+    none = await ask("quota", "history", "team-a", "--since", "2026-11-21", "--no-headers")
+    whole = json.loads((await ask("quota", "history", "team-a", "-o", "json")).out)
+
+    assert [line.split()[0] for line in two.out.splitlines() if line[0] != " "] == [
+        "2026-11-20T09:00:00Z",
+        "2026-11-12T16:00:00Z",
+    ]
+    assert two.err == "There are older changes; --limit and --since show more.\n"
+    assert ("2026-11-12" in recent.out, recent.err) == (False, "")
+    assert (none.out, none.err) == ("", "Queue team-a was not changed since 2026-11-21T00:00:00Z.\n")
+    assert [each["version"] for each in whole["items"]] == [41, 37, 23, 9]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        ("quota show team-x", 1, "There is no queue team-x that you may see. You may see: root, team-a,"),
+        ("quota history nowhere", 1, "There is no queue nowhere."),
+        ("quota show team-a --at 2026-01-01", 1, "its first version is of 2026-09-01T08:00:00Z"),
+        ("quota show team-a --at soon", 2, "found 'soon', expected how long ago (90m, 12h, 30d, 2w)"),
+        ("quota show team-a --at 2999-01-01", 2, "which is not past yet"),
+        ("quota diff team-a --from 2026-11-10 --to 2026-11-01", 2, "which is before --from"),
+        ("quota diff team-a", 2, "Missing option '--from'"),
+    ],
+)
+async def test_wrong_questions_about_quota_get_one_clear_line(
+    ask: Asking, words: str, code: int, complaint: str
+) -> None:
+    said = await ask(*words.split())
+    assert (said.code, said.out) == (code, "")
+    assert complaint in said.err
+
+
+async def test_the_same_limits_at_both_times_are_told_as_such(ask: Asking) -> None:
+    said = await ask("quota", "diff", "team-a", "--from", "2026-11-01", "--to", "2026-11-02")
+    assert (said.code, said.out) == (0, "")
+    assert said.err.startswith(
+        "Limits of queue team-a and its children were the same at 2026-11-01T00:00:00Z"
+    )
 
 
 async def test_nobody_waiting_here_points_elsewhere(ask: Asking) -> None:

@@ -361,6 +361,16 @@ def test_a_queue_knows_who_changed_it() -> None:
     assert fact.document == {"spec": {"weight": 2, "deserved": {"cpu": "4"}}}
 
 
+def test_the_reason_for_a_change_is_recorded_with_it_and_bounded() -> None:
+    def recorded(reason: str) -> Any:
+        annotations = {names.CHANGE_REASON: reason}
+        return queue_fact(queue(metadata={"name": "a", "annotations": annotations}, spec={})).document
+
+    assert recorded("more work ") == {"spec": {}, "reason": "more work"}
+    assert recorded(" ") == {"spec": {}}
+    assert len(recorded("x" * 200_000)["reason"]) == 1000
+
+
 @pytest.mark.parametrize("spec", [{"weight": "heavy"}, {"deserved": {"cpu": "lots"}}, {"parent": 7}])
 def test_a_queue_that_cannot_be_used_is_broken_under_its_own_name(spec: dict[str, Any]) -> None:
     fact = queue_fact(queue(spec=spec))

@@ -189,6 +189,73 @@ async def test_an_unknown_address_names_the_known_ones(server: str) -> None:
     assert "/apis/read.muster.dev/v1/queues" in problem["expected"]
 
 
+async def test_versions_of_a_queue_come_page_by_page_the_newest_first(server: str) -> None:
+    path = f"{PREFIX}/queues/team-a/versions"
+    _, whole = await get(server, path)
+    _, first = await get(server, f"{path}?limit=3")
+    _, second = await get(server, f"{path}?limit=3&continue={first['continue']}")
+
+    assert [one["version"] for one in whole["items"]] == [41, 37, 23, 9]
+    assert first["items"] + second["items"] == whole["items"]
+    assert (first["continue"], second["continue"], whole["continue"]) == ("23", "", "")
+    assert whole["items"][0]["changes"][0] == {
+        "field": "deserved[nvidia.com/gpu]",
+        "before": "32",
+        "after": "24",
+    }
+    assert (whole["items"][0]["by"], whole["items"][0]["reason"]) == (
+        "ada@example.com",
+        "lent to team-b for the demo",
+    )
+
+
+async def test_quota_of_an_earlier_time_is_told_with_that_of_the_children(server: str) -> None:
+    path = f"{PREFIX}/queues/team-a/quota"
+    _, now = await get(server, path)
+    _, then = await get(server, f"{path}?at=2026-11-01T00:00:00%2B01:00")
+
+    assert [one["name"] for one in now["items"]] == ["team-a", "dev", "train"]
+    assert [one["name"] for one in then["items"]] == ["team-a", "dev", "old"]
+    assert then["at"] == "2026-10-31T23:00:00Z"
+    assert then["items"][0]["limits"] == [
+        {
+            "flavor": "",
+            "resource": "nvidia.com/gpu",
+            "guarantee": None,
+            "deserved": "32",
+            "capability": "32",
+        }
+    ]
+
+
+@pytest.mark.parametrize("path", ["queues/team-a/versions", "queues/team-a/quota", "queues/nowhere/quota"])
+async def test_the_past_of_a_queue_is_for_those_who_may_get_it(server: str, path: str) -> None:
+    status, problem = await get(server, f"{PREFIX}/{path}", "jo")
+
+    assert status == 403
+    assert problem["error"] == f"jo may not get queue {path.split('/')[1]}."
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "error"),
+    [
+        ("queues/team-a/versions?limit=101", 400, "limit is '101'."),
+        ("queues/team-a/versions?limit=%C2%B2", 400, "limit is '²'."),
+        ("queues/team-a/versions?continue=-1", 400, "continue is '-1'."),
+        ("queues/team-a/quota?at=yesterday", 400, "at is 'yesterday'."),
+        ("queues/team-a/quota?at=2026-11-20T14:00:00", 400, "at is '2026-11-20T14:00:00'."),
+        ("queues/nowhere/versions", 404, "There is no queue nowhere."),
+        ("queues/A%00/quota", 404, "There is no queue A\0."),
+    ],
+)
+async def test_wrong_questions_about_the_past_are_answered_with_what_was_found(
+    server: str, path: str, status: int, error: str
+) -> None:
+    answer = await get(server, f"{PREFIX}/{path}")
+
+    assert (answer[0], answer[1]["error"]) == (status, error)
+
+
 async def test_nothing_can_be_changed_over_http(server: str) -> None:
     async with aiohttp.ClientSession() as session:
         for method in ("post", "put", "patch", "delete"):

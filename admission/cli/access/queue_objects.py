@@ -1,0 +1,201 @@
+"""Queue objects, changed as the user of the kubeconfig, so that two administrators do not overwrite each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
+from admission.cli.access.read_api import Route, ask
+from admission.cli.failures import CommandFailed
+from queues.api.api_resources import QUEUES, Document
+from queues.api.names import CHANGE_REASON, CHANGED_BY
+from queues.api.quota_document import parent_of
+from queues.errors import MusterError
+
+#: Characters of a reason.
+LONGEST_REASON: Final = 500
+#: Queues above one another; a tree is never so deep.
+_HIGHEST: Final = 64
+#: Attempts at a change that only another writer of the status stands against: Muster writes it every few seconds.
+_ATTEMPTS: Final = 5
+#: Seconds to wait for the read API at most, for what a change can do without.
+_PATIENCE: Final = 5.0
+#: The name of this program in ``metadata.managedFields``.
+_MANAGER: Final = "kubectl-muster"
+
+
+class ChangedMeanwhile(CommandFailed):
+    """{tried}: {found}. {hint}"""
+
+
+class UncertainChange(CommandFailed):
+    """{tried}: {found}. {hint}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueObject:
+    """A Queue as the API server has it."""
+
+    document: Document
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.document["metadata"]["name"])
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """What its administrator wrote."""
+        found = self.document.get("spec")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def parent(self) -> str | None:
+        """The queue above; None: this is root."""
+        return parent_of(self.name, self.spec)
+
+    @property
+    def paused(self) -> bool:
+        """Whether it is paused itself."""
+        policy = self.spec.get("policy")
+        return isinstance(policy, Mapping) and policy.get("paused") is True
+
+    def annotation(self, key: str) -> str:
+        """An annotation; "": it has none."""
+        return str((self.document["metadata"].get("annotations") or {}).get(key, ""))
+
+    def count(self, *fields: str) -> int:
+        """The sum of these counts of its status."""
+        status = self.document.get("status") or {}
+        return sum(int(status.get(name) or 0) for name in fields)
+
+
+def read_queue(route: ClusterRoute, name: str) -> QueueObject:
+    """The Queue. Raises CommandFailed: there is none, or the user may not get it."""
+    try:
+        return QueueObject(
+            document=send(route, "GET", path_of(QUEUES, None, name), tried=f"Reading queue {name}")
+        )
+    except Refused as error:
+        if error.status == 404:
+            hint = "`kubectl muster queues` lists those that you may see."
+            raise CommandFailed(tried="", found=f"There is no queue {name}", hint=hint) from error
+        raise
+
+
+def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
+    """All Queues, by name; None: the user may not list them. Raises CommandFailed."""
+    try:
+        found = send(route, "GET", path_of(QUEUES, None), tried="Listing queues")
+    except Refused as error:
+        if error.status == 403:
+            return None
+        raise
+    queues = [QueueObject(document=each) for each in found.get("items", ())]
+    return {each.name: each for each in queues}
+
+
+def queues_in_use(route: ClusterRoute) -> dict[str, Mapping[str, Any]]:
+    """The queues with their use and workloads, as the read API shows them to the user. Empty: it does not answer."""
+    read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, _PATIENCE))
+    try:
+        return {each["name"]: each for each in ask(read, "queues")["items"]}
+    except MusterError:
+        return {}
+
+
+def queues_above(route: ClusterRoute, queue: QueueObject) -> list[QueueObject]:
+    """The queues above one that the user may get, nearest first. Raises CommandFailed: the server does not answer."""
+    found: list[QueueObject] = []
+    above = queue.parent
+    while above is not None and len(found) < _HIGHEST:
+        try:
+            found.append(read_queue(route, above))
+        except Refused as error:
+            if error.status != 403:
+                raise
+            break
+        except CommandFailed as error:
+            if isinstance(error.__cause__, Refused):  # there is no such queue
+                break
+            raise
+        above = found[-1].parent
+    return found
+
+
+def checked_reason(text: str | None) -> str:
+    """The reason for a change; "": none is given. Raises CommandFailed: too long, or more than a line."""
+    reason = (text or "").strip()
+    if len(reason) > LONGEST_REASON or not reason.isprintable():
+        found = (
+            f"{len(reason)} characters" if len(reason) > LONGEST_REASON else "characters that do not print"
+        )
+        raise CommandFailed(
+            tried="Reading --reason", found=f"found {found}, expected one line of at most {LONGEST_REASON}"
+        )
+    return reason
+
+
+def change_queue(
+    route: ClusterRoute, queue: QueueObject, spec: Mapping[str, Any], *, reason: str, dry_run: bool = False
+) -> QueueObject:
+    """Apply a merge patch of the spec to this very version of a Queue, with the reason for it ("": none is given).
+
+    A status that changed meanwhile does not matter. Raises ChangedMeanwhile: somebody changed the spec or deleted the
+    queue; Refused: the API server does not take the change; UncertainChange: it may have happened or not.
+    """
+    current = queue
+    query = {"fieldManager": _MANAGER, **({"dryRun": "All"} if dry_run else {})}
+    for _ in range(_ATTEMPTS):
+        patch = {"metadata": _metadata(current, reason), "spec": spec}
+        tried = f"Change of queue {queue.name}"
+        try:
+            answer = send(route, "PATCH", path_of(QUEUES, None, queue.name), patch, tried=tried, **query)
+            return QueueObject(document=answer)
+        except Refused as error:
+            if error.status == 404:
+                raise _changed(queue, "it was deleted meanwhile") from error
+            if error.status >= 500 and error.status != 503:
+                raise _unknown(tried, error) from error
+            if error.status != 409:
+                raise
+            current = _unless_changed(queue, read_queue(route, queue.name))
+        except CommandFailed as error:
+            raise _unknown(tried, error) from error
+    raise _changed(queue, f"its status changed {_ATTEMPTS} times meanwhile")
+
+
+def _metadata(current: QueueObject, reason: str) -> Document:
+    meta = current.document["metadata"]
+    before = current.annotation(CHANGE_REASON)
+    # A reason that stays as it was counts as left over from the change before, so the same one gets a space.
+    told = f"{reason} " if reason and reason == before else reason
+    return {
+        "uid": meta.get("uid"),
+        "resourceVersion": meta.get("resourceVersion"),
+        "annotations": {CHANGE_REASON: told or None},
+    }
+
+
+def _unless_changed(before: QueueObject, now: QueueObject) -> QueueObject:
+    if now.document["metadata"].get("uid") != before.document["metadata"].get("uid"):
+        raise _changed(before, "it was deleted and made again meanwhile")
+    if now.spec != before.spec:
+        raise _changed(before, f"{now.annotation(CHANGED_BY) or 'another user'} changed it meanwhile")
+    return now
+
+
+def _changed(queue: QueueObject, what: str) -> ChangedMeanwhile:
+    return ChangedMeanwhile(
+        tried=f"Change of queue {queue.name}",
+        found=f"{what}, so nothing was written",
+        hint=f"`kubectl muster quota show {queue.name}` shows what it has now; then try again.",
+    )
+
+
+def _unknown(tried: str, error: CommandFailed) -> UncertainChange:
+    return UncertainChange(
+        tried=tried,
+        found="it is not known whether it was made, for the API server did not answer as expected",
+        hint=str(error),
+    )

@@ -1,0 +1,159 @@
+"""``kubectl muster quota``: what queues may use, who changed that and why, and how it was before."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain, islice, takewhile
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.age import told_age
+from admission.cli.access.read_api import Route, ask
+from admission.cli.objects.quota_set import move, set_
+from admission.cli.options import route
+from admission.cli.output import Output, output
+from admission.cli.rendering.quota import differences, differences_table, history_table, limits_table
+from admission.cli.rendering.table import moment
+from admission.cli.times import PastTime, as_text
+
+#: Versions of a queue in one answer of the read API, and in a history without --limit.
+PAGE: Final = 100
+_USUAL: Final = 50
+
+
+@click.group(short_help="Show and change what queues may use, with its history.")
+def quota() -> None:
+    """Show and change what queues may use, and who changed it when and why.
+
+    TIME is how long ago (90m, 12h, 30d), a date, or a time in UTC (2026-11-20T14:00).
+    """
+
+
+quota.add_command(set_)
+quota.add_command(move)
+
+
+@quota.command(short_help="Limits and use of a queue and its children, now or before.")
+@click.argument("queue")
+@click.option("--at", type=PastTime(), metavar="TIME", help="As they were recorded at that time.")
+@click.option("--resource", metavar="NAME", help="Only this resource.")
+@output
+@route
+def show(queue: str, at: datetime | None, resource: str | None, output: Output, route: Route) -> int:
+    """Show guarantee, deserved amount, capability and use of QUEUE and the queues directly below it.
+
+    Use is that of the whole subtree. Of an earlier time only limits are known, as they were written.
+    """
+    if at is not None:
+        body = _at(route, queue, at)
+    else:
+        body = ask(route, "queues")
+        body["items"] = _with_children(body["items"], queue)
+    code = told_age(body)
+    text = output.document(body)
+    if text is None:
+        text = limits_table(body["items"], resource=resource, used=at is None, headers=output.headers)
+    click.echo(output.fitted(text), nl=False)
+    return code
+
+
+def _with_children(queues: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    found = [each for each in queues if each["name"] == name]
+    if not found:
+        known = ", ".join(each["name"] for each in queues) or "none"
+        raise click.ClickException(f"There is no queue {name} that you may see. You may see: {known}.")
+    return [*found, *(each for each in queues if each["parent"] == name)]
+
+
+def _at(route: Route, queue: str, at: datetime) -> dict[str, Any]:
+    """The queue and its children at a time. Raises ClickException: the queue was not known then."""
+    body: dict[str, Any] = ask(route, _path(queue, "quota"), {"at": as_text(at)})
+    if not any(each["name"] == queue for each in body["items"]):
+        raise click.ClickException(
+            f"Queue {queue} did not exist at {body['at']}, or Muster did not know it then: "
+            f"its first version is of {body['recordedSince']}. `kubectl muster quota history {queue}` shows more."
+        )
+    return body
+
+
+@quota.command(short_help="Who changed a queue when, what, and why.")
+@click.argument("queue")
+@click.option("--since", type=PastTime(), metavar="TIME", help="Only changes since then.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help=f"At most so many changes [{_USUAL}, with --since all].",
+)
+@output
+@route
+def history(queue: str, since: datetime | None, limit: int | None, output: Output, route: Route) -> int:
+    """Show the changes of QUEUE, the newest first: when they were recorded, by whom, and which fields.
+
+    A change is recorded shortly after it is made; changes while no replica of Muster leads are recorded as one.
+    -o wide also shows versions in which something else than the spec changed, such as a queue that was closed.
+    """
+    most = limit or (None if since else _USUAL)
+    pages = _pages(route, queue)
+    first = next(pages)
+    code = told_age(first)
+    versions = (version for page in chain([first], pages) for version in page["items"])
+    recent = takewhile(lambda version: since is None or moment(version["at"]) >= since, versions)
+    wanted = (version for version in recent if version["what"] != "other" or output.form != "table")
+    shown = list(islice(wanted, most))
+    cut = next(wanted, None) is not None
+    text = output.document({"name": queue, "items": shown})
+    if text is None:
+        text = history_table(shown, headers=output.headers) if shown else ""
+        if not shown:
+            click.echo(f"Queue {queue} was not changed{_since(since)}.", err=True)
+    click.echo(output.fitted(text), nl=False)
+    if cut:
+        click.echo("There are older changes; --limit and --since show more.", err=True)
+    return code
+
+
+def _since(since: datetime | None) -> str:
+    return "" if since is None else f" since {as_text(since)}"
+
+
+def _pages(route: Route, queue: str) -> Iterator[Any]:
+    """The versions of a queue, page by page, the newest first."""
+    after: str | None = None
+    while after != "":
+        page = ask(route, _path(queue, "versions"), {"limit": str(PAGE), "continue": after})
+        yield page
+        after = page["continue"]
+
+
+@quota.command(short_help="What differs between two times.")
+@click.argument("queue")
+@click.option("--from", "from_", type=PastTime(), required=True, metavar="TIME", help="The earlier time.")
+@click.option("--to", type=PastTime(), metavar="TIME", help="The later time [now].")
+@output
+@route
+def diff(queue: str, from_: datetime, to: datetime | None, output: Output, route: Route) -> int:
+    """Show which limits of QUEUE and the queues directly below it differ between two times."""
+    if to is not None and to < from_:
+        raise click.UsageError(f"--to is {as_text(to)}, which is before --from {as_text(from_)}.")
+    before, after = (
+        ask(route, _path(queue, "quota"), {"at": None if at is None else as_text(at)}) for at in (from_, to)
+    )
+    code = told_age(after)
+    found = differences(before["items"], after["items"])
+    text = output.document({"name": queue, "from": before["at"], "to": after["at"], "items": found})
+    if text is None:
+        text = differences_table(found, headers=output.headers) if found else ""
+        if not found:
+            same = (
+                f"Limits of queue {queue} and its children were the same at {before['at']} and {after['at']}."
+            )
+            click.echo(same, err=True)
+    click.echo(output.fitted(text), nl=False)
+    return code
+
+
+def _path(queue: str, what: str) -> str:
+    from urllib.parse import quote
+
+    return f"queues/{quote(queue, safe='')}/{what}"

@@ -1,0 +1,272 @@
+"""``kubectl muster quota set`` and ``move``: limits of queues are changed, after it is told what changes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.objects import ClusterRoute
+from admission.cli.access.queue_objects import (
+    QueueObject,
+    change_queue,
+    checked_reason,
+    queues_above,
+    queues_in_use,
+    read_queue,
+    read_queues,
+)
+from admission.cli.access.quota_move import QuotaMove
+from admission.cli.confirmation import confirm
+from admission.cli.failures import CommandFailed
+from admission.cli.options import AMOUNTS, Command, cluster
+from admission.cli.rendering.table import Cell, table
+from queues.api.names import ROOT_QUEUE
+from queues.api.quota_changes import Changes, moved, remainders
+from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of, shown_amount
+from queues.errors import InvalidQuantity
+from queues.resources import GPU, amount
+
+_REMOVED: Final = ("", "-")
+
+Known = Mapping[str, QueueObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """How a change of limits is made."""
+
+    #: "": of the plain limits.
+    flavor: str
+    #: As given; None: no reason.
+    reason: str | None
+    #: server, client or none.
+    dry_run: str
+    #: The user need not be asked.
+    yes: bool
+
+
+def writing(command: Command) -> Command:
+    """Add the options of commands that change limits; the command gets ``how``, a Writing."""
+
+    @wraps(command)
+    def with_writing(flavor: str, reason: str | None, dry_run: str, yes: bool, **given: Any) -> Any:
+        return command(how=Writing(flavor=flavor, reason=reason, dry_run=dry_run, yes=yes), **given)
+
+    with_options: Command = with_writing
+    for option in (
+        click.option("--yes", is_flag=True, help="Do not ask."),
+        click.option(
+            "--dry-run",
+            type=click.Choice(["server", "client", "none"]),
+            default="none",
+            show_default=True,
+            help="Change nothing; server: have the API server check it.",
+        ),
+        click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`."),
+        click.option(
+            "--flavor", default="", metavar="FLAVOR", help="The limits of this flavor [the plain ones]."
+        ),
+    ):
+        with_options = option(with_options)
+    return with_options
+
+
+@click.command("set", short_help="Change limits of a queue.")
+@click.argument("queue")
+@click.option("--deserved", metavar=AMOUNTS, help="Its own share: nvidia.com/gpu=32,cpu=128.")
+@click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")
+@click.option("--capability", metavar=AMOUNTS, help="What is never exceeded.")
+@writing
+@cluster
+def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) -> None:
+    """Change limits of QUEUE, after telling what changes. Resources that are not named keep theirs.
+
+    NAME= removes the limit of a resource. Running work goes on, whatever is lowered.
+    """
+    changes = _asked(how.flavor, limits)
+    why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
+    known = read_queues(cluster)
+    stated = quota_of(object_.spec)
+    changes = {field: text for field, text in changes.items() if stated.get(field) != text}
+    if not changes:
+        click.echo(f"queue {queue} has these limits already; nothing was changed")
+        return
+    _tell([(object_, changes)])
+    _check(object_, changes, known)
+    _tell_rest(cluster, object_, changes, known)
+    patch = patch_for(object_.spec, changes)
+    if how.dry_run != "none":
+        if how.dry_run == "server":
+            change_queue(cluster, object_, patch, reason=why, dry_run=True)
+        click.echo(f"queue {queue} would be changed ({how.dry_run} dry run)")
+        return
+    confirm(f"Change queue {queue}?", yes=how.yes)
+    change_queue(cluster, object_, patch, reason=why)
+    click.echo(f"queue {queue} changed")
+
+
+@click.command(short_help="Move a deserved amount from one queue to another.")
+@click.argument("giver", metavar="FROM")
+@click.argument("taker", metavar="TO")
+@click.argument("amount_", metavar="AMOUNT")
+@click.option("--resource", default=GPU, show_default=True, metavar="NAME", help="What is moved.")
+@writing
+@cluster
+def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, cluster: ClusterRoute) -> None:
+    """Lower what FROM deserves by AMOUNT, and raise what TO deserves by it.
+
+    A guarantee of FROM above its new deserved amount is lowered with it; a capability of TO below its own is raised.
+    FROM is written first; if the API server refuses TO then, FROM gets back what it had.
+    """
+    units, why = _units(resource, amount_), checked_reason(how.reason)
+    if giver == taker:
+        raise click.UsageError("FROM and TO are the same queue.")
+    one, other = read_queue(cluster, giver), read_queue(cluster, taker)
+    _check_places(cluster, one, other)
+    field = QuotaField(how.flavor, "deserved", resource)
+    lowering, raising = moved(one.spec, other.spec, field, units, names=(giver, taker))
+    known = read_queues(cluster)
+    then = None if known is None else {**known, giver: _after(one, lowering)}
+    _tell([(one, lowering), (other, raising)])
+    _check(one, lowering, known)
+    _check(other, raising, then)
+    if one.parent != other.parent:  # else together they have what they had
+        _tell_rest(cluster, one, lowering, known)
+        _tell_rest(cluster, other, raising, then)
+    sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
+    if how.dry_run != "none":
+        if how.dry_run == "server":
+            sent.try_out()
+        click.echo(f"{amount_} {resource} would be moved from {giver} to {taker} ({how.dry_run} dry run)")
+        return
+    confirm(f"Move {amount_} {resource} from {giver} to {taker}?", yes=how.yes)
+    sent.try_out()
+    sent.carry_out()
+    click.echo(f"{amount_} {resource} moved from queue {giver} to queue {taker}")
+
+
+# -- what was asked for ---------------------------------------------------------------------------------------
+
+
+def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, str | None]:
+    """The limits to set, in their usual form; None: to remove. Raises UsageError."""
+    found: dict[QuotaField, str | None] = {}
+    for limit in LIMITS:
+        text = limits.get(limit)
+        for part in text.split(",") if text is not None else ():
+            name, sign, quantity = part.strip().partition("=")
+            if not sign and name.endswith("-"):  # as kubectl removes labels
+                name, quantity = name[:-1], "-"
+            elif not sign or quantity.startswith("+"):
+                name = ""
+            if not name:
+                raise click.UsageError(
+                    f"--{limit}: found {part!r}, expected {AMOUNTS}: nvidia.com/gpu=32,cpu=128; "
+                    "nvidia.com/gpu= removes the limit."
+                )
+            removed = quantity in _REMOVED
+            found[QuotaField(flavor, limit, name)] = None if removed else shown_amount(name, quantity)
+    if not found:
+        raise click.UsageError("Nothing to change: expected --deserved, --guarantee or --capability.")
+    return found
+
+
+def _units(resource: str, text: str) -> int:
+    try:
+        units = amount(resource, text)
+    except InvalidQuantity as error:
+        raise click.UsageError(f"AMOUNT: {error}") from error
+    if units <= 0 or text.startswith("+"):
+        raise click.UsageError(f"AMOUNT: found {text!r}, expected an amount above 0, such as 16.")
+    return units
+
+
+def _check_places(route: ClusterRoute, one: QueueObject, other: QueueObject) -> None:
+    """Raises CommandFailed: one queue is above the other."""
+    for below, above in ((one, other), (other, one)):
+        if any(each.name == above.name for each in queues_above(route, below)):
+            raise CommandFailed(
+                tried="",
+                found=f"Queue {above.name} is above {below.name}, and what it deserves contains what that deserves",
+                hint=f"Change {below.name} alone: `kubectl muster quota set {below.name} --deserved …`.",
+            )
+
+
+# -- what is told before --------------------------------------------------------------------------------------
+
+
+def _tell(changes: Sequence[tuple[QueueObject, Changes]]) -> None:
+    rows: list[list[Cell]] = []
+    for queue, fields in changes:
+        stated = quota_of(queue.spec)
+        rows += [[queue.name, str(field), stated.get(field), "→", text] for field, text in fields.items()]
+    click.echo(table(["QUEUE", "FIELD", "BEFORE", "", "AFTER"], rows, right="BEFORE AFTER"), nl=False)
+
+
+def _tell_rest(route: ClusterRoute, queue: QueueObject, changes: Changes, known: Known | None) -> None:
+    """What is left of the parent's amounts, and whether more is used than a new capability: as far as it is known."""
+    shown = queues_in_use(route)
+    if known is None:
+        click.echo("What is left of the parent's amounts is not told: you may not list queues.", err=True)
+    else:
+        root = {
+            (line["flavor"], line["resource"]): amount(line["resource"], line["capability"])
+            for line in shown.get(ROOT_QUEUE, {}).get("accounts", ())
+            if line["capability"] is not None
+        }
+        specs = {name: each.spec for name, each in known.items()} | {queue.name: queue.spec}
+        for each in remainders(queue.name, changes, specs, root_has=root):
+            click.echo(str(each))
+    _tell_overuse(queue.name, changes, shown.get(queue.name, {}).get("accounts", ()))
+
+
+def _tell_overuse(name: str, changes: Changes, accounts: Iterable[Mapping[str, Any]]) -> None:
+    used = {(line["flavor"], line["resource"]): line["used"] for line in accounts}
+    for field, text in changes.items():
+        now = used.get((field.flavor, field.resource))
+        if field.limit != "capability" or text is None or now is None or not _exceeds(field, now, text):
+            continue
+        goes_on = "that goes on, and nothing is admitted until it uses less"
+        click.echo(f"queue {name} uses {now} {field.resource} now, more than {text}: {goes_on}")
+
+
+def _exceeds(field: QuotaField, used: str, limit: str) -> bool:
+    try:
+        return amount(field.resource, used) > amount(field.resource, limit)
+    except InvalidQuantity:
+        return False
+
+
+def _after(queue: QueueObject, changes: Changes) -> QueueObject:
+    return QueueObject(document=merged(queue.document, {"spec": patch_for(queue.spec, changes)}))
+
+
+def _check(queue: QueueObject, changes: Changes, known: Known | None) -> None:
+    """Refuse what the admission webhook refuses, in its words, and tell what it warns of. Raises CommandFailed.
+
+    The webhook may be down, and a dry run of the client does not ask it. ``known``: None: the tree is not checked.
+    """
+    from queues.api.types.queue import QueueDocument
+    from queues.api.validation.validation import Known as KnownObjects
+    from queues.api.validation.validation import violations_of
+    from queues.errors import InvalidDocument
+
+    domain = {}
+    for name, each in (known or {}).items():
+        try:
+            domain[name] = QueueDocument.read(each.document).to_domain()
+        except InvalidDocument:  # another queue's fault
+            continue
+    found = violations_of(
+        _after(queue, changes).document,
+        KnownObjects(queues=None if known is None else domain),
+        old=queue.document,
+    )
+    refused = [each.message for each in found if not each.tolerable]
+    if refused:
+        raise CommandFailed(tried=f"Change of queue {queue.name}", found="; ".join(refused[:10]))
+    for warning in found:
+        if warning.tolerable:
+            click.echo(f"Warning: {warning.message}", err=True)

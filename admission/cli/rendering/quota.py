@@ -1,0 +1,114 @@
+"""Quota of queues as tables: limits now or at a time, their history, and what differs between two times."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from admission.cli.rendering.table import Cell, table
+
+_NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
+#: What of a queue is compared between two times, beside its limits.
+_OF_QUEUE: Final = "queue"
+_LIMITS: Final = ("guarantee", "deserved", "capability")
+
+Body = Mapping[str, Any]
+
+
+def limits_table(queues: Iterable[Body], *, resource: str | None, used: bool, headers: bool) -> str:
+    """One line per queue, flavor and resource. ``used``: with a column for what is used now."""
+    columns = [
+        "QUEUE",
+        "FLAVOR",
+        "RESOURCE",
+        "GUARANTEE",
+        "DESERVED",
+        "CAPABILITY",
+        *(["USED"] if used else []),
+    ]
+    rows: list[list[Cell]] = []
+    for queue in queues:
+        lines = queue["accounts"] if used else queue["limits"]
+        chosen = [line for line in lines if resource in (None, line["resource"])]
+        for line in chosen or [{}]:
+            stated = [_unless_zero(line.get("guarantee")), line.get("deserved"), line.get("capability")]
+            rows.append(
+                [
+                    queue["name"],
+                    line.get("flavor") or None,
+                    line.get("resource"),
+                    *stated,
+                    *([line.get("used")] if used else []),
+                ]
+            )
+    return table(columns, rows, headers=headers, right=_NUMBERS)
+
+
+def history_table(versions: Iterable[Body], *, headers: bool) -> str:
+    """One line per field that was changed, with author and reason in the first of each version."""
+    columns = ["AT", "BY", "CHANGE", "BEFORE", "AFTER", "REASON"]
+    rows: list[list[Cell]] = []
+    for version in versions:
+        lines = _changes(version)
+        for index, (field, before, after) in enumerate(lines):
+            first = index == 0
+            rows.append(
+                [
+                    version["at"] if first else "",
+                    (version["by"] or None) if first else "",
+                    field,
+                    before,
+                    after,
+                    (version["reason"] or None) if first else "",
+                ]
+            )
+    return table(columns, rows, headers=headers)
+
+
+def _changes(version: Body) -> list[tuple[str, str | None, str | None]]:
+    changes = [(each["field"], each["before"], each["after"]) for each in version["changes"]]
+    if version["what"] in ("created", "removed"):
+        return [(f"queue {version['what']}", None, None), *changes]
+    return changes or [("nothing of its spec", None, None)]
+
+
+def differences(before: Sequence[Body], after: Sequence[Body]) -> list[dict[str, str | None]]:
+    """What differs between the queues of two times: limits field by field, and queues that came or went."""
+    old = {queue["name"]: _stated(queue) for queue in before}
+    new = {queue["name"]: _stated(queue) for queue in after}
+    found: list[dict[str, str | None]] = []
+    for name in dict.fromkeys([*old, *new]):
+        was, now = old.get(name), new.get(name)
+        if was is None or now is None:
+            here = {"before": None if was is None else "present", "after": None if now is None else "present"}
+            found.append({"queue": name, "field": _OF_QUEUE, **here})
+        was, now = was or {}, now or {}
+        found += [
+            {"queue": name, "field": field, "before": was.get(field), "after": now.get(field)}
+            for field in dict.fromkeys([*was, *now])
+            if was.get(field) != now.get(field)
+        ]
+    return found
+
+
+def differences_table(found: Iterable[Mapping[str, str | None]], *, headers: bool) -> str:
+    """One line per field."""
+    columns = ["QUEUE", "FIELD", "BEFORE", "AFTER"]
+    rows = [[each["queue"], each["field"], each["before"], each["after"]] for each in found]
+    return table(columns, rows, headers=headers, right=_NUMBERS)
+
+
+def _stated(queue: Body) -> dict[str, str]:
+    """What a queue states, by field."""
+    return {
+        f"{_place(line['flavor'])}{name}[{line['resource']}]": line[name]
+        for line in queue["limits"]
+        for name in _LIMITS
+        if line[name] is not None
+    }
+
+
+def _place(flavor: str) -> str:
+    return f"flavors[{flavor}]." if flavor else ""
+
+
+def _unless_zero(text: str | None) -> str | None:
+    return None if text in (None, "0") else text

@@ -1,0 +1,83 @@
+"""Recorded versions of queues as the read API shows them: who changed what and why, and quota at an earlier time."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from admission.web import bodies
+from queues.api.quota_document import LIMITS, FieldChange, changes_between, parent_of, quota_of
+from queues.sql.read.queue_versions import LARGEST, RecordedVersion
+from queues.text_format import rfc3339
+
+
+def version_bodies(
+    newest_first: Sequence[RecordedVersion], *, limit: int
+) -> tuple[bodies.QueueVersionBody, ...]:
+    """The first ``limit`` versions, each compared with the one after it; the last has none before."""
+    pairs = pairwise([*newest_first, None])
+    return tuple(_version(each, before) for each, before in [*pairs][:limit] if each is not None)
+
+
+def quota_at(versions: Iterable[RecordedVersion], name: str) -> tuple[bodies.QueueAtBody, ...]:
+    """Queues with their limits at that time: the named one first, then its children by name."""
+    ordered = sorted(versions, key=lambda each: (each.queue != name, each.queue))
+    return tuple(
+        bodies.QueueAtBody(
+            name=each.queue,
+            parent=parent_of(each.queue, each.spec),
+            version=each.version,
+            recorded=rfc3339(each.at),
+            by=each.changed_by,
+            reason=each.reason,
+            **_limits(each.spec),
+        )
+        for each in ordered
+    )
+
+
+def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.QueueVersionBody:
+    was = None if before is None or before.removed else before.spec
+    now = None if each.removed else each.spec
+    changes = _changes(each, before)
+    what = "removed" if now is None else "created" if was is None else "changed" if changes else "other"
+    # Author and reason are of the last change of the spec: not of a removal, nor of what else may have changed.
+    of_this = what in ("created", "changed")
+    return bodies.QueueVersionBody(
+        version=each.version,
+        at=rfc3339(each.at),
+        what=what,
+        by=each.changed_by if of_this else "",
+        reason=each.reason if of_this else "",
+        before=None if was is None else bodies.QuotaBody(**_limits(was)),
+        after=None if now is None else bodies.QuotaBody(**_limits(now)),
+        changes=tuple(
+            bodies.FieldChangeBody(field=change.field, before=change.before, after=change.after)
+            for change in changes
+        ),
+    )
+
+
+def _changes(each: RecordedVersion, before: RecordedVersion | None) -> list[FieldChange]:
+    """Fields of the spec that differ. Of a document that is too large to be read it is only told that it is."""
+    was = None if before is None or before.removed else before
+    now = None if each.removed else each
+    if (was is not None and was.unread) or (now is not None and now.unread):
+        return [FieldChange(field="spec", before=_size(was), after=_size(now))]
+    return changes_between(None if was is None else was.spec, None if now is None else now.spec)
+
+
+def _size(version: RecordedVersion | None) -> str | None:
+    if version is None:
+        return None
+    return f"larger than {LARGEST // 1024} KiB" if version.unread else "smaller"
+
+
+def _limits(spec: Mapping[str, object]) -> dict[str, tuple[bodies.LimitBody, ...]]:
+    """The limits of a spec as fields of ``QuotaBody``."""
+    by_account: dict[tuple[str, str], dict[str, str]] = {}
+    for field, text in quota_of(spec).items():
+        by_account.setdefault((field.flavor, field.resource), {})[field.limit] = text
+    limits = tuple(
+        bodies.LimitBody(flavor=flavor, resource=resource, **{name: stated.get(name) for name in LIMITS})
+        for (flavor, resource), stated in sorted(by_account.items())
+    )
+    return {"limits": limits}

@@ -1,0 +1,98 @@
+"""Versions of queues, as intake recorded them: one queue's history, and the queues at an earlier time. SELECT only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import Row, Text, case, cast, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from queues.quota.queue import ROOT
+from queues.sql.tables import queue_versions
+from queues.workload import QueueName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedVersion:
+    """A queue as it was from some time on, or its removal."""
+
+    #: Grows with time, over all queues.
+    version: int
+    queue: QueueName
+    #: When it was recorded, in seconds since the epoch: shortly after the change while a replica led.
+    at: float
+    uid: str
+    #: Of the Kubernetes object.
+    generation: int
+    #: The user who changed the spec last, and why; "": unknown.
+    changed_by: str
+    reason: str
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    #: Its document is larger than ``LARGEST`` bytes and was not read: the spec is empty.
+    unread: bool = False
+    #: Its object was deleted. The spec is the last one.
+    removed: bool = False
+
+
+#: Bytes of a document as JSON that is read. A queue may be as large as an object of the API server, 1.5 MiB, and an
+#: answer has a hundred versions.
+LARGEST: Final = 64 * 1024
+_document = queue_versions.c.document
+_COLUMNS = (
+    *queue_versions.c["version", "queue", "recorded_at", "uid", "generation", "changed_by", "removed"],
+    case((func.octet_length(cast(_document, Text)) <= LARGEST, _document)).label("document"),
+)
+_of, _number = queue_versions.c.queue, queue_versions.c.version
+
+
+async def versions_of(
+    tx: AsyncConnection, queue: str, *, limit: int, before: int | None = None
+) -> tuple[RecordedVersion, ...]:
+    """Versions of one queue, the newest first. ``before``: only those with a smaller number; None: all."""
+    wanted = select(*_COLUMNS).where(_of == queue)
+    if before is not None:
+        wanted = wanted.where(_number < before)
+    rows = await tx.execute(wanted.order_by(_number.desc()).limit(limit))
+    return tuple(map(_recorded, rows))
+
+
+async def versions_at(tx: AsyncConnection, queue: str, at: float) -> tuple[RecordedVersion, ...]:
+    """A queue and its children as they were at a time (seconds since the epoch), by name; removed ones are absent."""
+    last = (
+        select(func.max(_number))
+        .where(queue_versions.c.recorded_at <= datetime.fromtimestamp(at, UTC))
+        .group_by(_of)
+    )
+    parent = func.coalesce(func.nullif(_document["spec"]["parent"].astext, ""), ROOT)
+    rows = await tx.execute(
+        select(*_COLUMNS)
+        .where(_number.in_(last), ~queue_versions.c.removed)
+        .where(or_(_of == queue, (parent == queue) & (_of != ROOT)))
+        .order_by(_of)
+    )
+    return tuple(map(_recorded, rows))
+
+
+async def recorded_since(tx: AsyncConnection, queue: str) -> float | None:
+    """When the first version of a queue was recorded; None: there is none."""
+    at = await tx.scalar(select(func.min(queue_versions.c.recorded_at)).where(_of == queue))
+    return None if at is None else float(at.timestamp())
+
+
+def _recorded(row: Row[Any]) -> RecordedVersion:
+    unread = row.document is None
+    document = row.document if isinstance(row.document, Mapping) else {}
+    spec, reason = document.get("spec"), document.get("reason")
+    return RecordedVersion(
+        version=row.version,
+        queue=QueueName(row.queue),
+        at=row.recorded_at.timestamp(),
+        uid=row.uid,
+        generation=row.generation,
+        changed_by=row.changed_by,
+        reason=reason if isinstance(reason, str) else "",
+        spec=spec if isinstance(spec, Mapping) else {},
+        unread=unread,
+        removed=row.removed,
+    )

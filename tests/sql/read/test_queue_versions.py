@@ -1,0 +1,160 @@
+"""Recorded versions of queues on a real Postgres: who changed what and why, and quota at an earlier time."""
+
+import time
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from admission.web.reader import Sight, UnknownName
+from admission.web.sql_reader import SqlReader
+from queues.quota.queue import ROOT
+from queues.sql.database import Database
+from queues.sql.observed.rows import QueueVersion
+from queues.sql.observed.workloads import record_queues
+from queues.workload import QueueName
+from tests.sql.ledger_harness import GPU, LedgerHarness
+
+LONG_AGO = 1_700_000_000
+
+
+def version(
+    name: str, generation: int, spec: dict[str, Any], *, by: str = "", reason: str = "", closed: bool = False
+) -> QueueVersion:
+    parent = None if name == ROOT else QueueName(spec.get("parent") or ROOT)
+    return QueueVersion(
+        name=QueueName(name),
+        uid=f"uid-{name}",
+        generation=generation,
+        parent=parent,
+        changed_by=by,
+        closed=closed,
+        document={"spec": spec, **({"reason": reason} if reason else {})},
+    )
+
+
+async def record(harness: LedgerHarness, at: int, *changed: QueueVersion, removed: str = "") -> None:
+    """Record changes as if it were that many seconds after LONG_AGO."""
+    async with harness.muster.transaction() as tx:
+        last = await tx.scalar(text("SELECT coalesce(max(version), 0) FROM queue_versions"))
+        await record_queues(tx, harness.term, changed, [QueueName(removed)] if removed else [])
+        await tx.execute(
+            text("UPDATE queue_versions SET recorded_at = to_timestamp(:at) WHERE version > :last"),
+            {"at": LONG_AGO + at, "last": last},
+        )
+
+
+@pytest.fixture
+async def reader(muster: Database) -> SqlReader:
+    """A queue that was made, changed twice, closed, deleted and made again."""
+    harness = await LedgerHarness.begin(muster, [version(ROOT, 1, {})])
+    first, more = {"deserved": {GPU: 8}}, {"deserved": {GPU: "16"}, "weight": 2}
+    await record(harness, 10, version("a", 1, first, by="ann"), version("b", 1, {"parent": "a"}))
+    await record(harness, 20, version("a", 2, more, by="bob", reason="more work"))
+    await record(harness, 30, version("a", 2, more, by="bob", reason="more work", closed=True))
+    await record(harness, 40, version("b", 2, {"parent": "a", "deserved": {GPU: 4}}, by="cyd"))
+    await record(harness, 50, version("a", 3, first, by="ann"))
+    await record(harness, 60, removed="b")
+    await record(harness, 65, removed="a")
+    await record(harness, 70, version("a", 1, {"deserved": {GPU: 1}}, by="eve"))
+    return SqlReader(muster, clock=lambda: LONG_AGO + 100)
+
+
+async def test_history_tells_who_changed_what_and_why_newest_first(reader: SqlReader) -> None:
+    told = await reader.queue_versions("a", limit=100)
+
+    deserved = f"deserved[{GPU}]"
+    assert [
+        (
+            each.at[-3:-1],
+            each.what,
+            each.by,
+            each.reason,
+            [(c.field, c.before, c.after) for c in each.changes],
+        )
+        for each in told.items
+    ] == [
+        ("30", "created", "eve", "", [(deserved, None, "1")]),
+        ("25", "removed", "", "", [(deserved, "8", None)]),
+        ("10", "changed", "ann", "", [(deserved, "16", "8"), ("weight", "2", None)]),
+        # A queue that is closed has another status, and no other author of its spec.
+        ("50", "other", "", "", []),
+        ("40", "changed", "bob", "more work", [(deserved, "8", "16"), ("weight", None, "2")]),
+        ("30", "created", "ann", "", [(deserved, None, "8")]),
+    ]
+    assert told.continue_ == ""
+
+
+async def test_pages_hold_what_the_whole_holds(reader: SqlReader) -> None:
+    whole = (await reader.queue_versions("a", limit=100)).items
+
+    pages, before = [], None
+    for _ in range(9):
+        page = await reader.queue_versions("a", limit=2, before=before)
+        pages.append(page.items)
+        if not page.continue_:
+            break
+        before = int(page.continue_)
+
+    assert [len(page) for page in pages] == [2, 2, 2]
+    assert tuple(each for page in pages for each in page) == whole
+    assert (await reader.queue_versions("a", limit=0)).items == ()
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        (5, []),
+        (10, [("a", "8"), ("b", None)]),
+        (45, [("a", "16"), ("b", "4")]),
+        (62, [("a", "8")]),
+        (67, []),
+        (None, [("a", "1")]),
+    ],
+)
+async def test_quota_at_a_time_is_that_of_the_last_versions_until_then(
+    reader: SqlReader, at: int | None, expected: list[tuple[str, str | None]]
+) -> None:
+    told = await reader.quota_at("a", None if at is None else float(LONG_AGO + at))
+
+    found = [(each.name, next((limit.deserved for limit in each.limits), None)) for each in told.items]
+    assert found == expected
+    assert told.recorded_since.endswith(":30Z")
+
+
+async def test_a_version_that_is_too_large_is_told_as_such_and_not_read(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [version(ROOT, 1, {})])
+    huge = {"deserved": {GPU: 8}, "affinity": {str(number): "x" * 1000 for number in range(100)}}
+    await record(harness, 10, version("a", 1, {"deserved": {GPU: 4}}))
+    await record(harness, 20, version("a", 2, huge, by="mallory"))
+    await record(harness, 30, version("a", 3, {"deserved": {GPU: 8}}))
+    reader = SqlReader(muster, clock=lambda: LONG_AGO + 100)
+
+    told = await reader.queue_versions("a", limit=100)
+
+    changes = [[(c.field, c.before, c.after) for c in each.changes] for each in told.items]
+    assert changes[:2] == [
+        [("spec", "larger than 64 KiB", "smaller")],
+        [("spec", "smaller", "larger than 64 KiB")],
+    ]
+    assert told.items[1].by == "mallory"
+    assert [each.limits for each in (await reader.quota_at("a", LONG_AGO + 25)).items] == [()]
+
+
+async def test_children_that_the_user_may_not_see_are_left_out(reader: SqlReader) -> None:
+    told = await reader.quota_at("a", LONG_AGO + 45, sight=Sight(queues=frozenset({"a"})))
+
+    assert [each.name for each in told.items] == ["a"]
+
+
+async def test_root_has_the_queues_without_a_parent_below_it(reader: SqlReader) -> None:
+    told = await reader.quota_at(ROOT, time.time())
+
+    assert [(each.name, each.parent) for each in told.items] == [(ROOT, None), ("a", ROOT)]
+
+
+async def test_a_queue_that_never_was_is_unknown(reader: SqlReader) -> None:
+    with pytest.raises(UnknownName, match="There is no queue nowhere"):
+        await reader.queue_versions("nowhere", limit=1)
+    with pytest.raises(UnknownName, match="There is no queue nowhere"):
+        await reader.quota_at("nowhere", None)

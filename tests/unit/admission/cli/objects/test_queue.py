@@ -1,0 +1,175 @@
+"""Queues are paused, resumed and deleted, and what is said of it is how it is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.muster import muster
+from queues.api.names import CHANGE_REASON
+from tests.fakes.fake_api_server import answers
+from tests.unit.admission.cli.objects.queue_server import QueueServer
+
+Said = tuple[int, str, str]
+Asking = Callable[..., Awaitable[Said]]
+PAUSED = {"paused": True}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[QueueServer]:
+    server = QueueServer()
+    await server.start()
+    try:
+        await server.add("root")
+        await server.add("robotics", policy={"order": "fifo"})
+        await server.add("sim", parent="robotics", status={"running": 2, "inqueue": 1, "pending": 4})
+        yield server
+    finally:
+        await server.stop()
+
+
+def asking(
+    command: click.Command,
+    before: tuple[str, ...],
+    server: QueueServer,
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> Asking:
+    config = ("--kubeconfig", str(server.kubeconfig(folder)))
+
+    async def asked(*words: str) -> Said:
+        code = await asyncio.to_thread(finish, command, command.name, (*before, *words, *config))
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return asked
+
+
+@pytest.fixture(params=["kubectl muster queue", "muster"])
+def ask(
+    request: pytest.FixtureRequest, server: QueueServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> Asking:
+    """Either command line: for users, and for administrators."""
+    command, before = (muster, ()) if request.param == "muster" else (kubectl_muster, ("queue",))
+    return asking(command, before, server, tmp_path, capfd)
+
+
+@pytest.fixture
+def queue(server: QueueServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Asking:
+    return asking(kubectl_muster, ("queue",), server, tmp_path, capfd)
+
+
+async def test_a_queue_is_paused_once_and_resumed_once(server: QueueServer, ask: Asking) -> None:
+    assert await ask("pause", "robotics", "--reason", "new firmware") == (
+        0,
+        "queue robotics is paused; what runs goes on\n",
+        "",
+    )
+    assert server.queue("robotics")["spec"]["policy"] == {"order": "fifo", "paused": True}
+    assert server.queue("robotics")["metadata"]["annotations"] == {CHANGE_REASON: "new firmware"}
+    assert await ask("pause", "robotics") == (
+        0,
+        "queue robotics is paused already; nothing was changed\n",
+        "",
+    )
+    assert await ask("resume", "robotics") == (0, "queue robotics is not paused any more\n", "")
+    assert server.queue("robotics")["spec"]["policy"] == {"order": "fifo", "paused": False}
+    assert await ask("resume", "robotics") == (
+        0,
+        "queue robotics was not paused; nothing was changed\n",
+        "",
+    )
+    assert len(server.writes()) == 2
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_resuming_below_a_paused_queue_says_that_nothing_is_admitted_yet(
+    server: QueueServer, ask: Asking, own: bool
+) -> None:
+    await server.add("robotics", policy=PAUSED)
+    await server.add("sim", parent="robotics", policy=PAUSED if own else {})
+
+    code, out, err = await ask("resume", "sim")
+
+    assert code == 0
+    assert out == (
+        "queue sim is not paused itself any more\n"
+        if own
+        else "queue sim was not paused itself; nothing was changed\n"
+    )
+    assert err == (
+        "It still admits nothing: queue robotics above it is paused. "
+        "`kubectl muster queue resume robotics` starts that one.\n"
+    )
+
+
+async def test_pausing_tells_of_a_pause_above(server: QueueServer, ask: Asking) -> None:
+    await server.add("root", policy=PAUSED)
+    _, out, _ = await ask("pause", "sim")
+    assert out == "queue sim is paused; what runs goes on\nqueue root above it is paused too\n"
+
+
+async def test_a_queue_that_is_not_there_cannot_be_paused(ask: Asking) -> None:
+    for word in ("pause", "resume"):
+        code, out, err = await ask(word, "nowhere")
+        assert (code, out) == (1, "")
+        assert err.startswith("Error: There is no queue nowhere.\n")
+
+
+async def test_queues_above_that_the_user_may_not_see_do_not_matter(
+    server: QueueServer, queue: Asking
+) -> None:
+    async def first(server: QueueServer, request: object) -> object:
+        return server.list(request)  # type: ignore[arg-type]
+
+    server.once("LIST", first)  # type: ignore[arg-type]
+    server.once("LIST", answers(403, "no", "Forbidden"))
+    assert await queue("pause", "sim") == (0, "queue sim is paused; what runs goes on\n", "")
+
+
+async def test_muster_pauses_everything_without_a_name(
+    server: QueueServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ask = asking(muster, (), server, tmp_path, capfd)
+    _, out, _ = await ask("pause")
+    assert out == "queue root is paused, and with it all queues; what runs goes on\n"
+    assert server.queue("root")["spec"]["policy"] == PAUSED
+
+
+async def test_a_queue_with_work_is_deleted_only_after_a_question(server: QueueServer, queue: Asking) -> None:
+    code, out, err = await queue("delete", "sim", "robotics")
+
+    assert (code, out, server.writes()) == (1, "", [])
+    assert err.startswith(
+        "queue sim has 3 running and 4 waiting workloads\nWhat runs goes on and counts at root;"
+    )
+    assert "Say --yes to go on." in err
+
+    code, out, _ = await queue("delete", "sim", "--yes")
+    assert (code, out) == (0, "queue sim deleted\n")
+    (written,) = server.writes()
+    assert written.body["preconditions"] == {"uid": "uid-sim"}
+
+
+async def test_work_that_its_status_does_not_count_yet_is_asked_for_too(
+    server: QueueServer, queue: Asking
+) -> None:
+    shown = {"name": "robotics", "metadata": {"name": "robotics"}, "admitted": 1, "pending": 0}
+    await server.put("/apis/read.muster.dev/v1/queues", shown)
+    code, _, err = await queue("delete", "robotics")
+    assert (code, server.writes()) == (1, [])
+    assert err.startswith("queue robotics has 1 running workload\n")
+
+
+async def test_an_empty_queue_is_deleted_without_a_question(queue: Asking) -> None:
+    assert await queue("delete", "robotics") == (0, "queue robotics deleted\n", "")
+
+
+async def test_nothing_is_deleted_where_one_of_the_names_is_wrong(server: QueueServer, queue: Asking) -> None:
+    code, out, err = await queue("delete", "robotics", "simm")
+    assert (code, out, server.writes()) == (1, "", [])
+    assert "There is no queue simm" in err

@@ -1,0 +1,335 @@
+"""Limits are changed as asked, told before, and never over another administrator's change."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from queues.api.names import CHANGE_REASON, CHANGED_BY
+from tests.fakes.fake_api_server import FakeApiServer, answers, breaks_before_answering
+from tests.unit.admission.cli.objects.queue_server import (
+    GPU,
+    QueueServer,
+    answers_after_all,
+    does_it_and_breaks,
+    first_does,
+)
+
+Said = tuple[int, str, str]
+Asking = Callable[..., Awaitable[Said]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[QueueServer]:
+    server = QueueServer()
+    await server.start()
+    try:
+        await server.add("root")
+        await server.add("lab", deserved={GPU: "128"}, guarantee={"resource": {GPU: "16"}})
+        await server.add("vision", parent="lab", deserved={GPU: 64}, guarantee={"resource": {GPU: 8}})
+        await server.add("language", parent="lab", deserved={GPU: "32"}, capability={GPU: "40"})
+        await server.add("other", weight=2)
+        yield server
+    finally:
+        await server.stop()
+
+
+@pytest.fixture
+def ask(
+    server: QueueServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Asking:
+    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
+
+    async def asked(*words: str) -> Said:
+        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return asked
+
+
+SET = ("quota", "set", "vision", "--deserved", f"{GPU}=72")
+MOVE = ("quota", "move", "vision", "language", "16")
+
+
+async def test_what_changes_and_what_is_left_is_told_before_it_is_written(
+    server: QueueServer, ask: Asking
+) -> None:
+    code, out, err = await ask(*SET, "--reason", "new nodes", "--yes")
+
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()[:2]] == [
+        ["QUEUE", "FIELD", "BEFORE", "AFTER"],
+        ["vision", f"deserved[{GPU}]", "64", "→", "72"],
+    ]
+    assert out.splitlines()[2:] == [
+        f"queues below lab: 96 → 104 deserved {GPU} of 128, 24 left",
+        "queue vision changed",
+    ]
+    assert server.queue("vision")["spec"] == {
+        "parent": "lab",
+        "deserved": {GPU: "72"},
+        "guarantee": {"resource": {GPU: 8}},
+    }
+    assert server.queue("vision")["metadata"]["annotations"] == {CHANGE_REASON: "new nodes"}
+    (written,) = server.writes()
+    assert written.body["metadata"]["resourceVersion"]
+
+
+async def test_a_limit_is_removed(server: QueueServer, ask: Asking) -> None:
+    for removal in (f"{GPU}=", f"{GPU}=-", f"{GPU}-"):
+        await server.add("language", capability={GPU: "40", "cpu": 8})
+        assert (await ask("quota", "set", "language", "--capability", removal, "--yes"))[0] == 0
+        assert server.queue("language")["spec"]["capability"] == {"cpu": 8}
+
+
+async def test_limits_of_a_flavor_are_set_beside_those_of_others(server: QueueServer, ask: Asking) -> None:
+    await server.add("vision", flavors=[{"name": "a100", "deserved": {GPU: 8}}])
+    assert (await ask(*SET, "--flavor", "h100", "--yes"))[0] == 0
+    assert server.queue("vision")["spec"] == {
+        "flavors": [{"name": "a100", "deserved": {GPU: 8}}, {"name": "h100", "deserved": {GPU: "72"}}]
+    }
+
+
+async def test_nothing_is_written_where_nothing_changes(server: QueueServer, ask: Asking) -> None:
+    code, out, _ = await ask("quota", "set", "vision", "--deserved", f"{GPU}=64", "--yes")
+    assert (code, out) == (0, "queue vision has these limits already; nothing was changed\n")
+    assert server.writes() == []
+
+
+async def test_without_a_terminal_nothing_is_changed_unless_the_user_says_yes(
+    server: QueueServer, ask: Asking
+) -> None:
+    for words in (SET, MOVE):
+        code, _, err = await ask(*words)
+        assert (code, "Say --yes" in err) == (1, True)
+    assert server.writes() == []
+
+
+@pytest.mark.parametrize("words", [SET, MOVE])
+async def test_a_dry_run_of_the_client_sends_nothing_and_one_of_the_server_a_dry_run(
+    server: QueueServer, ask: Asking, words: tuple[str, ...]
+) -> None:
+    code, out, _ = await ask(*words, "--dry-run=client")
+    assert (code, "(client dry run)" in out, server.seen("PATCH")) == (0, True, [])
+
+    code, out, _ = await ask(*words, "--dry-run=server")
+    assert (code, "(server dry run)" in out, server.writes()) == (0, True, [])
+    assert {each.query.get("dryRun") for each in server.seen("PATCH")} == {"All"}
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (
+            f"vision --guarantee {GPU}=65",
+            f"Change of queue vision: spec.guarantee.resource[{GPU}]: found 65, expected at most the deserved of 64.",
+        ),
+        (
+            f"vision --guarantee {GPU}=20",
+            f"The children of queue lab are guaranteed 20 {GPU} together, but lab itself has only 16",
+        ),
+        (f"lab --guarantee {GPU}=4", f"The children of queue lab are guaranteed 8 {GPU} together"),
+        (f"vision --deserved {GPU}=many", "found 'many', expected a quantity"),
+        (f"vision --deserved {GPU}=-4", "must be greater than or equal to 0"),
+        (f"vision --deserved {GPU}=0.5", "must be an integer"),
+    ],
+)
+async def test_what_the_webhook_would_refuse_is_refused_in_its_words_before(
+    server: QueueServer, ask: Asking, words: str, refusal: str
+) -> None:
+    code, _, err = await ask("quota", "set", *words.split(), "--yes")
+
+    assert (code, server.seen("PATCH")) == (1, [])
+    assert refusal in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("set vision", "Nothing to change: expected --deserved, --guarantee or --capability."),
+        ("set vision --deserved 32", "--deserved: found '32', expected NAME=AMOUNT[,…]"),
+        (f"set vision --deserved {GPU}=+8", "expected NAME=AMOUNT[,…]"),
+        ("move vision vision 8", "FROM and TO are the same queue."),
+        ("move vision language lots", "AMOUNT: "),
+        ("move vision language 0", "AMOUNT: found '0', expected an amount above 0"),
+        ("move vision language -- -8", "expected an amount above 0"),
+    ],
+)
+async def test_a_wrong_command_line_is_answered_with_what_was_found(
+    server: QueueServer, ask: Asking, words: str, complaint: str
+) -> None:
+    code, _, err = await ask("quota", *words.split())
+    assert (code, server.writes()) == (2, [])
+    assert complaint in err
+
+
+async def test_a_status_that_changes_meanwhile_does_not_stand_against_a_change(
+    server: QueueServer, ask: Asking
+) -> None:
+    async def running(server: FakeApiServer, _: web.Request) -> None:  # type: ignore[return]
+        await server.put(
+            "/apis/scheduling.volcano.sh/v1beta1/queues", {**server.queue("vision"), "status": {"running": 3}}
+        )  # type: ignore[attr-defined]
+
+    server.once("PATCH", first_does(running))  # type: ignore[arg-type]
+    assert (await ask(*SET, "--yes"))[0] == 0
+    assert server.deserved()["vision"] == "72"
+
+
+async def test_another_administrators_change_is_not_written_over(server: QueueServer, ask: Asking) -> None:
+    async def other(server: FakeApiServer, _: web.Request) -> None:  # type: ignore[return]
+        await server.add("vision", parent="lab", deserved={GPU: 60})  # type: ignore[attr-defined]
+        server.queue("vision")["metadata"]["annotations"] = {CHANGED_BY: "bob"}  # type: ignore[attr-defined]
+
+    server.once("PATCH", first_does(other))  # type: ignore[arg-type]
+    code, _, err = await ask(*SET, "--yes")
+
+    assert code == 1
+    assert "Change of queue vision: bob changed it meanwhile, so nothing was written.\n" in err
+    assert server.deserved()["vision"] == 60
+
+
+async def test_the_same_reason_given_twice_is_told_apart_from_one_left_over(
+    server: QueueServer, ask: Asking
+) -> None:
+    for amount in ("70", "71", "72"):
+        await ask("quota", "set", "vision", "--deserved", f"{GPU}={amount}", "--reason", "growth", "--yes")
+    reasons = [each.body["metadata"]["annotations"][CHANGE_REASON] for each in server.writes()]
+    assert reasons == ["growth", "growth ", "growth"]
+    await ask("quota", "set", "vision", "--deserved", f"{GPU}=73", "--yes")
+    assert CHANGE_REASON not in server.queue("vision")["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("reason", ["x" * 501, "two\nlines"])
+async def test_a_reason_is_one_line(server: QueueServer, ask: Asking, reason: str) -> None:
+    code, _, err = await ask(*SET, "--reason", reason, "--yes")
+    assert (code, server.writes()) == (1, [])
+    assert "expected one line of at most 500" in err
+
+
+async def test_a_user_without_the_right_gets_one_line(server: QueueServer, ask: Asking) -> None:
+    forbidden = 'queues "vision" is forbidden: User "vic" cannot patch resource "queues"'
+    server.once("PATCH", answers(403, forbidden, "Forbidden"))
+    code, _, err = await ask(*SET, "--yes")
+    assert (code, err) == (1, f"Error: Change of queue vision: {forbidden}.\n")
+
+
+# -- moves ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_move_lowers_first_and_raises_then(server: QueueServer, ask: Asking) -> None:
+    code, out, err = await ask(*MOVE, "--reason", "for the demo", "--yes")
+
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()[1:-1]] == [
+        ["vision", f"deserved[{GPU}]", "64", "→", "48"],
+        ["language", f"deserved[{GPU}]", "32", "→", "48"],
+        ["language", f"capability[{GPU}]", "40", "→", "48"],
+    ]
+    assert out.endswith(f"16 {GPU} moved from queue vision to queue language\n")
+    first, second = server.writes()
+    assert (first.path.endswith("/vision"), second.path.endswith("/language")) == (True, True)
+    assert {each.body["metadata"]["annotations"][CHANGE_REASON] for each in (first, second)} == {
+        "for the demo"
+    }
+    assert server.queue("language")["spec"]["capability"] == {GPU: "48"}
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (("vision", "language", "65"), f"vision deserves 64 {GPU}, not 65"),
+        (("vision", "other", "1"), "other states no deserved"),
+        (("vision", "lab", "1"), "Queue lab is above vision"),
+        (("lab", "vision", "1"), "Queue lab is above vision"),
+        (("vision", "nowhere", "1"), "There is no queue nowhere"),
+    ],
+)
+async def test_what_cannot_be_moved_is_refused(
+    server: QueueServer, ask: Asking, words: tuple[str, ...], refusal: str
+) -> None:
+    code, _, err = await ask("quota", "move", *words, "--yes")
+    assert (code, server.writes()) == (1, [])
+    assert refusal in err
+
+
+def after_dry_runs(server: QueueServer, writes: int) -> None:
+    """Both dry runs and so many writes go well."""
+    server.once("PATCH", answers_after_all, times=2 + writes)
+
+
+async def test_a_move_of_which_a_half_would_be_refused_writes_nothing(
+    server: QueueServer, ask: Asking
+) -> None:
+    server.once("PATCH", answers_after_all)
+    server.once("PATCH", answers(422, "queue language is full", "Invalid"))
+    code, _, err = await ask(*MOVE, "--yes")
+    assert (code, server.writes()) == (1, [])
+    assert err == "Error: Change of queue language: queue language is full.\n"
+
+
+async def test_a_move_of_which_the_second_half_is_refused_is_undone(server: QueueServer, ask: Asking) -> None:
+    before = server.deserved()
+    after_dry_runs(server, 1)
+    server.once("PATCH", answers(403, "no", "Forbidden"))
+
+    code, _, err = await ask(*MOVE, "--yes")
+
+    assert code == 1
+    assert "Queue language was not changed: Change of queue language: no." in err
+    assert "The change of queue vision was undone: both have what they had." in err
+    assert {name: str(units) for name, units in server.deserved().items()} == {
+        name: str(units) for name, units in before.items()
+    }
+
+
+async def test_where_the_undoing_fails_too_the_command_that_repairs_it_is_told(
+    server: QueueServer, ask: Asking
+) -> None:
+    await server.add("vision", parent="lab", deserved={GPU: 16}, guarantee={"resource": {GPU: 8}})
+    after_dry_runs(server, 1)
+    server.once("PATCH", answers(403, "no", "Forbidden"), times=2)
+
+    code, _, err = await ask(*MOVE, "--yes")
+
+    assert code == 1
+    assert f"Queue vision has deserved[{GPU}] 0, guarantee[{GPU}] 0, and had deserved[{GPU}] 16" in err
+    repair = err.splitlines()[-1].strip()
+    assert repair == f"kubectl muster quota set vision --deserved {GPU}=16 --guarantee {GPU}=8"
+    assert server.deserved()["vision"] == "0"
+    assert (await ask(*repair.split()[2:], "--yes"))[0] == 0
+    assert server.deserved()["vision"] == "16"
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("how", [breaks_before_answering, does_it_and_breaks])
+async def test_a_write_whose_answer_is_lost_is_made_once(
+    server: QueueServer, ask: Asking, lost: int, how: object
+) -> None:
+    after_dry_runs(server, lost)
+    server.once("PATCH", how)  # type: ignore[arg-type]
+
+    code, _, err = await ask(*MOVE, "--yes")
+
+    assert (code, err) == (0, "")
+    assert (server.deserved()["vision"], server.deserved()["language"]) == ("48", "48")
+
+
+async def test_an_outcome_that_stays_unknown_is_told_with_both_ways_out(
+    server: QueueServer, ask: Asking
+) -> None:
+    after_dry_runs(server, 1)
+    server.once("PATCH", breaks_before_answering, times=2)
+
+    code, _, err = await ask(*MOVE, "--yes")
+
+    assert code == 1
+    assert f"Queue vision was changed (deserved[{GPU}] 48), and of queue language it is not known" in err
+    assert f"kubectl muster quota set language --deserved {GPU}=48 --capability {GPU}=48" in err
+    assert f"kubectl muster quota set vision --deserved {GPU}=64" in err

@@ -1,0 +1,36 @@
+"""Times on the command line."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from admission.cli.times import as_text, past_time
+
+NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("90s", "2026-11-21T09:58:30Z"),
+        ("90m", "2026-11-21T08:30:00Z"),
+        ("12h", "2026-11-20T22:00:00Z"),
+        ("30d", "2026-10-22T10:00:00Z"),
+        ("2w", "2026-11-07T10:00:00Z"),
+        ("2026-11-20", "2026-11-20T00:00:00Z"),
+        ("2026-11-20T14:00", "2026-11-20T14:00:00Z"),
+        ("2026-11-20T14:00:00+01:00", "2026-11-20T13:00:00Z"),
+        ("2026-11-20T14:00:00Z", "2026-11-20T14:00:00Z"),
+    ],
+)
+def test_a_time_is_a_date_or_how_long_ago(text: str, expected: str) -> None:
+    found = past_time(text, NOW)
+    assert found is not None
+    assert as_text(found) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "d", "30", "-3d", "yesterday", "²d", "999999999w", "1" * 5000 + "d", "20:00"]
+)
+def test_what_is_no_time_is_none(text: str) -> None:
+    assert past_time(text, NOW) is None
