@@ -28,7 +28,7 @@ from queues.slices import slices
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
-from queues.workload import NO_FLAVOR, NodeName, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, NodeName, Result, WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
 
@@ -264,7 +264,7 @@ def _description(state: WorkloadState) -> workloads.Description:
         devices=devices(workload),
         run_time=workload.run_time,
         owner=_owner(state),
-        finished=state.is_over or state.is_idle,
+        finished=state.is_over or state.is_idle or state.result is not Result.UNKNOWN,
         user=workload.user,
         result=state.result,
     )

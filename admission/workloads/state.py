@@ -38,7 +38,14 @@ from admission.workloads.rollback import (
     rollbacks_of,
 )
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
-from admission.workloads.workload import is_idle, only_has_an_obstacle, result_of, wanted, workload_of
+from admission.workloads.workload import (
+    is_idle,
+    only_has_an_obstacle,
+    result_of,
+    result_so_far,
+    wanted,
+    workload_of,
+)
 from queues.admissions import AdmissionState
 from queues.plan import Reason
 from queues.resources import Resources
@@ -62,7 +69,8 @@ class WorkloadState:
     is_untried: bool = False
     #: The owner ended or is gone; only what it holds is left of it.
     is_over: bool
-    #: How it ended; UNKNOWN: it has not, or nobody knows.
+    #: How it ended, also of a group that is not over, with pods that have all ended; UNKNOWN: it has not, or nobody
+    #: knows.
     result: Result = Result.UNKNOWN
     #: A group that Muster made for an owner without pods: it waits for nothing until pods come.
     is_idle: bool = False
@@ -218,7 +226,7 @@ def _held_state(
         and unbooked is None
         and (wanted(pod_sets) > held or only_has_an_obstacle(workload, held)),
         is_over=over,
-        result=result_of(inputs) if over else Result.UNKNOWN,
+        result=result_of(inputs) if over else result_so_far(inputs),
         pods=tuple(inputs.pods),
         seat_maps=seat_maps,
         ended=ended or _NOTHING,

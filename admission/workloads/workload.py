@@ -235,10 +235,21 @@ def result_of(inputs: WorkloadInputs) -> Result:
         return Result.UNKNOWN
     if fact is not None and fact.finished:
         return Result.FAILED if fact.failed else Result.SUCCEEDED
-    if inputs.pods and all(pod.phase in _ENDED for pod in inputs.pods):
-        failed = any(pod.phase is PodPhase.FAILED for pod in inputs.pods)
-        return Result.FAILED if failed else Result.SUCCEEDED
-    return Result.DELETED
+    of_pods = _result_of_pods(inputs)
+    return Result.DELETED if of_pods is Result.UNKNOWN else of_pods
+
+
+def result_so_far(inputs: WorkloadInputs) -> Result:
+    """How a group ended that is there and could go on with further pods. UNKNOWN: it holds seats, or has live pods."""
+    is_done = support_of(inputs.key).is_group and not (inputs.admissions or inputs.recreations)
+    return _result_of_pods(inputs) if is_done else Result.UNKNOWN
+
+
+def _result_of_pods(inputs: WorkloadInputs) -> Result:
+    """UNKNOWN: it has none, or not all have ended."""
+    if not inputs.pods or not all(pod.phase in _ENDED for pod in inputs.pods):
+        return Result.UNKNOWN
+    return Result.FAILED if any(pod.phase is PodPhase.FAILED for pod in inputs.pods) else Result.SUCCEEDED
 
 
 def is_idle(inputs: WorkloadInputs) -> bool:

@@ -125,7 +125,7 @@ workloads: Final = Table(
     Column("run_time", BigInteger),
     #: Of a pod that waits alone: kind and name of what controls it, such as deployment/web; "": nothing does.
     string("owner", server_default=text("''")),
-    #: Ended, though its object is still there.
+    #: Ended, or a group that waits for nothing until there are further pods, though its object is still there.
     flag("finished", default=False),
     #: The user that created it; "": unknown.
     string("username", server_default=text("''")),

@@ -14,7 +14,7 @@ from deploy.local.stack import Stack
 from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.manifests import volcano_job
+from tests.e2e.support.manifests import grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 RBAC = "rbac.authorization.k8s.io"
@@ -89,8 +89,16 @@ def test_a_user_lists_jobs_from_their_start_to_after_they_are_gone(
     alice = Asking(whole_stack, member(sandbox, "alice", sandbox.name, elsewhere))
     submit(sandbox, member(sandbox, "ann", sandbox.name), volcano_job(sandbox, "runs", 2, 3))
     sandbox.wait_running("runs-", 2)
+    sandbox.add(pod_group(sandbox, "ring", 1), grouped(sandbox, "ring", "ring-0"))
+    sandbox.wait_running("ring-", 1)
+    finish_all(sandbox, "ring-")
     sandbox.add(volcano_job(sandbox, "waits", 1, 4))
     sandbox.wait_reason("waits", "NoFit")
+    # A group without a live pod waits for nothing.
+    sandbox.wait(lambda: "ring" not in alice.jobs("-n", sandbox.name), "the group to have ended")
+    ring = alice.jobs("-n", sandbox.name, "--state", "ended")["ring"]
+    assert (ring["result"], ring["held"][GPU], ring["gone"]) == ("succeeded", "1", False)
+    assert "ring" not in alice.text("pending", "-n", sandbox.name)
 
     found = alice.jobs("-n", sandbox.name)
 
@@ -114,7 +122,7 @@ def test_a_user_lists_jobs_from_their_start_to_after_they_are_gone(
     finish_all(sandbox, "runs-")
     sandbox.wait_phase("Job", "runs", "Completed")
     sandbox.wait(
-        lambda: alice.jobs("-n", sandbox.name, "--state", "ended").keys() == {"runs", "waits"},
+        lambda: alice.jobs("-n", sandbox.name, "--state", "ended").keys() == {"ring", "runs", "waits"},
         "both to be listed",
     )
     sandbox.delete("Job", "runs")
@@ -123,7 +131,11 @@ def test_a_user_lists_jobs_from_their_start_to_after_they_are_gone(
     )
 
     ended = alice.jobs("-n", sandbox.name, "--state", "ended", "--since", "1h")
-    assert {name: one["result"] for name, one in ended.items()} == {"runs": "succeeded", "waits": "deleted"}
+    assert {name: one["result"] for name, one in ended.items()} == {
+        "ring": "succeeded",
+        "runs": "succeeded",
+        "waits": "deleted",
+    }
     assert ended["runs"]["held"][GPU] == "6"
     story = alice.text("explain", "runs", "-n", sandbox.name)
     assert "finished: succeeded; its object is gone" in story

@@ -6,8 +6,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from admission.kube.access_reviews import Caller
 from admission.web.reader import Sight, together
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.fake_reader import FakeReader, FakeRights, served
 
 #: alice may see jobs of her namespace; jo those of the lab, once it is known which namespaces there are.
 SIGHTS = {"alice": Sight(workloads={"job": {"ml"}, "vcjob": {"ml"}}, queues=frozenset({"train"}))}
@@ -72,6 +73,30 @@ async def test_of_others_only_what_may_be_seen_is_listed(server: str) -> None:
         403,
         "alice may not list jobs, podgroups or pods in namespace lab.",
     )
+
+
+async def test_a_name_that_is_not_there_is_looked_for_in_all_namespaces_that_the_user_may_see(
+    server: str, reader: FakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sight(_: FakeRights, caller: Caller, namespace: str | None = None) -> Sight:
+        seen = {"ml"} if namespace == "ml" else {"lab"}
+        return Sight(workloads={"job": seen}, queues=frozenset())
+
+    looked: list[Sight] = []
+    explain = reader.explain
+
+    async def noted(*, sight: Sight, **asked: Any) -> Any:
+        looked.append(sight)
+        return await explain(sight=sight, **asked)
+
+    monkeypatch.setattr(FakeRights, "sight", sight)
+    monkeypatch.setattr(reader, "explain", noted)
+
+    status, _ = await get(f"{server}/namespaces/ml/workloads/nothing")
+    found, _ = await get(f"{server}/namespaces/ml/workloads/tune-3")
+
+    assert (status, found) == (404, 200)
+    assert [each.workloads for each in looked] == [{"job": {"ml"}}, {"job": {"ml", "lab"}}, {"job": {"ml"}}]
 
 
 async def test_users_are_told_by_pages_and_each_knows_its_own_line(server: str) -> None:

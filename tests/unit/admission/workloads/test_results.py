@@ -8,7 +8,7 @@ import pytest
 from admission.facts.pods import PodPhase
 from admission.volcano_jobs.state import JobState, Phase
 from queues.workload import Result, WorkloadKey, WorkloadKind
-from tests.builders.facts import GROUP, VOLCANO, admission, group, job, pod, state_of, volcano_job
+from tests.builders.facts import GROUP, VOLCANO, admission, gated, group, job, pod, state_of, volcano_job
 
 BARE = WorkloadKey(WorkloadKind.POD, "bare")
 
@@ -66,6 +66,17 @@ def test_pods_alone_tell_of_a_bare_pod_and_of_a_group_that_is_deleted() -> None:
         state_of(deleted, [ended, pod("c", "n1")], [admission(GROUP, "n1", pod_set="w")]).result
         is Result.DELETED
     )
+
+
+def test_a_group_has_ended_when_its_pods_have_and_goes_on_with_further_ones() -> None:
+    ended = pod("a", "n1", phase=PodPhase.SUCCEEDED, group="gang")
+    held = [admission(GROUP, "n1", pod_set="w")]
+    done = state_of(group(1), [ended])
+    assert (done.is_over, done.needs_seats, done.result) == (False, False, Result.SUCCEEDED)
+    assert state_of(group(1), [replace(ended, phase=PodPhase.FAILED)]).result is Result.FAILED
+    assert state_of(group(1), [ended], held).result is Result.UNKNOWN
+    assert state_of(group(1), [ended, gated("b")]).result is Result.UNKNOWN
+    assert state_of(group(1), []).result is Result.UNKNOWN
 
 
 def test_what_is_stored_follows_the_result_and_the_user() -> None:
