@@ -177,11 +177,11 @@ class Admin(Model):
 
 
 class QueueAccess(Model):
-    """Limits on the use of a queue. Absent: no limit. ``admins`` has no effect yet."""
+    """Who may use and administer a queue, and how much. Absent: no limit."""
 
     #: A LabelSelector: only namespaces with such labels may use the queue and those below it.
     namespace_selector: Whole | None = None
-    #: Who administers the queue; without effect yet.
+    #: Users and groups who administer the queues below this one, within its limits.
     admins: tuple[Admin, ...] = ()
     #: Pods per gang.
     max_gang: Annotated[Count, Field(ge=1)] | None = None
