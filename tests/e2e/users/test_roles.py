@@ -3,19 +3,26 @@
 All writes but those of the last tests are dry runs: everything is checked, and nothing is stored.
 """
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from deploy.local.client import LocalClient
 from queues.errors import ApiError
+from tests.docs.console_sessions import Exchange, exchanges
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
+ROOT: Final = Path(__file__).parents[3]
 RBAC: Final = "rbac.authorization.k8s.io"
 DRY: Final = "?dryRun=All"
 #: Identity → (ClusterRole, the sandbox's namespace only). Nobody has none.
@@ -278,3 +285,51 @@ def test_while_muster_is_down_platform_administrators_alone_change_queues(
     with pytest.raises(ApiError, match=r"failed calling webhook .authorize\.queues\.muster\.dev"):
         resize(tenants, tenants.clients["tenant-admin"])
     resize(tenants, tenants.clients["platform-admin"])
+
+
+# ── the page for tenants' administrators ───────────────────────────────────────────────────────────────────────
+
+#: Says yes as soon as a binding is in force.
+ALLOWED: Final = "kubectl auth can-i create queues.scheduling.volcano.sh"
+PAGE: Final = ROOT / "docs/how-to/tenants.md"
+
+
+def sessions(scratch: Path) -> list[list[Exchange]]:
+    """The commands of the page: those of the platform's administrator, and those of the tenant's."""
+    parts = PAGE.read_text(encoding="utf-8").split("## Administer a tenant")
+    for number, part in enumerate(parts):
+        (scratch / f"{number}.md").write_text(part, encoding="utf-8")
+    return [list(exchanges(scratch / f"{number}.md")) for number in range(len(parts))]
+
+
+def test_every_command_of_the_page_prints_what_it_promises(sandbox: Sandbox, tmp_path: Path) -> None:
+    cluster = sandbox.stack.cluster
+    [document] = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    (tmp_path / "vision.yaml").write_text(document, encoding="utf-8")
+    tools = f"{Path(cluster.kubectl).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    users = cluster.kubeconfig, cluster.kubeconfig_for("lea", ["vision-leads"])
+
+    def printed(command: str, user: Path) -> str:
+        environment = {**os.environ, "PATH": tools, "KUBECONFIG": str(user)}
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.stdout
+
+    try:
+        for user, session in zip(users, sessions(tmp_path), strict=True):
+            assert session
+            sandbox.wait(lambda who=user: printed(ALLOWED, who).strip().endswith("yes"), "the binding")
+            for each in session:
+                found = printed(each.command, user)
+                assert each.matches(found), f"$ {each.command}\n{found}"
+    finally:
+        printed("kubectl delete queue vision-train; kubectl delete queue vision", cluster.kubeconfig)
+        sandbox.api.delete(f"/apis/{RBAC}/v1/clusterrolebindings/vision-admins")
