@@ -63,7 +63,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/quota/tree.py": "weight capability reclaimable guarantee parent deserved flavors flavors.guarantee "
         "flavors.deserved flavors.capability policy policy.ageingPerHour policy.placement policy.order "
         "policy.paused policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority access.maxGang "
-        "access.namespaceSelector",
+        "access.maxPerUser access.namespaceSelector",
         # Parts that only hold others.
         "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
         "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access",

@@ -61,7 +61,7 @@ def test_a_queue_becomes_a_domain_queue():
                 "capability": {"cpu": 2, "memory": 0},
                 "flavors": [{"name": "b", "deserved": {"nvidia.com/gpu": 8}}, {"name": "a"}],
                 "policy": {"order": "fifo", "ageingPerHour": 10, "placement": "spread", "paused": True},
-                "access": {"maxGang": 4, "maxPending": 5, "maxPendingPerUser": 6},
+                "access": {"maxGang": 4, "maxPending": 5, "maxPendingPerUser": 6, "maxPerUser": {"cpu": "2"}},
             },
             "status": {"state": "Closing"},
         }
@@ -75,6 +75,7 @@ def test_a_queue_becomes_a_domain_queue():
     assert list(queue.flavors) == ["b", "a"]
     assert queue.flavors["b"] == Limits(deserved={"nvidia.com/gpu": 8000})
     assert (queue.order, queue.ageing_per_hour, queue.placement) == ("fifo", 10, "spread")
+    assert queue.max_per_user == {"cpu": 2000}
     assert (queue.max_gang, queue.max_pending, queue.max_pending_per_user, queue.generation) == (4, 5, 6, 7)
 
 
