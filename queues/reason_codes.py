@@ -56,6 +56,8 @@ class ReasonCode(StrEnum):
     GANG_TOO_LARGE = "GangTooLarge"
     #: As many workloads as the queue considers at a time came earlier.
     PENDING_LIMIT = "PendingLimit"
+    #: One user's work would use more than a queue on the way to root lets one user use.
+    USER_LIMIT = "UserLimit"
     #: Workloads of many pod sets wait in the queue, and others of them are tried now.
     TAKES_TURNS = "TakesTurns"
     #: Victims were evicted for the workload; it is admitted when their pods are gone.

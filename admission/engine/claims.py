@@ -43,6 +43,8 @@ class HeldClaims:
     draining: dict[AdmissionId, tuple[Seat, ...]] = field(default_factory=dict)
     #: Host ports that claims promise; and those of draining pods.
     ports: dict[WorkloadKey, tuple[NodePorts, ...]] = field(default_factory=dict)
+    #: Whom the beneficiaries are of.
+    users: dict[WorkloadKey, str] = field(default_factory=dict)
     draining_ports: list[NodePorts] = field(default_factory=list)
     _dropped: set[WorkloadKey] = field(default_factory=set)
     #: Beneficiaries that are being tried.
@@ -131,6 +133,7 @@ class HeldClaims:
             book[account] += sign * units
             more[account] = max(beyond + sign * units, 0) - max(beyond, 0)
         trial.usage.add(claim.queue, more)
+        trial.post_to_user(claim.queue, self.users[claim.workload], charges(claim.seats), sign)
 
 
 def hold(snapshot: Snapshot, trial: Trial, evicting: Iterable[AdmissionId]) -> HeldClaims:
@@ -153,6 +156,7 @@ def hold(snapshot: Snapshot, trial: Trial, evicting: Iterable[AdmissionId]) -> H
         if _is_good(claim, snapshot, trial):
             held.claims[key], held.ends[key] = claim, _end(claim, snapshot)
             held.ports[key] = ports_of(snapshot.pending[key], claim.seats)
+            held.users[key] = snapshot.pending[key].user
             held._promise(claim, 1, trial)
         elif not _is_over(claim, snapshot):
             held._dropped.add(key)

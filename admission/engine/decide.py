@@ -33,6 +33,7 @@ def decide(
 
     state = memo.state_for(snapshot)
     trial = Trial.open(snapshot.nodes, state.usage.copy())
+    trial.user_use = state.user_use.copy()
     trial.progress = progress or trial.progress
     trial.fragmentation = state.gauge_for(trial)
     seats = SeatLookup(snapshot, state.open_admissions)

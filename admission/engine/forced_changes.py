@@ -145,6 +145,7 @@ def frees(snapshot: Snapshot, without_seats: Iterable[AdmissionId], trial: Trial
         if freed_now or closes:
             freed = [admission.seats[index] for index in sorted(freed_now)]
             trial.remove_seats(admission.queue, charges(freed), freed)
+            trial.post_to_user(admission.queue, snapshot.user_of(admission), charges(freed), times=-1)
             yield Free(admission=number, seats=freed_now, closes=closes)
 
 
@@ -166,6 +167,7 @@ def adopts(snapshot: Snapshot, trial: Trial, seats: SeatLookup) -> Iterator[Adop
         pods = sorted(unbooked.pods, key=lambda pod: (pod.pod_set, pod.ordinal, pod.uid))
         admit = _adopted(unbooked, pods, snapshot, joins=bool(seats.held(unbooked.workload)))
         trial.usage.add(unbooked.queue, charges(admit.seats))
+        trial.post_to_user(unbooked.queue, snapshot.user_of_workload(unbooked.workload), charges(admit.seats))
         seats.adopt(unbooked.workload, admit.seats)
         yield Adopt(admit=admit, pods={pod.uid: index for index, pod in enumerate(pods)})
 

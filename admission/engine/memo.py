@@ -20,7 +20,6 @@ from admission.engine.preemption.pruning import HopelessQueues
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.admissions import Admission
 from queues.order.line import QueueKeys
 from queues.order.policies import by_user
 from queues.order.shares import UserShares
@@ -30,6 +29,7 @@ from queues.quota.decayed_usage import DecayedUsage
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
+from queues.quota.user_limits import UserUse
 from queues.versioned_map import differing, same_rows
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
@@ -40,6 +40,8 @@ class _Charge(NamedTuple):
     queue: QueueName
     #: None: the queue does not count by user.
     user: str | None
+    #: None: no queue on the path limits what one user may use.
+    limited_user: str | None
     amounts: Mapping[Account, int]
 
 
@@ -55,6 +57,8 @@ class EngineState:
     usage: Usage
     #: The same by user.
     users: UserShares
+    #: The same by user, in queues that limit what one user may use.
+    user_use: UserUse
     #: Averages of past use; None: it counts in no queue.
     decayed_usage: DecayedUsage | None
     open_admissions: OpenAdmissions
@@ -92,6 +96,7 @@ class EngineState:
             tree=tree,
             usage=usage,
             users=users,
+            user_use=UserUse(tree),
             decayed_usage=usage.past,
             open_admissions=open_admissions,
             held_admissions=held_admissions,
@@ -172,8 +177,9 @@ class EngineState:
             held = self.held_admissions[number] = self.shapes.hold(admission)
             queue = admission.queue
             by_users = queue in self.tree.paths and by_user(self.tree, queue)
-            user = self._user_of(admission) if by_users else None
-            charge = self._charges[number] = _Charge(queue, user, held.charges)
+            user = self.snapshot.user_of(admission) if by_users else None
+            limited = self.snapshot.user_of(admission) if self.tree.user_limits(queue) else None
+            charge = self._charges[number] = _Charge(queue, user, limited, held.charges)
             self._enter(charge, 1, sums)
         for queue, amounts in sums.items():
             self.usage.add(queue, amounts)
@@ -184,13 +190,8 @@ class EngineState:
             total[account] = total.get(account, 0) + sign * units
         if charge.user is not None:
             self.users.add(charge.queue, charge.user, charge.amounts, times=sign)
-
-    def _user_of(self, admission: Admission) -> str:
-        if admission.user:
-            return admission.user
-        key = admission.workload
-        workload = self.snapshot.holders.get(key) or self.snapshot.pending.get(key)
-        return workload.user if workload is not None else ""
+        if charge.limited_user is not None:
+            self.user_use.add(charge.queue, charge.limited_user, charge.amounts, times=sign)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

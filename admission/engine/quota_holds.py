@@ -62,7 +62,10 @@ def _grant(workload: Workload, snapshot: Snapshot, pending: PendingWorkloads, tr
         if hit is not None:
             hits.append(hit)
             continue
+        if (of_user := trial.user_hit(workload, amounts)) is not None:
+            return reasons.use_per_user(of_user)
         trial.usage.add(workload.queue, amounts)
+        trial.post_to_user(workload.queue, workload.user, amounts)
         return Claim(
             workload=workload.key,
             queue=workload.queue,

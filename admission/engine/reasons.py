@@ -14,6 +14,7 @@ from queues.errors import MusterError
 from queues.plan import Reason
 from queues.quota.access import AccessRefusal
 from queues.quota.limit_hit import LimitHit
+from queues.quota.user_limits import UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, listed, rfc3339
@@ -258,6 +259,20 @@ def user_limit(*, queue: QueueName, limit: int, user: str) -> Reason:
     )
     return _reason(
         ReasonCode.PENDING_LIMIT, message + "that came earlier", queue=queue, limit=limit, user=user
+    )
+
+
+def use_per_user(hit: UserLimitHit) -> Reason:
+    """access.maxPerUser."""
+    return _reason(
+        ReasonCode.USER_LIMIT,
+        hit.message,
+        queue=hit.queue,
+        user=hit.user,
+        resource=hit.account.resource,
+        limit=hit.limit,
+        used=hit.used,
+        asked=hit.asked,
     )
 
 

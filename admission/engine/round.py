@@ -6,7 +6,7 @@ all queues. In a strict queue the first refusal holds up everything behind it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -14,7 +14,13 @@ from admission.engine import reasons
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import HeldClaims
 from admission.engine.memo import EngineState
-from admission.engine.pending.classes import ClassAnswers, PlacementClass, RefusedClass, WorkloadClass
+from admission.engine.pending.classes import (
+    ClassAnswers,
+    ClassRequest,
+    PlacementClass,
+    RefusedClass,
+    WorkloadClass,
+)
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
 from admission.engine.pending.waiting_time import arrival_order, soonest
@@ -32,6 +38,7 @@ from queues.order.shares import UserShares
 from queues.parts import parts
 from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
+from queues.quota.user_limits import UserUse
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
@@ -42,7 +49,7 @@ _TRIED_TOGETHER = 500_000
 _OTHERS_EVERY = 60
 
 #: Refusals that hold for the class only, whatever the nodes have.
-_OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED)
+_OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED, ReasonCode.USER_LIMIT)
 
 
 @dataclass(slots=True, eq=False)
@@ -127,7 +134,7 @@ class AdmissionRound:
         heads = [
             LongestWaiting(each.longest_waiting(), each.request.need, screened_out(each))
             for each in classes
-            if each.blocked is None and each.waits
+            if each.is_considered
         ]
         backfill = Backfill.reserving_for(
             snapshot, heads, self.trial, self.state.open_admissions, ends_matter=ends_known
@@ -178,6 +185,8 @@ class AdmissionRound:
 
     def _admit(self, admit: Admit) -> None:
         self.admits.append(admit)
+        user = self.state.snapshot.pending[admit.workload].user
+        self.trial.post_to_user(admit.queue, user, charges(admit.seats))
         self.limit.admit(admit)
 
     def _lined_up(self) -> tuple[list[WorkloadClass], list[WorkloadClass]]:
@@ -217,7 +226,7 @@ class AdmissionRound:
     def _waiting(self, queue: QueueName) -> list[WorkloadClass]:
         """Classes of a queue with members that were not admitted, by their heads."""
         classes = self.pending.classes.get(queue, {}).values()
-        waiting = [each for each in classes if each.blocked is None and each.waits]
+        waiting = [each for each in classes if each.is_considered]
         return sorted(waiting, key=lambda each: each.class_queue.first())
 
     def _groups(self, classes: Iterable[WorkloadClass]) -> list[list[WorkloadClass]]:
@@ -271,6 +280,8 @@ class AdmissionRound:
                 answers.pop(each, None)
             if each.blocked is None and self.pending.is_strict(each.queue):
                 strict.add(each.queue)  # also when its head has gone: the others are behind another one then
+                if each.user_limit is not None and each.waits:
+                    self._answer_class(each)
             elif each.waits:
                 self._answer_class(each)
         for queue in strict:
@@ -303,6 +314,7 @@ class AdmissionRound:
     def _reason(self, refused: WorkloadClass) -> Reason | None:
         return (
             refused.blocked
+            or refused.user_limit
             or self.refusals.get(refused)
             or refused.screened_out()
             or self.refused_placements.get(refused.placement_class)
@@ -324,8 +336,13 @@ class AdmissionRound:
                 each for each in self._waiting(queue) if each in hoping and each.queue_limit is not None
             )
             later.update(each for group in groups[1:] for each in group)
+        promised = None if self.trial.user_use is None else self.trial.user_use.copy()
         for each in self._in_line_order(each for each in hopeful if each not in later):
-            yield each.as_refused(self.state.class_answers[each])
+            refused = each.as_refused(self.state.class_answers[each])
+            if promised is not None and promised.limits_users_of(each.queue):
+                refused = _within_user_limits(refused, each.request, promised)
+            if refused.members:
+                yield refused
 
     def refused_with_seats(self) -> Iterator[tuple[Workload, MissingMembers]]:
         """Refused workloads that hold seats already."""
@@ -341,7 +358,7 @@ class AdmissionRound:
 
         Classes behind the head of a strict queue are left out: they were not considered.
         """
-        refused = {each: None for each in classes if each.blocked is None and each.waits}
+        refused = {each: None for each in classes if each.is_considered}
         if not refused:
             return []
         strict = {each.queue for each in refused if self.pending.is_strict(each.queue)}
@@ -368,3 +385,19 @@ class AdmissionRound:
         places = groupby(sorted(wanted, key=levels), key=levels)
         ordinals = {each: ordinal for ordinal, (_, alike) in enumerate(places) for each in alike}
         return sorted(classes, key=key)
+
+
+def _within_user_limits(refused: RefusedClass, request: ClassRequest, promised: UserUse) -> RefusedClass:
+    """Those of the members that their user may have room made for, all together; they are posted in ``promised``.
+
+    Of several choices of members the first counts: victims that are evicted for more than their user may use would have
+    gone for nothing.
+    """
+    members = []
+    for entry in refused.members:
+        workload, asked = entry.workload, next(iter(request.minimum_charges), {})
+        if promised.hit(workload.queue, workload.user, asked) is not None:
+            break
+        promised.add(workload.queue, workload.user, asked)
+        members.append(entry)
+    return replace(refused, members=members)

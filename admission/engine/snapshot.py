@@ -99,6 +99,15 @@ class Snapshot:
     #: What was used in the past, where ``usageHalfLife`` makes it count.
     past_use: PastUse = NO_PAST
 
+    def user_of(self, admission: Admission) -> str:
+        """The user whose admission it is; "": none is known."""
+        return admission.user or self.user_of_workload(admission.workload)
+
+    def user_of_workload(self, key: WorkloadKey) -> str:
+        """The user whose workload it is; "": none is known."""
+        workload = self.holders.get(key) or self.pending.get(key)
+        return workload.user if workload is not None else ""
+
     def still_held(self, admission: Admission) -> tuple[Seat, ...]:
         """Seats of an admission that are neither ended nor given back in this turn because their pods ended."""
         gone = admission.ended | self.ended.get(admission.id, frozenset())

@@ -1,5 +1,6 @@
 """The world as it would be: free amounts, host ports and use of queues, on which a turn tries its answers."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -19,8 +20,9 @@ from queues.admissions import Seat
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
+from queues.quota.user_limits import UserLimitHit, UserUse
 from queues.resources import WHOLE, Resources
-from queues.workload import DeviceShare, HostPort, NodeFilter, PodSet, QueueName
+from queues.workload import DeviceShare, HostPort, NodeFilter, PodSet, QueueName, Workload
 
 Columns = NDArray[np.intp]
 
@@ -88,6 +90,8 @@ class Trial:
     #: The measure of where a single pod fragments devices least; None: packing alone decides.
     fragmentation: FragmentationGauge | None = None
     progress: Progress = field(default_factory=Progress)
+    #: Use by user, where queues limit it; copies share it. None: it is not looked at.
+    user_use: UserUse | None = None
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
@@ -327,6 +331,25 @@ class Trial:
         held = [NodePorts(names[column], ports) for column in columns.tolist()] if ports else ()
         self.ports.occupy(held)
         self.steps.append(TrialStep(columns, taken, queue, accounts, held))
+
+    def user_hit(self, workload: Workload, amounts: Mapping[Account, int]) -> UserLimitHit | None:
+        """The limit of its user that further amounts of a workload would break; None: there is none.
+
+        What was placed since the last ``keep`` is the workload's own.
+        """
+        if self.user_use is None or not self.user_use.limits_users_of(workload.queue):
+            return None
+        asked = Counter(amounts)
+        for step in self.steps:
+            asked.update(step.accounts)
+        return self.user_use.hit(workload.queue, workload.user, asked)
+
+    def post_to_user(
+        self, queue: QueueName, user: str, amounts: Mapping[Account, int], times: int = 1
+    ) -> None:
+        """Post what work of a user gets for good; ``times=-1``: what it gives back."""
+        if self.user_use is not None:
+            self.user_use.add(queue, user, amounts, times)
 
     def mark(self) -> int:
         """A mark that ``undo`` can go back to, until the next ``keep``."""

@@ -62,7 +62,7 @@ def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
     seats = SeatLookup(alone, state.open_admissions)
     pending.update(state.dirty_workloads, alone, seats, Trial.open(snapshot.nodes, usage))
     of_queue = pending.classes.get(workload.queue, {}).values()
-    classes = [each.class_queue for each in of_queue if each.blocked is None and each.waits]
+    classes = [each.class_queue for each in of_queue if each.is_considered]
     line = Line(usage, classes, snapshot.now, users=state.users)
     found = []
     while (class_queue := line.head()) is not None:

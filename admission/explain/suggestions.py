@@ -21,7 +21,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, duration, listed
-from queues.workload import AdmissionId, PodSet, Workload
+from queues.workload import NO_FLAVOR, AdmissionId, PodSet, Workload
 
 #: Gang sizes that are tried above the number of pods that fit.
 _LARGER_TRIED = 4
@@ -153,11 +153,8 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
             text = f"a queue named {queue}"
         case ReasonCode.QUEUE_BROKEN | ReasonCode.QUEUE_NOT_LEAF:
             text = f"another queue, or {queue} corrected: {reason.message}"
-        case ReasonCode.GANG_TOO_LARGE:
-            text = f"access.maxGang {facts['asked']} instead of {facts['limit']} in queue {queue}"
-        case ReasonCode.PENDING_LIMIT:
-            limit = "maxPendingPerUser" if "user" in facts else "maxPending"
-            text = f"fewer workloads that came earlier, or access.{limit} above {facts['limit']} in {queue}"
+        case ReasonCode.GANG_TOO_LARGE | ReasonCode.PENDING_LIMIT | ReasonCode.USER_LIMIT:
+            text = _access_limit_text(reason, queue)
         case ReasonCode.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
             text = f"{counted(missing, 'pod')} more, or a minimum of {facts['wanted']}"
@@ -165,6 +162,22 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case _:
             return None
     return Suggestion(SuggestionKind.QUEUE, text, {"queue": queue})
+
+
+def _access_limit_text(reason: Reason, queue: str) -> str:
+    """What has to become of a limit under ``spec.access``."""
+    facts = reason.facts
+    if reason.code is ReasonCode.GANG_TOO_LARGE:
+        return f"access.maxGang {facts['asked']} instead of {facts['limit']} in queue {queue}"
+    if reason.code is ReasonCode.PENDING_LIMIT:
+        limit = "maxPendingPerUser" if "user" in facts else "maxPending"
+        return f"fewer workloads that came earlier, or access.{limit} above {facts['limit']} in {queue}"
+    account, needed = Account(NO_FLAVOR, facts["resource"]), facts["used"] + facts["asked"]
+    raised = f"access.maxPerUser {account.amount(needed)} instead of {account.show(facts['limit'])} in queue {queue}"
+    if facts["asked"] > facts["limit"]:
+        return raised
+    whose = facts["user"] or "work without a known user"
+    return f"{account.amount(needed - facts['limit'])} less in use by {whose} in queue {queue}, or {raised}"
 
 
 def _corrected(workload: Workload, reason: Reason) -> str:

@@ -157,6 +157,8 @@ class Queue:
     max_gang: int | None = None
     max_pending: int | None = None
     max_pending_per_user: int | None = None
+    #: What one user may use of a resource in the queue and all below it (``access.maxPerUser``); absent: no limit.
+    max_per_user: Mapping[str, int] = field(default_factory=dict)
     #: Seconds a workload may declare to run, and runs at most (``access.maxRunTime``).
     max_run_time: int | None = None
     #: Which namespaces may use the queue and all below it, as requirements over their labels

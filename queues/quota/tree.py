@@ -123,6 +123,14 @@ class LimitOnPath(NamedTuple):
     guarantee: int
 
 
+class UserLimit(NamedTuple):
+    """What one user may use in a queue and all below it."""
+
+    queue: QueueName
+    account: Account
+    units: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueTree:
     """All queues with their effective limits. A broken queue is in ``problems`` and affects no other queue.
@@ -152,6 +160,7 @@ class QueueTree:
     _orders: dict[QueueName, str] = field(default_factory=dict)
     _kept: dict[QueueName, QueueName | None] = field(default_factory=dict)
     _ageing: dict[QueueName, int] = field(default_factory=dict)
+    _user_limits: dict[QueueName, tuple[UserLimit, ...]] = field(default_factory=dict)
     #: Queues on the path that state which namespaces may use them, nearest first.
     _selective: dict[QueueName, tuple[Queue, ...]] = field(default_factory=dict)
 
@@ -378,6 +387,18 @@ class QueueTree:
             return None
         size, name = min(limits, key=lambda limit: limit[0])
         return name, size
+
+    def user_limits(self, queue: QueueName) -> tuple[UserLimit, ...]:
+        """What the queues on the path let one user use, nearest first; (): no limit, or there is no such queue."""
+        known = self._user_limits.get(queue)
+        if known is None:
+            path = self._upwards(queue) if queue in self.paths else ()
+            known = self._user_limits[queue] = tuple(
+                UserLimit(each.name, Account(NO_FLAVOR, resource), units)
+                for each in path
+                for resource, units in sorted(each.max_per_user.items())
+            )
+        return known
 
     def _upwards(self, queue: QueueName) -> Iterator[Queue]:
         return (self.queues[name] for name in self.paths[queue])

@@ -133,6 +133,8 @@ class WorkloadClass:
     #: Why the queue admits none of them at the start of the turn; None: it may admit one.
     queue_limit: Reason | None = None
     dirty_queue_limit: bool = True
+    #: Why none of the workloads is admitted while their user uses so much; None: one may be. It holds up nobody else.
+    user_limit: Reason | None = None
     #: The last answer, kept as long as reason and members stay the same.
     answer: ClassAnswer | None = None
     _longest_waiting: LineEntry | None = None
@@ -142,6 +144,11 @@ class WorkloadClass:
     def queue(self) -> QueueName:
         """Where the workloads wait."""
         return self.class_queue.queue
+
+    @property
+    def is_considered(self) -> bool:
+        """Whether any member was not admitted in this turn, and neither its queue nor its user keeps it out."""
+        return self.blocked is None and self.user_limit is None and self.waits
 
     @property
     def waits(self) -> bool:

@@ -240,7 +240,9 @@ class PendingWorkloads:
         if of_queue is None:
             of_queue = self.classes[queue] = {}
         refusal = self._access_refusal(entry.workload)
-        name = (entry.line_entry.shape, user, "" if refusal is None else entry.workload.namespace)
+        # Users with limits of their own get answers of their own.
+        limited = entry.workload.user if self.tree.user_limits(queue) else None
+        name = (entry.line_entry.shape, user, "" if refusal is None else entry.workload.namespace, limited)
         workload_class = of_queue.get(name)
         if workload_class is None:
             workload_class = of_queue[name] = self._new_class(name, user, entry, trial, refusal)

@@ -17,6 +17,7 @@ from admission.engine.pending.classes import PlacementClass, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.placement import gangs
 from admission.engine.placement.flavors import quota_hit
+from admission.engine.placement.need import member_charges
 from admission.engine.trial import Trial
 from queues.plan import Reason
 from queues.quota.accounts import flavor_charges
@@ -141,7 +142,7 @@ def leaf_queues(pending: PendingWorkloads, dirty_queues: Iterable[QueueName]) ->
     """Queues with pending workloads in or below these: a limit of theirs may have another answer."""
     tree = pending.tree
     names = {name for name in dirty_queues if name in tree.paths}
-    if not (tree.idle[ROOT] or pending.quota_is_held):
+    if not (tree.idle[ROOT] or pending.quota_is_held or tree.queues[ROOT].max_per_user):
         # The cluster as a whole is no limit to a queue unless guarantees or held quota are kept from it.
         names.discard(ROOT)
     found: set[QueueName] = set()
@@ -164,10 +165,26 @@ def _ask_queue(workload_class: WorkloadClass, trial: Trial) -> None:
     hit = hits[0] if all(hits) and hits else None
     limit = None if hit is None else reasons.queue_limit(hit)
     workload_class.queue_limit = _unless_equal(workload_class.queue_limit, limit)
-    if workload_class.queue_limit is None:
+    workload_class.user_limit = _unless_equal(workload_class.user_limit, _user_limit(workload_class, trial))
+    if workload_class.queue_limit is None and workload_class.user_limit is None:
         workload_class.placement_class.open_classes[workload_class] = None
     else:
         workload_class.placement_class.open_classes.pop(workload_class, None)
+
+
+def _user_limit(workload_class: WorkloadClass, trial: Trial) -> Reason | None:
+    """Why the user of a class may use no more; None: they may, or no queue limits it. Its members are of one user."""
+    candidates, request = workload_class.class_queue.candidates, workload_class.request
+    if not candidates:
+        return None
+    workload = candidates[0].workload
+    # What is short of one member has no minimum to meet.
+    choices = request.minimum_charges or [
+        member_charges(workload, {name: ordinals[:1]}) for name, ordinals in request.need.missing.items()
+    ]
+    hits = [trial.user_hit(workload, each) for each in choices]
+    hit = hits[0] if hits and all(hits) else None
+    return None if hit is None else reasons.use_per_user(hit)
 
 
 def _unless_equal(before: Reason | None, after: Reason | None) -> Reason | None:

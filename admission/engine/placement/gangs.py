@@ -91,9 +91,12 @@ def all_or_none(
     """Seats for all of these members, taken in the trial; else the reason, with nothing taken."""
     if not ordinals:
         return reasons.nothing_missing()
-    hit = quota_hit(trial, workload.queue, member_charges(workload, ordinals))
+    asked = member_charges(workload, ordinals)
+    hit = quota_hit(trial, workload.queue, asked)
     if hit is not None:
         return reasons.queue_limit(hit)
+    if (of_user := trial.user_hit(workload, asked)) is not None:
+        return reasons.use_per_user(of_user)
     groups = _groups(workload, need, ordinals)
     for pods in workload.pod_sets:
         if pods.within is not None:

@@ -100,7 +100,7 @@ class PreemptionProspects:
     def _hopeful_of(
         self, queue: QueueName, classes: Iterable[WorkloadClass], left_out: Container[WorkloadClass], now: int
     ) -> list[WorkloadClass]:
-        waiting = [each for each in classes if each.blocked is None and each.waits]
+        waiting = [each for each in classes if each.is_considered]
         asked = [each for each in waiting if each not in left_out]
         found, until, scarce = [], None, list[tuple[Account, int]]()
         for each in asked:

@@ -16,7 +16,7 @@ from admission.kube.client.client import Client
 from admission.kube.install.agent_pods import AGENTS_MAY
 from admission.kube.install.crds import apply_definitions
 from admission.kube.install.queues import create_first_queue, first_queue
-from admission.kube.install.rbac import agent_identity, agent_rbac, rbac
+from admission.kube.install.rbac import TENANT_ADMIN, agent_identity, agent_rbac, rbac
 from admission.kube.install.read_api import read_api
 from admission.kube.install.server_side_apply import (
     FIELD_MANAGER,
@@ -35,10 +35,19 @@ from admission.kube.webhook.configuration import (
     READ_SERVICE,
     SERVICE,
     Callee,
+    tenant_configuration,
     webhook_configurations,
 )
 from admission.kube.webhook.keyring import KeyringStore
-from queues.api.api_resources import NAMESPACES, PODS, QUEUES, SERVICE_ACCOUNTS, SERVICES, Document
+from queues.api.api_resources import (
+    NAMESPACES,
+    PODS,
+    QUEUES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Document,
+    path_of,
+)
 from queues.api.names import (
     AGENT_NAMESPACE,
     CHANGED_BY,
@@ -99,13 +108,17 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
     await apply_definitions(client, tell, adopt=installation.adopt_crds)
     await _create_namespace(client, installation.namespace, tell)
     await _apply_account(client, installation, tell)
-    await apply_all(client, rbac(installation.namespace, installation.identity), tell)
+    roles = rbac(installation.namespace, installation.identity)
+    tenant_role = next(each for each in roles if each["metadata"]["name"] == TENANT_ADMIN)
+    await apply_all(client, [each for each in roles if each is not tenant_role], tell)
     await _create_namespace(client, AGENT_NAMESPACE, tell, AGENTS_MAY)
     await apply_all(client, agent_rbac(), tell)
     keeper = KeyringStore(client, namespace=installation.namespace, names=installation.callee.names())
     keyring = await keeper.agree()
     await apply_all(client, policies(installation), tell)
     await _apply_webhooks(client, installation, keyring, tell)
+    # Bindings of an earlier installation are in force as soon as the role is there.
+    await apply(client, tenant_role, tell)
     await _apply_read_api(client, installation, keyring, tell)
     for name in (ROOT_QUEUE, DEFAULT_QUEUE):
         await create_first_queue(client, name, tell)
@@ -169,8 +182,12 @@ async def _apply_webhooks(client: Client, installation: Installation, keyring: K
     ):
         tell(
             f"No webhook: there is neither --webhook-url nor a Service {installation.namespace}/{SERVICE}. "
-            "What it would refuse is shown on the objects instead. Install again when there is one."
+            "What it would refuse is shown on the objects instead, and only platform administrators change Queues. "
+            "Install again when there is one."
         )
+        closed = tenant_configuration(installation.callee, keyring.bundle, installation.identity)
+        if await found_at(client, path_of(closed)) is None:
+            await apply(client, closed, tell)
         return
     documents = webhook_configurations(installation.callee, keyring.bundle, installation.identity)
     await apply_all(client, documents, tell)

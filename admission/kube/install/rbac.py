@@ -9,7 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.kube.webhook.configuration import CONFIGURATION, SECRET
+from admission.kube.webhook.configuration import (
+    ADMINISTER,
+    CONFIGURATION,
+    SECRET,
+    TENANT_CONFIGURATION,
+)
 from admission.workloads.kinds import OPERATOR_KINDS
 from queues.api.api_resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -255,7 +260,7 @@ _OWN_RULES: Final = (
         "admissionregistration.k8s.io",
         ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
         ("get", "patch"),
-        (CONFIGURATION,),
+        (CONFIGURATION, TENANT_CONFIGURATION),
     ),
     PolicyRule(
         "publish-read-api",
@@ -359,6 +364,9 @@ _SHOWN: Final = (
     (_OWN, "topologies"),
     (_VOLCANO_TOPOLOGY, "hypernodes"),
 )
+#: For users and groups in ``access.admins`` of a queue. RBAC cannot say which queues are theirs: a webhook that fails
+#: closed does (``admission.kube.webhook.configuration``).
+TENANT_ADMIN: Final = "muster-tenant-admin"
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "update", "patch", "delete", "deletecollection")
 
@@ -408,12 +416,21 @@ def people() -> list[Document]:
     seen = [_rule(group, [resource], _READ) for group, resource in (*_QUEUED, *_SHOWN)]
     submitted = [_rule(group, [resource], _WRITE) for group, resource in _QUEUED]
     kept = [_rule(group, [resource], (*_READ, *_WRITE)) for group, resource in _SHOWN]
+    kept.append(_rule(_VOLCANO_SCHEDULING, ["queues"], [ADMINISTER]))
+    kept.append(_rule(_VOLCANO_SCHEDULING, ["queues/status"], ("get", "update", "patch")))
+    # Queues are closed and opened by Commands.
+    asked_of_queues = _rule(_VOLCANO_BUS, ["commands"], ("create",))
+    kept.append(asked_of_queues)
+    administered = [_rule(group, [resource], _READ) for group, resource in _SHOWN]
+    administered.append(_rule(_VOLCANO_SCHEDULING, ["queues"], ("create", "update", "patch", "delete")))
+    administered.append(asked_of_queues)
     asked = _rule(READ_API.partition("/")[0], ["*"], ("get", "list"))
     reader = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-reader"}
     everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
     return [
         CLUSTER_ROLES.document("muster-viewer", labels=_joins("view"), rules=seen),
         CLUSTER_ROLES.document("muster-submitter", labels=_joins("edit"), rules=submitted),
+        CLUSTER_ROLES.document(TENANT_ADMIN, rules=administered),
         CLUSTER_ROLES.document("muster-queue-admin", rules=kept),
         CLUSTER_ROLES.document("muster-reader", rules=[asked]),
         CLUSTER_ROLE_BINDINGS.document("muster-reader", roleRef=reader, subjects=[everybody]),

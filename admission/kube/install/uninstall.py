@@ -11,7 +11,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.crds import remove_definitions
 from admission.kube.install.drain import DrainMode, free_or_leave, let_return
-from admission.kube.install.rbac import PROXY_NAMESPACE
+from admission.kube.install.rbac import PROXY_NAMESPACE, TENANT_ADMIN
 from admission.kube.install.server_side_apply import StillThere, Tell, found_at, gone, items_of
 from queues.api.api_resources import (
     API_SERVICES,
@@ -68,6 +68,8 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
     await _delete_all(client, API_SERVICES, None, tell)
     await _delete_all(client, DEPLOYMENTS, home, tell)
     await _delete_all(client, DAEMON_SETS, AGENT_NAMESPACE, tell)
+    # Without the webhook nothing would hold a tenant's administrators to the tenant.
+    await _delete_one(client, CLUSTER_ROLES.path(name=TENANT_ADMIN), tell)
     for webhooks in WEBHOOK_CONFIGURATIONS:
         await _delete_all(client, webhooks, None, tell)
     for bindings, policies in zip(POLICY_BINDINGS, POLICIES, strict=True):
@@ -114,6 +116,15 @@ async def _delete_all(client: Client, resource: ApiResource, namespace: str | No
         except NotFound:
             continue
         tell(f"{resource.plural}/{item['metadata']['name']} deleted")
+
+
+async def _delete_one(client: Client, path: str, tell: Tell) -> None:
+    """Delete an object if it is there and carries Muster's label."""
+    found = await found_at(client, path)
+    if found is None or not PART_OF.items() <= (found["metadata"].get("labels") or {}).items():
+        return
+    await client.delete(path)
+    tell(f"{path.rpartition('/')[0].rpartition('/')[2]}/{found['metadata']['name']} deleted")
 
 
 async def _remove_namespace(client: Client, name: str, tell: Tell) -> None:

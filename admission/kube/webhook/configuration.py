@@ -1,8 +1,11 @@
 """Webhook configurations: where the API server finds the webhook, and which requests it asks about.
 
-Pure: options in, documents out. ``failurePolicy`` is Ignore throughout: while no replica answers, work can still
-be submitted; it waits (the policies see to that without a webhook), and the controller puts what a refusal
-would have shown on the object as a reason. See docs/decisions/0002-the-webhook-fails-open.md.
+Pure: options in, documents out. ``failurePolicy`` is Ignore for what users submit: while no replica answers, it is
+accepted and waits (the policies see to that without a webhook), and the controller puts what a refusal would have shown
+on the object as a reason. See docs/decisions/0002-the-webhook-fails-open.md.
+
+It is Fail for writes of Queues by users who are no platform administrators: only the webhook knows which queues are
+theirs. See docs/decisions/0047-a-tenants-administrators-are-held-to-it-by-a-webhook.md.
 """
 
 import base64
@@ -11,8 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from admission.kube.policies.cel import text, texts
+from admission.kube.policies.mutating import CONTROLLER_MANAGER, GARBAGE_COLLECTOR
 from admission.kube.policies.policy_forms import not_by
 from queues.api.api_resources import (
+    COMMANDS,
     HYPERNODES,
     JOB_FLOWS,
     JOB_TEMPLATES,
@@ -27,12 +33,18 @@ from queues.api.api_resources import (
 
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
+#: Name of the validating configuration that fails closed. It is installed in any case.
+TENANT_CONFIGURATION: Final = "muster-tenants"
 SERVICE: Final = "muster-webhook"
 READ_SERVICE: Final = "muster"
 #: Where the replicas share the certificates.
 SECRET: Final = "muster-webhook"
 #: What an unreachable webhook may cost each request.
 TIMEOUT_SECONDS: Final = 2
+#: What it may take to list all Queues, for one that must be answered.
+_TENANT_TIMEOUT_SECONDS: Final = 5
+#: A right that RBAC grants and the API server itself does not ask for: whoever has it changes every Queue.
+ADMINISTER: Final = "administer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +76,7 @@ class Callee:
 
 
 def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list[Document]:
-    """The mutating and the validating configuration. ``bundle``: PEM that the API server shall believe."""
+    """The mutating and the validating configurations. ``bundle``: PEM that the API server shall believe."""
 
     def webhook(name: str, kind: ApiResource, operations: Sequence[str], path: str) -> Document:
         conditions: list[dict[str, Any]] = [not_by(identity)]
@@ -107,4 +119,49 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
             CONFIGURATION,
             webhooks=[webhook(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked],
         ),
+        tenant_configuration(callee, bundle, identity),
     ]
+
+
+def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Document:
+    """The validating configuration by which a user who is no platform administrator changes a Queue, or asks for an
+    action on it, only if a replica agrees."""
+    right = (
+        f"authorizer.group({text(QUEUES.group)}).resource({text(QUEUES.plural)}).check({text(ADMINISTER)})"
+    )
+    # They take owners and finalizers off, of whatever object.
+    collectors = texts((GARBAGE_COLLECTOR, CONTROLLER_MANAGER))
+    others = [
+        not_by(identity),
+        {
+            "name": "not-by-the-garbage-collector",
+            "expression": f"!(request.userInfo.username in {collectors})",
+        },
+        {"name": "not-by-a-platform-administrator", "expression": f"!{right}.allowed()"},
+    ]
+    on_a_queue = {
+        "name": "on-a-queue",
+        "expression": f"object.?target.?kind.orValue('') == {text(QUEUES.kind)}",
+    }
+    queues = {
+        **QUEUES.rule(["CREATE", "UPDATE", "DELETE"]),
+        "resources": [QUEUES.plural, f"{QUEUES.plural}/*"],
+    }
+    webhooks = [
+        {
+            "name": f"authorize.{name}.muster.dev",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "timeoutSeconds": _TENANT_TIMEOUT_SECONDS,
+            "matchPolicy": "Equivalent",
+            "clientConfig": callee.client_config("/authorize", bundle),
+            "rules": [rule],
+            "matchConditions": conditions,
+        }
+        for name, rule, conditions in (
+            ("queues", queues, others),
+            ("commands", COMMANDS.rule(["CREATE", "UPDATE"]), [*others, on_a_queue]),
+        )
+    ]
+    return WEBHOOK_CONFIGURATIONS[1].document(TENANT_CONFIGURATION, webhooks=webhooks)

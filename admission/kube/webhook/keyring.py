@@ -26,14 +26,17 @@ from admission.kube.webhook.certificates import (
     encoded,
     renewed,
 )
-from admission.kube.webhook.configuration import CONFIGURATION, SECRET
+from admission.kube.webhook.configuration import CONFIGURATION, SECRET, TENANT_CONFIGURATION
 from queues.api.api_resources import API_SERVICES, SECRETS, WEBHOOK_CONFIGURATIONS, api_service_name
 from queues.api.names import READ_API
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
 
-CONFIGURATIONS: Final = tuple(resource.path(name=CONFIGURATION) for resource in WEBHOOK_CONFIGURATIONS)
+CONFIGURATIONS: Final = (
+    *(resource.path(name=CONFIGURATION) for resource in WEBHOOK_CONFIGURATIONS),
+    WEBHOOK_CONFIGURATIONS[1].path(name=TENANT_CONFIGURATION),
+)
 #: Where the API server is told of the read API.
 READ_API_SERVICE: Final = API_SERVICES.path(name=api_service_name(READ_API))
 #: Seconds between two looks at the Secret, and after a failure.

@@ -3,6 +3,9 @@
 ``mutate`` fills in Volcano's defaults, ``validate`` refuses what could never run, in Volcano's words. Any replica
 answers. A review that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the
 decision to the configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
+
+``authorize`` says whether somebody who is no platform administrator may change a Queue. It is asked by a webhook of its
+own that fails closed: see docs/decisions/0047-a-tenants-administrators-are-held-to-it-by-a-webhook.md.
 """
 
 import asyncio
@@ -17,9 +20,17 @@ import msgspec
 from aiohttp import web
 
 from admission.kube.watch.store import TOO_DEEP, without_depths
+from queues.api.api_resources import COMMANDS, QUEUES
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.defaults import patch_between
 from queues.api.validation.queue_rules import queue_deletion_violations
+from queues.api.validation.tenant_rules import (
+    QueueChange,
+    Requester,
+    change_refusals,
+    command_refusals,
+    status_refusals,
+)
 from queues.api.validation.validation import NAMESPACE, Known, defaulted, kind_of, violations_of
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
@@ -61,6 +72,10 @@ class ReviewContext(Protocol):
         """Every Queue at the API server: one that ``known`` has may just have gone or changed. Raises ApiError."""
         ...
 
+    async def list_queue_documents(self) -> Mapping[str, Document]:
+        """Every Queue as it is stored at the API server, by name. Raises ApiError."""
+        ...
+
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
         """Look the labels of a Namespace up at the API server, as they may be younger. Raises ApiError."""
         ...
@@ -69,11 +84,18 @@ class ReviewContext(Protocol):
 # -- reviews -------------------------------------------------------------------------------------------------
 
 
+class _UserInfo(msgspec.Struct, gc=False, frozen=True):
+    username: str = ""
+    groups: tuple[str, ...] = ()
+
+
 class _Request(msgspec.Struct, gc=False):
     uid: str
     operation: str
     name: str = ""
     namespace: str = ""
+    subResource: str = ""  # noqa: N815 - Kubernetes' key
+    userInfo: _UserInfo = _UserInfo()  # noqa: N815 - Kubernetes' key
     object: msgspec.Raw = msgspec.Raw(b"null")
     oldObject: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815 - Kubernetes' key
 
@@ -98,13 +120,16 @@ class ReviewAnswer:
     warnings: tuple[str, ...] = ()
     #: JSON patch.
     patch: Sequence[Mapping[str, Any]] = ()
+    #: Refused because of who asks, not because of what is asked.
+    is_forbidden: bool = False
 
     def encoded(self) -> bytes:
         """As an AdmissionReview."""
         response: Document = {"uid": self.uid, "allowed": not self.refusals}
         if self.refusals:
             message = "; ".join(text.strip().rstrip(";") for text in self.refusals)
-            response["status"] = {"code": 422, "reason": "Invalid", "message": message}
+            code, reason = (403, "Forbidden") if self.is_forbidden else (422, "Invalid")
+            response["status"] = {"code": code, "reason": reason, "message": message}
         if self.warnings:
             response["warnings"] = [text[:_LONGEST_WARNING] for text in self.warnings]
         if self.patch:
@@ -150,6 +175,38 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     return _verdict(request, found)
 
 
+async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
+    """Whether somebody who is no platform administrator may change a Queue, or open or close it by a Command.
+
+    Raises InvalidReview, ApiError.
+    """
+    request, cut = _request(body)
+    if cut:
+        return ReviewAnswer(uid=request.uid, refusals=(TOO_DEEP,), is_forbidden=True)
+    document, old = _document(request.object), _document(request.oldObject)
+    written = document or old or {}
+    by = Requester(request.userInfo.username, frozenset(request.userInfo.groups))
+    name = request.name or _text_at(written, "metadata", "name")
+    if written.get("kind") == COMMANDS.kind:
+        target = _text_at(written, "target", "name")
+        refusals = command_refusals(target, by, await surroundings.list_queue_documents())
+    elif written.get("kind") != QUEUES.kind:
+        raise InvalidReview(found=f"an object of kind {written.get('kind')!r:.60}")
+    elif request.subResource:
+        refusals = status_refusals(name, by)
+    else:
+        change = QueueChange(name, old, document)
+        refusals = change_refusals(change, by, await surroundings.list_queue_documents())
+    return ReviewAnswer(uid=request.uid, refusals=_first(refusals), is_forbidden=True)
+
+
+def _text_at(document: Document, part: str, key: str) -> str:
+    """A text in a part of a document; "": there is none."""
+    found = document.get(part)
+    value = found.get(key) if isinstance(found, dict) else None
+    return value if isinstance(value, str) else ""
+
+
 async def _queue_violations(
     name: str, document: Document | None, old: Document | None, known: Known, surroundings: ReviewContext
 ) -> list[Violation]:
@@ -172,11 +229,13 @@ async def _queue_violations(
 
 def _verdict(request: _Request, found: Sequence[Violation]) -> ReviewAnswer:
     refusals = [one.message for one in found if not one.tolerable]
-    more = len(refusals) - _MOST_VIOLATIONS
-    if more > 0:
-        refusals[_MOST_VIOLATIONS:] = [f"and {more} more"]
     warnings = tuple(one.message for one in found if one.tolerable)
-    return ReviewAnswer(uid=request.uid, refusals=tuple(refusals), warnings=warnings)
+    return ReviewAnswer(uid=request.uid, refusals=_first(refusals), warnings=warnings)
+
+
+def _first(refusals: Sequence[str]) -> tuple[str, ...]:
+    more = len(refusals) - _MOST_VIOLATIONS
+    return tuple(refusals) if more <= 0 else (*refusals[:_MOST_VIOLATIONS], f"and {more} more")
 
 
 def _request(body: bytes) -> tuple[_Request, bool]:
@@ -213,7 +272,7 @@ def _beginning(body: bytes) -> str:
 
 
 def app(surroundings: ReviewContext) -> web.Application:
-    """``POST /mutate`` and ``POST /validate``.
+    """``POST /mutate``, ``POST /validate`` and ``POST /authorize``.
 
     Whoever reaches the port may send anything, so size, time and number of reviews are bounded.
     """
@@ -243,6 +302,7 @@ def app(surroundings: ReviewContext) -> web.Application:
     application = web.Application(client_max_size=LARGEST_REVIEW)
     application.router.add_post("/mutate", answering(mutating))
     application.router.add_post("/validate", answering(lambda body: validate(body, surroundings)))
+    application.router.add_post("/authorize", answering(lambda body: authorize(body, surroundings)))
     return application
 
 

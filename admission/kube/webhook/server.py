@@ -17,7 +17,7 @@ from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
 from admission.wire import Bare, Page, WireNamespace
-from queues.api.api_resources import NAMESPACES, QUEUES, TOPOLOGIES, ApiResource
+from queues.api.api_resources import NAMESPACES, QUEUES, TOPOLOGIES, ApiResource, Document
 from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.validation import Known
 from queues.errors import ApiError, NotFound
@@ -95,6 +95,11 @@ class WatchedObjects:
         items = msgspec.json.decode(raw, type=Page).items or []
         queues = (queue_fact(bytes(item)).queue for item in items)
         return {queue.name: queue for queue in queues}
+
+    async def list_queue_documents(self) -> Mapping[str, Document]:
+        """Every Queue as it is stored at the API server, by name. Raises ApiError."""
+        items = msgspec.json.decode(await self._client.get(QUEUES.path())).get("items") or []
+        return {item["metadata"]["name"]: item for item in items}
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
         """Labels of a Namespace at the API server; none: there is no such namespace. Raises ApiError."""

@@ -177,11 +177,11 @@ class Admin(Model):
 
 
 class QueueAccess(Model):
-    """Limits on the use of a queue. Absent: no limit. ``admins`` has no effect yet."""
+    """Who may use and administer a queue, and how much. Absent: no limit."""
 
     #: A LabelSelector: only namespaces with such labels may use the queue and those below it.
     namespace_selector: Whole | None = None
-    #: Who administers the queue; without effect yet.
+    #: Users and groups who administer the queues below this one, within its limits.
     admins: tuple[Admin, ...] = ()
     #: Pods per gang.
     max_gang: Annotated[Count, Field(ge=1)] | None = None
@@ -189,6 +189,8 @@ class QueueAccess(Model):
     max_pending: Count | None = None
     #: Workloads of one user that may wait.
     max_pending_per_user: Count | None = None
+    #: What one user may use at a time, by resource, in the queue and all below it.
+    max_per_user: Quantities = Field(default_factory=dict)
     #: Run time of workloads that declare none, for the order ``shortest``.
     max_run_time: Duration | None = None
 
@@ -300,11 +302,12 @@ class QueueDocument(Model):
         """The queue as the domain's value. What cannot be read makes it ``broken`` and raises nothing."""
         spec, policy = self.spec, self.spec.policy
         broken: str | None = None
-        limits, flavors = Limits(), {}
+        limits, flavors, per_user = Limits(), {}, dict[str, int]()
         selector: tuple[Requirement, ...] | None = None
         try:
             selector = _requirements(spec.access.namespace_selector)
             limits = _limits(spec.guarantee.resource, spec.deserved, spec.capability)
+            per_user = _amounts(spec.access.max_per_user)
             flavors = {
                 FlavorName(flavor.name): _limits(flavor.guarantee, flavor.deserved, flavor.capability)
                 for flavor in spec.flavors
@@ -329,6 +332,7 @@ class QueueDocument(Model):
             max_gang=spec.access.max_gang,
             max_pending=spec.access.max_pending,
             max_pending_per_user=spec.access.max_pending_per_user,
+            max_per_user=per_user,
             max_run_time=_seconds(spec.access.max_run_time),
             namespace_selector=selector,
             policy=_policy(policy),
@@ -340,7 +344,8 @@ class QueueDocument(Model):
 def _problem_of_limits(spec: QueueSpec) -> str | None:
     """Why limits cannot be stored, by the names of their resources and their number; None: they can."""
     limits = [*((flavor.guarantee, flavor.deserved, flavor.capability) for flavor in spec.flavors)]
-    every = [spec.guarantee.resource, spec.deserved, spec.capability, *(each for of in limits for each in of)]
+    plain = [spec.guarantee.resource, spec.deserved, spec.capability, spec.access.max_per_user]
+    every = [*plain, *(each for of in limits for each in of)]
     if (count := sum(map(len, every))) > MOST_LIMITS:
         return f"spec: found {count} limits, expected at most {MOST_LIMITS}"
     problem = next(filter(None, map(resource_problem, every)), None)

@@ -83,6 +83,7 @@ def _limits(limits: FlavorLimits, path: str, guarantee: str = "guarantee") -> It
 def _access(queue: QueueDocument) -> Iterator[Violation]:
     access = queue.spec.access
     yield from selector_violations(access.namespace_selector, "spec.access.namespaceSelector")
+    yield from quantity_violations(access.max_per_user, "spec.access.maxPerUser")
     for index, admin in enumerate(access.admins):
         if (admin.user is None) == (admin.group is None):
             yield Violation(

@@ -213,6 +213,7 @@ _TRUE_IF: Final[Mapping[str, _Holds]] = {
     "UnknownLevel": _asks_for_a_level,
     "UnknownPriorityClass": _names_unknown_class,
     "UnknownQueue": _is_unknown,
+    "UserLimit": _states("access.maxPerUser"),
 }
 #: Reasons to wait that have nothing to do with room and limits.
 NOT_OF_ROOM: Final = frozenset({*_TRUE_IF, "InvalidSpec"})

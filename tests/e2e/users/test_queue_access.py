@@ -69,3 +69,28 @@ def test_alice_can_neither_use_bobs_queue_nor_evict_from_it_by_her_priority(
     assert f"1000000000 counts as 10 (policy.maxPriority of queue {own})" in sandbox.explain("urgent")
     assert uids(sandbox, bobs, "Running") == before
     assert "evict" not in {kind for kind, _, _ in sandbox.ledger.decisions(bobs, "work")}
+
+
+def test_a_user_who_has_as_much_as_one_user_may_use_waits_and_others_do_not(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(3)
+    top = sandbox.add_queue("top", access={"maxPerUser": {GPU: "8"}})
+    queue = sandbox.add_queue("leaf", parent=top)
+
+    def work(name: str) -> Document:
+        document = batch_job(sandbox, name, 1, 8)
+        document["metadata"]["labels"]["muster.dev/queue-name"] = queue
+        return document
+
+    with sandbox.as_user("alice") as alice, sandbox.as_user("bob") as bob:
+        alice.create(path("batch/v1 Job", sandbox.name), work("first"))
+        sandbox.wait_running("first", 1)
+        alice.create(path("batch/v1 Job", sandbox.name), work("second"))
+        told = sandbox.wait_reason("second", "UserLimit")
+        bob.create(path("batch/v1 Job", sandbox.name), work("third"))
+        sandbox.wait_running("third", 1)
+        assert told == f"one user may use 8 {GPU} in queue {top}: alice uses 8, 8 asked"
+        explained = sandbox.explain("second")
+        assert told in explained
+        assert f"8 {GPU} less in use by alice in queue {top}" in explained
+        sandbox.delete("batch/v1 Job", "first")
+        sandbox.wait_running("second", 1)

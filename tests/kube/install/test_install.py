@@ -12,11 +12,11 @@ from admission.kube.install.crds import DefinitionsOfOthers
 from admission.kube.install.install import Installation, ServerTooOld
 from admission.kube.install.uninstall import Removal
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import NAMESPACES, QUEUES, path_of
+from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, NAMESPACES, QUEUES, path_of
 from queues.api.crd import crds
 from queues.api.names import CHANGE_REASON
-from queues.errors import ApiRefused
-from tests.kube.support.cluster_objects import batch_job, pod
+from queues.errors import ApiError, ApiRefused
+from tests.kube.support.cluster_objects import batch_job, becomes, pod
 from tests.kube.support.installation import (
     JOBS,
     PODS,
@@ -123,19 +123,45 @@ async def test_the_definition_of_devices_is_left_to_koordinator_where_that_is_in
     await bare.delete(path_of(devices))
 
 
-async def test_without_url_and_service_there_is_no_webhook_and_install_says_so(bare: Client) -> None:
+async def test_without_url_and_service_there_is_no_webhook_and_install_says_so(
+    bare: Client, install_cluster: LocalCluster
+) -> None:
+    """Only platform administrators change Queues then: nobody could tell which queues are a tenant's."""
     lines = await installed(bare, Installation())
     assert any(line.startswith("No webhook: there is neither") for line in lines)
-    assert not [path for path in await of_muster(bare) if "webhookconfigurations" in path]
+    [path] = [path for path in await of_muster(bare) if "webhookconfigurations" in path]
+    webhooks = msgspec.json.decode(await bare.get(path))["webhooks"]
+    assert {(each["failurePolicy"], each["name"].partition(".")[0]) for each in webhooks} == {
+        ("Fail", "authorize")
+    }
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tess"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-tenant-admin"}
+    binding = CLUSTER_ROLE_BINDINGS.document("tess", roleRef=role, subjects=[subject])
+    await bare.create(CLUSTER_ROLE_BINDINGS.path(), binding)
+    await bare.create(QUEUES.path(), a_queue("team-a"))
+
+    async def is_asked(tess: Client) -> bool:
+        try:
+            await tess.patch(QUEUES.path(name="team-a"), {"spec": {"weight": 2}})
+        except ApiError as error:
+            return "failed calling webhook" in str(error)
+        raise AssertionError("the write was let through")
+
+    async with await Client.connect(install_cluster.kubeconfig_for("tess")) as tess:
+        await becomes(lambda: is_asked(tess))
+    await bare.delete(QUEUES.path(name="team-a"))
+    lines = await installed(bare, Installation())
+    assert not [line for line in lines if "webhookconfiguration" in line], "left as it is"
 
 
 async def test_the_api_server_is_told_to_believe_the_certificates_that_are_shared(admin: Client) -> None:
     await installed(admin)
     secret = msgspec.json.decode(await admin.get("/api/v1/namespaces/muster-system/secrets/muster-webhook"))
-    path = f"{REGISTRATION}/validatingwebhookconfigurations/muster"
-    for webhook in msgspec.json.decode(await admin.get(path))["webhooks"]:
-        assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
-        assert base64.b64decode(webhook["clientConfig"]["caBundle"]).startswith(b"-----BEGIN CERTIFICATE")
+    for name in ("muster", "muster-tenants"):
+        path = f"{REGISTRATION}/validatingwebhookconfigurations/{name}"
+        for webhook in msgspec.json.decode(await admin.get(path))["webhooks"]:
+            assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
+            assert base64.b64decode(webhook["clientConfig"]["caBundle"]).startswith(b"-----BEGIN CERTIFICATE")
 
 
 async def test_an_old_api_server_is_refused_with_its_version(

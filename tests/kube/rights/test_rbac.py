@@ -74,7 +74,7 @@ def _companion(api: str, plural: str, *, follows: bool = False) -> list[Ask]:
 WEBHOOKS = [
     f"/apis/admissionregistration.k8s.io/v1/{half}webhookconfigurations/muster"
     for half in ("mutating", "validating")
-]
+] + ["/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster-tenants"]
 SECRETS = f"/api/v1/namespaces/{HOME}/secrets"
 #: What Muster asks the API server for, by purpose.
 PURPOSES: dict[str, list[Ask]] = {

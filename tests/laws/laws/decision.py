@@ -6,6 +6,7 @@ code but the queue tree's formula, which the conformance vectors hold.
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from admission.engine.placement import gangs
 from admission.engine.placement import need as need_module
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from queues.admissions import Seat
 from queues.plan import Plan, Reason
 from queues.quota.accounts import Account, charges, flavor_charges
 from queues.quota.queue import ROOT
@@ -65,6 +67,36 @@ def no_queue_above_a_limit(snapshot: Snapshot) -> None:
             limit = usage.tree.capability(name, account)
             now = usage.counted(name, account)
             assert limit is None or now <= max(limit, counted), (name, account, limit, now)
+
+
+def no_user_above_a_limit(snapshot: Snapshot) -> None:
+    """After each admit, in order: its user uses no more in any queue on its path than one user may use there, where the
+    admit adds to it."""
+    plan = plan_of(snapshot)
+    tree = books_before_admits(snapshot, plan).tree
+    used: Counter[tuple[QueueName, str, str]] = Counter()
+
+    def post(queue: QueueName, user: str, seats: Iterable[Seat], sign: int = 1) -> None:
+        for name in tree.paths.get(queue, ()):
+            for seat in seats:
+                for resource, units in seat.takes.items():
+                    used[name, user, resource] += sign * units
+
+    freed = {free.admission: free.seats for free in plan.frees}
+    for number, admission in snapshot.admissions.items():
+        gone = admission.ended | freed.get(number, frozenset())
+        left = [seat for index, seat in enumerate(admission.seats) if index not in gone]
+        post(admission.queue, admission.user, left)
+    for adopt in plan.adopts:
+        of = snapshot.pending.get(adopt.admit.workload)
+        post(adopt.admit.queue, of.user if of is not None else "", adopt.admit.seats)
+    for admit in plan.admits:
+        user = snapshot.pending[admit.workload].user
+        post(admit.queue, user, admit.seats)
+        asked = {resource for seat in admit.seats for resource, units in seat.takes.items() if units}
+        for name in tree.paths[admit.queue]:
+            for resource, most in tree.queues[name].max_per_user.items():
+                assert resource not in asked or used[name, user, resource] <= most, (name, user, resource)
 
 
 def no_node_above_what_it_has(snapshot: Snapshot) -> None:

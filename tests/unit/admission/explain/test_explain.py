@@ -209,6 +209,16 @@ def test_the_limit_of_pending_workloads_that_stopped_it_is_named(limits: dict[st
     }
 
 
+def test_a_user_at_the_limit_is_told_what_has_to_end_or_which_limit_to_raise() -> None:
+    running = [(job("own", "a", gpus=2, user="ann"), ["n0"])]
+    limited = queue("a", 8, max_per_user={"nvidia.com/gpu": 3000})
+
+    assert told(world([limited], running, [job("it", "a", gpus=2, user="ann")])) == {
+        SuggestionKind.QUEUE: "1 nvidia.com/gpu less in use by ann in queue a, "
+        "or access.maxPerUser 4 nvidia.com/gpu instead of 3 in queue a"
+    }
+
+
 def test_pods_that_no_node_could_ever_hold_are_told() -> None:
     changes = told(world([queue("a", 16)], [], [job("it", "a", gpus=16)]))
 
@@ -260,6 +270,12 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             queue("a", 8, max_gang=2),
             SuggestionKind.QUEUE,
             "access.maxGang 3 instead of 2 in queue a",
+        ),
+        (
+            job("it", "a", count=1, gpus=3, user="ann"),
+            queue("a", 8, max_per_user={"nvidia.com/gpu": 2000}),
+            SuggestionKind.QUEUE,
+            "access.maxPerUser 3 nvidia.com/gpu instead of 2 in queue a",
         ),
         (
             job("it", "a", obstacle=Obstacle(ReasonCode.OTHER_GATES, "it has gates of others")),

@@ -42,6 +42,17 @@ def test_a_pod_is_adopted_as_soon_as_its_namespace_may_use_the_queue() -> None:
     assert known.states[JOB].unbooked is not None
 
 
+def test_the_selector_of_a_queue_above_keeps_pods_from_being_adopted_too() -> None:
+    top = QueueName("top")
+    above = queue(top, namespace_selector=(Requirement("tier", "In", ("gold",)),))
+    facts = [above, queue(TEAM, parent=top), node("n1"), job(1), migrated("a", "n1", owner=JOB)]
+    known = world([*facts, NamespaceFact(name="ns", labels={"tier": "tin"})])
+    assert known.states[JOB].unbooked is None
+    known.observe([seen(NamespaceFact(name="ns", labels={"tier": "gold"}))])
+    known.refresh(NOW)
+    assert known.states[JOB].unbooked is not None
+
+
 def test_a_pod_that_is_not_adopted_counts_on_its_node() -> None:
     known = world([node("n1"), job(1), pod("a", "n1", owner=JOB)])
     assert known.node_inventory.room(NodeName("n1"))[GPU] == 7000

@@ -63,11 +63,12 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/quota/tree.py": "weight capability reclaimable guarantee parent deserved flavors flavors.guarantee "
         "flavors.deserved flavors.capability policy policy.ageingPerHour policy.placement policy.order "
         "policy.paused policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority access.maxGang "
-        "access.namespaceSelector",
+        "access.maxPerUser access.namespaceSelector",
         # Parts that only hold others.
         "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
         "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access",
         "admission/workloads/rollback.py": "policy.health.onFault",
+        "queues/api/validation/tenant_rules.py": "access.admins access.admins.user access.admins.group",
         "admission/node_recovery/fault_policy.py": "policy.health.recovery.job "
         "policy.health.recovery.verifyJob policy.health.recovery.maxNodesOut policy.health.recovery.maxPercentOut "
         "policy.health.recovery.drainTimeout policy.health.recovery.jobTimeout policy.health.recovery.attempts "
@@ -133,7 +134,6 @@ TOLD: dict[type[BaseModel], dict[str, Any]] = {
         "affinity": {"affinity": {"nodeGroupAffinity": {}}},
         "type": {"type": "a"},
         "dequeueStrategy": {"dequeueStrategy": "fifo"},
-        "access.admins": {"access": {"admins": [{"user": "a"}]}},
     },
     ResourceFlavor: {"tolerations": {"nodeLabels": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}},
 }

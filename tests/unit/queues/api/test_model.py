@@ -61,7 +61,7 @@ def test_a_queue_becomes_a_domain_queue():
                 "capability": {"cpu": 2, "memory": 0},
                 "flavors": [{"name": "b", "deserved": {"nvidia.com/gpu": 8}}, {"name": "a"}],
                 "policy": {"order": "fifo", "ageingPerHour": 10, "placement": "spread", "paused": True},
-                "access": {"maxGang": 4, "maxPending": 5, "maxPendingPerUser": 6},
+                "access": {"maxGang": 4, "maxPending": 5, "maxPendingPerUser": 6, "maxPerUser": {"cpu": "2"}},
             },
             "status": {"state": "Closing"},
         }
@@ -75,6 +75,7 @@ def test_a_queue_becomes_a_domain_queue():
     assert list(queue.flavors) == ["b", "a"]
     assert queue.flavors["b"] == Limits(deserved={"nvidia.com/gpu": 8000})
     assert (queue.order, queue.ageing_per_hour, queue.placement) == ("fifo", 10, "spread")
+    assert queue.max_per_user == {"cpu": 2000}
     assert (queue.max_gang, queue.max_pending, queue.max_pending_per_user, queue.generation) == (4, 5, 6, 7)
 
 
@@ -130,6 +131,10 @@ def test_fields_that_do_nothing_yet_are_told():
     assert unsupported_in_queue(QueueDocument.read({"metadata": {"name": "root"}, "spec": recovery})) == ()
     access = {"namespaceSelector": {}, "admins": [{"user": "ann"}], "maxGang": 4, "maxRunTime": "1h"}
     assert unsupported_in_queue(QueueDocument.read({"spec": {"access": access}})) == (
+        "spec.access.maxRunTime",
+    )
+    of_root = {"metadata": {"name": "root"}, "spec": {"access": access}}
+    assert unsupported_in_queue(QueueDocument.read(of_root)) == (
         "spec.access.admins",
         "spec.access.maxRunTime",
     )

@@ -1,13 +1,23 @@
 """What the webhook answers to what is made to harm it."""
 
 import asyncio
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from admission.kube.webhook import review as webhook
-from admission.kube.webhook.review import MOST_REVIEWS, MOST_WAITING, ReviewContext, app, mutate, validate
+from admission.kube.webhook.review import (
+    MOST_REVIEWS,
+    MOST_WAITING,
+    InvalidReview,
+    ReviewContext,
+    app,
+    authorize,
+    mutate,
+    validate,
+)
 from queues.api.validation.validation import Known
 
 NOBODY = cast(ReviewContext, None)
@@ -106,3 +116,84 @@ async def test_so_many_reviews_are_answered_at_a_time_so_many_wait_and_more_are_
         for each in taken:
             each.writer.close()
         await runner.cleanup()
+
+
+# -- writes of those who are no platform administrators --------------------------------------------------------------
+
+
+class TwoTenants(NothingKnown):
+    """A replica that can list the Queues of two tenants."""
+
+    async def list_queue_documents(self) -> dict[str, dict[str, Any]]:
+        above = {"spec": {"parent": "root", "access": {"admins": [{"group": "leads"}]}}}
+        return {"a": above, "a-one": {"spec": {"parent": "a"}}, "b": {"spec": {"parent": "root"}}}
+
+
+async def authorized(**request: Any) -> dict[str, Any]:
+    body = msgspec.json.encode(
+        {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": "u",
+                "userInfo": {"username": "ann", "groups": ["leads"], "uid": "1"},
+                **request,
+            },
+        }
+    )
+    answer = await authorize(body, cast(ReviewContext, TwoTenants()))
+    return cast(dict[str, Any], msgspec.json.decode(answer.encoded())["response"])
+
+
+def a_queue(name: str, parent: str) -> dict[str, Any]:
+    version = "scheduling.volcano.sh/v1beta1"
+    return {"apiVersion": version, "kind": "Queue", "metadata": {"name": name}, "spec": {"parent": parent}}
+
+
+async def test_who_is_named_above_a_queue_writes_it_and_is_forbidden_others() -> None:
+    mine, theirs = a_queue("a-one", "a"), a_queue("b-one", "b")
+    assert (await authorized(operation="CREATE", object=a_queue("a-two", "a")))["allowed"] is True
+    assert (await authorized(operation="UPDATE", name="a-one", object=mine, oldObject=mine))[
+        "allowed"
+    ] is True
+    assert (await authorized(operation="DELETE", name="a-one", object=None, oldObject=mine))[
+        "allowed"
+    ] is True
+    for operation, now, before in (
+        ("CREATE", theirs, None),
+        ("UPDATE", theirs, theirs),
+        ("DELETE", None, theirs),
+    ):
+        told = await authorized(operation=operation, name="b-one", object=now, oldObject=before)
+        assert (told["allowed"], told["status"]["code"], told["status"]["reason"]) == (
+            False,
+            403,
+            "Forbidden",
+        )
+        assert told["status"]["message"].startswith("queue b-one: ann may not change it")
+
+
+async def test_nobody_but_muster_writes_a_status() -> None:
+    mine = a_queue("a-one", "a")
+    told = await authorized(
+        operation="UPDATE", name="a-one", subResource="status", object=mine, oldObject=mine
+    )
+    assert "expected one of Muster only" in told["status"]["message"]
+
+
+@pytest.mark.parametrize(("target", "allowed"), [("a-one", True), ("a", False), ("b", False), ("", False)])
+async def test_a_command_is_for_a_queue_of_the_tenant(target: str, allowed: bool) -> None:
+    command = {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {"name": "c"},
+        "target": {"kind": "Queue", "name": target},
+    }
+    assert (await authorized(operation="CREATE", object=command))["allowed"] is allowed
+
+
+async def test_what_is_neither_a_queue_nor_a_command_is_not_answered_with_yes() -> None:
+    with pytest.raises(InvalidReview, match="an object of kind 'Pod'"):
+        await authorized(operation="CREATE", object={"apiVersion": "v1", "kind": "Pod"})
+    told = await authorize(review(5000), cast(ReviewContext, TwoTenants()))
+    assert told.refusals

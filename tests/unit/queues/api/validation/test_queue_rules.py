@@ -24,6 +24,8 @@ from tests.builders.valid_documents import QUEUE, TREE, changed, messages
         {"policy": {"starvation": {"clearAfter": "soon"}}},
         {"access": {"maxGang": 0}},
         {"access": {"admins": [{}]}},
+        {"access": {"maxPerUser": {"nvidia.com/gpu": "-1"}}},
+        {"access": {"maxPerUser": {"nvidia.com/gpu": "half"}}},
         {"access": {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}},
         {"access": {"namespaceSelector": {"matchlabels": {"team": "a"}}}},
         {

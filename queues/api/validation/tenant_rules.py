@@ -1,0 +1,295 @@
+"""Who may change which Queue: the administrators of a tenant change the queues below it, within its quota. Pure.
+
+A tenant is a top-level queue with its subtree. A user who is named in ``access.admins`` of a queue administers all
+queues below that one, and not that one itself. Platform administrators may change every Queue: this is not about them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from queues.api.model import excerpt
+from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
+from queues.errors import InvalidDocument
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT, Queue
+from queues.quota.tree import Numbers, numbers_of
+from queues.workload import NO_FLAVOR, QueueName
+
+Document = Mapping[str, Any]
+#: Kinds of limits of which those of the children together stay within the parent's.
+_SUMMED: Final[tuple[Literal["guarantee", "deserved"], ...]] = ("guarantee", "deserved")
+
+
+class Requester(NamedTuple):
+    """A user as the API server knows them."""
+
+    name: str
+    groups: frozenset[str] = frozenset()
+
+
+class QueueChange(NamedTuple):
+    """A write of one Queue."""
+
+    name: str
+    #: As it was; None: it is created.
+    before: Document | None
+    #: As it is to be; None: it is deleted.
+    after: Document | None
+
+
+#: What a queue below a tenant inherits, because it decides about work of other tenants: whom the queue may evict, and
+#: how long it keeps what others lent to it.
+_RESERVED: Final[tuple[tuple[str, Callable[[QueueSpec], object]], ...]] = (
+    ("spec.reclaimable", lambda spec: spec.reclaimable),
+    ("spec.policy.minRunTime", lambda spec: spec.policy.min_run_time),
+    ("spec.policy.maxEvictions", lambda spec: spec.policy.max_evictions),
+    (
+        "spec.policy.preemption.reclaim",
+        lambda spec: spec.policy.preemption and spec.policy.preemption.reclaim,
+    ),
+    (
+        "spec.policy.preemption.borrowWhilePreempting",
+        lambda spec: spec.policy.preemption and spec.policy.preemption.borrow_while_preempting,
+    ),
+    ("spec.policy.starvation", lambda spec: spec.policy.starvation),
+    ("spec.policy.health", lambda spec: spec.policy.health),
+)
+
+
+def change_refusals(change: QueueChange, by: Requester, queues: Mapping[str, Document]) -> list[str]:
+    """Why a user who is no platform administrator may not write a Queue; empty: they may.
+
+    ``queues``: all Queues as they are stored, by name.
+    """
+    tree = TenantTree(queues)
+    stranger = [_not_an_administrator(change.name, by)]
+    before = None if change.before is None else tree.administered(_parent_of(change.before), by)
+    if change.before is not None and before is None:
+        return stranger
+    if change.after is None:
+        return _children_refusals(change.name, tree, "delete")
+    parent = _parent_of(change.after)
+    # No queue goes below itself.
+    after = None if change.name in tree.path(parent) else tree.administered(parent, by)
+    if before is None:
+        if after is None:
+            return stranger
+        return _children_refusals(change.name, tree, "create") or _content_refusals(change, after, tree)
+    if after is None or after[-1] != before[-1]:
+        return [
+            f"queue {change.name}: found spec.parent {excerpt(parent)}, expected a queue of the same tenant that "
+            f"{by.name} administers. Ask a platform administrator to move it"
+        ]
+    return _content_refusals(change, after, tree)
+
+
+def command_refusals(target: str, by: Requester, queues: Mapping[str, Document]) -> list[str]:
+    """Why a user who is no platform administrator may not open or close a Queue by a Command; empty: they may."""
+    found = queues.get(target)
+    if found is None or TenantTree(queues).administered(_parent_of(found), by) is None:
+        return [_not_an_administrator(target, by)]
+    return []
+
+
+def status_refusals(name: str, by: Requester) -> list[str]:
+    """Why nobody else writes the status of a Queue."""
+    return [
+        f"queue {name}: found a status written by {by.name}, expected one of Muster only. "
+        f"`kubectl muster queue close {name}` closes a queue, `kubectl muster queue open {name}` opens it"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class TenantTree:
+    """All Queues as they are stored, by name. One that cannot be read is in nobody's tenant."""
+
+    queues: Mapping[str, Document]
+
+    def path(self, name: str) -> list[str]:
+        """A queue and those above it up to its tenant, nearest first. Empty: ``root``, a missing queue, or a cycle."""
+        path: list[str] = []
+        while name not in ("", ROOT):
+            found = self.queues.get(name)
+            if found is None or name in path:
+                return []
+            path.append(name)
+            name = _parent_of(found)
+        return path
+
+    def administered(self, parent: str, by: Requester) -> list[str] | None:
+        """The path of a queue if the user administers what is below it; None: they do not."""
+        path = self.path(parent)
+        return path if any(_is_named(by, self.queues[name]) for name in path) else None
+
+    def children(self) -> dict[str, list[str]]:
+        """Names of the queues below each queue."""
+        found: dict[str, list[str]] = {}
+        for name, queue in self.queues.items():
+            found.setdefault(_parent_of(queue), []).append(name)
+        return found
+
+    def changed(self, name: str, after: Document) -> "TenantTree":
+        """The tree with a queue as it is to be."""
+        return TenantTree({**self.queues, name: after})
+
+
+def _part(document: Any, *keys: str) -> Any:
+    """A part of a document that may have any form; None: there is none."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
+
+
+def _parent_of(queue: Document) -> str:
+    parent = _part(queue, "spec", "parent")
+    return parent if isinstance(parent, str) else ""
+
+
+def _is_named(by: Requester, queue: Document) -> bool:
+    try:
+        access = QueueAccess.read(_part(queue, "spec", "access") or {})
+    except InvalidDocument:
+        return False
+    # An entry with both is neither a user nor a group: it names nobody.
+    return any(
+        (each.user == by.name and each.group is None) or (each.group in by.groups and each.user is None)
+        for each in access.admins
+    )
+
+
+def _not_an_administrator(name: str, by: Requester) -> str:
+    return (
+        f"queue {name}: {by.name} may not change it, being neither a platform administrator (role muster-queue-admin) "
+        "nor named in access.admins of a queue above it"
+    )
+
+
+def _children_refusals(name: str, tree: TenantTree, what: str) -> list[str]:
+    """A queue that others name as their parent is not deleted, nor made by someone whom they would belong to then."""
+    below = sorted(tree.children().get(name, ()))
+    if not below:
+        return []
+    shown = ", ".join(below[:5]) + (f" and {len(below) - 5} more" if len(below) > 5 else "")
+    return [f"queue {name}: {shown} name it as parent, expected none to {what} it. Move or delete them first"]
+
+
+def _content_refusals(change: QueueChange, above: list[str], tree: TenantTree) -> list[str]:
+    """``above``: the path of the parent, up to the tenant."""
+    after = change.after or {}
+    try:
+        spec = QueueDocument.read(after).spec
+    except InvalidDocument as error:
+        return [f"queue {change.name}: {error}"]
+    try:
+        before = QueueDocument.read(change.before or {}).spec
+    except InvalidDocument:
+        before = QueueSpec()
+    reserved = [
+        f"queue {change.name}: found another {path} than before, which decides about work of other tenants: only "
+        "a platform administrator changes it"
+        for path, read in _RESERVED
+        if read(spec) != read(before)
+    ]
+    return reserved or list(_quota_refusals(change.name, above, tree, tree.changed(change.name, after)))
+
+
+# ── quota ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _quota_refusals(name: str, above: list[str], before: TenantTree, after: TenantTree) -> Iterator[str]:
+    """What grows beyond the limits of a queue of the tenant.
+
+    What was beyond them already may stay, or become less.
+    """
+    old, new = _Claims(before), _Claims(after)
+    for queue in (name, *above):
+        is_tenant = queue == above[-1]
+        for kind in _SUMMED:
+            for account in sorted(total := new.of_children(queue, kind)):
+                limit = new.limit(queue, kind, account, is_tenant)
+                if limit is None or total[account] <= limit:
+                    continue
+                excess = total[account] - limit
+                limit_before = old.limit(queue, kind, account, is_tenant)
+                if (
+                    limit_before is not None
+                    and excess <= old.of_children(queue, kind)[account] - limit_before
+                ):
+                    continue
+                yield (
+                    f"queue {name}: found {kind} of {account.amount(total[account])} of the queues below {queue} "
+                    f"together, expected at most {account.show(limit)}, the {kind} of {queue}"
+                )
+    yield from _capability_refusals(name, above, old, new)
+
+
+def _capability_refusals(name: str, above: list[str], old: "_Claims", new: "_Claims") -> Iterator[str]:
+    """A capability counts for each queue, not for its siblings together."""
+    before = old.numbers(name).capability
+    for account, units in sorted(new.numbers(name).capability.items()):
+        if units <= before.get(account, -1):
+            continue
+        limits = ((queue, new.numbers(queue).capability.get(account)) for queue in above)
+        for queue, limit in limits:
+            if limit is not None and units > limit:
+                yield (
+                    f"queue {name}: found a capability of {account.amount(units)}, expected at most "
+                    f"{account.show(limit)}, the capability of {queue}"
+                )
+                break
+
+
+class _Claims:
+    """What queues state, and what those below them state together."""
+
+    def __init__(self, tree: TenantTree) -> None:
+        self._tree = tree
+        self._children = tree.children()
+        self._numbers: dict[str, Numbers] = {}
+        self._flavors: dict[str, frozenset[str]] = {}
+
+    def numbers(self, queue: str) -> Numbers:
+        """The limits that a queue states; none if there is no such queue, or it cannot be read."""
+        if queue not in self._numbers:
+            try:
+                stated = QueueDocument.read(self._tree.queues.get(queue) or {}).to_domain()
+            except InvalidDocument:
+                stated = Queue(name=QueueName(queue))
+            self._numbers[queue], self._flavors[queue] = numbers_of(stated), frozenset(stated.flavors)
+        return self._numbers[queue]
+
+    def of_children(self, queue: str, kind: Literal["guarantee", "deserved"]) -> Counter[Account]:
+        """What the queues directly below claim together, each with what is below it."""
+        total: Counter[Account] = Counter()
+        for child in self._children.get(queue, ()):
+            for account, units in self._claim(child, kind, (queue,)).items():
+                total[account] += units
+        return total
+
+    def _claim(
+        self, queue: str, kind: Literal["guarantee", "deserved"], above: tuple[str, ...]
+    ) -> Mapping[Account, int]:
+        """What a queue states, and of what it does not state what its children claim. ``above``: against cycles."""
+        own = getattr(self.numbers(queue), kind)
+        below: Counter[Account] = Counter()
+        for child in self._children.get(queue, ()):
+            if child not in above:
+                below.update(self._claim(child, kind, (*above, queue)))
+        return {**below, **own}
+
+    def limit(
+        self, queue: str, kind: Literal["guarantee", "deserved"], account: Account, is_tenant: bool
+    ) -> int | None:
+        """What those below may claim together; None: only the queues above limit it."""
+        own = getattr(self.numbers(queue), kind)
+        if account in own:
+            return int(own[account])
+        if kind == "guarantee":
+            return 0
+        if not is_tenant:
+            return None
+        # The sum over all flavors is limited as well. A flavor that the tenant does not list is not its own.
+        listed = self._flavors[queue]
+        return None if account.flavor != NO_FLAVOR and (not listed or account.flavor in listed) else 0

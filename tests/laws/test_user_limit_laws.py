@@ -1,0 +1,80 @@
+"""Laws of what one user may use, on worlds with limits per user."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from admission.engine.snapshot import Snapshot
+from queues.quota.user_limits import UserUse
+from tests.laws.laws import decision
+from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.worlds.user_limits import user_limited
+
+worlds = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@worlds
+@given(user_limited())
+def test_no_admission_raises_a_user_above_a_limit(snapshot: Snapshot) -> None:
+    decision.no_user_above_a_limit(snapshot)
+
+
+@worlds
+@given(user_limited())
+def test_the_memo_only_saves_time(snapshot: Snapshot) -> None:
+    decision.memo_decides_nothing(snapshot)
+
+
+@worlds
+@given(user_limited(), st.integers())
+def test_the_order_of_the_input_does_not_matter(snapshot: Snapshot, seed: int) -> None:
+    decision.independent_of_order(snapshot, random.Random(seed))
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        decision.in_the_plan_or_one_reason,
+        decision.no_queue_above_a_limit,
+        decision.gangs_whole_or_nothing,
+        decision.reaches_a_fixed_point,
+        decision.nobody_who_fits_is_left_out,
+    ],
+)
+def test_the_other_laws_hold_beside_it(law: Callable[[Snapshot], None]) -> None:
+    @worlds
+    @given(user_limited())
+    def holds(snapshot: Snapshot) -> None:
+        law(snapshot)
+
+    holds()
+
+
+def _never(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _own_queue_only(self: UserUse, queue: Any, user: str, amounts: Any, times: int = 1) -> None:
+    for name, account, _ in self.tree.user_limits(queue)[:1]:
+        book = self._used.setdefault((name, user), Counter())
+        book[account] += amounts.get(account, 0) * times
+
+
+BUGS = [
+    Bug("users are never refused", UserUse, "hit", _never, decision.no_user_above_a_limit),
+    Bug("use of users is not counted", UserUse, "add", _never, decision.no_user_above_a_limit),
+    Bug("only the nearest limit counts", UserUse, "add", _own_queue_only, decision.no_user_above_a_limit),
+]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=str)
+def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    is_broken_in(user_limited(), bug.law, first=bug.first)

@@ -1,0 +1,272 @@
+"""What the administrators of a tenant may change of the queue tree, and what they may not."""
+
+from typing import Any
+
+import pytest
+
+from queues.api.validation.tenant_rules import (
+    QueueChange,
+    Requester,
+    change_refusals,
+    command_refusals,
+    status_refusals,
+)
+
+GPU = "nvidia.com/gpu"
+ANN = Requester("ann", frozenset({"system:authenticated"}))
+LEAD = Requester("lea", frozenset({"team-a-leads"}))
+BOB = Requester("bob")
+INNER = Requester("ivy")
+
+
+def queue(name: str, parent: str = "root", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"parent": parent, "weight": 1, "reclaimable": True, **spec},
+    }
+
+
+#: Tenant a: 64 GPUs, two queues below it, one of them with a queue below. Tenant b is Bob's.
+TREE = {
+    each["metadata"]["name"]: each
+    for each in (
+        queue("root", "", access={"admins": [{"user": "rut"}]}),
+        queue(
+            "a",
+            deserved={GPU: 64},
+            capability={GPU: 96},
+            guarantee={"resource": {GPU: 8}},
+            access={"admins": [{"user": "ann"}, {"group": "team-a-leads"}]},
+        ),
+        queue("a-train", "a", deserved={GPU: 32}, access={"admins": [{"user": "ivy"}]}),
+        queue("a-train-x", "a-train", deserved={GPU: 16}),
+        queue("a-infer", "a", deserved={GPU: 16}),
+        queue("b", deserved={GPU: 32}, access={"admins": [{"user": "bob"}]}),
+        queue("b-one", "b"),
+        queue("orphan", "gone"),
+    )
+}
+
+
+def created(new: dict[str, Any], by: Requester = ANN) -> list[str]:
+    return change_refusals(QueueChange(new["metadata"]["name"], None, new), by, TREE)
+
+
+def updated(name: str, by: Requester = ANN, **spec: Any) -> list[str]:
+    before = TREE[name]
+    after = {**before, "spec": {**before["spec"], **spec}}
+    return change_refusals(QueueChange(name, before, after), by, TREE)
+
+
+def deleted(name: str, by: Requester = ANN) -> list[str]:
+    return change_refusals(QueueChange(name, TREE[name], None), by, TREE)
+
+
+@pytest.mark.parametrize("by", [ANN, LEAD])
+def test_an_administrator_creates_resizes_and_deletes_queues_at_any_depth_of_the_tenant(
+    by: Requester,
+) -> None:
+    assert created(queue("a-new", "a", deserved={GPU: 16}), by) == []
+    assert created(queue("a-train-y", "a-train", deserved={GPU: 16}), by) == []
+    assert updated("a-infer", by, deserved={GPU: 32}) == []
+    assert updated("a-train-x", by, deserved={GPU: 32}, access={"admins": [{"user": "new"}]}) == []
+    assert deleted("a-train-x", by) == []
+
+
+REFUSED = "being neither a platform administrator (role muster-queue-admin) nor named in access.admins of a queue above"
+
+
+@pytest.mark.parametrize(
+    ("found"),
+    [
+        created(queue("b-new", "b")),
+        created(queue("top")),
+        created(queue("top", "")),
+        created(queue("lost", "nowhere")),
+        updated("a", weight=2),
+        updated("a", access={"admins": [{"user": "ann"}, {"user": "eve"}]}),
+        updated("a", parent="b"),
+        updated("root", policy={"paused": True}),
+        updated("b-one", weight=2),
+        updated("b-one", parent="a"),
+        updated("orphan", weight=2),
+        deleted("a"),
+        deleted("b-one"),
+        deleted("root"),
+        updated("a-infer", BOB, weight=2),
+        updated("a-infer", INNER, weight=2),
+        updated("a-train", INNER, deserved={GPU: 48}),
+        updated("a-infer", Requester("rut"), weight=2),
+        updated("a-infer", Requester("team-a-leads"), weight=2),
+        updated("a-infer", Requester("x", frozenset({"ann"})), weight=2),
+    ],
+)
+def test_whoever_is_not_named_above_a_queue_is_refused_with_one_sentence(found: list[str]) -> None:
+    assert len(found) == 1
+    assert REFUSED in found[0]
+
+
+def test_an_administrator_of_an_inner_queue_has_what_is_below_it() -> None:
+    assert updated("a-train-x", INNER, deserved={GPU: 24}) == []
+    assert created(queue("a-train-y", "a-train"), INNER) == []
+
+
+def test_queues_move_inside_a_tenant_and_neither_out_of_it_nor_into_it() -> None:
+    assert updated("a-train-x", parent="a-infer") == []
+    both = Requester("ann", frozenset())
+    tree = {
+        **TREE,
+        "b": {**TREE["b"], "spec": {**TREE["b"]["spec"], "access": {"admins": [{"user": "ann"}]}}},
+    }
+    for name, parent in (("a-infer", "b"), ("b-one", "a"), ("a-infer", "root"), ("a-infer", "")):
+        before = tree[name]
+        after = {**before, "spec": {**before["spec"], "parent": parent}}
+        [told] = change_refusals(QueueChange(name, before, after), both, tree)
+        assert "expected a queue of the same tenant that ann administers" in told
+    [told] = updated("a-train-x", INNER, parent="a")
+    assert "found spec.parent 'a'" in told
+
+
+def test_no_queue_goes_below_itself() -> None:
+    [told] = updated("a-train", parent="a-train-x")
+    assert "found spec.parent 'a-train-x'" in told
+
+
+def test_what_the_queues_of_a_tenant_deserve_together_stays_within_what_the_tenant_deserves() -> None:
+    [told] = created(queue("a-new", "a", deserved={GPU: 17}))
+    assert told == (
+        f"queue a-new: found deserved of 65 {GPU} of the queues below a together, "
+        "expected at most 64, the deserved of a"
+    )
+    assert created(queue("a-new", "a", deserved={GPU: 16})) == []
+    [told] = updated("a-train-x", deserved={GPU: 33})
+    assert "below a-train together, expected at most 32" in told
+    [told] = updated("a-train", deserved={GPU: 15})
+    assert "found deserved of 16" in told
+
+
+def test_what_is_below_a_queue_that_states_nothing_counts_as_the_queues_own() -> None:
+    """Else a queue between would hide it."""
+    tree = {**TREE, "a-mid": queue("a-mid", "a")}
+    new = queue("a-mid-x", "a-mid", deserved={GPU: 17})
+    [told] = change_refusals(QueueChange("a-mid-x", None, new), ANN, tree)
+    assert "of the queues below a together" in told
+
+
+def test_amounts_of_a_flavor_count_in_the_sum_over_all() -> None:
+    [told] = created(queue("a-new", "a", flavors=[{"name": "h100", "deserved": {GPU: 17}}]))
+    assert "found deserved of 65 nvidia.com/gpu of the queues below a" in told
+    tree = {**TREE, "a": {**TREE["a"], "spec": {**TREE["a"]["spec"], "flavors": [{"name": "h100"}]}}}
+    other = queue("a-new", "a", flavors=[{"name": "a100", "deserved": {GPU: 1}}])
+    [told] = change_refusals(QueueChange("a-new", None, other), ANN, tree)
+    assert "found deserved of 1 nvidia.com/gpu of flavor a100" in told
+
+
+def test_a_resource_that_the_tenant_does_not_state_is_not_its_to_deal_out() -> None:
+    [told] = created(queue("a-new", "a", deserved={"cpu": 1}))
+    assert "found deserved of 1 cpu of the queues below a together, expected at most 0" in told
+    assert created(queue("b-new", "b"), BOB) == []
+
+
+def test_guarantees_stay_within_the_guarantee_of_the_queue_above() -> None:
+    assert created(queue("a-new", "a", deserved={GPU: 8}, guarantee={"resource": {GPU: 8}})) == []
+    [told] = created(queue("a-new", "a", deserved={GPU: 9}, guarantee={"resource": {GPU: 9}}))
+    assert "found guarantee of 9" in told
+    found = created(queue("a-train-y", "a-train", guarantee={"resource": {GPU: 1}}))
+    assert any("below a-train together, expected at most 0" in each for each in found)
+
+
+def test_a_capability_stays_within_that_of_every_queue_above() -> None:
+    assert created(queue("a-new", "a", capability={GPU: 96})) == []
+    [told] = created(queue("a-train-y", "a-train", capability={GPU: 97}))
+    assert (
+        told == f"queue a-train-y: found a capability of 97 {GPU}, expected at most 96, the capability of a"
+    )
+
+
+def test_what_was_beyond_the_limit_already_may_become_less() -> None:
+    tree = {**TREE, "a-infer": queue("a-infer", "a", deserved={GPU: 100}, capability={GPU: 200})}
+
+    def change(**spec: Any) -> list[str]:
+        before = tree["a-infer"]
+        after = {**before, "spec": {**before["spec"], **spec}}
+        return change_refusals(QueueChange("a-infer", before, after), ANN, tree)
+
+    assert change(deserved={GPU: 90}) == []
+    assert change(policy={"paused": True}) == []
+    assert change(deserved={GPU: 101}) != []
+    assert change(capability={GPU: 201}) != []
+
+
+@pytest.mark.parametrize(
+    ("path", "spec"),
+    [
+        ("spec.reclaimable", {"reclaimable": False}),
+        ("spec.policy.minRunTime", {"policy": {"minRunTime": "100h"}}),
+        ("spec.policy.maxEvictions", {"policy": {"maxEvictions": 0}}),
+        ("spec.policy.preemption.reclaim", {"policy": {"preemption": {"reclaim": "any"}}}),
+        (
+            "spec.policy.preemption.borrowWhilePreempting",
+            {"policy": {"preemption": {"borrowWhilePreempting": {"maxPriority": 5}}}},
+        ),
+        ("spec.policy.starvation", {"policy": {"starvation": {"clearAfter": "1s"}}}),
+        ("spec.policy.health", {"policy": {"health": {"onFault": "report"}}}),
+    ],
+)
+def test_rules_about_work_of_other_tenants_are_the_platforms(path: str, spec: dict[str, Any]) -> None:
+    for found in (created(queue("a-new", "a", **spec)), updated("a-infer", **spec)):
+        assert len(found) == 1
+        assert f"found another {path} than before" in found[0]
+
+
+def test_rules_inside_the_queue_are_the_tenants_own() -> None:
+    policy = {"order": "fifo", "paused": True, "maxPriority": 5, "preemption": {"withinQueue": "never"}}
+    assert updated("a-infer", policy=policy, access={"maxPending": 5}) == []
+
+
+def test_a_queue_that_others_name_as_parent_is_neither_deleted_nor_made() -> None:
+    [told] = deleted("a-train")
+    assert (
+        told
+        == "queue a-train: a-train-x name it as parent, expected none to delete it. Move or delete them first"
+    )
+    [told] = created(queue("gone", "a"))
+    assert "orphan name it as parent" in told
+
+
+def test_a_document_that_cannot_be_read_is_refused() -> None:
+    [told] = updated("a-infer", weight="heavy")
+    assert told.startswith("queue a-infer: ")
+
+
+def test_nothing_is_administered_in_a_circle_of_parents() -> None:
+    tree = {
+        each["metadata"]["name"]: each
+        for each in (
+            queue("x", "y", access={"admins": [{"user": "ann"}]}),
+            queue("y", "x", access={"admins": [{"user": "ann"}]}),
+        )
+    }
+    [told] = change_refusals(QueueChange("z", None, queue("z", "x")), ANN, tree)
+    assert REFUSED in told
+
+
+@pytest.mark.parametrize(
+    "admins", [None, "ann", [None], ["ann"], [{"user": "ann", "group": "g"}], [{"user": None}]]
+)
+def test_admins_that_cannot_be_read_name_nobody(admins: Any) -> None:
+    tree = {"a": queue("a", access={"admins": admins})}
+    assert change_refusals(QueueChange("z", None, queue("z", "a")), ANN, tree)
+
+
+def test_queues_of_the_tenant_are_closed_by_commands_and_others_are_not() -> None:
+    assert command_refusals("a-train-x", ANN, TREE) == []
+    for target in ("a", "b-one", "root", "nowhere", ""):
+        assert command_refusals(target, ANN, TREE) != []
+
+
+def test_a_status_is_refused_with_what_to_do() -> None:
+    [told] = status_refusals("a-train", ANN)
+    assert "`kubectl muster queue close a-train` closes" in told
