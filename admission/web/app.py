@@ -3,6 +3,7 @@
 /apis/read.muster.dev/v1                                                  what there is
 /apis/read.muster.dev/v1/queues
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
+/apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/snapshot                                          from the leader
@@ -10,7 +11,7 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -22,11 +23,12 @@ from admission.web import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
-from admission.web.access.rights import Forbidden
+from admission.web.access.rights import MOST_ASKED, Forbidden
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.reader import EVERYTHING, Sight
+from admission.web.usage import PARAMETERS, UsageRequest, usage_request
 from queues.api.names import READ_API
 from queues.workload import WorkloadKind
 
@@ -42,7 +44,7 @@ LARGEST_PAGE: Final = 1000
 PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
-    f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, "
+    f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/usage, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, "
     f"{PREFIX}/snapshot"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
@@ -76,12 +78,24 @@ class Reader(Protocol):
         """Everything about the workloads of a name. Raises UnknownName."""
         ...
 
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight) -> bodies.UsageList:
+        """Use in a period. Raises UnknownName, PeriodTooLarge and BadQuery."""
+        ...
+
+    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
+        """Namespaces of workloads that held something at a second (since the epoch) or after it."""
+        ...
+
 
 class Authorizer(Protocol):
     """What users may see; see ``Rights``."""
 
     async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
         """What the user may see, of one namespace or of all."""
+        ...
+
+    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
+        """What the user may see, of these namespaces."""
         ...
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
@@ -122,6 +136,7 @@ class ReadApi:
                 web.get(PREFIX, self.discover),
                 web.get(f"{PREFIX}/queues", self.show_queues),
                 web.get(f"{PREFIX}/pending", self.show_pending),
+                web.get(f"{PREFIX}/usage", self.show_usage),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
@@ -162,6 +177,21 @@ class ReadApi:
                 sight=sight,
             )
             return _shown(found, sight)
+
+        return await self._answered(request, answer)
+
+    async def show_usage(self, request: web.Request) -> web.Response:
+        """Use in a period: the user's own, and that of queues which the user may see."""
+        _only(request, *PARAMETERS)
+        asked = usage_request(request.query)
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self.rights.sight(caller)
+            if sight.workloads is not None and asked.names_workloads():
+                # Of the past too: nothing needs to wait in them now.
+                namespaces = await self.reader.used_namespaces(asked.begins, MOST_ASKED)
+                sight = await self.rights.sight_in(caller, namespaces)
+            return encode(await self.reader.usage(asked, user=caller.name, sight=sight))
 
         return await self._answered(request, answer)
 

@@ -14,9 +14,11 @@ from admission.web import bodies
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
-from admission.web.reader import EVERYTHING, Sight, UnknownName
+from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
+from admission.web.usage import UsageRequest, usage_list, usage_viewer
 from queues.admissions import Admission, LastEviction, Seat
+from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
 from queues.quota.tree import QueueTree
 from queues.resources import total
@@ -26,6 +28,7 @@ from queues.sql.read import views
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import names_like, pending, place_in_queue, waiting_namespaces
 from queues.sql.read.rows import OrderTerms, PlaceInQueue
+from queues.sql.read.usage import queue_parents, usage, usage_history, used_namespaces
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName
 
@@ -72,6 +75,8 @@ class SqlReader:
         self._keep = keep
         self._usage_reader = UsageReader()
         self._reading = asyncio.Lock()
+        # Adding up a long period may take Postgres seconds: one at a time, so that other questions have connections.
+        self._adding_up = asyncio.Lock()
         self._kept: _Overview | None = None
         self._kept_until = 0.0
 
@@ -140,6 +145,30 @@ class SqlReader:
             for one, place in zip(found, places, strict=True)
         ]
         return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
+
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> bodies.UsageList:
+        """Use in a period. ``user``: whose own use is told wherever it was.
+
+        Raises UnknownName for a queue that never existed; PeriodTooLarge; BadQuery: the period has not begun.
+        """
+        try:
+            async with self._adding_up, self._database.snapshot() as tx:
+                history = await usage_history(tx)
+                question = request.question(int(self._clock()), history)
+                viewer = usage_viewer(await queue_parents(tx), request.queue, user, sight)
+                age = await self._age(tx)
+                page = await usage(tx, question, viewer)
+        except DatabaseTooSlow as error:
+            raise PeriodTooLarge from error
+        return usage_list(request, question, page, history, asdict(age))
+
+    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
+        """Namespaces of workloads that held something at a second (since the epoch) or after it."""
+        try:
+            async with self._adding_up, self._database.snapshot() as tx:
+                return await used_namespaces(tx, since, limit)
+        except DatabaseTooSlow as error:
+            raise PeriodTooLarge from error
 
     async def waiting_namespaces(self, limit: int) -> tuple[str, ...]:
         """Namespaces in which workloads wait."""

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import TextClause, bindparam, select, text
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
@@ -343,7 +344,7 @@ async def queue_parents(tx: AsyncConnection) -> dict[str, str | None]:
     stated = queue_versions.c.document["spec"]["parent"].astext
     last = (
         select(queue_versions.c.queue, stated)
-        .distinct(queue_versions.c.queue)
+        .ext(distinct_on(queue_versions.c.queue))
         .where(queue_versions.c.queue.not_in(select(queues.c.name)))
         .order_by(queue_versions.c.queue, queue_versions.c.version.desc())
     )

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from queues.admissions import Seat
-from queues.resources import Resources
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.history.partitions import ensure_partitions
 from queues.sql.history.retention import Closing, drop, expired, trim_default
+from queues.sql.observed.rows import NodeLimit
 from queues.sql.read.usage import (
     UsageColumn,
     UsageLine,
@@ -27,18 +27,14 @@ from queues.sql.read.usage import (
 from queues.workload import AdmissionId, FlavorName, NodeName
 from tests.builders.empty_ledger import empty_ledger
 from tests.laws.worlds.usage import PostedAmount, used_time
-from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, admit, eviction, freeing, key, queue
+from tests.sql.ledger_harness import NOW, LedgerHarness, admit, eviction, freeing, gpus, key, queue
 
 DAY = 86_400
 QUEUES = ("a", "b", "c")
 EVERY = frozenset(UsageColumn)
 
-#: Seats of a gang: flavor, GPUs and CPUs of each.
-SEATS = st.lists(
-    st.tuples(st.sampled_from(["", "h100", "l4"]), st.integers(0, 8), st.integers(0, 2)),
-    min_size=1,
-    max_size=4,
-)
+#: Seats of a gang: flavor, and thousandths of a GPU.
+SEATS = st.lists(st.tuples(st.sampled_from(["", "h100", "l4"]), st.integers(0, 8000)), min_size=1, max_size=4)
 ADMIT = st.tuples(
     st.just("admit"), st.sampled_from(QUEUES), st.sampled_from(["", "ada", "bert", "queue/a"]), SEATS
 )
@@ -96,7 +92,13 @@ async def play(muster: Database, world: World) -> None:
     async with muster.transaction() as tx:
         await _without_partitions(tx)
         await empty_ledger(tx)
-    harness = await LedgerHarness.begin(muster, [queue(name) for name in QUEUES], {"n1": 2**40})
+    harness = await LedgerHarness.begin(muster, [queue(name) for name in QUEUES])
+    await harness.nodes(
+        **{
+            f"n{flavor}": NodeLimit(limits=gpus(2**40), flavor=FlavorName(flavor))
+            for flavor in ("", "h100", "l4")
+        }
+    )
     if world.partitioned:
         async with muster.transaction() as tx:
             await ensure_partitions(
@@ -128,6 +130,7 @@ async def act(
                 gang = admit(f"j{number}", into, tuple(_seats(seats)))
                 verdict = await ledger.admit(tx, entry, [gang], {key(f"j{number}"): user})
             harness.seq = entry.seq
+            assert not verdict.rejected
             opened += verdict.accepted.values()
         case ("free", which, seats) if opened:
             async with harness.muster.transaction() as tx:
@@ -146,16 +149,16 @@ async def act(
             dropped += kept
 
 
-def _seats(drawn: list[tuple[str, int, int]]) -> list[Seat]:
+def _seats(drawn: list[tuple[str, int]]) -> list[Seat]:
     return [
         Seat(
             pod_set="worker",
             ordinal=number,
-            node=NodeName("n1"),
+            node=NodeName(f"n{flavor}"),
             flavor=FlavorName(flavor),
-            takes=Resources({GPU: gpus * 1000}),
+            takes=gpus(units),
         )
-        for number, (flavor, gpus, _) in enumerate(drawn)
+        for number, (flavor, units) in enumerate(drawn)
     ]
 
 
