@@ -6,6 +6,7 @@ import click
 
 from admission.cli.commands.explain import explain
 from admission.cli.commands.pending import pending
+from admission.cli.commands.usage import usage
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
 from admission.cli.objects.jobflow import jobflow
@@ -27,7 +28,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
     context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-for command in (queues, pending, explain, nodes, job, jobflow, queue):
+for command in (queues, pending, explain, usage, nodes, job, jobflow, queue):
     kubectl_muster.add_command(command)
 
 

@@ -1,7 +1,9 @@
 """A small cluster as the read API shows it, and a server that answers with it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from aiohttp import web
@@ -17,7 +19,9 @@ from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
+from admission.web.usage import UsageRequest, usage_list
 from queues.errors import DatabaseUnavailable
+from queues.sql.read.usage import UsageHistory, UsageLine, UsagePage, key_length
 
 NOW = "2026-11-21T10:00:00Z"
 GPU = "nvidia.com/gpu"
@@ -338,6 +342,31 @@ OUTLOOK = bodies.OutlookBody(
 )
 
 
+#: tenant, queue, user, workload, flavor, resource; GPU-seconds (or those of CPUs), of them preempted and faulted.
+USED = (
+    ("team-a", "train", "ada@example.com", "bert", "h100", GPU, 8 * 100 * 3600, 8 * 3600, 0),
+    ("team-a", "train", "ada@example.com", "tune-3", "l4", GPU, 2 * 3600 + 7, 0, 3600),
+    ("team-a", "train", "tim", "sweep", "l4", GPU, 300 * 3600, 0, 0),
+    ("team-a", "dev", "", "old", "", GPU, 1800, 0, 0),
+    ("team-b", "team-b", "bert", "llama-pretrain", "h100", GPU, 400 * 3600, 0, 0),
+    ("team-b", "team-b", "bert", "llama-pretrain", "", "cpu", 64 * 400 * 3600, 0, 0),
+)
+
+
+def used(columns: Iterable[str], line: tuple[Any, ...]) -> dict[str, Any]:
+    """The columns of a line that were asked for."""
+    tenant, queue, user, name, flavor, *_ = line
+    workload = {"kind": "vcjob", "namespace": "ml", "name": name, "uid": f"{name}-uid"}
+    every: dict[str, dict[str, str]] = {
+        "tenant": {"tenant": tenant},
+        "queue": {"queue": queue},
+        "user": {"user": user},
+        "workload": workload,
+        "flavor": {"flavor": flavor},
+    }
+    return {key: value for column in columns for key, value in every[column].items()}
+
+
 class FakeReader:
     """The cluster above; ``down`` makes Postgres unreachable."""
 
@@ -346,6 +375,8 @@ class FakeReader:
         self.tree: tuple[bodies.QueueBody, ...] = QUEUES
         self.as_of: str | None = NOW
         self.behind = ""
+        #: Seconds since the epoch; 0: always.
+        self.postings_begin = 0
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         self._up()
@@ -398,9 +429,50 @@ class FakeReader:
             )
         return found
 
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> bodies.UsageList:
+        self._up()
+        if request.queue is not None and request.queue not in {known.name for known in QUEUES}:
+            raise UnknownName(what="queue", name=request.queue, near=("train",))
+        sums: dict[tuple[str, ...], UsageLine] = {}
+        totals: dict[str, UsageLine] = {}
+        for line in USED:
+            if request.queue not in (None, line[0], line[1]) or request.resource not in (None, line[5]):
+                continue
+            if not sight.shows_queue(line[1]) and line[2] != user:
+                continue
+            numbers = dict(
+                zip(("units", "preempted", "faulted"), (each * 1000 for each in line[6:]), strict=True)
+            )
+            found = used(request.by, line)
+            key = (line[5], *found.values())
+            key += ("",) * (key_length(request.by) - len(key))
+            one = UsageLine(resource=line[5], key=key, **found, **numbers)
+            sums[key] = added(sums[key], one) if key in sums else one
+            whole = UsageLine(resource=line[5], **numbers)
+            totals[line[5]] = added(totals[line[5]], whole) if line[5] in totals else whole
+        rest = [each for key, each in sorted(sums.items()) if request.after is None or key > request.after]
+        page = UsagePage(totals=tuple(totals.values()), lines=tuple(rest[: request.limit]))
+        now = int(datetime.fromisoformat(NOW).timestamp())
+        history = UsageHistory(postings=self.postings_begin, workloads=self.postings_begin)
+        age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
+        return usage_list(request, request.question(now, history), page, history, age)
+
+    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
+        return ("ml",)
+
     def _up(self) -> None:
         if self.down:
             raise DatabaseUnavailable(reason="connection refused")
+
+
+def added(one: UsageLine, other: UsageLine) -> UsageLine:
+    """Both lines as one."""
+    return replace(
+        one,
+        units=one.units + other.units,
+        preempted=one.preempted + other.preempted,
+        faulted=one.faulted + other.faulted,
+    )
 
 
 class FakeRights:
@@ -411,6 +483,9 @@ class FakeRights:
 
     async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
         return self._sights.get(caller.name, EVERYTHING)
+
+    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
+        return await self.sight(caller)
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
         if caller.name in self._sights:

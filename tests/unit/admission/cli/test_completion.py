@@ -21,7 +21,7 @@ async def offered(*words: str) -> list[str]:
 
 
 async def test_subcommands_come_first() -> None:
-    assert await offered("") == ["explain", "job", "jobflow", "nodes", "pending", "queue", "queues"]
+    assert await offered("") == ["explain", "job", "jobflow", "nodes", "pending", "queue", "queues", "usage"]
     assert await offered("q") == ["queue", "queues"]
     assert await offered("job", "") == ["delete", "resume", "run", "suspend", "view"]
 
