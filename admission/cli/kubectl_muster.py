@@ -6,7 +6,6 @@ import click
 
 from admission.cli.commands.explain import explain
 from admission.cli.commands.pending import pending
-from admission.cli.commands.usage import usage
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
 from admission.cli.objects.jobflow import jobflow
@@ -14,6 +13,7 @@ from admission.cli.objects.nodes import nodes
 from admission.cli.objects.queue import queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import route_before
+from admission.cli.usage.command import usage
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

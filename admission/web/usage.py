@@ -15,8 +15,8 @@ from admission.web.tree import names_alike
 from queues.quota.queue import ROOT
 from queues.resources import scale, show
 from queues.sql.read.usage import (
+    KnownSince,
     UsageColumn,
-    UsageHistory,
     UsageLine,
     UsagePage,
     UsageQuestion,
@@ -55,7 +55,7 @@ class UsageRequest:
         """Whether the answer would name users or workloads."""
         return bool(self.by & {UsageColumn.USER, UsageColumn.WORKLOAD})
 
-    def question(self, now: int, history: UsageHistory) -> UsageQuestion:
+    def question(self, now: int, history: KnownSince) -> UsageQuestion:
         """What Postgres is asked: the part of the period that is over, and of which postings are kept.
 
         Raises BadQuery: none of it has begun.
@@ -181,7 +181,7 @@ def usage_list(
     request: UsageRequest,
     question: UsageQuestion,
     page: UsagePage,
-    history: UsageHistory,
+    history: KnownSince,
     age: Mapping[str, str | None],
 ) -> bodies.UsageList:
     """The answer. ``age``: fields of ``AgedBody``."""

@@ -21,7 +21,7 @@ from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.usage import UsageRequest, usage_list
 from queues.errors import DatabaseUnavailable
-from queues.sql.read.usage import UsageHistory, UsageLine, UsagePage, key_length
+from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length
 
 NOW = "2026-11-21T10:00:00Z"
 GPU = "nvidia.com/gpu"
@@ -443,7 +443,7 @@ class FakeReader:
             numbers = dict(
                 zip(("units", "preempted", "faulted"), (each * 1000 for each in line[6:]), strict=True)
             )
-            found = used(request.by, line)
+            found = used([column for column in UsageColumn if column in request.by], line)
             key = (line[5], *found.values())
             key += ("",) * (key_length(request.by) - len(key))
             one = UsageLine(resource=line[5], key=key, **found, **numbers)
@@ -453,7 +453,7 @@ class FakeReader:
         rest = [each for key, each in sorted(sums.items()) if request.after is None or key > request.after]
         page = UsagePage(totals=tuple(totals.values()), lines=tuple(rest[: request.limit]))
         now = int(datetime.fromisoformat(NOW).timestamp())
-        history = UsageHistory(postings=self.postings_begin, workloads=self.postings_begin)
+        history = KnownSince(postings=self.postings_begin, workloads=self.postings_begin)
         age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
         return usage_list(request, request.question(now, history), page, history, age)
 

@@ -124,7 +124,7 @@ class UsagePage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageHistory:
+class KnownSince:
     """Where histories begin, in seconds since the epoch: what is older was dropped. 0: nothing was."""
 
     #: Use is known from here on.
@@ -328,14 +328,12 @@ def _line(row: Any, columns: tuple[str, ...]) -> UsageLine:
     )
 
 
-async def usage_history(tx: AsyncConnection) -> UsageHistory:
+async def usage_history(tx: AsyncConnection) -> KnownSince:
     """From when on use is known."""
     rows = await tx.execute(select(*history_starts.c["history", "begins_at"]))
     # Postings are of whole seconds: the first one that was kept may be of the second that has begun already.
     starts = {row.history: seconds_of(row.begins_at) + bool(row.begins_at.microsecond) for row in rows}
-    return UsageHistory(
-        postings=starts.get(postings.name, 0), workloads=starts.get(closed_admissions.name, 0)
-    )
+    return KnownSince(postings=starts.get(postings.name, 0), workloads=starts.get(closed_admissions.name, 0))
 
 
 async def queue_parents(tx: AsyncConnection) -> dict[str, str | None]:

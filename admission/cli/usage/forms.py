@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from admission.cli.rendering.table import Cell, table
-from admission.cli.used_time import UsedTime, decimal, unit
+from admission.cli.usage.used_time import UsedTime, decimal, unit
 
 #: Digits of hours and costs after the point: for people, and for programs.
 _SHOWN: Final = 2

@@ -15,9 +15,9 @@ import yaml
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.periods import moment, month, written
-from admission.cli.rendering.usage import FOCUS
-from admission.cli.used_time import Prices, decimal, unit
+from admission.cli.usage.forms import FOCUS
+from admission.cli.usage.periods import moment, month, written
+from admission.cli.usage.used_time import Prices, decimal, unit
 from tests.fakes.fake_reader import USED, FakeReader, served
 
 NOW = datetime(2026, 11, 21, 10, 30, 15, tzinfo=UTC)
@@ -43,7 +43,7 @@ async def ask(
     reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Asking]:
     monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    monkeypatch.setattr("admission.cli.commands.usage.time.time", NOW.timestamp)
+    monkeypatch.setattr("admission.cli.usage.command.time.time", NOW.timestamp)
     async with served(reader) as url:
         monkeypatch.setenv("MUSTER_SERVER", url)
 
@@ -131,7 +131,7 @@ async def test_columns_come_in_the_order_in_which_they_were_asked_for(ask: Askin
 
 async def test_all_pages_are_added_up(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await ask("--by", "queue,user,workload,flavor")
-    monkeypatch.setattr("admission.cli.commands.usage.LARGEST_PAGE", 1)
+    monkeypatch.setattr("admission.cli.usage.command.LARGEST_PAGE", 1)
     assert await ask("--by", "queue,user,workload,flavor") == whole
 
 

@@ -12,9 +12,9 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import document, route
-from admission.cli.periods import TIME, moment, month, written
 from admission.cli.rendering.table import short_resource
-from admission.cli.used_time import PRICE, Prices, UsedTime, decimal, folded, total, used_time
+from admission.cli.usage.periods import TIME, moment, month, written
+from admission.cli.usage.used_time import PRICE, Prices, UsedTime, decimal, folded, total, used_time
 
 COLUMNS: Final = ("tenant", "queue", "user", "workload", "flavor")
 #: Lines in one answer of the read API, and in one report.
@@ -171,7 +171,7 @@ def _pages(route: Route, query: Mapping[str, str | None]) -> dict[str, Any]:
 def _form(
     asked: _Asked, prices: Prices, by: Sequence[str], body: Mapping[str, Any], lines: Sequence[UsedTime]
 ) -> str:
-    from admission.cli.rendering.usage import focus_csv, usage_csv, usage_table
+    from admission.cli.usage.forms import focus_csv, usage_csv, usage_table
 
     report, headers, period = folded(lines, by), not asked.no_headers, (body["from"], body["to"])
     if asked.output == "focus":
