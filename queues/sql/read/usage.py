@@ -152,10 +152,11 @@ _VALUES: Final = {
     "flavor": "flavor",
 }
 
-#: What is held now, as if for the whole period.
-_HELD: Final = f"""
+#: Amounts as if each had been held from the beginning of the period: what is held now until its end, what was given
+#: back until then; and what was taken since is taken off again for the time before.
+HELD_UNTIL: Final = f"""
     SELECT a.id AS admission, a.queue, a.username, seat.flavor, takes.key AS resource,
-           seat.seats * CAST(takes.value AS numeric) * (:ends - :begins) AS units
+           seat.seats * CAST(takes.value AS numeric) AS units, :ends AS until
     FROM admissions AS a,
          LATERAL (
              SELECT each.flavor, each.shape, count(*) AS seats
@@ -165,13 +166,11 @@ _HELD: Final = f"""
          ) AS seat,
          jsonb_each_text(a.shapes -> seat.shape) AS takes
     WHERE a.state <> 'closed' AND position('{DEVICE_MARK}' IN takes.key) = 0
-"""
-#: What that has to be corrected by: amounts that came or went since the period began.
-_POSTED: Final = """
+    UNION ALL
     SELECT p.admission, substr(CASE p.debit WHEN 'pool' THEN p.credit ELSE p.debit END, length('queue/') + 1),
            p.username, line.flavor, line.resource,
-           CASE p.debit WHEN 'pool' THEN 1 ELSE -1 END * CAST(line.amount AS numeric)
-               * (least(CAST(extract(epoch FROM p.posted_at) AS bigint), :ends) - :begins)
+           CASE p.debit WHEN 'pool' THEN 1 ELSE -1 END * CAST(line.amount AS numeric),
+           least(CAST(extract(epoch FROM p.posted_at) AS bigint), :ends)
     FROM postings AS p, unnest(p.flavors, p.resources, p.amounts) AS line(flavor, resource, amount)
     WHERE p.posted_at > :since AND p.kind <> 'carry'
 """
@@ -227,10 +226,11 @@ def _statement(by: frozenset[UsageColumn], one_resource: bool, after: bool) -> _
     blank = "".join(f", '' AS {name}" for name in columns[1:])
     beyond = f"WHERE ARRAY[{key}] > CAST(:after AS text[])" if after else ""
     clause = f"""
-        WITH used AS ({_HELD} UNION ALL {_POSTED}),
+        WITH used AS ({HELD_UNTIL}),
         facts AS ({facts}),
         seen AS (
-            SELECT u.resource, u.flavor, u.username, u.queue, u.units, f.kind, f.namespace, f.name, f.uid,
+            SELECT u.resource, u.flavor, u.username, u.queue,
+                   u.units * (u.until - :begins) AS units, f.kind, f.namespace, f.name, f.uid,
                    f.cause_code, q.shown_as, coalesce(q.tenant, '') AS tenant, o.own,
                    {_NAMED if names_workloads else "true"} AS named
             FROM used AS u

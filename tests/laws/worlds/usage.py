@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -30,3 +31,47 @@ def used_time(
     for each in postings:
         sums[group(each)] += each.units * max(0, ends - max(each.at, begins))
     return {of: units for of, units in sums.items() if units}
+
+
+class Owned(NamedTuple):
+    """What a queue owns from a second on, until before another one."""
+
+    queue: str
+    since: int
+    until: int
+    #: None: not stated.
+    deserved: int | None
+    guarantee: int
+
+
+class Split(NamedTuple):
+    """Units × seconds of a queue."""
+
+    used: int
+    stated: int
+    borrowed: int
+    idle: int
+
+
+def split(
+    postings: Iterable[PostedAmount], owned: Iterable[Owned], queue: str, begins: int, ends: int
+) -> Split:
+    """Use of a queue beside what it owned, from one moment at which something changes to the next."""
+    mine = [(each.at, each.units) for each in postings if each.queue == queue]
+    limits = [each for each in owned if each.queue == queue]
+    moments = {begins, ends, *(at for at, _ in mine)}
+    moments |= {at for each in limits for at in (each.since, each.until)}
+    inside = sorted(at for at in moments if begins <= at <= ends)
+    sums = Split(0, 0, 0, 0)
+    for at, until in pairwise(inside):
+        used, seconds = sum(units for since, units in mine if since <= at), until - at
+        parts = [Split(used, 0, 0, 0)]
+        for each in limits:
+            if each.since <= at < each.until:
+                stated = each.deserved is not None
+                borrowed = max(0, used - each.deserved) if each.deserved is not None else 0
+                parts.append(Split(0, used if stated else 0, borrowed, max(0, each.guarantee - used)))
+        sums = Split(
+            *(total + seconds * sum(more) for total, more in zip(sums, zip(*parts, strict=True), strict=True))
+        )
+    return sums
