@@ -28,7 +28,7 @@ from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.reader import EVERYTHING, Sight
-from admission.web.usage import PARAMETERS, UsageRequest, usage_request
+from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
 from queues.api.names import READ_API
 from queues.workload import WorkloadKind
 

@@ -162,6 +162,19 @@ class UsageBody(Body, frozen=True, kw_only=True):
     faulted_seconds: str
 
 
+class UsageQuotaBody(Body, frozen=True, kw_only=True):
+    """Use of one queue beside what it owned."""
+
+    queue: str
+    #: Of the queue itself; by ``tenant``, with that of all queues below it.
+    amount_seconds: str
+    #: Up to what the queue deserved at the time, and beyond it. null: it stated no deserved amount all that time.
+    owned_seconds: str | None
+    borrowed_seconds: str | None
+    #: What the queue did not use of its guarantee.
+    idle_guarantee_seconds: str
+
+
 class UsageList(AgedBody, frozen=True, kw_only=True):
     """``GET …/usage``: by the columns that were asked for, in their order."""
 
@@ -177,6 +190,8 @@ class UsageList(AgedBody, frozen=True, kw_only=True):
     #: One for each resource, of all lines, also beyond the page.
     totals: tuple[UsageBody, ...]
     items: tuple[UsageBody, ...]
+    #: By ``queue`` alone or ``tenant`` alone, of one resource: each queue beside what it owned. Else null.
+    quotas: tuple[UsageQuotaBody, ...] | None = None
     #: What gives the next page as parameter ``continue``; "": this was the last one.
     continue_: str = msgspec.field(default="", name="continue")
 

@@ -16,7 +16,8 @@ from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
-from admission.web.usage import UsageRequest, usage_list, usage_viewer
+from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
+from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
 from queues.admissions import Admission, LastEviction, Seat
 from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
@@ -28,7 +29,15 @@ from queues.sql.read import views
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import names_like, pending, place_in_queue, waiting_namespaces
 from queues.sql.read.rows import OrderTerms, PlaceInQueue
-from queues.sql.read.usage import queue_parents, usage, usage_history, used_namespaces
+from queues.sql.read.usage import (
+    UsageQuestion,
+    UsageViewer,
+    queue_parents,
+    usage,
+    usage_history,
+    used_namespaces,
+)
+from queues.sql.read.usage_quota import queue_history, quota_use
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName
 
@@ -158,9 +167,33 @@ class SqlReader:
                 viewer = usage_viewer(await queue_parents(tx), request.queue, user, sight)
                 age = await self._age(tx)
                 page = await usage(tx, question, viewer)
+                quotas = await self._quotas(tx, question, viewer)
         except DatabaseTooSlow as error:
             raise PeriodTooLarge from error
-        return usage_list(request, question, page, history, asdict(age))
+        return msgspec.structs.replace(
+            usage_list(request, question, page, history, asdict(age)), quotas=quotas
+        )
+
+    @staticmethod
+    async def _quotas(
+        tx: Transaction, question: UsageQuestion, viewer: UsageViewer
+    ) -> tuple[bodies.UsageQuotaBody, ...] | None:
+        """Use beside what queues owned, with the first page; None: it cannot be told."""
+        counts_as = counted_queues(question.by, viewer.queues)
+        if question.resource is None or question.after is not None or not counts_as:
+            return None
+        versions = await queue_history(tx, sorted(set(counts_as.values())), question.ends)
+        if versions is None:
+            return None
+        found = await quota_use(
+            tx,
+            begins=question.begins,
+            ends=question.ends,
+            resource=question.resource,
+            counts_as=counts_as,
+            owned=owned_amounts(versions, question.resource, question.ends),
+        )
+        return quota_bodies(question.resource, found)
 
     async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
         """Namespaces of workloads that held something at a second (since the epoch) or after it."""

@@ -19,7 +19,7 @@ from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
-from admission.web.usage import UsageRequest, usage_list
+from admission.web.usage.report import UsageRequest, usage_list
 from queues.errors import DatabaseUnavailable
 from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length
 
@@ -353,6 +353,28 @@ USED = (
 )
 
 
+def quota(name: str, hours: str, borrowed: str | None, idle: str) -> bodies.UsageQuotaBody:
+    """In half hours, to have whole numbers."""
+    used, kept = (int(each) * 1800 for each in (hours, idle))
+    over = None if borrowed is None else int(borrowed) * 1800
+    return bodies.UsageQuotaBody(
+        queue=name,
+        amount_seconds=str(used + (7 if name == "train" else 0)),
+        owned_seconds=None if over is None else str(used - over),
+        borrowed_seconds=None if over is None else str(over),
+        idle_guarantee_seconds=str(kept),
+    )
+
+
+#: What queues owned beside that; spare used nothing.
+QUOTAS = (
+    quota("dev", "1", None, "0"),
+    quota("spare", "0", "0", "300"),
+    quota("team-b", "800", "50", "12"),
+    quota("train", "2204", "0", "0"),
+)
+
+
 def used(columns: Iterable[str], line: tuple[Any, ...]) -> dict[str, Any]:
     """The columns of a line that were asked for."""
     tenant, queue, user, name, flavor, *_ = line
@@ -455,7 +477,9 @@ class FakeReader:
         now = int(datetime.fromisoformat(NOW).timestamp())
         history = KnownSince(postings=self.postings_begin, workloads=self.postings_begin)
         age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
-        return usage_list(request, request.question(now, history), page, history, age)
+        found = usage_list(request, request.question(now, history), page, history, age)
+        told = request.by == {UsageColumn.QUEUE} and request.resource == GPU and request.queue is None
+        return structs.replace(found, quotas=QUOTAS if told else None)
 
     async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
         return ("ml",)

@@ -14,7 +14,16 @@ from admission.cli.failures import CommandFailed
 from admission.cli.options import document, route
 from admission.cli.rendering.table import short_resource
 from admission.cli.usage.periods import TIME, moment, month, written
-from admission.cli.usage.used_time import PRICE, Prices, UsedTime, decimal, folded, total, used_time
+from admission.cli.usage.used_time import (
+    PRICE,
+    Prices,
+    UsedTime,
+    decimal,
+    folded,
+    total,
+    used_time,
+    with_quotas,
+)
 
 COLUMNS: Final = ("tenant", "queue", "user", "workload", "flavor")
 #: Lines in one answer of the read API, and in one report.
@@ -174,6 +183,9 @@ def _form(
     from admission.cli.usage.forms import focus_csv, usage_csv, usage_table
 
     report, headers, period = folded(lines, by), not asked.no_headers, (body["from"], body["to"])
+    quotas = body.get("quotas")
+    if quotas is not None and report and asked.output in ("wide", "csv"):
+        report = with_quotas(report, quotas, by[0])
     if asked.output == "focus":
         return focus_csv(
             report,
@@ -185,7 +197,9 @@ def _form(
             headers=headers,
         )
     if asked.output == "csv":
-        return usage_csv(report, by, period, headers=headers, currency=asked.currency)
+        return usage_csv(
+            report, by, period, quotas=quotas is not None, headers=headers, currency=asked.currency
+        )
     most = asked.limit or USUAL_LIMIT
     if len(report) > most:
         click.echo(f"The largest {most} of {len(report)} lines; --limit shows more.", err=True)
@@ -194,6 +208,7 @@ def _form(
         total(report[0].resource, report),
         by,
         wide=asked.output == "wide",
+        quotas=quotas is not None,
         headers=headers,
         currency=asked.currency,
     )

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Final
 
 from admission.cli.rendering.table import Cell, table
@@ -18,38 +19,57 @@ _CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def usage_table(
-    lines: Sequence[UsedTime], whole: UsedTime, by: Sequence[str], *, wide: bool, headers: bool, currency: str
+    lines: Sequence[UsedTime],
+    whole: UsedTime,
+    by: Sequence[str],
+    *,
+    wide: bool,
+    quotas: bool,
+    headers: bool,
+    currency: str,
 ) -> str:
-    """One line for each line of the report, and the total."""
+    """One line for each line of the report, and the total. ``quotas``: with what was borrowed and kept idle."""
     hours = f"{unit(whole.resource).upper()}-HOURS"
     columns = [name.upper() for name in by] + [hours]
     if wide:
-        columns += ["PREEMPTED", "FAULTED"]
+        columns += [*(["BORROWED", "IDLE-GUARANTEE"] if quotas else []), "PREEMPTED", "FAULTED"]
     if whole.cost is not None:
         columns.append(f"COST-{currency}" if currency else "COST")
-    rows: list[list[Cell]] = [[*(line.columns[name] for name in by), *_numbers(line, wide)] for line in lines]
+    rows: list[list[Cell]] = [
+        [*(line.columns[name] for name in by), *_numbers(line, wide, quotas)] for line in lines
+    ]
     first: list[Cell] = ["TOTAL", *("" for _ in by[1:])] if by else []
     if by:
-        rows.append([*first, *_numbers(whole, wide)])
+        rows.append([*first, *_numbers(whole, wide, quotas)])
     else:
-        rows = [[*_numbers(whole, wide)]]
+        rows = [[*_numbers(whole, wide, quotas)]]
     return table(columns, rows, headers=headers, right=" ".join(columns[len(by) :]))
 
 
-def _numbers(line: UsedTime, wide: bool) -> list[Cell]:
-    numbers = [line.hours, line.preempted, line.faulted] if wide else [line.hours]
-    cells: list[Cell] = [decimal(each, _SHOWN) for each in numbers]
+def _numbers(line: UsedTime, wide: bool, quotas: bool) -> list[Cell]:
+    numbers: list[Fraction | None] = [line.hours]
+    if wide:
+        numbers += [*([line.borrowed, line.idle] if quotas else []), line.preempted, line.faulted]
+    cells: list[Cell] = [None if each is None else decimal(each, _SHOWN) for each in numbers]
     if line.cost is not None:
         cells.append(decimal(line.cost, _SHOWN))
     return cells
 
 
 def usage_csv(
-    lines: Sequence[UsedTime], by: Sequence[str], period: tuple[str, str], *, headers: bool, currency: str
+    lines: Sequence[UsedTime],
+    by: Sequence[str],
+    period: tuple[str, str],
+    *,
+    quotas: bool,
+    headers: bool,
+    currency: str,
 ) -> str:
     """A row for each line of the report, without a total. Columns: docs/reference/cli.md."""
     columns = ["from", "to", *(part for name in by for part in _CSV_COLUMNS.get(name, (name,)))]
     columns += ["resource", "unit", "hours", "preempted_hours", "faulted_hours"]
+    if quotas:
+        columns += ["borrowed_hours", "idle_guarantee_hours"]
     priced = any(line.cost is not None for line in lines)
     if priced:
         columns += ["cost", "currency"]
@@ -60,6 +80,8 @@ def usage_csv(
             row += _workload_cells(line) if name == "workload" else [line.columns[name] or ""]
         row += [line.resource, f"{unit(line.resource)}-Hours"]
         row += [decimal(each, _WRITTEN) for each in (line.hours, line.preempted, line.faulted)]
+        if quotas:
+            row += ["" if each is None else decimal(each, _WRITTEN) for each in (line.borrowed, line.idle)]
         if line.cost is not None:
             row += [decimal(line.cost, _WRITTEN), currency]
         rows.append(row)

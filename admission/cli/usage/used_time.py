@@ -33,6 +33,10 @@ class UsedTime:
     faulted: Fraction
     #: None: no prices are given.
     cost: Fraction | None = None
+    #: Of ``hours``, beyond what the queue deserved at the time; None: it is not known.
+    borrowed: Fraction | None = None
+    #: What the queue did not use of its guarantee; None: it is not known.
+    idle: Fraction | None = None
 
 
 def unit(resource: str) -> str:
@@ -72,6 +76,44 @@ def _hours(resource: str, amount_seconds: str) -> Fraction:
     from queues.resources import in_bytes, quantity
 
     return Fraction(quantity(amount_seconds)) / (3600 * (_GIB if in_bytes(resource) else 1))
+
+
+def with_quotas(
+    lines: Sequence[UsedTime], quotas: Iterable[Mapping[str, Any]], column: str
+) -> list[UsedTime]:
+    """Lines of one resource with what their queues borrowed and kept idle, and lines of queues that used nothing."""
+    found, resource = [], lines[0].resource
+    beside = {each["queue"]: each for each in quotas}
+    for line in lines:
+        quota = beside.pop(line.columns[column] or "", None)
+        # Of a queue that stands for others below it, which the user may not see, only the own use would be compared.
+        if quota is not None and _hours(resource, quota["amountSeconds"]) == line.hours:
+            found.append(_beside(line, quota))
+        else:
+            found.append(line)
+    unused = [each for each in beside.values() if each["amountSeconds"] == "0"]
+    return found + [
+        _beside(
+            UsedTime(
+                columns={column: each["queue"]},
+                resource=resource,
+                hours=Fraction(),
+                preempted=Fraction(),
+                faulted=Fraction(),
+            ),
+            each,
+        )
+        for each in unused
+    ]
+
+
+def _beside(line: UsedTime, quota: Mapping[str, Any]) -> UsedTime:
+    borrowed = quota["borrowedSeconds"]
+    return replace(
+        line,
+        borrowed=None if borrowed is None else _hours(line.resource, borrowed),
+        idle=_hours(line.resource, quota["idleGuaranteeSeconds"]),
+    )
 
 
 class Prices:
@@ -143,7 +185,16 @@ def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> U
         preempted=sum((line.preempted for line in lines), Fraction()),
         faulted=sum((line.faulted for line in lines), Fraction()),
         cost=sum(costs, Fraction()) if costs else None,
+        borrowed=_sum_of_known(line.borrowed for line in lines),
+        idle=_sum_of_known(line.idle for line in lines),
     )
+
+
+def _sum_of_known(values: Iterable[Fraction | None]) -> Fraction | None:
+    """The sum; None: one of them is not known."""
+    found = list(values)
+    known = [each for each in found if each is not None]
+    return sum(known, Fraction()) if len(known) == len(found) else None
 
 
 def decimal(value: Fraction, digits: int) -> str:

@@ -3,19 +3,22 @@
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import delete, insert, text
 
 from admission.web import bodies
 from admission.web.http import BadQuery
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.sql_reader import SqlReader
-from admission.web.usage import usage_request
+from admission.web.usage.quotas import owned_amounts
+from admission.web.usage.report import usage_request
 from queues.errors import DatabaseTooSlow
 from queues.plan import Admit
 from queues.reason_codes import ReasonCode
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed.rows import NodeLimit
+from queues.sql.read.usage_quota import OwnedAmounts, StoredVersion
+from queues.sql.tables import queue_versions
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, FlavorName
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
@@ -281,3 +284,116 @@ async def test_a_period_that_takes_too_long_is_told_as_such(
     monkeypatch.setattr("admission.web.sql_reader.usage", late)
     with pytest.raises(PeriodTooLarge):
         await told(muster)
+
+
+# ── beside what queues own
+
+
+async def version(
+    muster: Database, name: str, at: int, spec: dict[str, object] | None, *, changed_by: str = ""
+) -> None:
+    """A queue as it was from a second on; None: it was removed."""
+    async with muster.transaction() as tx:
+        await tx.execute(
+            insert(queue_versions).values(
+                queue=name,
+                uid="",
+                generation=1,
+                changed_by=changed_by,
+                document={} if spec is None else {"spec": spec},
+                removed=spec is None,
+                recorded_at=datetime.fromtimestamp(at, UTC),
+            )
+        )
+
+
+def deserves(gpus: int, guarantee: int = 0) -> dict[str, object]:
+    return {"deserved": {GPU: gpus}, "guarantee": {"resource": {GPU: guarantee}}}
+
+
+def quotas(body: bodies.UsageList) -> dict[str, tuple[str | None, ...]]:
+    """By queue: use, of that owned and borrowed, and idle guarantee, in GPU-hours."""
+
+    def hours(text: str | None) -> str | None:
+        return None if text is None else f"{int(text) / HOUR:g}"
+
+    return {
+        each.queue: (
+            hours(each.amount_seconds),
+            hours(each.owned_seconds),
+            hours(each.borrowed_seconds),
+            hours(each.idle_guarantee_seconds),
+        )
+        for each in body.quotas or ()
+    }
+
+
+async def test_use_is_split_by_what_a_queue_deserved_at_the_time(muster: Database) -> None:
+    await three_teams(muster)
+    async with muster.transaction() as tx:
+        await tx.execute(delete(queue_versions))
+    # train uses 8 in the first hour, 5 in the second, and nothing after it.
+    await version(muster, "train", NOW - HOUR, deserves(4, guarantee=1))
+    await version(muster, "train", NOW + HOUR // 2, deserves(6, guarantee=2))
+    await version(muster, "train", NOW + HOUR, deserves(6, guarantee=2), changed_by="ada")
+    await version(muster, "train", NOW + 3 * HOUR, None)
+    # dev never said what it deserves; team-b only after a while.
+    await version(muster, "dev", NOW - HOUR, {"weight": 2})
+    await version(muster, "team-b", NOW + HOUR, deserves(1))
+    await version(muster, "team-a", NOW - HOUR, deserves(7))
+
+    assert quotas(await told(muster, resource=GPU)) == {
+        "dev": ("1", None, None, "0"),
+        "team-b": ("4", None, None, "0"),
+        "train": ("13", "10", "3", "2"),
+    }
+    later = await told(muster, resource=GPU, now=NOW + 8 * HOUR, **{"from": rfc3339(NOW + HOUR)})
+    assert quotas(later)["team-b"] == ("7", "7", "0", "0")
+    assert quotas(await told(muster, resource=GPU, by="tenant")) == {
+        # 10 in the first half hour, 8 in the second, 5 in the hour after it; 7 deserved.
+        "team-a": ("14", "12", "2", "0"),
+        "team-b": ("4", None, None, "0"),
+    }
+
+
+async def test_the_split_is_told_of_queues_that_the_user_may_see_and_of_nothing_else(
+    muster: Database,
+) -> None:
+    await three_teams(muster)
+    assert (await told(muster)).quotas is None, "of all resources together nothing is deserved"
+    assert (await told(muster, resource=GPU, by="queue,user")).quotas is None
+    assert (await told(muster, resource=GPU, by="user")).quotas is None
+    assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE)).keys() == {"train"}
+    assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE, by="tenant")).keys() == {"team-a"}
+    assert (await told(muster, resource=GPU, user="nora", sight=NORA)).quotas is None
+    first = await told(muster, resource=GPU, limit="1")
+    assert first.quotas is not None
+    assert (await told(muster, resource=GPU, limit="1", continue_=first.continue_)).quotas is None
+
+
+async def test_more_versions_than_are_read_leave_the_split_out(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await three_teams(muster)
+    monkeypatch.setattr("queues.sql.read.usage_quota.MOST_VERSIONS", 3)
+    assert (await told(muster, resource=GPU)).quotas is None
+
+
+def test_versions_that_change_nothing_of_a_resource_are_one_time() -> None:
+    versions = [
+        StoredVersion("a", 10, {"spec": deserves(4)}),
+        StoredVersion("a", 20, {"spec": {**deserves(4), "weight": 2}}),
+        StoredVersion("a", 30, {"spec": {"deserved": "much"}}),
+        StoredVersion("a", 40, {"spec": deserves(4, guarantee=1)}),
+        StoredVersion("a", 40, {"spec": deserves(5)}),
+        StoredVersion("b", 5, {}),
+        StoredVersion("b", 6, None),
+        StoredVersion("b", 70, {"spec": deserves(1)}),
+    ]
+    assert owned_amounts(versions, GPU, 99) == [
+        OwnedAmounts("a", 10, 30, 4000, 0),
+        OwnedAmounts("a", 30, 40, None, 0),
+        OwnedAmounts("a", 40, 99, 5000, 0),
+        OwnedAmounts("b", 5, 6, None, 0),
+        OwnedAmounts("b", 70, 99, 1000, 0),
+    ]

@@ -17,8 +17,8 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.usage.forms import FOCUS
 from admission.cli.usage.periods import moment, month, written
-from admission.cli.usage.used_time import Prices, decimal, unit
-from tests.fakes.fake_reader import USED, FakeReader, served
+from admission.cli.usage.used_time import Prices, decimal, unit, used_time, with_quotas
+from tests.fakes.fake_reader import GPU, USED, FakeReader, served
 
 NOW = datetime(2026, 11, 21, 10, 30, 15, tzinfo=UTC)
 
@@ -127,6 +127,42 @@ async def test_columns_come_in_the_order_in_which_they_were_asked_for(ask: Askin
         ["tim", "train", "300.00", "0.00", "0.00"],
         ["TOTAL", "1102.00", "8.00", "1.00"],
     ]
+
+
+async def test_use_by_queue_is_shown_beside_what_queues_owned(ask: Asking) -> None:
+    wide = [line.split() for line in (await ask("-o", "wide", "--no-headers")).out.splitlines()]
+    assert wide == [
+        ["train", "1102.00", "0.00", "0.00", "8.00", "1.00"],
+        ["team-b", "400.00", "25.00", "6.00", "0.00", "0.00"],
+        ["dev", "0.50", "-", "0.00", "0.00", "0.00"],
+        ["spare", "0.00", "0.00", "150.00", "0.00", "0.00"],
+        ["TOTAL", "1502.50", "-", "156.00", "8.00", "1.00"],
+    ]
+    rows = list(csv.DictReader(io.StringIO((await ask("-o", "csv")).out)))
+    assert [(row["queue"], row["borrowed_hours"], row["idle_guarantee_hours"]) for row in rows] == [
+        ("train", "0.000000", "0.000000"),
+        ("team-b", "25.000000", "6.000000"),
+        ("dev", "", "0.000000"),
+        ("spare", "0.000000", "150.000000"),
+    ]
+    assert "BORROWED" not in (await ask("-o", "wide", "--price", "1")).out
+
+
+def test_a_queue_that_stands_for_hidden_ones_is_not_compared() -> None:
+    item = {"resource": GPU, "queue": "team-a", "workload": None, "others": False}
+    line = used_time(
+        {**item, "amountSeconds": "7200", "preemptedSeconds": "0", "faultedSeconds": "0"}, ["queue"]
+    )
+    quota = {
+        "queue": "team-a",
+        "amountSeconds": "3600",
+        "borrowedSeconds": "0",
+        "idleGuaranteeSeconds": "0",
+    }
+    (found,) = with_quotas([line], [quota], "queue")
+    assert (found.borrowed, found.idle) == (None, None)
+    (found,) = with_quotas([line], [{**quota, "amountSeconds": "7200"}], "queue")
+    assert (found.borrowed, found.idle) == (0, 0)
 
 
 async def test_all_pages_are_added_up(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
