@@ -3,7 +3,7 @@
 /apis/read.muster.dev/v1                                                  what there is
 /apis/read.muster.dev/v1/queues
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
-/apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&limit=&continue=
+/apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&quotas=&limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/snapshot                                          from the leader

@@ -190,7 +190,8 @@ class UsageList(AgedBody, frozen=True, kw_only=True):
     #: One for each resource, of all lines, also beyond the page.
     totals: tuple[UsageBody, ...]
     items: tuple[UsageBody, ...]
-    #: By ``queue`` alone or ``tenant`` alone, of one resource: each queue beside what it owned. Else null.
+    #: Each queue beside what it owned, by ``queue`` alone or ``tenant`` alone, of one resource. null: not asked for, or
+    #: it cannot be told.
     quotas: tuple[UsageQuotaBody, ...] | None = None
     #: What gives the next page as parameter ``continue``; "": this was the last one.
     continue_: str = msgspec.field(default="", name="continue")

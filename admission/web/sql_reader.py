@@ -160,39 +160,42 @@ class SqlReader:
 
         Raises UnknownName for a queue that never existed; PeriodTooLarge; BadQuery: the period has not begun.
         """
-        try:
-            async with self._adding_up, self._database.snapshot() as tx:
-                history = await usage_history(tx)
-                question = request.question(int(self._clock()), history)
-                viewer = usage_viewer(await queue_parents(tx), request.queue, user, sight)
-                age = await self._age(tx)
-                page = await usage(tx, question, viewer)
-                quotas = await self._quotas(tx, question, viewer)
-        except DatabaseTooSlow as error:
-            raise PeriodTooLarge from error
-        return msgspec.structs.replace(
-            usage_list(request, question, page, history, asdict(age)), quotas=quotas
-        )
+        async with self._adding_up:
+            try:
+                async with self._database.snapshot() as tx:
+                    history = await usage_history(tx)
+                    question = request.question(int(self._clock()), history)
+                    viewer = usage_viewer(await queue_parents(tx), request.queue, user, sight)
+                    age = await self._age(tx)
+                    page = await usage(tx, question, viewer)
+            except DatabaseTooSlow as error:
+                raise PeriodTooLarge from error
+            quotas = await self._quotas(question, viewer) if request.quotas else None
+        answer = usage_list(request, question, page, history, asdict(age))
+        return msgspec.structs.replace(answer, quotas=quotas)
 
-    @staticmethod
     async def _quotas(
-        tx: Transaction, question: UsageQuestion, viewer: UsageViewer
+        self, question: UsageQuestion, viewer: UsageViewer
     ) -> tuple[bodies.UsageQuotaBody, ...] | None:
-        """Use beside what queues owned, with the first page; None: it cannot be told."""
+        """Use beside what queues owned; None: it cannot be told, or not in time."""
         counts_as = counted_queues(question.by, viewer.queues)
-        if question.resource is None or question.after is not None or not counts_as:
+        if question.resource is None or not counts_as:
             return None
-        versions = await queue_history(tx, sorted(set(counts_as.values())), question.ends)
-        if versions is None:
+        try:
+            async with self._database.snapshot() as tx:
+                versions = await queue_history(tx, sorted(set(counts_as.values())), question.ends)
+                if versions is None:
+                    return None
+                found = await quota_use(
+                    tx,
+                    begins=question.begins,
+                    ends=question.ends,
+                    resource=question.resource,
+                    counts_as=counts_as,
+                    owned=owned_amounts(versions, question.resource, question.ends),
+                )
+        except DatabaseTooSlow:
             return None
-        found = await quota_use(
-            tx,
-            begins=question.begins,
-            ends=question.ends,
-            resource=question.resource,
-            counts_as=counts_as,
-            owned=owned_amounts(versions, question.resource, question.ends),
-        )
         return quota_bodies(question.resource, found)
 
     async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:

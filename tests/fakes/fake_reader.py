@@ -478,7 +478,7 @@ class FakeReader:
         history = KnownSince(postings=self.postings_begin, workloads=self.postings_begin)
         age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
         found = usage_list(request, request.question(now, history), page, history, age)
-        told = request.by == {UsageColumn.QUEUE} and request.resource == GPU and request.queue is None
+        told = request.quotas and request.by == {UsageColumn.QUEUE} and request.resource == GPU
         return structs.replace(found, quotas=QUOTAS if told else None)
 
     async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ _MOST: Final = 200_000
 #: Lines of a table.
 USUAL_LIMIT: Final = 500
 _GPU: Final = "nvidia.com/gpu"
+#: Columns that use can be told by beside what queues owned.
+_WITH_QUOTAS: Final = (("queue",), ("tenant",))
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -124,6 +126,7 @@ def _show(asked: _Asked, route: Route) -> int:
         # Costs follow from the flavor, whether it is shown or not.
         "by": ",".join(dict.fromkeys((*by, "flavor"))) if prices else ",".join(by),
         "queue": asked.queue,
+        "quotas": "true" if asked.output != "table" and not prices and by in _WITH_QUOTAS else None,
     }
     resource, body, used = _answer(route, query, asked.resource)
     code = told_age(body)
@@ -163,18 +166,20 @@ def _answer(
 
 def _pages(route: Route, query: Mapping[str, str | None]) -> dict[str, Any]:
     """The whole answer, fetched page by page."""
-    body = ask(route, "usage", {**query, "limit": str(LARGEST_PAGE)})
-    items = list(body["items"])
-    while page := body["continue"]:
+    first = ask(route, "usage", {**query, "limit": str(LARGEST_PAGE)})
+    items, page = list(first["items"]), first["continue"]
+    while page:
         if len(items) >= _MOST:
             raise CommandFailed(
                 tried="Adding up use",
                 found=f"more than {_MOST} lines",
                 hint="Ask for fewer columns, a queue or a shorter time.",
             )
-        body = ask(route, "usage", {**query, "limit": str(LARGEST_PAGE), "continue": page})
-        items += body["items"]
-    return {**body, "items": items}
+        # What is told once, with the first page, is not worked out again.
+        more = {**query, "quotas": None, "limit": str(LARGEST_PAGE), "continue": page}
+        body = ask(route, "usage", more)
+        items, page = [*items, *body["items"]], body["continue"]
+    return {**first, "items": items, "continue": ""}
 
 
 def _form(

@@ -29,7 +29,7 @@ from queues.text_format import rfc3339
 #: Lines in one answer.
 LARGEST_PAGE: Final = 1000
 #: Parameters of a question.
-PARAMETERS: Final = ("from", "to", "by", "resource", "queue", "limit", "continue")
+PARAMETERS: Final = ("from", "to", "by", "resource", "queue", "quotas", "limit", "continue")
 _TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
 #: The year 9999: what comes after cannot be written.
 _LAST: Final = 253_402_300_799
@@ -47,6 +47,8 @@ class UsageRequest:
     resource: str | None
     #: With all queues below it; None: all queues.
     queue: str | None
+    #: Told beside what queues owned.
+    quotas: bool
     limit: int
     #: Key of the last line of the page before.
     after: tuple[str, ...] | None
@@ -96,6 +98,7 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
         by=by,
         resource=given.get("resource") or None,
         queue=given.get("queue") or None,
+        quotas=_flag("quotas", given),
         limit=int(limit),
         after=after,
     )
@@ -113,6 +116,13 @@ def _time(name: str, given: Mapping[str, str]) -> int | None:
     if not 0 <= seconds <= _LAST:
         raise BadQuery(f"{name} is {said!r}", expected=_TIMES)
     return seconds
+
+
+def _flag(name: str, given: Mapping[str, str]) -> bool:
+    said = given.get(name) or "false"
+    if said not in ("true", "false"):
+        raise BadQuery(f"{name} is {said!r}", expected="true or false")
+    return said == "true"
 
 
 def _columns(said: str) -> frozenset[UsageColumn]:

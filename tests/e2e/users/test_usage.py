@@ -40,7 +40,7 @@ def used(sandbox: Sandbox, kubeconfig: Path, by: str) -> dict[Any, int]:
 @pytest.fixture
 def queue_viewers(sandbox: Sandbox) -> Iterator[tuple[str, str]]:
     """Carol and Dave may get the sandbox's queue."""
-    queue, users = sandbox.add_queue(), (f"carol-{sandbox.name}", f"dave-{sandbox.name}")
+    queue, users = sandbox.add_queue(deserved={GPU: 3}), (f"carol-{sandbox.name}", f"dave-{sandbox.name}")
     head: dict[str, Any] = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": f"viewers-{sandbox.name}"}}
     may_get = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": ["get"]}
     role = {**head, "kind": "ClusterRole", "rules": [{**may_get, "resourceNames": [queue]}]}
@@ -102,5 +102,10 @@ def test_each_sees_own_use_and_that_of_queues_by_right_to_the_second(
     assert used(sandbox, admin, "workload") == expected
     assert used(sandbox, admin, "user") == {alice: expected["hers"], bob: expected["his"]}
     assert used(sandbox, carol, "queue") == {sandbox.queues[0]: sum(expected.values())}
+    body = json.loads(asked(sandbox, carol, "--by", "queue", "-o", "json"))
+    (quota,) = (each for each in body["quotas"] if each["queue"] == sandbox.queues[0])
+    parts = [int(quota[f"{part}Seconds"]) for part in ("amount", "owned", "borrowed")]
+    assert parts[0] == parts[1] + parts[2] == sum(expected.values())
+    assert 0 < parts[1] < parts[0]
     table = asked(sandbox, admin, "--by", "user", "--price", "3600", "--currency", "EUR").splitlines()
     assert table[-1].split()[-1] == f"{sum(expected.values())}.00"

@@ -80,7 +80,9 @@ async def told(
     **given: str,
 ) -> bodies.UsageList:
     reader = SqlReader(muster, clock=lambda: float(now))
-    asked = usage_request({"from": rfc3339(NOW), **{name.rstrip("_"): said for name, said in given.items()}})
+    asked = usage_request(
+        {"from": rfc3339(NOW), "quotas": "true", **{name.rstrip("_"): said for name, said in given.items()}}
+    )
     return await reader.usage(asked, user=user, sight=sight)
 
 
@@ -220,6 +222,7 @@ async def test_a_made_up_page_is_refused(page: str) -> None:
         ({"from": "2026-11-01", "by": "queue,node"}, "by is 'queue,node'"),
         ({"from": "2026-11-01", "limit": "1001"}, "limit is '1001'"),
         ({"from": "2026-11-01", "limit": "-1"}, "limit is '-1'"),
+        ({"from": "2026-11-01", "quotas": "yes"}, "quotas is 'yes'"),
     ],
 )
 def test_a_wrong_question_is_refused(given: dict[str, str], told: str) -> None:
@@ -366,17 +369,28 @@ async def test_the_split_is_told_of_queues_that_the_user_may_see_and_of_nothing_
     assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE)).keys() == {"train"}
     assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE, by="tenant")).keys() == {"team-a"}
     assert (await told(muster, resource=GPU, user="nora", sight=NORA)).quotas is None
-    first = await told(muster, resource=GPU, limit="1")
-    assert first.quotas is not None
-    assert (await told(muster, resource=GPU, limit="1", continue_=first.continue_)).quotas is None
+    assert (await told(muster, resource=GPU, quotas="false")).quotas is None
 
 
 async def test_more_versions_than_are_read_leave_the_split_out(
     muster: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await three_teams(muster)
+    assert (await told(muster, resource=GPU)).quotas is not None
     monkeypatch.setattr("queues.sql.read.usage_quota.MOST_VERSIONS", 3)
     assert (await told(muster, resource=GPU)).quotas is None
+
+
+async def test_a_split_that_takes_too_long_is_left_out(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(*_: object, **__: object) -> None:
+        raise DatabaseTooSlow(reason="canceling statement due to statement timeout", sqlstate="57014")
+
+    await three_teams(muster)
+    monkeypatch.setattr("admission.web.sql_reader.quota_use", late)
+    body = await told(muster, resource=GPU)
+    assert (body.quotas, len(body.items)) == (None, 3)
 
 
 def test_versions_that_change_nothing_of_a_resource_are_one_time() -> None:
