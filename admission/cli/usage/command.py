@@ -27,7 +27,7 @@ from admission.cli.usage.used_time import (
 
 COLUMNS: Final = ("tenant", "queue", "user", "workload", "flavor")
 #: Lines in one answer of the read API, and in one report.
-LARGEST_PAGE: Final = 1000
+LARGEST_PAGE: Final = 10_000
 _MOST: Final = 200_000
 #: Lines of a table.
 USUAL_LIMIT: Final = 500
@@ -178,7 +178,8 @@ def _pages(route: Route, query: Mapping[str, str | None]) -> dict[str, Any]:
         # What is told once, with the first page, is not worked out again.
         more = {**query, "quotas": None, "limit": str(LARGEST_PAGE), "continue": page}
         body = ask(route, "usage", more)
-        items, page = [*items, *body["items"]], body["continue"]
+        items += body["items"]
+        page = body["continue"]
     return {**first, "items": items, "continue": ""}
 
 

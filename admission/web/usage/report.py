@@ -26,8 +26,9 @@ from queues.sql.read.usage import (
 )
 from queues.text_format import rfc3339
 
-#: Lines in one answer.
-LARGEST_PAGE: Final = 1000
+#: Lines in one answer: unless asked otherwise, and at most. Each page is added up anew.
+USUAL_PAGE: Final = 1000
+LARGEST_PAGE: Final = 10_000
 #: Parameters of a question.
 PARAMETERS: Final = ("from", "to", "by", "resource", "queue", "quotas", "limit", "continue")
 _TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
@@ -89,7 +90,7 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
         ends, after = _place(continue_, key_length(by))
     if ends is not None and ends <= begins:
         raise BadQuery(f"to is {rfc3339(ends)}", expected=f"a time after from, {rfc3339(begins)}")
-    limit = given.get("limit") or str(LARGEST_PAGE)
+    limit = given.get("limit") or str(USUAL_PAGE)
     if not limit.isdecimal() or len(limit) > 9 or int(limit) > LARGEST_PAGE:
         raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {LARGEST_PAGE}")
     return UsageRequest(
