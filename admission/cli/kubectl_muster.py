@@ -20,6 +20,7 @@ from admission.cli.questions.pending import pending
 from admission.cli.questions.top import top
 from admission.cli.questions.version import version
 from admission.cli.questions.who import who
+from admission.cli.usage.command import usage
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -35,7 +36,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
 
 
 _COMMANDS = (
-    *(jobs, pending, explain, events, who, queues, quota, nodes, page, top),
+    *(jobs, pending, explain, events, who, queues, quota, nodes, page, top, usage),
     *(job, jobflow, queue, version),
 )
 for command in _COMMANDS:

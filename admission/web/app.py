@@ -9,6 +9,7 @@
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
 /apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
 /apis/read.muster.dev/v1/nodes?limit=&continue=
+/apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&quotas=&limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/version
@@ -18,7 +19,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -32,12 +33,13 @@ from admission.web import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
-from admission.web.access.rights import Forbidden
+from admission.web.access.rights import MOST_ASKED, Forbidden
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
+from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
@@ -60,7 +62,7 @@ PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
     f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/workloads, "
-    f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, "
+    f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/usage, "
     f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
@@ -124,12 +126,24 @@ class Reader(Protocol):
         """Everything about the workloads of a name. Raises UnknownName."""
         ...
 
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight) -> bodies.UsageList:
+        """Use in a period. Raises UnknownName, PeriodTooLarge and BadQuery."""
+        ...
+
+    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
+        """Namespaces of workloads that held something at a second (since the epoch) or after it."""
+        ...
+
 
 class Authorizer(Protocol):
     """What users may see; see ``Rights``."""
 
     async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
         """What the user may see, of one namespace or of all."""
+        ...
+
+    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
+        """What the user may see, of these namespaces."""
         ...
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
@@ -176,6 +190,7 @@ class ReadApi:
                 web.get(f"{PREFIX}/users", self.show_users),
                 web.get(f"{PREFIX}/decisions", self.show_decisions),
                 web.get(f"{PREFIX}/nodes", self.show_nodes),
+                web.get(f"{PREFIX}/usage", self.show_usage),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
@@ -293,6 +308,21 @@ class ReadApi:
         async def answer(caller: Caller) -> bytes:
             await self.rights.require(caller, AccessRequest(verb="list", resource=NODES), "list nodes")
             return encode(await self.reader.nodes(after=after, limit=limit))
+
+        return await self._answered(request, answer)
+
+    async def show_usage(self, request: web.Request) -> web.Response:
+        """Use in a period: the user's own, and that of queues which the user may see."""
+        _only(request, *PARAMETERS)
+        asked = usage_request(request.query)
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self.rights.sight(caller)
+            if sight.workloads is not None and asked.names_workloads():
+                # Of the past too: nothing needs to wait in them now.
+                namespaces = await self.reader.used_namespaces(asked.begins, MOST_ASKED)
+                sight = await self.rights.sight_in(caller, namespaces)
+            return encode(await self.reader.usage(asked, user=caller.name, sight=sight))
 
         return await self._answered(request, answer)
 

@@ -17,7 +17,7 @@ from admission.web import bodies
 from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import RETRY_AFTER, TooBusy
 from admission.web.access.rights import Forbidden
-from admission.web.reader import NotLeading, UnknownName
+from admission.web.reader import NotLeading, PeriodTooLarge, UnknownName
 from queues.errors import ApiError, DatabaseError, MusterError
 
 _log = logging.getLogger(__name__)
@@ -36,6 +36,11 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
     (Forbidden, 403, "An administrator can grant that right by RBAC."),
     (TooBusy, 429, "Ask again in a second."),
     (NotLeading, 409, "Ask again; another replica may answer."),
+    (
+        PeriodTooLarge,
+        503,
+        "Ask for a period that begins later, or ask the view muster_postings on a replica of the database.",
+    ),
     (DatabaseError, 503, "Ask again when Postgres is back; /readyz shows when."),
     (ApiError, 503, "Muster asks the API server who you are and what you may see; ask again."),
     (MusterError, 500, "The log of this replica may have the cause."),

@@ -55,5 +55,9 @@ class UnknownName(MusterError):
         self.near = near
 
 
+class PeriodTooLarge(MusterError):
+    """Use in this period could not be added up within the time of an answer."""
+
+
 class NotLeading(MusterError):
     """This replica ({identity}) does not lead; {leader} does."""

@@ -25,9 +25,12 @@ from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.quota_history import quota_at, version_bodies
-from admission.web.reader import EVERYTHING, Sight, UnknownName
+from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
+from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
+from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
 from queues.admissions import Admission, Seat
+from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
@@ -43,6 +46,15 @@ from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
 from queues.sql.read.rows import OrderTerms, PlaceInQueue
+from queues.sql.read.usage import (
+    UsageQuestion,
+    UsageViewer,
+    queue_parents,
+    usage,
+    usage_history,
+    used_namespaces,
+)
+from queues.sql.read.usage_quota import queue_history, quota_use
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
 from queues.text_format import rfc3339
 from queues.workload import QueueName
@@ -90,6 +102,8 @@ class SqlReader:
         self._keep = keep
         self._usage_reader = UsageReader()
         self._reading = asyncio.Lock()
+        # Adding up a long period may take Postgres seconds: one at a time, so that other questions have connections.
+        self._adding_up = asyncio.Lock()
         self._kept: _Overview | None = None
         self._kept_until = 0.0
 
@@ -308,6 +322,57 @@ class SqlReader:
             for one, place in zip(found, places, strict=True)
         ]
         return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
+
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> bodies.UsageList:
+        """Use in a period. ``user``: whose own use is told wherever it was.
+
+        Raises UnknownName for a queue that never existed; PeriodTooLarge; BadQuery: the period has not begun.
+        """
+        async with self._adding_up:
+            try:
+                async with self._database.snapshot() as tx:
+                    history = await usage_history(tx)
+                    question = request.question(int(self._clock()), history)
+                    viewer = usage_viewer(await queue_parents(tx), request.queue, user, sight)
+                    age = await self._age(tx)
+                    page = await usage(tx, question, viewer)
+            except DatabaseTooSlow as error:
+                raise PeriodTooLarge from error
+            quotas = await self._quotas(question, viewer) if request.quotas else None
+        answer = usage_list(request, question, page, history, asdict(age))
+        return msgspec.structs.replace(answer, quotas=quotas)
+
+    async def _quotas(
+        self, question: UsageQuestion, viewer: UsageViewer
+    ) -> tuple[bodies.UsageQuotaBody, ...] | None:
+        """Use beside what queues owned; None: it cannot be told, or not in time."""
+        counts_as = counted_queues(question.by, viewer.queues)
+        if question.resource is None or not counts_as:
+            return None
+        try:
+            async with self._database.snapshot() as tx:
+                versions = await queue_history(tx, sorted(set(counts_as.values())), question.ends)
+                if versions is None:
+                    return None
+                found = await quota_use(
+                    tx,
+                    begins=question.begins,
+                    ends=question.ends,
+                    resource=question.resource,
+                    counts_as=counts_as,
+                    owned=owned_amounts(versions, question.resource, question.ends),
+                )
+        except DatabaseTooSlow:
+            return None
+        return quota_bodies(question.resource, found)
+
+    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
+        """Namespaces of workloads that held something at a second (since the epoch) or after it."""
+        try:
+            async with self._adding_up, self._database.snapshot() as tx:
+                return await used_namespaces(tx, since, limit)
+        except DatabaseTooSlow as error:
+            raise PeriodTooLarge from error
 
     async def namespaces(self, limit: int) -> tuple[str, ...]:
         """Namespaces of workloads: first those in which some wait, then those in which others are or were."""

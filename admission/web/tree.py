@@ -137,13 +137,17 @@ def subtree(lines: Iterable[views.QueueLine], top: str, sight: Sight = EVERYTHIN
     for line in lines:
         children[line.parent or ""].append(line.name)
     if top not in names and top != ROOT:
-        alike = sorted(name for name in names if name[:1] == top[:1] and sight.shows_queue(name))
-        near = get_close_matches(top, alike[:_COMPARED], n=3)
-        raise UnknownName(what="queue", name=top, near=tuple(near))
+        raise UnknownName(what="queue", name=top, near=names_alike(top, filter(sight.shows_queue, names)))
     found = [QueueName(top)]
     for name in found:
         found.extend(child for child in children[name] if child not in found)
     return found
+
+
+def names_alike(name: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Names that look like another one, best first; at most three."""
+    alike = sorted(each for each in names if each[:1] == name[:1])
+    return tuple(get_close_matches(name, alike[:_COMPARED], n=3))
 
 
 def path_to_root(queues: tuple[bodies.QueueBody, ...], start: str) -> tuple[bodies.QueueBody, ...]:

@@ -1,6 +1,6 @@
 """A small cluster as the read API shows it, and a server that answers with it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,8 +18,8 @@ from admission.web.app import ReadApi
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from queues.sql.read.decisions import DecisionQuestion
-from queues.text_format import rfc3339
-from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW, FakeLists
+from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW
+from tests.fakes.read_api.fake_quota import FakeQuota
 
 
 def account(
@@ -348,86 +348,12 @@ OUTLOOK = bodies.OutlookBody(
 )
 
 
-def limit(
-    resource: str,
-    *,
-    deserved: str | None = None,
-    capability: str | None = None,
-    guarantee: str | None = None,
-    flavor: str = "",
-) -> bodies.LimitBody:
-    return bodies.LimitBody(
-        flavor=flavor, resource=resource, guarantee=guarantee, deserved=deserved, capability=capability
-    )
-
-
-def quota(*limits: bodies.LimitBody) -> bodies.QuotaBody:
-    return bodies.QuotaBody(limits=limits)
-
-
-def version(
-    number: int,
-    at: str,
-    what: str,
-    *changes: tuple[str, str | None, str | None],
-    by: str = "",
-    reason: str = "",
-) -> bodies.QueueVersionBody:
-    return bodies.QueueVersionBody(
-        version=number,
-        at=at,
-        what=what,
-        by=by,
-        reason=reason,
-        before=None if what == "created" else quota(),
-        after=None if what == "removed" else quota(),
-        changes=tuple(bodies.FieldChangeBody(field=field, before=a, after=b) for field, a, b in changes),
-    )
-
-
-#: Of team-a, the newest first.
-VERSIONS = (
-    version(
-        41,
-        "2026-11-20T09:00:00Z",
-        "changed",
-        (f"deserved[{GPU}]", "32", "24"),
-        ("policy.paused", "true", None),
-        by="ada@example.com",
-        reason="lent to team-b for the demo",
-    ),
-    version(37, "2026-11-12T16:30:00Z", "other"),
-    version(23, "2026-11-12T16:00:00Z", "changed", ("policy.paused", None, "true"), by="bob@example.com"),
-    version(9, "2026-09-01T08:00:00Z", "created", (f"deserved[{GPU}]", None, "32"), by="ada@example.com"),
-)
-
-
-def at_time(
-    name: str, parent: str | None, *limits: bodies.LimitBody, by: str = "ada@example.com"
-) -> bodies.QueueAtBody:
-    return bodies.QueueAtBody(
-        name=name, parent=parent, version=9, recorded="2026-09-01T08:00:00Z", by=by, reason="", limits=limits
-    )
-
-
-#: team-a before and after the newest of its versions.
-BEFORE = (
-    at_time("team-a", "root", limit(GPU, deserved="32", capability="32")),
-    at_time("dev", "team-a", limit(GPU, deserved="8")),
-    at_time("old", "team-a", limit(GPU, deserved="4")),
-)
-AFTER = (
-    at_time("team-a", "root", limit(GPU, deserved="24", capability="32")),
-    at_time("dev", "team-a", limit(GPU, deserved="8")),
-    at_time("train", "team-a", limit(GPU, deserved="8", guarantee="4", flavor="h100")),
-)
-
-
-class FakeReader(FakeLists):
+class FakeReader(FakeQuota):
     """The cluster above; ``down`` makes Postgres unreachable."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.queue_names = frozenset(known.name for known in QUEUES)
         self.tree: tuple[bodies.QueueBody, ...] = QUEUES
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
@@ -456,28 +382,6 @@ class FakeReader(FakeLists):
         items = tuple(rest[:limit])
         more = items[-1].name if items and len(items) < len(rest) else ""
         return bodies.NodeList(now=NOW, as_of=self.as_of, behind=self.behind, items=items, continue_=more)
-
-    async def queue_versions(
-        self, name: str, *, limit: int, before: int | None = None
-    ) -> bodies.QueueVersionList:
-        self._up()
-        if name != "team-a":
-            raise UnknownName(what="queue", name=name)
-        rest = [one for one in VERSIONS if before is None or one.version < before]
-        more = str(rest[limit - 1].version) if limit and len(rest) > limit else ""
-        age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
-        return bodies.QueueVersionList(**age, name=name, items=tuple(rest[:limit]), continue_=more)
-
-    async def quota_at(self, name: str, at: float | None, *, sight: Sight = EVERYTHING) -> bodies.QuotaAtList:
-        self._up()
-        if name != "team-a":
-            raise UnknownName(what="queue", name=name)
-        moment = NOW if at is None else rfc3339(at)
-        first, change = "2026-09-01T08:00:00Z", "2026-11-20T09:00:00Z"
-        known = () if moment < first else BEFORE if moment < change else AFTER
-        items = tuple(each for each in known if sight.shows_queue(each.name))
-        age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
-        return bodies.QuotaAtList(**age, at=moment, recorded_since=first, items=items)
 
     async def pending(
         self,
@@ -534,6 +438,9 @@ class FakeRights:
 
     async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
         return self._sights.get(caller.name, EVERYTHING)
+
+    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
+        return await self.sight(caller)
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
         if caller.name in self._sights:

@@ -53,25 +53,33 @@ class Rights:
         """What the user may see, of one namespace or of all in which workloads wait."""
         return await self._sights.get((caller, namespace), lambda: self._sight(caller, namespace))
 
+    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
+        """What the user may see, of these namespaces."""
+        return await self._sight_of(caller, tuple(namespaces))
+
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
         """Raises Forbidden unless the user may do it."""
         if not await self._may(caller, access):
             raise Forbidden(user=caller.name, what=what)
 
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
+        return await self._sight_of(caller, None if namespace is None else (namespace,))
+
+    async def _sight_of(self, caller: Caller, namespaces: tuple[str, ...] | None) -> Sight:
+        """Of these namespaces; None: of those in which workloads wait."""
         workloads, queues = await asyncio.gather(
-            self._visible_workloads(caller, namespace), self._visible_queues(caller)
+            self._visible_workloads(caller, namespaces), self._visible_queues(caller)
         )
         return Sight(workloads=workloads, queues=queues)
 
-    async def _visible_workloads(self, caller: Caller, namespace: str | None) -> Seen | None:
+    async def _visible_workloads(self, caller: Caller, namespaces: tuple[str, ...] | None) -> Seen | None:
         everywhere = await self._allowed(
             caller,
             {kind: AccessRequest(verb="list", resource=resource) for kind, resource in _RESOURCES.items()},
         )
         if len(everywhere) == len(_RESOURCES):
             return None
-        names = await self._namespaces(MOST_ASKED) if namespace is None else (namespace,)
+        names = await self._namespaces(MOST_ASKED) if namespaces is None else namespaces
         wanted = {
             (kind, name): AccessRequest(verb="list", resource=resource, namespace=name)
             for kind, resource in _RESOURCES.items()

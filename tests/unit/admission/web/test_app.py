@@ -119,6 +119,48 @@ async def test_pending_can_be_narrowed_to_a_queue_a_namespace_and_a_number(serve
     assert [one["name"] for one in of_team_b["items"]] == ["sweep"]
 
 
+async def test_use_is_told_for_the_user_who_asks(server: str) -> None:
+    path = "/apis/read.muster.dev/v1/usage?from=2026-11-01&by=queue,user&resource=nvidia.com/gpu"
+    _, whole = await get(server, path)
+    _, of_alice = await get(server, path, "alice")
+
+    assert (whole["from"], whole["to"], whole["by"]) == (
+        "2026-11-01T00:00:00Z",
+        "2026-11-21T10:00:00Z",
+        ["queue", "user"],
+    )
+    assert whole["items"][1] == {
+        "resource": "nvidia.com/gpu",
+        "tenant": None,
+        "queue": "team-b",
+        "user": "bert",
+        "workload": None,
+        "flavor": None,
+        "others": False,
+        "amountSeconds": "1440000",
+        "hours": 400.0,
+        "preemptedSeconds": "0",
+        "faultedSeconds": "0",
+    }
+    assert {each["queue"] for each in of_alice["items"]} == {"train"}
+
+
+async def test_rights_to_name_users_are_asked_about_namespaces_of_the_past(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def sight_in(_: Any, caller: Any, namespaces: Any) -> Sight:
+        asked.append((caller.name, tuple(namespaces)))
+        return SIGHTS["alice"]
+
+    monkeypatch.setattr("tests.fakes.fake_reader.FakeRights.sight_in", sight_in)
+    path = "/apis/read.muster.dev/v1/usage?from=2026-11-01&by="
+    for user, by in (("alice", "queue"), ("alice", "flavor,user"), ("jo", "workload"), ("admin", "user")):
+        assert (await get(server, path + by, user))[0] == 200
+    assert asked == [("alice", ("ml",)), ("jo", ("ml",))]
+
+
 async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -> None:
     status, (story,) = await get(server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3")
 
@@ -154,6 +196,29 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
             "/apis/read.muster.dev/v1/pending?continue=yes",
             400,
             {"error": "continue is 'yes'.", "expected": "what the page before gave", "hint": ""},
+        ),
+        (
+            "/apis/read.muster.dev/v1/usage",
+            400,
+            {
+                "error": "from is missing.",
+                "expected": "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01",
+                "hint": "",
+            },
+        ),
+        (
+            "/apis/read.muster.dev/v1/usage?from=2026-11-01&queue=trian",
+            404,
+            {"error": "There is no queue trian.", "expected": "", "hint": "Did you mean train?"},
+        ),
+        (
+            "/apis/read.muster.dev/v1/usage?from=2026-11-01&per=user",
+            400,
+            {
+                "error": "per is not a parameter of /apis/read.muster.dev/v1/usage.",
+                "expected": "from, to, by, resource, queue, quotas, limit, continue",
+                "hint": "",
+            },
         ),
         (
             "/apis/read.muster.dev/v1/pending?que=train",

@@ -1,0 +1,246 @@
+"""``kubectl muster usage``: GPU-hours, or hours of another resource, between two times, and what they cost."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.age import told_age
+from admission.cli.access.read_api import Route, ask
+from admission.cli.failures import CommandFailed
+from admission.cli.options import route
+from admission.cli.output import Output
+from admission.cli.rendering.table import short_resource
+from admission.cli.usage.periods import TIME, moment, month, written
+from admission.cli.usage.used_time import (
+    PRICE,
+    Prices,
+    UsedTime,
+    decimal,
+    folded,
+    total,
+    used_time,
+    with_quotas,
+)
+
+COLUMNS: Final = ("tenant", "queue", "user", "workload", "flavor")
+#: Lines in one answer of the read API, and in one report.
+LARGEST_PAGE: Final = 10_000
+_MOST: Final = 200_000
+#: Lines of a table.
+USUAL_LIMIT: Final = 500
+_GPU: Final = "nvidia.com/gpu"
+#: Columns that use can be told by beside what queues owned.
+_WITH_QUOTAS: Final = (("queue",), ("tenant",))
+_PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+
+
+@click.command(short_help="GPU-hours by queue, user, flavor, and what they cost.")
+@click.option("--from", "begins", metavar=TIME, help="Since when [the first of this month].")
+@click.option("--to", "ends", metavar=TIME, help="Until when [now].")
+@click.option("--month", "of_month", metavar="YYYY-MM", help="A whole month, or this, or last.")
+@click.option(
+    "--by", metavar="COLUMN[,…]", help=f"What to tell it by: {', '.join(COLUMNS)}.  [default: queue]"
+)
+@click.option("--resource", metavar="NAME", help="Resource to count [nvidia.com/gpu, or what was used].")
+@click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
+@click.option("--price", "prices", metavar=PRICE, multiple=True, help="Price of an hour; may be repeated.")
+@click.option("--currency", metavar="CODE", default="", help="Currency of the prices, such as EUR.")
+@click.option(
+    "--limit", type=click.IntRange(1, _MOST), metavar="N", help="Most lines of a table [500, the largest]."
+)
+@click.option("--no-headers", is_flag=True, help="Leave out the period and the line of column names.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "csv", "focus", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="Form of the answer.",
+)
+@route
+def usage(route: Route, **given: Any) -> int:
+    """Add up what workloads held between two times: amount × time, from the ledger, exact to the second.
+
+    Use counts from the admission of a workload until its seats are given back; what runs counts until now. Times are
+    in UTC. You see your own use, and that of the queues that you may get.
+    """
+    return _show(_Asked(**given), route)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The command line."""
+
+    begins: str | None
+    ends: str | None
+    of_month: str | None
+    by: str | None
+    resource: str | None
+    queue: str | None
+    prices: tuple[str, ...]
+    currency: str
+    limit: int | None
+    no_headers: bool
+    output: str
+
+    def period(self, now: datetime) -> tuple[datetime, datetime | None]:
+        """Beginning and end; None: until now. Raises UsageError."""
+        if self.of_month is not None:
+            if self.begins is not None or self.ends is not None:
+                raise click.UsageError("--month excludes --from and --to.")
+            return month("--month", self.of_month, now)
+        first = (
+            month("--month", "this", now)[0] if self.begins is None else moment("--from", self.begins, now)
+        )
+        last = None if self.ends is None else moment("--to", self.ends, now)
+        if last is not None and last <= first:
+            raise click.UsageError(
+                f"--to: found {written(last)}, expected a time after --from, {written(first)}."
+            )
+        return first, last
+
+    def columns(self) -> tuple[str, ...]:
+        """What it is to be told by, in the order in which it was asked for. Raises UsageError."""
+        is_focus = self.output == "focus"
+        if self.by is None:
+            return ("tenant", "queue", "user", "flavor") if is_focus else ("queue",)
+        named = tuple(dict.fromkeys(name.strip() for name in self.by.split(",")))
+        for name in named:
+            if name not in COLUMNS:
+                raise click.UsageError(f"--by: found {name!r}, expected some of {', '.join(COLUMNS)}.")
+        # Which account and price a row of FOCUS has, follows from these.
+        return tuple(dict.fromkeys((*named, "tenant", "queue", "flavor"))) if is_focus else named
+
+
+def _show(asked: _Asked, route: Route) -> int:
+    begins, ends = asked.period(datetime.fromtimestamp(int(time.time()), UTC))
+    by, prices = asked.columns(), Prices(asked.prices)
+    if asked.output == "focus" and not (prices and asked.currency):
+        raise click.UsageError("-o focus needs --price and --currency: each row has a cost.")
+    query = {
+        "from": written(begins),
+        "to": None if ends is None else written(ends),
+        # Costs follow from the flavor, whether it is shown or not.
+        "by": ",".join(dict.fromkeys((*by, "flavor"))) if prices else ",".join(by),
+        "queue": asked.queue,
+        "quotas": "true" if asked.output != "table" and not prices and by in _WITH_QUOTAS else None,
+    }
+    resource, body, used = _answer(route, query, asked.resource)
+    code = told_age(body)
+    _tell_what_is_missing(body)
+    lines = [used_time(item, body["by"]) for item in body["items"]]
+    if prices:
+        lines = prices.applied(lines)
+        body["items"] = [_with_cost(*each) for each in zip(body["items"], lines, strict=True)]
+    text = Output(form=asked.output).document(body)
+    if text is None:
+        if not lines and asked.output in ("table", "wide"):
+            click.echo(_nothing_used(resource, body, used), err=True)
+            return code
+        text = _form(asked, prices, by, body, lines)
+    click.echo(text, nl=False)
+    return code
+
+
+def _answer(
+    route: Route, query: Mapping[str, str | None], resource: str | None
+) -> tuple[str, dict[str, Any], list[str]]:
+    """Use of one resource: the one named, or GPUs, or another one that was used; and what was used instead of it."""
+    named = resource or _GPU
+    body = _pages(route, {**query, "resource": named})
+    if body["totals"]:
+        return named, body, []
+    whole = ask(route, "usage", {**query, "limit": "0"})
+    used = [each["resource"] for each in whole["totals"]]
+    if resource is None:
+        alike = [each for each in used if each not in _PLAIN] or [each for each in used if each == "cpu"]
+    else:
+        alike = [each for each in used if short_resource(each) == resource]
+    if not alike:
+        return named, body, used
+    return alike[0], _pages(route, {**query, "resource": alike[0]}), used
+
+
+def _pages(route: Route, query: Mapping[str, str | None]) -> dict[str, Any]:
+    """The whole answer, fetched page by page."""
+    first = ask(route, "usage", {**query, "limit": str(LARGEST_PAGE)})
+    items, page = list(first["items"]), first["continue"]
+    while page:
+        if len(items) >= _MOST:
+            raise CommandFailed(
+                tried="Adding up use",
+                found=f"more than {_MOST} lines",
+                hint="Ask for fewer columns, a queue or a shorter time.",
+            )
+        # What is told once, with the first page, is not worked out again.
+        more = {**query, "quotas": None, "limit": str(LARGEST_PAGE), "continue": page}
+        body = ask(route, "usage", more)
+        items += body["items"]
+        page = body["continue"]
+    return {**first, "items": items, "continue": ""}
+
+
+def _form(
+    asked: _Asked, prices: Prices, by: Sequence[str], body: Mapping[str, Any], lines: Sequence[UsedTime]
+) -> str:
+    from admission.cli.usage.forms import focus_csv, usage_csv, usage_table
+
+    report, headers, period = folded(lines, by), not asked.no_headers, (body["from"], body["to"])
+    quotas = body.get("quotas")
+    if quotas is not None and report and asked.output in ("wide", "csv"):
+        report = with_quotas(report, quotas, by[0])
+    if asked.output == "focus":
+        return focus_csv(
+            report,
+            period,
+            prices={
+                line.columns["flavor"] or "": decimal(prices.of(line.columns["flavor"]), 6) for line in lines
+            },
+            currency=asked.currency,
+            headers=headers,
+        )
+    if asked.output == "csv":
+        return usage_csv(
+            report, by, period, quotas=quotas is not None, headers=headers, currency=asked.currency
+        )
+    most = asked.limit or USUAL_LIMIT
+    if len(report) > most:
+        click.echo(f"The largest {most} of {len(report)} lines; --limit shows more.", err=True)
+    text = usage_table(
+        report[:most],
+        total(report[0].resource, report),
+        by,
+        wide=asked.output == "wide",
+        quotas=quotas is not None,
+        headers=headers,
+        currency=asked.currency,
+    )
+    return f"{_period(body)}\n\n{text}" if headers else text
+
+
+def _period(body: Mapping[str, Any]) -> str:
+    begins, ends = (
+        body[name].replace("T", " ").removesuffix("Z").removesuffix(":00") for name in ("from", "to")
+    )
+    return f"From {begins} to {ends} UTC"
+
+
+def _with_cost(item: Mapping[str, Any], line: UsedTime) -> dict[str, Any]:
+    return {**item, "cost": None if line.cost is None else decimal(line.cost, 6)}
+
+
+def _tell_what_is_missing(body: Mapping[str, Any]) -> None:
+    if body["historyBegins"] is not None:
+        click.echo(f"Use before {body['historyBegins']} is not counted: its postings were dropped.", err=True)
+    if body["workloadsBegin"] is not None and "workload" in body["by"]:
+        click.echo(f"Workloads that ended before {body['workloadsBegin']} are not known by name.", err=True)
+
+
+def _nothing_used(resource: str, body: Mapping[str, Any], used: Sequence[str]) -> str:
+    period = _period(body)
+    instead = f" Used were: {', '.join(used)}." if used else ""
+    return f"No {resource} was used that you may see, {period[0].lower()}{period[1:]}.{instead}"

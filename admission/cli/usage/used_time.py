@@ -1,0 +1,205 @@
+"""Use in a period: hours of a resource as exact fractions, and what they cost. Only what is shown is rounded."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Final
+
+import click
+
+#: How a price is written.
+PRICE: Final = "[FLAVOR=]AMOUNT"
+#: In place of the name of users and workloads that may not be seen.
+OTHERS: Final = "(others)"
+_GIB: Final = 2**30
+#: The highest price, so that no report is pages of digits.
+_MOST: Final = 10**12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedTime:
+    """One line of a report, or the total."""
+
+    #: By column that was asked for, such as ``queue``; None: not known or not visible.
+    columns: Mapping[str, str | None] = field(default_factory=dict)
+    #: kind, namespace, name and uid; None: not asked for, not known or not visible.
+    workload: Mapping[str, str] | None = None
+    resource: str
+    #: Hours of one GPU, one CPU, one GiB.
+    hours: Fraction
+    #: Of them, by admissions that were evicted for other workloads, and because of a fault.
+    preempted: Fraction
+    faulted: Fraction
+    #: None: no prices are given.
+    cost: Fraction | None = None
+    #: Of ``hours``, beyond what the queue deserved at the time; None: it is not known.
+    borrowed: Fraction | None = None
+    #: What the queue did not use of its guarantee; None: it is not known.
+    idle: Fraction | None = None
+
+
+def unit(resource: str) -> str:
+    """What is counted: GPU, CPU, GiB, or the resource's own name."""
+    from queues.resources import in_bytes
+
+    if in_bytes(resource):
+        return "GiB"
+    short = resource.rpartition("/")[2]
+    return short.upper() if len(short) <= 4 else short
+
+
+def used_time(item: Mapping[str, Any], by: Sequence[str]) -> UsedTime:
+    """A line of the read API's answer."""
+    columns = {column: _column(item, column) for column in by}
+    resource = item["resource"]
+    return UsedTime(
+        columns=columns,
+        workload=item["workload"],
+        resource=resource,
+        hours=_hours(resource, item["amountSeconds"]),
+        preempted=_hours(resource, item["preemptedSeconds"]),
+        faulted=_hours(resource, item["faultedSeconds"]),
+    )
+
+
+def _column(item: Mapping[str, Any], column: str) -> str | None:
+    if item["others"] and column in ("user", "workload"):
+        return OTHERS
+    if column == "workload":
+        of = item["workload"]
+        return None if of is None else f"{of['kind']}/{of['namespace']}/{of['name']}"
+    return item[column] or None
+
+
+def _hours(resource: str, amount_seconds: str) -> Fraction:
+    from queues.resources import in_bytes, quantity
+
+    return Fraction(quantity(amount_seconds)) / (3600 * (_GIB if in_bytes(resource) else 1))
+
+
+def with_quotas(
+    lines: Sequence[UsedTime], quotas: Iterable[Mapping[str, Any]], column: str
+) -> list[UsedTime]:
+    """Lines of one resource with what their queues borrowed and kept idle, and lines of queues that used nothing."""
+    found, resource = [], lines[0].resource
+    beside = {each["queue"]: each for each in quotas}
+    for line in lines:
+        quota = beside.pop(line.columns[column] or "", None)
+        # Of a queue that stands for others below it, which the user may not see, only the own use would be compared.
+        if quota is not None and _hours(resource, quota["amountSeconds"]) == line.hours:
+            found.append(_beside(line, quota))
+        else:
+            found.append(line)
+    unused = [each for each in beside.values() if each["amountSeconds"] == "0"]
+    return found + [
+        _beside(
+            UsedTime(
+                columns={column: each["queue"]},
+                resource=resource,
+                hours=Fraction(),
+                preempted=Fraction(),
+                faulted=Fraction(),
+            ),
+            each,
+        )
+        for each in unused
+    ]
+
+
+def _beside(line: UsedTime, quota: Mapping[str, Any]) -> UsedTime:
+    borrowed = quota["borrowedSeconds"]
+    return replace(
+        line,
+        borrowed=None if borrowed is None else _hours(line.resource, borrowed),
+        idle=_hours(line.resource, quota["idleGuaranteeSeconds"]),
+    )
+
+
+class Prices:
+    """Prices of an hour, by flavor."""
+
+    def __init__(self, said: Iterable[str]) -> None:
+        """``said``: as ``PRICE`` says. Raises UsageError."""
+        #: None: of all flavors that are not named.
+        self._by_flavor: dict[str | None, Fraction] = {}
+        for text in said:
+            flavor, equals, amount = text.rpartition("=")
+            name = flavor if equals else None
+            if name in self._by_flavor:
+                raise click.UsageError(
+                    f"--price: found two prices of {name or 'all other flavors'}, expected one."
+                )
+            self._by_flavor[name] = _price(text, amount)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_flavor)
+
+    def of(self, flavor: str | None) -> Fraction:
+        """The price of a flavor; None or "": of use without a flavor. Raises ClickException: it has none."""
+        found = self._by_flavor.get(flavor or "", self._by_flavor.get(None))
+        if found is None:
+            named = (
+                f"flavor {flavor} was used and has no price"
+                if flavor
+                else "use without a flavor has no price"
+            )
+            raise click.ClickException(
+                f"--price: {named}; add --price {flavor or ''}=AMOUNT, or --price AMOUNT for all others."
+            )
+        return found
+
+    def applied(self, lines: Iterable[UsedTime]) -> list[UsedTime]:
+        """Lines that have the column ``flavor``, with their costs."""
+        return [replace(line, cost=line.hours * self.of(line.columns["flavor"])) for line in lines]
+
+
+def _price(text: str, amount: str) -> Fraction:
+    try:
+        price = Decimal(amount)
+    except InvalidOperation:
+        price = Decimal(-1)
+    if not price.is_finite() or not 0 <= price <= _MOST:
+        raise click.UsageError(f"--price: found {text!r}, expected {PRICE}, a plain number: h100=2.75.")
+    return Fraction(price)
+
+
+def folded(lines: Iterable[UsedTime], by: Sequence[str]) -> list[UsedTime]:
+    """Lines that agree in these columns, added up: the largest first."""
+    sums: dict[tuple[Any, ...], list[UsedTime]] = {}
+    for line in lines:
+        uid = line.workload["uid"] if line.workload is not None and "workload" in by else None
+        sums.setdefault((line.resource, uid, *(line.columns[name] for name in by)), []).append(line)
+    found = [total(alike[0].resource, alike, by) for alike in sums.values()]
+    return sorted(found, key=lambda line: (-line.hours, [line.columns[name] or "" for name in by]))
+
+
+def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> UsedTime:
+    """Lines of one resource as one, with the columns that they have in common."""
+    costs = [line.cost for line in lines if line.cost is not None]
+    return UsedTime(
+        columns={name: lines[0].columns[name] for name in by},
+        workload=lines[0].workload if "workload" in by else None,
+        resource=resource,
+        hours=sum((line.hours for line in lines), Fraction()),
+        preempted=sum((line.preempted for line in lines), Fraction()),
+        faulted=sum((line.faulted for line in lines), Fraction()),
+        cost=sum(costs, Fraction()) if costs else None,
+        borrowed=_sum_of_known(line.borrowed for line in lines),
+        idle=_sum_of_known(line.idle for line in lines),
+    )
+
+
+def _sum_of_known(values: Iterable[Fraction | None]) -> Fraction | None:
+    """The sum; None: one of them is not known."""
+    found = list(values)
+    known = [each for each in found if each is not None]
+    return sum(known, Fraction()) if len(known) == len(found) else None
+
+
+def decimal(value: Fraction, digits: int) -> str:
+    """A number with so many digits after the point."""
+    scaled = round(value * 10**digits)
+    sign, number = "-" if scaled < 0 else "", abs(scaled)
+    whole, rest = divmod(number, 10**digits)
+    return f"{sign}{whole}.{rest:0{digits}d}"

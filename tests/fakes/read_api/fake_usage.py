@@ -1,0 +1,115 @@
+"""Use of a small cluster in a period, as the read API tells it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from msgspec import structs
+
+from admission.web import bodies
+from admission.web.reader import EVERYTHING, Sight, UnknownName
+from admission.web.usage.report import UsageRequest, usage_list
+from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length
+from tests.fakes.read_api.fake_lists import GPU, NOW, FakeLists
+
+#: tenant, queue, user, workload, flavor, resource; GPU-seconds (or those of CPUs), of them preempted and faulted.
+USED = (
+    ("team-a", "train", "ada@example.com", "bert", "h100", GPU, 8 * 100 * 3600, 8 * 3600, 0),
+    ("team-a", "train", "ada@example.com", "tune-3", "l4", GPU, 2 * 3600 + 7, 0, 3600),
+    ("team-a", "train", "tim", "sweep", "l4", GPU, 300 * 3600, 0, 0),
+    ("team-a", "dev", "", "old", "", GPU, 1800, 0, 0),
+    ("team-b", "team-b", "bert", "llama-pretrain", "h100", GPU, 400 * 3600, 0, 0),
+    ("team-b", "team-b", "bert", "llama-pretrain", "", "cpu", 64 * 400 * 3600, 0, 0),
+)
+
+
+def quota(name: str, hours: str, borrowed: str | None, idle: str) -> bodies.UsageQuotaBody:
+    """In half hours, to have whole numbers."""
+    used, kept = (int(each) * 1800 for each in (hours, idle))
+    over = None if borrowed is None else int(borrowed) * 1800
+    return bodies.UsageQuotaBody(
+        queue=name,
+        amount_seconds=str(used + (7 if name == "train" else 0)),
+        owned_seconds=None if over is None else str(used - over),
+        borrowed_seconds=None if over is None else str(over),
+        idle_guarantee_seconds=str(kept),
+    )
+
+
+#: What queues owned beside that; spare used nothing.
+QUOTAS = (
+    quota("dev", "1", None, "0"),
+    quota("spare", "0", "0", "300"),
+    quota("team-b", "800", "50", "12"),
+    quota("train", "2204", "0", "0"),
+)
+
+
+def used(columns: Iterable[str], line: tuple[Any, ...]) -> dict[str, Any]:
+    """The columns of a line that were asked for."""
+    tenant, queue, user, name, flavor, *_ = line
+    workload = {"kind": "vcjob", "namespace": "ml", "name": name, "uid": f"{name}-uid"}
+    every: dict[str, dict[str, str]] = {
+        "tenant": {"tenant": tenant},
+        "queue": {"queue": queue},
+        "user": {"user": user},
+        "workload": workload,
+        "flavor": {"flavor": flavor},
+    }
+    return {key: value for column in columns for key, value in every[column].items()}
+
+
+class FakeUsage(FakeLists):
+    """Use as above."""
+
+    #: Names of queues.
+    queue_names: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Seconds since the epoch; 0: always.
+        self.postings_begin = 0
+
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> bodies.UsageList:
+        self._up()
+        if request.queue is not None and request.queue not in self.queue_names:
+            raise UnknownName(what="queue", name=request.queue, near=("train",))
+        sums: dict[tuple[str, ...], UsageLine] = {}
+        totals: dict[str, UsageLine] = {}
+        for line in USED:
+            if request.queue not in (None, line[0], line[1]) or request.resource not in (None, line[5]):
+                continue
+            if not sight.shows_queue(line[1]) and line[2] != user:
+                continue
+            numbers = dict(
+                zip(("units", "preempted", "faulted"), (each * 1000 for each in line[6:]), strict=True)
+            )
+            found = used([column for column in UsageColumn if column in request.by], line)
+            key = (line[5], *found.values())
+            key += ("",) * (key_length(request.by) - len(key))
+            one = UsageLine(resource=line[5], key=key, **found, **numbers)
+            sums[key] = added(sums[key], one) if key in sums else one
+            whole = UsageLine(resource=line[5], **numbers)
+            totals[line[5]] = added(totals[line[5]], whole) if line[5] in totals else whole
+        rest = [each for key, each in sorted(sums.items()) if request.after is None or key > request.after]
+        page = UsagePage(totals=tuple(totals.values()), lines=tuple(rest[: request.limit]))
+        now = int(datetime.fromisoformat(NOW).timestamp())
+        history = KnownSince(postings=self.postings_begin, workloads=self.postings_begin)
+        age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
+        found = usage_list(request, request.question(now, history), page, history, age)
+        told = request.quotas and request.by == {UsageColumn.QUEUE} and request.resource == GPU
+        return structs.replace(found, quotas=QUOTAS if told else None)
+
+    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
+        return ("ml",)
+
+
+def added(one: UsageLine, other: UsageLine) -> UsageLine:
+    """Both lines as one."""
+    return replace(
+        one,
+        units=one.units + other.units,
+        preempted=one.preempted + other.preempted,
+        faulted=one.faulted + other.faulted,
+    )

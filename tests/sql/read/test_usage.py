@@ -1,0 +1,413 @@
+"""Use between two times as the read API tells it: to whom, by what, page by page, and as far as it is known."""
+
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import delete, insert, text
+
+from admission.web import bodies
+from admission.web.http import BadQuery
+from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
+from admission.web.sql_reader import SqlReader
+from admission.web.usage.quotas import owned_amounts
+from admission.web.usage.report import usage_request
+from queues.errors import DatabaseTooSlow
+from queues.plan import Admit
+from queues.reason_codes import ReasonCode
+from queues.sql import ledger
+from queues.sql.database import Database
+from queues.sql.observed.rows import NodeLimit
+from queues.sql.read.usage_quota import OwnedAmounts, StoredVersion
+from queues.sql.tables import queue_versions
+from queues.text_format import rfc3339
+from queues.workload import AdmissionId, FlavorName
+from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
+
+HOUR = 3_600
+GPUS = 1000
+#: eve may see team-a and what is below it, and the workloads of no namespace.
+EVE = Sight(workloads={}, queues=frozenset({"team-a", "train"}))
+#: tim may see the queue train, and the workloads of its namespace.
+TIM = Sight(workloads={"job": frozenset({"ns"})}, queues=frozenset({"train"}))
+#: nora may see nothing.
+NORA = Sight(workloads={}, queues=frozenset())
+
+
+async def stage(muster: Database) -> LedgerHarness:
+    queues = [queue("team-a"), queue("train", "team-a"), queue("dev", "team-a"), queue("team-b")]
+    harness = await LedgerHarness.begin(muster, queues)
+    flavors = {"n1": "h100", "n2": "l4", "n3": ""}
+    await harness.nodes(
+        **{
+            name: NodeLimit(limits=gpus(90 * GPUS), flavor=FlavorName(flavor))
+            for name, flavor in flavors.items()
+        }
+    )
+    return harness
+
+
+async def admit(harness: LedgerHarness, wanted: Admit, user: str, at: int) -> AdmissionId:
+    await harness.arrive(wanted.name, queue=wanted.queue)
+    async with harness.muster.transaction() as tx:
+        entry = await harness.enter(tx, at)
+        verdict = await ledger.admit(tx, entry, [wanted], {key(wanted.name): user})
+    harness.seq = entry.seq
+    assert not verdict.rejected
+    (id_,) = verdict.accepted.values()
+    return id_
+
+
+async def three_teams(muster: Database) -> LedgerHarness:
+    """ada and tim in train, nora in dev, bert in team-b; all but bert's ended."""
+    harness = await stage(muster)
+    of_ada = await admit(harness, gang("a1", "train", "n1 n1", takes=4 * GPUS, flavor="h100"), "ada", NOW)
+    of_tim = await admit(harness, gang("t1", "train", "n2", takes=GPUS, flavor="l4"), "tim", NOW + HOUR)
+    of_nora = await admit(harness, gang("n1", "dev", "n2", takes=2 * GPUS, flavor="l4"), "nora", NOW)
+    await admit(harness, gang("b1", "team-b", "n3", takes=GPUS), "bert", NOW)
+    await harness.free(of_ada, 0, at=NOW + HOUR)
+    await harness.free(of_ada, 1, at=NOW + 2 * HOUR)
+    await harness.free(of_tim, 0, at=NOW + 2 * HOUR)
+    await harness.free(of_nora, 0, at=NOW + HOUR // 2)
+    return harness
+
+
+async def told(
+    muster: Database,
+    *,
+    user: str = "root",
+    sight: Sight = EVERYTHING,
+    now: int = NOW + 4 * HOUR,
+    **given: str,
+) -> bodies.UsageList:
+    reader = SqlReader(muster, clock=lambda: float(now))
+    asked = usage_request(
+        {"from": rfc3339(NOW), "quotas": "true", **{name.rstrip("_"): said for name, said in given.items()}}
+    )
+    return await reader.usage(asked, user=user, sight=sight)
+
+
+def lines(body: bodies.UsageList) -> dict[tuple[str | None, ...], float]:
+    """Hours by the columns that were asked for; the name of a workload; "others" in place of users not named."""
+    found = {}
+    for line in body.items:
+        columns = {
+            "tenant": line.tenant,
+            "queue": line.queue,
+            "user": "others" if line.others else line.user,
+            "workload": line.workload.name if line.workload else None,
+            "flavor": line.flavor,
+        }
+        found[tuple(columns[name] for name in body.by)] = line.hours
+    return found
+
+
+async def test_use_is_told_by_queue_user_flavor_tenant_and_workload(muster: Database) -> None:
+    await three_teams(muster)
+
+    assert lines(await told(muster)) == {("train",): 13.0, ("dev",): 1.0, ("team-b",): 4.0}
+    assert lines(await told(muster, by="tenant")) == {("team-a",): 14.0, ("team-b",): 4.0}
+    assert lines(await told(muster, by="user,tenant")) == {
+        ("team-a", "ada"): 12.0,
+        ("team-a", "tim"): 1.0,
+        ("team-a", "nora"): 1.0,
+        ("team-b", "bert"): 4.0,
+    }
+    assert lines(await told(muster, by="flavor")) == {("h100",): 12.0, ("l4",): 2.0, ("",): 4.0}
+    assert lines(await told(muster, by="workload", queue="team-a")) == {
+        ("a1",): 12.0,
+        ("t1",): 1.0,
+        ("n1",): 1.0,
+    }
+    (total,) = (await told(muster, by="flavor", queue="team-a")).totals
+    assert (total.resource, total.amount_seconds, total.hours) == (GPU, "50400", 14.0)
+
+
+async def test_a_period_is_clipped_at_both_ends_and_at_now(muster: Database) -> None:
+    await three_teams(muster)
+
+    async def hours(begins: int, ends: int, now: int) -> dict[tuple[str | None, ...], float]:
+        given = {"from": rfc3339(NOW + begins), "to": rfc3339(NOW + ends)}
+        reader = SqlReader(muster, clock=lambda: float(NOW + now))
+        return lines(await reader.usage(usage_request(given), user="root", sight=EVERYTHING))
+
+    assert await hours(HOUR // 2, HOUR, 9 * HOUR) == {("train",): 4.0, ("team-b",): 0.5}
+    assert await hours(3 * HOUR, 90 * HOUR, 5 * HOUR) == {("team-b",): 2.0}
+    assert await hours(-9 * HOUR, -HOUR, 5 * HOUR) == {}
+    body = await told(muster, to=rfc3339(NOW + 90 * HOUR))
+    assert (body.from_, body.to) == (rfc3339(NOW), rfc3339(NOW + 4 * HOUR))
+    with pytest.raises(BadQuery, match="and now it is"):
+        await told(muster, now=NOW - 1)
+
+
+async def test_who_sees_what(muster: Database) -> None:
+    await three_teams(muster)
+
+    async def seen(user: str, sight: Sight, by: str = "queue,user") -> dict[tuple[str | None, ...], float]:
+        body = await told(muster, user=user, sight=sight, by=by)
+        assert body.totals == () or body.totals[0].hours == sum(line.hours for line in body.items)
+        return lines(body)
+
+    # What is below a queue counts in it, also where it may not be named.
+    assert await seen("eve", EVE) == {("team-a", "others"): 1.0, ("train", "others"): 13.0}
+    assert await seen("eve", EVE, "queue,workload") == {("team-a", None): 1.0, ("train", None): 13.0}
+    assert await seen("tim", TIM) == {("train", "ada"): 12.0, ("train", "tim"): 1.0}
+    assert await seen("tim", TIM, "tenant,workload") == {("", "a1"): 12.0, ("", "t1"): 1.0}
+    assert await seen("tim", Sight(workloads={}, queues=frozenset({"train"}))) == {
+        ("train", "others"): 12.0,
+        ("train", "tim"): 1.0,
+    }
+    # One's own, wherever it was.
+    assert await seen("nora", NORA) == {("dev", "nora"): 1.0}
+    assert await seen("nora", NORA, "tenant,workload") == {("", "n1"): 1.0}
+    assert await seen("nobody", NORA) == {}
+    assert await seen("", NORA) == {}
+    assert len(await seen("root", EVERYTHING)) == 4
+
+
+async def test_kinds_that_may_not_be_listed_are_not_named(muster: Database) -> None:
+    await three_teams(muster)
+    pods_only = Sight(workloads={"pod": None, "job": frozenset({"other"})}, queues=None)
+    jobs = Sight(workloads={"job": None}, queues=None)
+
+    assert {user for _, user in lines(await told(muster, sight=pods_only, by="queue,user"))} == {"others"}
+    assert len(lines(await told(muster, sight=jobs, by="queue,user"))) == 4
+
+
+async def test_evicted_use_is_told_by_cause(muster: Database) -> None:
+    harness = await stage(muster)
+    for name, code in (
+        ("j1", ReasonCode.PREEMPTED),
+        ("j2", ReasonCode.GPU_UNHEALTHY),
+        ("j3", ReasonCode.REFUSED),
+        ("j4", None),
+    ):
+        id_ = await admit(harness, gang(name, "train", "n3", takes=GPUS), "ada", NOW)
+        if code is not None:
+            await harness.evict(eviction(id_, code=code))
+        if name != "j1":
+            await harness.free(id_, 0, at=NOW + HOUR)
+
+    (line,) = (await told(muster, to=rfc3339(NOW + 2 * HOUR))).items
+    assert (line.amount_seconds, line.preempted_seconds, line.faulted_seconds) == ("18000", "7200", "3600")
+
+
+async def test_pages_have_each_line_once_and_the_end_of_the_first_page(muster: Database) -> None:
+    await three_teams(muster)
+    whole = await told(muster, by="queue,user,workload,flavor")
+    found, page, now = list[bodies.UsageBody](), "", NOW + 4 * HOUR
+    for _ in range(4):
+        body = await told(muster, by="queue,user,workload,flavor", limit="1", continue_=page, now=now)
+        found += body.items
+        page, now = body.continue_, now + HOUR
+        assert (body.to, body.totals) == (whole.to, whole.totals)
+    assert tuple(found) == whole.items
+    assert (await told(muster, limit="1", by="queue,user,workload,flavor", continue_=page)).continue_ == ""
+    only_totals = await told(muster, limit="0")
+    assert (only_totals.items, only_totals.totals, only_totals.continue_) == ((), whole.totals, "")
+
+
+@pytest.mark.parametrize("page", ["x", "bm8=", "WzEsWyJhIl1d", "WzEsWyJhIiwxXV0=", "é"])
+async def test_a_made_up_page_is_refused(page: str) -> None:
+    with pytest.raises(BadQuery, match="continue is"):
+        usage_request({"from": "2026-11-01", "continue": page})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "from is missing"),
+        ({"from": "yesterday"}, "from is 'yesterday'"),
+        ({"from": "0001-01-01"}, "from is '0001-01-01'"),
+        ({"from": "2026-11-01", "to": "2026-10-01"}, "to is 2026-10-01T00:00:00Z"),
+        ({"from": "2026-11-01", "by": "queue,node"}, "by is 'queue,node'"),
+        ({"from": "2026-11-01", "limit": "10001"}, "limit is '10001'"),
+        ({"from": "2026-11-01", "limit": "-1"}, "limit is '-1'"),
+        ({"from": "2026-11-01", "quotas": "yes"}, "quotas is 'yes'"),
+    ],
+)
+def test_a_wrong_question_is_refused(given: dict[str, str], told: str) -> None:
+    with pytest.raises(BadQuery, match=told):
+        usage_request(given)
+
+
+async def test_an_unknown_queue_is_named_with_visible_ones_that_look_alike(muster: Database) -> None:
+    await three_teams(muster)
+    with pytest.raises(UnknownName) as caught:
+        await told(muster, queue="trian")
+    assert caught.value.near == ("train",)
+    with pytest.raises(UnknownName) as caught:
+        await told(muster, queue="trian", sight=NORA)
+    assert caught.value.near == ()
+
+
+async def test_a_queue_that_was_removed_keeps_its_use_and_its_tenant(muster: Database) -> None:
+    harness = await three_teams(muster)
+    await harness.queues(removed=["train", "dev"])
+    async with muster.transaction() as tx:
+        assert await tx.scalar(text("SELECT count(*) FROM queues WHERE name = 'train'")) == 0
+        await tx.execute(
+            text(
+                'UPDATE queue_versions SET document = \'{"spec": {"parent": "team-a"}}\' WHERE queue = \'train\''
+            )
+        )
+    assert lines(await told(muster, by="tenant,queue", queue="team-a")) == {("team-a", "train"): 13.0}
+
+
+async def test_what_was_dropped_is_not_counted_and_the_answer_says_so(muster: Database) -> None:
+    await three_teams(muster)
+    async with muster.transaction() as tx:
+        for history, at in (("postings", NOW + HOUR), ("closed_admissions", NOW + 2 * HOUR)):
+            await tx.execute(
+                text("INSERT INTO history_starts VALUES (:history, :at)"),
+                {"history": history, "at": datetime.fromtimestamp(at, UTC)},
+            )
+    body = await told(muster)
+    assert (body.history_begins, body.workloads_begin) == (rfc3339(NOW + HOUR), rfc3339(NOW + 2 * HOUR))
+    assert lines(body) == {("train",): 5.0, ("team-b",): 3.0}
+    reader = SqlReader(muster, clock=lambda: NOW + 4.0 * HOUR)
+    later = await reader.usage(usage_request({"from": rfc3339(NOW + 3 * HOUR)}), user="root")
+    assert (later.history_begins, later.workloads_begin) == (None, None)
+    before = usage_request({"from": rfc3339(NOW - 9 * HOUR), "to": rfc3339(NOW)})
+    assert (await reader.usage(before, user="root")).items == ()
+
+
+async def test_namespaces_of_the_past_are_found(muster: Database) -> None:
+    await three_teams(muster)
+    reader = SqlReader(muster)
+    assert await reader.used_namespaces(NOW, 500) == ("ns",)
+    assert await reader.used_namespaces(NOW, 0) == ()
+
+
+async def test_a_period_that_takes_too_long_is_told_as_such(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(*_: object) -> None:
+        raise DatabaseTooSlow(reason="canceling statement due to statement timeout", sqlstate="57014")
+
+    monkeypatch.setattr("admission.web.sql_reader.usage", late)
+    with pytest.raises(PeriodTooLarge):
+        await told(muster)
+
+
+# ── beside what queues own
+
+
+async def version(
+    muster: Database, name: str, at: int, spec: dict[str, object] | None, *, changed_by: str = ""
+) -> None:
+    """A queue as it was from a second on; None: it was removed."""
+    async with muster.transaction() as tx:
+        await tx.execute(
+            insert(queue_versions).values(
+                queue=name,
+                uid="",
+                generation=1,
+                changed_by=changed_by,
+                document={} if spec is None else {"spec": spec},
+                removed=spec is None,
+                recorded_at=datetime.fromtimestamp(at, UTC),
+            )
+        )
+
+
+def deserves(gpus: int, guarantee: int = 0) -> dict[str, object]:
+    return {"deserved": {GPU: gpus}, "guarantee": {"resource": {GPU: guarantee}}}
+
+
+def quotas(body: bodies.UsageList) -> dict[str, tuple[str | None, ...]]:
+    """By queue: use, of that owned and borrowed, and idle guarantee, in GPU-hours."""
+
+    def hours(text: str | None) -> str | None:
+        return None if text is None else f"{int(text) / HOUR:g}"
+
+    return {
+        each.queue: (
+            hours(each.amount_seconds),
+            hours(each.owned_seconds),
+            hours(each.borrowed_seconds),
+            hours(each.idle_guarantee_seconds),
+        )
+        for each in body.quotas or ()
+    }
+
+
+async def test_use_is_split_by_what_a_queue_deserved_at_the_time(muster: Database) -> None:
+    await three_teams(muster)
+    async with muster.transaction() as tx:
+        await tx.execute(delete(queue_versions))
+    # train uses 8 in the first hour, 5 in the second, and nothing after it.
+    await version(muster, "train", NOW - HOUR, deserves(4, guarantee=1))
+    await version(muster, "train", NOW + HOUR // 2, deserves(6, guarantee=2))
+    await version(muster, "train", NOW + HOUR, deserves(6, guarantee=2), changed_by="ada")
+    await version(muster, "train", NOW + 3 * HOUR, None)
+    # dev never said what it deserves; team-b only after a while.
+    await version(muster, "dev", NOW - HOUR, {"weight": 2})
+    await version(muster, "team-b", NOW + HOUR, deserves(1))
+    await version(muster, "team-a", NOW - HOUR, deserves(7))
+
+    assert quotas(await told(muster, resource=GPU)) == {
+        "dev": ("1", None, None, "0"),
+        "team-b": ("4", None, None, "0"),
+        "train": ("13", "10", "3", "2"),
+    }
+    later = await told(muster, resource=GPU, now=NOW + 8 * HOUR, **{"from": rfc3339(NOW + HOUR)})
+    assert quotas(later)["team-b"] == ("7", "7", "0", "0")
+    assert quotas(await told(muster, resource=GPU, by="tenant")) == {
+        # 10 in the first half hour, 8 in the second, 5 in the hour after it; 7 deserved.
+        "team-a": ("14", "12", "2", "0"),
+        "team-b": ("4", None, None, "0"),
+    }
+
+
+async def test_the_split_is_told_of_queues_that_the_user_may_see_and_of_nothing_else(
+    muster: Database,
+) -> None:
+    await three_teams(muster)
+    assert (await told(muster)).quotas is None, "of all resources together nothing is deserved"
+    assert (await told(muster, resource=GPU, by="queue,user")).quotas is None
+    assert (await told(muster, resource=GPU, by="user")).quotas is None
+    assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE)).keys() == {"train"}
+    assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE, by="tenant")).keys() == {"team-a"}
+    assert (await told(muster, resource=GPU, user="nora", sight=NORA)).quotas is None
+    assert (await told(muster, resource=GPU, quotas="false")).quotas is None
+
+
+async def test_more_versions_than_are_read_leave_the_split_out(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await three_teams(muster)
+    assert (await told(muster, resource=GPU)).quotas is not None
+    monkeypatch.setattr("queues.sql.read.usage_quota.MOST_VERSIONS", 3)
+    assert (await told(muster, resource=GPU)).quotas is None
+
+
+async def test_a_split_that_takes_too_long_is_left_out(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(*_: object, **__: object) -> None:
+        raise DatabaseTooSlow(reason="canceling statement due to statement timeout", sqlstate="57014")
+
+    await three_teams(muster)
+    monkeypatch.setattr("admission.web.sql_reader.quota_use", late)
+    body = await told(muster, resource=GPU)
+    assert (body.quotas, len(body.items)) == (None, 3)
+
+
+def test_versions_that_change_nothing_of_a_resource_are_one_time() -> None:
+    versions = [
+        StoredVersion("a", 10, {"spec": deserves(4)}),
+        StoredVersion("a", 20, {"spec": {**deserves(4), "weight": 2}}),
+        StoredVersion("a", 30, {"spec": {"deserved": "much"}}),
+        StoredVersion("a", 40, {"spec": deserves(4, guarantee=1)}),
+        StoredVersion("a", 40, {"spec": deserves(5)}),
+        StoredVersion("b", 5, {}),
+        StoredVersion("b", 6, None),
+        StoredVersion("b", 70, {"spec": deserves(1)}),
+    ]
+    assert owned_amounts(versions, GPU, 99) == [
+        OwnedAmounts("a", 10, 30, 4000, 0),
+        OwnedAmounts("a", 30, 40, None, 0),
+        OwnedAmounts("a", 40, 99, 5000, 0),
+        OwnedAmounts("b", 5, 6, None, 0),
+        OwnedAmounts("b", 70, 99, 1000, 0),
+    ]

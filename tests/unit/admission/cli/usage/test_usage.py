@@ -1,0 +1,310 @@
+"""``kubectl muster usage``: which period is asked for, how use is shown, and what it costs."""
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import click
+import pytest
+import yaml
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.usage.forms import FOCUS
+from admission.cli.usage.periods import moment, month, written
+from admission.cli.usage.used_time import Prices, decimal, unit, used_time, with_quotas
+from tests.fakes.fake_reader import GPU, FakeReader, served
+from tests.fakes.read_api.fake_usage import USED
+
+NOW = datetime(2026, 11, 21, 10, 30, 15, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+
+Asking = Callable[..., Awaitable[Said]]
+
+
+@pytest.fixture
+def reader() -> FakeReader:
+    return FakeReader()
+
+
+@pytest.fixture
+async def ask(
+    reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    monkeypatch.setattr("admission.cli.usage.command.time.time", NOW.timestamp)
+    async with served(reader) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(*words: str) -> Said:
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ("usage", *words))
+            out, err = capfd.readouterr()
+            return Said(code, out, err)
+
+        yield asked
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2026-11-01", "2026-11-01T00:00:00Z"),
+        ("2026-11-01T08:30", "2026-11-01T08:30:00Z"),
+        ("2026-11-01T08:30:15.7+02:00", "2026-11-01T06:30:15Z"),
+        ("today", "2026-11-21T00:00:00Z"),
+        ("yesterday", "2026-11-20T00:00:00Z"),
+        ("now", "2026-11-21T10:30:15Z"),
+        ("-90m", "2026-11-21T09:00:15Z"),
+        ("-12h", "2026-11-20T22:30:15Z"),
+        ("-7d", "2026-11-14T10:30:15Z"),
+        ("-2w", "2026-11-07T10:30:15Z"),
+    ],
+)
+def test_times_are_read_as_people_write_them(text: str, meant: str) -> None:
+    assert meant == written(moment("--from", text, NOW))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-7x", "7d", "-999999w", "tomorrow", "2026-13-01", "1969-12-31", "0001-01-01T00:00:00+10:00"]
+)
+def test_what_is_no_time_is_refused_with_how_times_are_written(text: str) -> None:
+    with pytest.raises(click.UsageError, match="expected a time in UTC: 2026-11-01"):
+        moment("--from", text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "begins", "ends"),
+    [
+        ("2026-11", "2026-11-01", "2026-12-01"),
+        ("2026-12", "2026-12-01", "2027-01-01"),
+        ("this", "2026-11-01", "2026-12-01"),
+        ("last", "2026-10-01", "2026-11-01"),
+    ],
+)
+def test_a_month_is_its_first_day_to_the_first_of_the_next(text: str, begins: str, ends: str) -> None:
+    assert [f"{begins}T00:00:00Z", f"{ends}T00:00:00Z"] == [
+        written(each) for each in month("--month", text, NOW)
+    ]
+    assert month("--month", "last", datetime(2027, 1, 5, tzinfo=UTC))[0] == datetime(2026, 12, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["2026", "2026-13", "2026-00", "november", "9999-12"])
+def test_what_is_no_month_is_refused(text: str) -> None:
+    with pytest.raises(click.UsageError, match="expected a month"):
+        month("--month", text, NOW)
+
+
+async def test_use_is_a_table_of_hours_the_largest_first_with_a_total(ask: Asking) -> None:
+    said = await ask()
+    assert (said.code, said.err) == (0, "")
+    assert said.out == (
+        "From 2026-11-01 00:00 to 2026-11-21 10:00 UTC\n\n"
+        "QUEUE    GPU-HOURS\n"
+        "train      1102.00\n"
+        "team-b      400.00\n"
+        "dev           0.50\n"
+        "TOTAL      1502.50\n"
+    )
+    assert (await ask("--no-headers", "--limit", "1")).out == "train   1102.00\nTOTAL   1502.50\n"
+    assert (await ask("--limit", "1")).err == "The largest 1 of 3 lines; --limit shows more.\n"
+
+
+async def test_columns_come_in_the_order_in_which_they_were_asked_for(ask: Asking) -> None:
+    said = await ask("--by", "user,queue", "-o", "wide", "-q", "train")
+    assert [line.split() for line in said.out.splitlines()[2:]] == [
+        ["USER", "QUEUE", "GPU-HOURS", "PREEMPTED", "FAULTED"],
+        ["ada@example.com", "train", "802.00", "8.00", "1.00"],
+        ["tim", "train", "300.00", "0.00", "0.00"],
+        ["TOTAL", "1102.00", "8.00", "1.00"],
+    ]
+
+
+async def test_use_by_queue_is_shown_beside_what_queues_owned(ask: Asking) -> None:
+    wide = [line.split() for line in (await ask("-o", "wide", "--no-headers")).out.splitlines()]
+    assert wide == [
+        ["train", "1102.00", "0.00", "0.00", "8.00", "1.00"],
+        ["team-b", "400.00", "25.00", "6.00", "0.00", "0.00"],
+        ["dev", "0.50", "-", "0.00", "0.00", "0.00"],
+        ["spare", "0.00", "0.00", "150.00", "0.00", "0.00"],
+        ["TOTAL", "1502.50", "-", "156.00", "8.00", "1.00"],
+    ]
+    rows = list(csv.DictReader(io.StringIO((await ask("-o", "csv")).out)))
+    assert [(row["queue"], row["borrowed_hours"], row["idle_guarantee_hours"]) for row in rows] == [
+        ("train", "0.000000", "0.000000"),
+        ("team-b", "25.000000", "6.000000"),
+        ("dev", "", "0.000000"),
+        ("spare", "0.000000", "150.000000"),
+    ]
+    assert "BORROWED" not in (await ask("-o", "wide", "--price", "1")).out
+
+
+def test_a_queue_that_stands_for_hidden_ones_is_not_compared() -> None:
+    item = {"resource": GPU, "queue": "team-a", "workload": None, "others": False}
+    line = used_time(
+        {**item, "amountSeconds": "7200", "preemptedSeconds": "0", "faultedSeconds": "0"}, ["queue"]
+    )
+    quota = {
+        "queue": "team-a",
+        "amountSeconds": "3600",
+        "borrowedSeconds": "0",
+        "idleGuaranteeSeconds": "0",
+    }
+    (found,) = with_quotas([line], [quota], "queue")
+    assert (found.borrowed, found.idle) == (None, None)
+    (found,) = with_quotas([line], [{**quota, "amountSeconds": "7200"}], "queue")
+    assert (found.borrowed, found.idle) == (0, 0)
+
+
+async def test_all_pages_are_added_up(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = await ask("--by", "queue,user,workload,flavor")
+    monkeypatch.setattr("admission.cli.usage.command.LARGEST_PAGE", 1)
+    assert await ask("--by", "queue,user,workload,flavor") == whole
+
+
+async def test_another_resource_is_chosen_where_no_gpu_was_used(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "CPU-HOURS\nteam-b    25600.00\n" in (await ask("--resource", "cpu")).out
+    assert "1502.50" in (await ask("--resource", "gpu")).out
+    nothing = await ask("--resource", "memory")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert nothing.err == (
+        "No memory was used that you may see, from 2026-11-01 00:00 to 2026-11-21 10:00 UTC. "
+        "Used were: nvidia.com/gpu, cpu.\n"
+    )
+    monkeypatch.setattr("tests.fakes.read_api.fake_usage.USED", USED[-1:])
+    assert "CPU-HOURS" in (await ask()).out
+
+
+async def test_prices_are_by_flavor_also_where_flavors_are_not_shown(ask: Asking) -> None:
+    said = await ask("--by", "tenant", "--price", "h100=2.75", "--price", "0.333", "--currency", "EUR")
+    # 800 × 2.75 + 302.001944… × 0.333 + 0.5 × 0.333
+    assert [line.split() for line in said.out.splitlines()[2:]] == [
+        ["TENANT", "GPU-HOURS", "COST-EUR"],
+        ["team-a", "1102.50", "2300.73"],
+        ["team-b", "400.00", "1100.00"],
+        ["TOTAL", "1502.50", "3400.73"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        ("--price h100=2 --price l4=1", 1, "use without a flavor has no price; add --price =AMOUNT"),
+        ("--price h100=2 --price =1", 1, "flavor l4 was used and has no price; add --price l4=AMOUNT"),
+        ("--price h100=cheap", 2, "--price: found 'h100=cheap', expected [FLAVOR=]AMOUNT"),
+        ("--price h100=-1", 2, "--price: found 'h100=-1'"),
+        ("--price nan", 2, "--price: found 'nan'"),
+        ("--price 1 --price 2", 2, "found two prices of all other flavors"),
+        ("-o focus", 2, "-o focus needs --price and --currency"),
+        ("-o focus --price 1", 2, "-o focus needs --price and --currency"),
+        ("--by queue,node", 2, "--by: found 'node', expected some of tenant, queue, user, workload, flavor"),
+        ("--from -7d --to -8d", 2, "--to: found 2026-11-13T10:30:15Z, expected a time after --from"),
+        ("--month 2026-11 --from -7d", 2, "--month excludes --from and --to"),
+        ("--month soon", 2, "--month: found 'soon', expected a month"),
+        ("-q trian", 1, "There is no queue trian.\nDid you mean train?"),
+        ("--from 2027-01-01", 1, "from is 2027-01-01T00:00:00Z, and now it is"),
+    ],
+)
+async def test_what_is_wrong_is_told_in_a_line(ask: Asking, words: str, code: int, line: str) -> None:
+    said = await ask(*words.split())
+    assert (said.code, said.out) == (code, "")
+    assert line in said.err
+
+
+async def test_csv_has_the_columns_that_were_asked_for_and_no_total(ask: Asking) -> None:
+    said = await ask(
+        "--by", "user,workload", "-o", "csv", "--price", "2", "--currency", "USD", "-q", "team-b"
+    )
+    assert list(csv.DictReader(io.StringIO(said.out))) == [
+        {
+            "from": "2026-11-01T00:00:00Z",
+            "to": "2026-11-21T10:00:00Z",
+            "user": "bert",
+            "workload_kind": "vcjob",
+            "workload_namespace": "ml",
+            "workload_name": "llama-pretrain",
+            "workload_uid": "llama-pretrain-uid",
+            "resource": "nvidia.com/gpu",
+            "unit": "GPU-Hours",
+            "hours": "400.000000",
+            "preempted_hours": "0.000000",
+            "faulted_hours": "0.000000",
+            "cost": "800.000000",
+            "currency": "USD",
+        }
+    ]
+    assert (await ask("--resource", "memory", "-o", "csv")).out.count("\n") == 1
+
+
+async def test_focus_has_its_columns_in_every_row(ask: Asking) -> None:
+    said = await ask("-o", "focus", "--price", "2.5", "--currency", "EUR", "--by", "workload", "-q", "train")
+    rows = list(csv.DictReader(io.StringIO(said.out)))
+    assert [tuple(row) for row in rows] == [FOCUS] * 3
+    first = rows[0]
+    assert {name: first[name] for name in ("BilledCost", "ConsumedQuantity", "ConsumedUnit", "SkuId")} == {
+        "BilledCost": "2000.000000",
+        "ConsumedQuantity": "800.000000",
+        "ConsumedUnit": "GPU-Hours",
+        "SkuId": "nvidia.com/gpu/h100",
+    }
+    assert (first["BillingAccountId"], first["SubAccountId"], first["ResourceId"]) == (
+        "team-a",
+        "train",
+        "bert-uid",
+    )
+    assert (first["ChargePeriodStart"], first["ChargePeriodEnd"]) == (
+        "2026-11-01T00:00:00Z",
+        "2026-11-21T10:00:00Z",
+    )
+    assert json.loads(first["Tags"])["namespace"] == "ml"
+
+
+async def test_json_and_yaml_are_the_answer_with_all_lines(ask: Asking) -> None:
+    body = json.loads((await ask("--by", "user", "-o", "json")).out)
+    assert [(item["user"], item["amountSeconds"]) for item in body["items"]] == [
+        ("", "1800"),
+        ("ada@example.com", "2887207"),
+        ("bert", "1440000"),
+        ("tim", "1080000"),
+    ]
+    assert yaml.safe_load((await ask("--by", "user", "-o", "yaml")).out) == body
+
+
+async def test_what_is_missing_of_a_period_is_told(ask: Asking, reader: FakeReader) -> None:
+    reader.postings_begin = int(datetime(2026, 11, 9, tzinfo=UTC).timestamp())
+    said = await ask("--by", "workload")
+    assert said.err == (
+        "Use before 2026-11-09T00:00:00Z is not counted: its postings were dropped.\n"
+        "Workloads that ended before 2026-11-09T00:00:00Z are not known by name.\n"
+    )
+    assert (await ask("--from", "2026-11-09")).err == ""
+
+
+def test_nothing_is_rounded_before_it_is_shown() -> None:
+    prices = Prices(["0.1"])
+    assert prices.of("h100") * 3 == Fraction(3, 10)
+    assert [decimal(Fraction(each), 2) for each in (0, "1/3", "-1/3", "2/3", 1000)] == [
+        "0.00",
+        "0.33",
+        "-0.33",
+        "0.67",
+        "1000.00",
+    ]
+    assert [unit(each) for each in ("nvidia.com/gpu", "cpu", "memory", "aliyun.com/gpu-mem")] == [
+        "GPU",
+        "CPU",
+        "GiB",
+        "gpu-mem",
+    ]
