@@ -208,7 +208,9 @@ async def test_pages_have_each_line_once_and_the_end_of_the_first_page(muster: D
     assert (only_totals.items, only_totals.totals, only_totals.continue_) == ((), whole.totals, "")
 
 
-@pytest.mark.parametrize("page", ["x", "bm8=", "WzEsWyJhIl1d", "WzEsWyJhIiwxXV0=", "é"])
+@pytest.mark.parametrize(
+    "page", ["x", "bm8=", "WzEsWyJhIl1d", "WzEsWyJhIiwxXV0=", "WzEsWyJhIiwiXHUwMDAwIl1d", "é"]
+)
 async def test_a_made_up_page_is_refused(page: str) -> None:
     with pytest.raises(BadQuery, match="continue is"):
         usage_request({"from": "2026-11-01", "continue": page})
@@ -224,6 +226,7 @@ async def test_a_made_up_page_is_refused(page: str) -> None:
         ({"from": "2026-11-01", "by": "queue,node"}, "by is 'queue,node'"),
         ({"from": "2026-11-01", "limit": "10001"}, "limit is '10001'"),
         ({"from": "2026-11-01", "limit": "-1"}, "limit is '-1'"),
+        ({"from": "2026-11-01", "resource": "a\0"}, "resource is"),
         ({"from": "2026-11-01", "quotas": "yes"}, "quotas is 'yes'"),
     ],
 )
