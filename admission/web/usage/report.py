@@ -90,6 +90,11 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
         ends, after = _place(continue_, key_length(by))
     if ends is not None and ends <= begins:
         raise BadQuery(f"to is {rfc3339(ends)}", expected=f"a time after from, {rfc3339(begins)}")
+    resource = given.get("resource") or None
+    if resource is not None and not resource.isprintable():
+        raise BadQuery(
+            f"resource is {resource[:80]!r}", expected="the name of a resource, such as nvidia.com/gpu"
+        )
     limit = given.get("limit") or str(USUAL_PAGE)
     if not limit.isdecimal() or len(limit) > 9 or int(limit) > LARGEST_PAGE:
         raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {LARGEST_PAGE}")
@@ -97,7 +102,7 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
         begins=begins,
         ends=ends,
         by=by,
-        resource=given.get("resource") or None,
+        resource=resource,
         queue=given.get("queue") or None,
         quotas=_flag("quotas", given),
         limit=int(limit),
@@ -144,7 +149,7 @@ def _place(continue_: str, length: int) -> tuple[int, tuple[str, ...]]:
     except (ValueError, msgspec.MsgspecError):
         found = (-1, ())
     ends, key = found
-    if not 0 <= ends <= _LAST or len(key) != length:
+    if not 0 <= ends <= _LAST or len(key) != length or any("\0" in part for part in key):
         raise BadQuery(f"continue is {continue_[:80]!r}", expected="what the page before gave")
     return ends, key
 

@@ -20,7 +20,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from admission.kube.access_reviews import front_proxy
+from admission.kube.access_reviews import Caller, front_proxy
 from admission.kube.client.client import Client
 from admission.kube.install.rbac import people
 from admission.kube.install.read_api import read_api
@@ -200,7 +200,24 @@ async def test_users_see_their_namespace_and_no_other(plugin: Plugin, namespace:
     assert len(everything.stdout.splitlines()) == len(PENDING)
 
 
-async def equals(listed: Any, expected: list[str]) -> bool:
+async def test_users_of_the_past_are_named_by_the_rights_of_today(plugin: Plugin) -> None:
+    """Whether something waits in a namespace now does not matter."""
+
+    async def none(limit: int) -> list[str]:
+        return []
+
+    alice, bob = Caller("alice"), Caller("bob")
+
+    async def shown(caller: Caller) -> list[bool]:
+        rights = Rights(plugin.admin, namespaces=none, queues=none)
+        sight = await rights.sight_in(caller, ("ml", "nowhere"))
+        return [sight.shows("vcjob", "ml"), sight.shows("vcjob", "lab"), sight.shows("pod", "nowhere")]
+
+    await becomes(lambda: equals(lambda: shown(alice), [True, False, False]), within=60)
+    assert await shown(bob) == [False, False, False]
+
+
+async def equals(listed: Any, expected: list[Any]) -> bool:
     return bool(await listed() == expected)
 
 

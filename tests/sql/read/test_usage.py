@@ -16,11 +16,13 @@ from queues.plan import Admit
 from queues.reason_codes import ReasonCode
 from queues.sql import ledger
 from queues.sql.database import Database
+from queues.sql.history.partitions import ensure_partitions
 from queues.sql.observed.rows import NodeLimit
 from queues.sql.read.usage_quota import OwnedAmounts, StoredVersion
 from queues.sql.tables import queue_versions
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, FlavorName
+from tests.builders.explained_statements import LOOKED, explained
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
 
 HOUR = 3_600
@@ -206,7 +208,9 @@ async def test_pages_have_each_line_once_and_the_end_of_the_first_page(muster: D
     assert (only_totals.items, only_totals.totals, only_totals.continue_) == ((), whole.totals, "")
 
 
-@pytest.mark.parametrize("page", ["x", "bm8=", "WzEsWyJhIl1d", "WzEsWyJhIiwxXV0=", "é"])
+@pytest.mark.parametrize(
+    "page", ["x", "bm8=", "WzEsWyJhIl1d", "WzEsWyJhIiwxXV0=", "WzEsWyJhIiwiXHUwMDAwIl1d", "é"]
+)
 async def test_a_made_up_page_is_refused(page: str) -> None:
     with pytest.raises(BadQuery, match="continue is"):
         usage_request({"from": "2026-11-01", "continue": page})
@@ -222,6 +226,7 @@ async def test_a_made_up_page_is_refused(page: str) -> None:
         ({"from": "2026-11-01", "by": "queue,node"}, "by is 'queue,node'"),
         ({"from": "2026-11-01", "limit": "10001"}, "limit is '10001'"),
         ({"from": "2026-11-01", "limit": "-1"}, "limit is '-1'"),
+        ({"from": "2026-11-01", "resource": "a\0"}, "resource is"),
         ({"from": "2026-11-01", "quotas": "yes"}, "quotas is 'yes'"),
     ],
 )
@@ -287,6 +292,35 @@ async def test_a_period_that_takes_too_long_is_told_as_such(
     monkeypatch.setattr("admission.web.sql_reader.usage", late)
     with pytest.raises(PeriodTooLarge):
         await told(muster)
+
+
+async def test_what_was_posted_before_the_period_is_not_read(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    muster = await explained(database, monkeypatch)
+    harness = await stage(muster)
+    first = datetime.fromtimestamp(NOW, UTC).date()
+    for table in ("postings", "closed_admissions"):
+        async with muster.transaction() as tx:
+            await ensure_partitions(tx, harness.term, table, first, weeks=4)
+    for number in range(40):
+        id_ = await admit(harness, gang(f"old{number}", "train", "n3", takes=GPUS), "ada", NOW + number)
+        await harness.free(id_, 0, at=NOW + 50 + number)
+    later = NOW + 14 * 24 * HOUR
+    await admit(harness, gang("new", "train", "n3", takes=GPUS), "ada", later)
+    LOOKED.clear()
+    reader = SqlReader(muster, clock=lambda: later + 2.0 * HOUR)
+
+    async def looked(since: int) -> int:
+        LOOKED.clear()
+        body = await reader.usage(usage_request({"from": rfc3339(since)}), user="root")
+        assert body.items[0].hours >= 2.0
+        return max(rows for statement, rows in LOOKED.items() if "jsonb_each_text" in statement)
+
+    # Each step of the plan counts its rows.
+    assert await looked(later - HOUR) < 60
+    assert await looked(NOW - HOUR) > 300
+    await muster.close()
 
 
 # ── beside what queues own
