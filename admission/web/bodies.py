@@ -449,6 +449,16 @@ class DecisionList(AgedBody, frozen=True, kw_only=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
+class OutcomeBody(Body, frozen=True, kw_only=True):
+    """How many pods of a workload ended alike."""
+
+    #: Succeeded | Failed
+    phase: str
+    #: Of its first container that failed; null: not known.
+    exit_code: int | None
+    pods: int
+
+
 class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     """``GET …/workloads/{name}``: everything about one workload, waiting or not."""
 
@@ -468,6 +478,8 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     gone: bool = False
     #: What its seats took of devices until now, by resource, in hours.
     device_hours: Mapping[str, float] = {}
+    #: How its pods ended, those that succeeded first; empty: none has, or it is not stored (but of Volcano Jobs).
+    outcomes: tuple[OutcomeBody, ...] = ()
     #: How much of ``priority`` counts in its queue, as a phrase; "": all of it.
     priority_limit: str = ""
     #: How many wait in its queue; null: it does not wait.

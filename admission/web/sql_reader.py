@@ -466,6 +466,10 @@ def explanation(
         ended=rfc3339(rows.ended) if rows.ended else None,
         gone=rows.is_gone,
         device_hours=hours(rows.device_seconds),
+        outcomes=tuple(
+            bodies.OutcomeBody(phase=each.phase, exit_code=each.exit_code, pods=each.pods)
+            for each in rows.outcomes
+        ),
         admissions=tuple(_admission(held, rows) for held in reversed(rows.admissions)),
         history=tuple(_event(decision) for decision in rows.history),
         history_begins=_history_begins(rows),

@@ -139,14 +139,12 @@ def _table(body: Mapping[str, Any], everywhere: bool, wide: bool, headers: bool,
 
 
 def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: bool) -> list[Cell]:
-    user = one["user"] or None
     row: list[Cell] = [
         *([one["namespace"]] if everywhere else []),
         one["name"],
         one["kind"],
         one["queue"],
-        # The name without its realm, if the whole of it is too long.
-        user.partition("@")[0] or user if user and short else user,
+        (_short_user(one["user"]) if short else one["user"]) or None,
         _SHOWN.get(one["state"]) or one["result"] or "ended",
     ]
     takes = one["held"] or one["asks"]
@@ -162,6 +160,12 @@ def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: 
         return [*row, admitted, ended, _nodes(one, len(one["nodes"])), told]
     waits = f"({reason['code']})" if reason else None
     return [*row, waits if one["state"] == "pending" else _nodes(one, 1)]
+
+
+def _short_user(user: str) -> str:
+    """The name without what precedes the last colon, as of a service account, and without its realm."""
+    name = user.rpartition(":")[2]
+    return name.partition("@")[0] or name or user
 
 
 def _nodes(one: Mapping[str, Any], most: int) -> str | None:

@@ -78,7 +78,17 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
         ("Ran" if one["state"] == "finished" else "Held", ran),
         *ended,
         *([("Used", hours)] if hours else []),
+        *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
+
+
+def _ended_pods(one: WorkloadBody) -> str:
+    """``3 succeeded, 1 failed (exit code 137)``; "": it is not known of any."""
+    return ", ".join(
+        f"{each['pods']} {each['phase'].lower()}"
+        + (f" (exit code {code})" if (code := each["exitCode"]) else "")
+        for each in one.get("outcomes") or ()
+    )
 
 
 def _seconds(since: str, until: str) -> int:

@@ -203,6 +203,17 @@ class DecisionLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeCount:
+    """How many pods of a workload ended alike."""
+
+    #: Succeeded | Failed
+    phase: str
+    #: None: not known.
+    exit_code: int | None
+    pods: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplanationRows:
     """All about one workload."""
 
@@ -227,3 +238,5 @@ class ExplanationRows:
     closed: Mapping[AdmissionId, int] = field(default_factory=dict)
     #: What its seats took of devices until now, in units × seconds by resource.
     device_seconds: Mapping[str, int] = field(default_factory=dict)
+    #: How its pods ended, as far as that is stored: of Volcano Jobs.
+    outcomes: tuple[OutcomeCount, ...] = ()

@@ -21,6 +21,7 @@ from queues.sql.read.rows import (
     Eviction,
     ExplanationRows,
     ListedLine,
+    OutcomeCount,
     PendingLine,
     QueueLine,
     StoredReason,
@@ -206,6 +207,7 @@ async def _story(
         history_begins=await _history_begins(tx),
         closed=await _closing_times(tx, [each.id for each in closed]),
         device_seconds=await _device_seconds(tx, ids, now),
+        outcomes=await _outcomes(tx, key),
         **attributes(line, "user", "result", "ended", "is_gone"),
     )
 
@@ -213,6 +215,28 @@ async def _story(
 async def _closing_times(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, int]:
     asked = select(*closed_admissions.c["id", "closed_at"]).where(closed_admissions.c.id.in_(ids))
     return {row.id: seconds_of(row.closed_at) for row in await tx.execute(asked)} if ids else {}
+
+
+_OUTCOMES = text(
+    """
+    SELECT phase, exit_code, count(*) AS pods
+    FROM (
+        SELECT phase, exit_code FROM outcomes WHERE kind = :kind AND uid = :uid
+        UNION ALL
+        SELECT one ->> 'phase', CAST(one ->> 'exit_code' AS integer)
+        FROM ended_workloads e, jsonb_array_elements(e.outcomes) AS one WHERE e.kind = :kind AND e.uid = :uid
+    ) AS ended
+    GROUP BY phase, exit_code
+    ORDER BY phase DESC, exit_code
+    LIMIT 50
+    """
+)
+
+
+async def _outcomes(tx: AsyncConnection, key: WorkloadKey) -> tuple[OutcomeCount, ...]:
+    """How its pods ended, those that succeeded first."""
+    rows = await tx.execute(_OUTCOMES, {"kind": str(key.kind), "uid": key.uid})
+    return tuple(OutcomeCount(**attributes(row, "phase", "exit_code", "pods")) for row in rows)
 
 
 # What was given back again was held between the two postings; the rest is held on.

@@ -37,6 +37,10 @@ ENDED = bodies.ExplanationBody(
     ended="2026-11-21T09:10:00Z",
     gone=True,
     device_hours={GPU: 8.0},
+    outcomes=(
+        bodies.OutcomeBody(phase="Succeeded", exit_code=0, pods=3),
+        bodies.OutcomeBody(phase="Failed", exit_code=137, pods=1),
+    ),
     priority=0,
     created="2026-11-21T08:00:00Z",
     pods=0,

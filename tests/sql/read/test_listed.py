@@ -7,10 +7,11 @@ import pytest
 from admission.web.lists.lines import place_of
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
+from queues.admissions import PodOutcome
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed.rows import Description
-from queues.sql.observed.workloads import arrive, depart, describe
+from queues.sql.observed.workloads import arrive, depart, describe, record_outcomes
 from queues.sql.read.listed import STATES, Listing, ListPage, ListPlace, listed
 from queues.sql.read.names import names_like, namespaces_of_workloads
 from queues.sql.read.rows import Seen
@@ -285,6 +286,31 @@ async def test_the_story_of_a_workload_is_told_after_its_object_is_gone(muster: 
     assert (admission.opened, admission.closed) == (rfc3339(NOW - 3600), rfc3339(NOW))
     assert (admission.seat_count, admission.nodes, admission.node_count) == (2, ("n1", "n2"), 2)
     assert story.device_hours == {GPU: 16.0}
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["there", "gone"])
+async def test_a_story_tells_how_pods_ended(muster: Database, is_gone: bool) -> None:
+    harness = await staged(muster)
+    ends = [("p1", "Succeeded", 0), ("p2", "Succeeded", 0), ("p3", "Failed", 137), ("p4", "Failed", None)]
+    rows = [
+        PodOutcome(
+            workload=key("done"), pod_set="w", ordinal=1, pod_uid=uid, phase=phase, exit_code=code, version=0
+        )
+        for uid, phase, code in ends
+    ]
+    async with muster.transaction() as tx:
+        await record_outcomes(tx, harness.term, rows)
+    if is_gone:
+        await leave(harness, "done")
+
+    (story,) = await reader(muster).explain(namespace="ns", name="done", kind=None)
+
+    assert story.gone is is_gone
+    assert [(each.phase, each.exit_code, each.pods) for each in story.outcomes] == [
+        ("Succeeded", 0, 2),
+        ("Failed", 137, 1),
+        ("Failed", None, 1),
+    ]
 
 
 async def test_a_story_counts_device_hours_of_seats_that_are_held_on(muster: Database) -> None:

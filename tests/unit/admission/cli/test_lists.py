@@ -7,12 +7,15 @@ from pathlib import Path
 
 import click
 import pytest
+from msgspec import structs, to_builtins
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.questions.jobs import time_of
+from admission.cli.questions.jobs import jobs_table, time_of
 from admission.cli.rendering.table import devices
-from tests.fakes.fake_reader import GPU, FakeReader, served
+from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.read_api.fake_lists import GPU, LISTED
+from tests.fakes.read_api.fake_lists import NOW as NOW_TOLD
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = 1_795_000_000
@@ -152,6 +155,24 @@ def test_a_time_is_so_long_ago_or_as_written(since: str | None, time: str | None
 def test_another_text_is_no_time(since: str) -> None:
     with pytest.raises(click.UsageError, match="expected how long ago"):
         time_of(since, NOW)
+
+
+@pytest.mark.parametrize(
+    ("user", "shown"),
+    [
+        ("ada@example.com", "ada"),
+        ("system:serviceaccount:team:runner", "runner"),
+        ("@x", "@x"),
+        ("a:", "a:"),
+        ("", None),
+    ],
+)
+def test_names_of_users_are_shortened_where_lines_are_too_long(user: str, shown: str | None) -> None:
+    one = structs.replace(LISTED[1], user=user, name="n" * 60)
+    body = {"now": NOW_TOLD, "items": [to_builtins(one)]}
+
+    [line] = jobs_table(body, everywhere=False, wide=False, headers=False).splitlines()
+    assert line.split()[3] == (shown or "-")
 
 
 @pytest.mark.parametrize(
