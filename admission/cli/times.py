@@ -1,5 +1,6 @@
 """Times as people write them on a command line: a date, a time, or how long ago."""
 
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -8,13 +9,15 @@ import click
 
 from queues.text_format import rfc3339
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_EXPECTED: Final = (
-    "how long ago (90m, 12h, 30d, 2w), a date (2026-11-20) or a time (2026-11-20T14:00, in UTC, or with a zone: "
-    "2026-11-20T14:00:00+01:00)"
+#: How times are written, for people.
+EXPECTED: Final = (
+    "how long ago (90m, 12h, 1h30m, 30d, 2w), now, today, yesterday, a date (2026-11-20) or a time (2026-11-20T14:00, "
+    "in UTC, or with a zone: 2026-11-20T14:00:00+01:00)"
 )
-#: Digits of a duration: more are no time that anything was recorded at.
-_LONGEST: Final = 9
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+#: With or without the sign. More digits are no time that anything was recorded at.
+_AGO: Final = re.compile(r"-?((?:[0-9]{1,9}[smhdw]){1,5})")
+_PART: Final = re.compile(r"([0-9]+)([smhdw])")
 
 
 class PastTime(click.ParamType[datetime]):
@@ -29,25 +32,42 @@ class PastTime(click.ParamType[datetime]):
         now = datetime.fromtimestamp(time.time(), UTC)
         found = past_time(value, now)
         if found is None:
-            self.fail(f"found {value[:60]!r}, expected {_EXPECTED}.", param, ctx)
+            self.fail(f"found {value[:60]!r}, expected {EXPECTED}.", param, ctx)
         if found > now:
             self.fail(f"found {value[:60]!r}, which is not past yet.", param, ctx)
         return found
 
 
 def past_time(text: str, now: datetime) -> datetime | None:
-    """The time that a text means, in UTC; None: it means none."""
-    number, unit = text[:-1], text[-1:]
-    if unit in _UNITS and number.isascii() and number.isdecimal() and len(number) <= _LONGEST:
-        try:
-            return now - timedelta(seconds=int(number) * _UNITS[unit])
-        except OverflowError:
-            return None
+    """The time that a text means, in UTC and whole seconds, from 1970 on; None: it means none."""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    named = {"now": now, "today": midnight, "yesterday": midnight - timedelta(days=1)}
     try:
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        if (found := named.get(text)) is None:
+            if is_duration(text):
+                seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+                found = now - timedelta(seconds=seconds)
+            else:
+                read = datetime.fromisoformat(text)
+                found = read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
+    return found.replace(microsecond=0) if found.year >= 1970 else None
+
+
+def is_duration(text: str) -> bool:
+    """Whether a text says how long ago, not when."""
+    return _AGO.fullmatch(text) is not None
+
+
+def since_text(since: str | None) -> str | None:
+    """The time of an option ``--since`` as the read API takes it. Raises UsageError."""
+    if since is None:
+        return None
+    found = past_time(since, datetime.fromtimestamp(time.time(), UTC))
+    if found is None:
+        raise click.UsageError(f"--since: found {since[:60]!r}, expected {EXPECTED}.")
+    return as_text(found)
 
 
 def as_text(moment: datetime) -> str:

@@ -11,8 +11,8 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, output
-from admission.cli.questions.jobs import time_of
 from admission.cli.rendering.explanation import event_text
+from admission.cli.times import since_text
 from admission.kube.client.kubeconfig import current_namespace
 
 #: Seconds between two questions while it follows.
@@ -54,7 +54,7 @@ def events(
     if namespace and all_namespaces:
         raise click.UsageError("-n and -A exclude each other.")
     here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
-    query = {"queue": queue, "namespace": here, "since": time_of(since, time.time())}
+    query = {"queue": queue, "namespace": here, "since": since_text(since)}
     body = ask(route, "decisions", {**query, "limit": str(limit)})
     code = told_age(body)
     lines = _Lines(output, everywhere=here is None)

@@ -1,7 +1,5 @@
 """``kubectl muster jobs``: the workloads that wait, run or have ended."""
 
-import re
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +11,7 @@ from admission.cli.options import namespace, route
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import USUAL_LIMIT, one_line, pages
 from admission.cli.rendering.table import Cell, age, amounts, devices, table
+from admission.cli.times import is_duration, since_text
 from admission.kube.client.kubeconfig import current_namespace
 
 #: States of the read API, by what people call them.
@@ -22,9 +21,6 @@ _SHOWN: Final = {"pending": "waiting", "admitted": "running", "evicting": "evict
 _DOES: Final = {"pending": "waits", "admitted": "runs", "finished": "has ended"}
 #: How far back ended workloads are listed if nothing else is said.
 _USUAL_SINCE: Final = "24h"
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_DURATION: Final = re.compile(r"(?:\d{1,9}[smhdw])+")
-_PART: Final = re.compile(r"(\d+)([smhdw])")
 #: Wider tables are shortened, where -o wide has what is left out.
 _COLUMNS: Final = 80
 
@@ -82,7 +78,7 @@ def jobs(
         "user": asked["user"],
         "mine": "true" if asked["mine"] else None,
         "state": ",".join(each for state in states for each in _STATES[state]) or None,
-        "since": time_of(since, time.time()),
+        "since": since_text(since),
     }
     body = pages(route, query, limit, path="workloads")
     code = told_age(body)
@@ -99,24 +95,6 @@ def jobs(
             click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
-
-
-def time_of(since: str | None, now: float) -> str | None:
-    """A time of the read API: so long before ``now`` (seconds since the epoch), or as given. Raises UsageError."""
-    from datetime import UTC, datetime
-
-    if since is None:
-        return None
-    try:
-        if _DURATION.fullmatch(since):
-            seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(since))
-            return datetime.fromtimestamp(max(0, int(now) - seconds), UTC).isoformat()
-        moment = datetime.fromisoformat(since)
-        return (moment if moment.tzinfo else moment.astimezone()).isoformat(timespec="seconds")
-    except (ValueError, OverflowError):
-        raise click.UsageError(
-            f"--since: found {since!r}, expected how long ago, as 30m, 2h or 3d, or a time, as 2026-11-21T10:00:00Z."
-        ) from None
 
 
 def jobs_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
@@ -185,9 +163,7 @@ def nothing_listed(body: Mapping[str, Any], query: Mapping[str, str | None], sin
     whose = f" of {query['user']}" if query["user"] else " of yours" if query["mine"] else ""
     place = f" in namespace {query['namespace']}" if query["namespace"] else ""
     place += f" in queue {query['queue']}" if query["queue"] else ""
-    lately = (
-        "" if since is None else f" in the last {since}" if _DURATION.fullmatch(since) else f" since {since}"
-    )
+    lately = "" if since is None else f" in the last {since}" if is_duration(since) else f" since {since}"
     text = f"No workload{whose} {does}{place}{lately}."
     elsewhere = body["totalEverywhere"] - body["total"]
     if elsewhere:

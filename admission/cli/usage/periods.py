@@ -1,39 +1,24 @@
 """Times and periods as people write them on a command line. All of them are in UTC."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 import click
 
+from admission.cli.times import EXPECTED, past_time
+
 #: How times are written.
 TIME: Final = "TIME"
-_EXPECTED: Final = (
-    "a time in UTC: 2026-11-01, 2026-11-01T08:30, 2026-11-01T08:30:00+01:00, today, yesterday, now, or "
-    "so long ago: -12h, -7d, -4w"
-)
-_AGO: Final = re.compile(r"-(\d{1,6})([smhdw])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MONTH: Final = re.compile(r"(\d{4})-(\d{2})")
 
 
 def moment(option: str, text: str, now: datetime) -> datetime:
     """A time, cut to whole seconds. ``now``: in UTC. Raises UsageError."""
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    named = {"now": now, "today": midnight, "yesterday": midnight - timedelta(days=1)}
-    try:
-        if text in named:
-            found = named[text]
-        elif (ago := _AGO.fullmatch(text)) is not None:
-            found = now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        else:
-            read = datetime.fromisoformat(text)
-            found = read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
-        if found.year < 1970:
-            raise ValueError(text)
-    except (ValueError, OverflowError):
-        raise click.UsageError(f"{option}: found {text!r}, expected {_EXPECTED}.") from None
-    return found.replace(microsecond=0)
+    found = past_time(text, now)
+    if found is None:
+        raise click.UsageError(f"{option}: found {text[:60]!r}, expected {EXPECTED}.")
+    return found
 
 
 def month(option: str, text: str, now: datetime) -> tuple[datetime, datetime]:

@@ -5,13 +5,12 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import click
 import pytest
 from msgspec import structs, to_builtins
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.questions.jobs import jobs_table, time_of
+from admission.cli.questions.jobs import jobs_table
 from admission.cli.rendering.table import devices
 from tests.fakes.fake_reader import FakeReader, served
 from tests.fakes.read_api.fake_lists import GPU, LISTED
@@ -128,33 +127,12 @@ async def test_the_json_is_the_answer_of_the_read_api(ask: Asking) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["jobs -n a -A", "jobs --mine --user x", "jobs --since yesterday", "jobs --state pending"]
+    "words", ["jobs -n a -A", "jobs --mine --user x", "jobs --since lately", "jobs --state pending"]
 )
 async def test_a_wrong_command_line_is_refused(ask: Asking, words: str) -> None:
     code, out, err = await ask(words)
     assert (code, out) == (2, "")
     assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    ("since", "time"),
-    [
-        ("90s", "2026-11-18T11:05:10+00:00"),
-        ("1h30m", "2026-11-18T09:36:40+00:00"),
-        ("2d", "2026-11-16T11:06:40+00:00"),
-        ("999999999w", "1970-01-01T00:00:00+00:00"),
-        ("2026-11-21T10:00:00Z", "2026-11-21T10:00:00+00:00"),
-        (None, None),
-    ],
-)
-def test_a_time_is_so_long_ago_or_as_written(since: str | None, time: str | None) -> None:
-    assert time_of(since, NOW) == time
-
-
-@pytest.mark.parametrize("since", ["2", "h", "-2h", "2 h", "2h3", "tomorrow", "", "9999-99-99"])
-def test_another_text_is_no_time(since: str) -> None:
-    with pytest.raises(click.UsageError, match="expected how long ago"):
-        time_of(since, NOW)
 
 
 @pytest.mark.parametrize(

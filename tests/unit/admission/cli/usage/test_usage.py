@@ -76,10 +76,10 @@ def test_times_are_read_as_people_write_them(text: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-7x", "7d", "-999999w", "tomorrow", "2026-13-01", "1969-12-31", "0001-01-01T00:00:00+10:00"]
+    "text", ["", "-7x", "7", "-999999w", "tomorrow", "2026-13-01", "1969-12-31", "0001-01-01T00:00:00+10:00"]
 )
 def test_what_is_no_time_is_refused_with_how_times_are_written(text: str) -> None:
-    with pytest.raises(click.UsageError, match="expected a time in UTC: 2026-11-01"):
+    with pytest.raises(click.UsageError, match="expected how long ago"):
         moment("--from", text, NOW)
 
 
