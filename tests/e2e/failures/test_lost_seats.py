@@ -97,6 +97,10 @@ def test_a_member_that_its_node_refuses_after_the_start_goes_on_elsewhere(sandbo
     sandbox.add(volcano_job(sandbox, "train", 2, 8))
     sandbox.wait_running("train-", 2)
     nodes, uid = sandbox.nodes_of("train-"), sandbox.get("Pod", "train-worker-1")["metadata"]["uid"]
+    started = "SELECT started FROM muster_admissions WHERE namespace = $1 AND state = 'open'"
+    sandbox.wait(
+        lambda: sandbox.ledger.ask(started, sandbox.name) == [(True,)], "the ledger to know the start"
+    )
 
     add_unfriendly(sandbox, nodes["train-worker-0"])
     sandbox.delete("Pod", "train-worker-0")

@@ -83,7 +83,11 @@ def vic(sandbox: Sandbox) -> Iterator[Person]:
 def hal(sandbox: Sandbox) -> Iterator[Person]:
     """Somebody who may see all queues, and change the one that is named after the sandbox and a."""
     rules = [
-        {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": ["get", "list"]},
+        {
+            "apiGroups": ["scheduling.volcano.sh"],
+            "resources": ["queues"],
+            "verbs": ["get", "list", "administer"],
+        },
         {
             "apiGroups": ["scheduling.volcano.sh"],
             "resources": ["queues"],

@@ -1,6 +1,7 @@
 """Users count GPU-hours: their own, and those of queues that they may get; to the second as in the ledger."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,17 @@ RBAC = "rbac.authorization.k8s.io"
 def asked(sandbox: Sandbox, kubeconfig: Path, *words: str) -> str:
     """What a user is told of the use of the sandbox's queue."""
     plugin = Path(sys.executable).parent / "kubectl-muster"
-    command = [plugin, "usage", "--from", "-1d", "-q", sandbox.queues[0], *words, "--kubeconfig", kubeconfig]
-    return sandbox.stack.run(command, check=True).stdout
+    command = [plugin, "usage", "--from", "1d", "-q", sandbox.queues[0], *words, "--kubeconfig", kubeconfig]
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def is_answered() -> bool:
+        answers.append(sandbox.stack.run(command, check=False))
+        return "Ask again." not in answers[-1].stderr
+
+    # A busy machine has other work first.
+    sandbox.wait(is_answered, "an answer about use")
+    assert answers[-1].returncode == 0, answers[-1].stderr
+    return answers[-1].stdout
 
 
 def used(sandbox: Sandbox, kubeconfig: Path, by: str) -> dict[Any, int]:
