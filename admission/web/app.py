@@ -56,6 +56,9 @@ _KEPT_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 512
 #: Characters of a name that no queue can have.
 _LONGEST_SHOWN: Final = 100
+#: Seconds since the epoch between which times are taken: from 1970 to 3000.
+_EARLIEST: Final = 0
+_LATEST: Final = 32_503_680_000
 #: Versions of a queue in one answer.
 MOST_VERSIONS: Final = 100
 PREFIX: Final = f"/apis/{READ_API}"
@@ -458,6 +461,8 @@ def _time(text: str | None) -> float | None:
         found = datetime.fromisoformat(text)
         if found.tzinfo is None:
             raise ValueError("a time without a zone")
+        if not _EARLIEST <= found.timestamp() <= _LATEST:
+            raise ValueError("nothing was recorded then")
         return found.timestamp()
     except (ValueError, OverflowError) as error:
         expected = "a time as RFC 3339 writes it: 2026-11-20T14:00:00Z"

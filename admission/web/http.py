@@ -77,6 +77,8 @@ def errors_as_json(paths: str) -> Any:
     @web.middleware
     async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:
         try:
+            if "\0" in request.path or any("\0" in value for value in request.query.values()):
+                raise BadQuery("there is a NUL in the question", expected="names and values without it")
             answer: web.StreamResponse = await handler(request)
             return answer
         except web.HTTPException as error:

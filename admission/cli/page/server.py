@@ -15,10 +15,11 @@ from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from markupsafe import Markup
 
+from admission.cli.access.read_api import Unanswered
 from admission.cli.page.layout import Frame, document, problem
 from queues.errors import MusterError
 
@@ -87,8 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif parts[:1] == ("static",) and len(parts) == 2 and parts[1] in _STATIC:
             self._send(200, files(__package__).joinpath("static", parts[1]).read_bytes(), _STATIC[parts[1]])
         elif self._has(query.pop("secret", "")):
-            cookie = f"{_COOKIE}={self.server.secret}; HttpOnly; SameSite=Strict; Path=/"
-            self._send(303, b"", "text/plain", {"Location": url.path or "/", "Set-Cookie": cookie})
+            cookie = f"{self._cookie_name()}={self.server.secret}; HttpOnly; SameSite=Strict; Path=/"
+            place = "/" + "/".join(quote(part, safe="") for part in parts)
+            self._send(303, b"", "text/plain", {"Location": place, "Set-Cookie": cookie})
         elif not self._has(self._cookie()):
             sentence = (
                 "Open the address that `kubectl muster page` has printed: it has a secret at its end.\n"
@@ -103,6 +105,9 @@ class _Handler(BaseHTTPRequestHandler):
             view = self.server.views(parts, query)
         except KeyError:
             status, view = 404, View(title="Not found", section="", main=problem("There is no such view."))
+        except Unanswered as error:
+            status = error.status if 400 <= error.status < 500 else 502
+            view = View(title="No answer", section="", main=problem(str(error)))
         except MusterError as error:
             status, view = 502, View(title="No answer", section="", main=problem(str(error)))
         except Exception as error:
@@ -144,9 +149,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _names(self) -> tuple[str, ...]:
         return tuple(f"{name}:{self.server.server_port}" for name in ("127.0.0.1", "localhost"))
 
+    def _cookie_name(self) -> str:
+        """Cookies are of all ports of a host: two pages in one browser each have their own."""
+        return f"{_COOKIE}-{self.server.server_port}"
+
     def _cookie(self) -> str:
         try:
-            found = SimpleCookie(self.headers.get("Cookie", "")).get(_COOKIE)
+            found = SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie_name())
         except CookieError:
             return ""
         return found.value if found is not None else ""

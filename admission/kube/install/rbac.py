@@ -414,6 +414,7 @@ def agent_identity() -> str:
 def people() -> list[Document]:
     """Roles for tenants and administrators. Everybody may ask the read API: what it shows, other rights decide."""
     seen = [_rule(group, [resource], _READ) for group, resource in (*_QUEUED, *_SHOWN)]
+    shown = [_rule(group, [resource], _READ) for group, resource in _SHOWN]
     submitted = [_rule(group, [resource], _WRITE) for group, resource in _QUEUED]
     kept = [_rule(group, [resource], (*_READ, *_WRITE)) for group, resource in _SHOWN]
     kept.append(_rule(_VOLCANO_SCHEDULING, ["queues"], [ADMINISTER]))
@@ -429,6 +430,8 @@ def people() -> list[Document]:
     everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
     return [
         CLUSTER_ROLES.document("muster-viewer", labels=_joins("view"), rules=seen),
+        # To be bound in the whole cluster: queues have no namespace, and it shows nobody's work.
+        CLUSTER_ROLES.document("muster-queue-viewer", rules=shown),
         CLUSTER_ROLES.document("muster-submitter", labels=_joins("edit"), rules=submitted),
         CLUSTER_ROLES.document(TENANT_ADMIN, rules=administered),
         CLUSTER_ROLES.document("muster-queue-admin", rules=kept),

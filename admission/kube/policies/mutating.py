@@ -428,12 +428,12 @@ def _is_signed(options: PolicyOptions) -> str:
 
 def _changed_by_patch() -> str:
     """The user who changed the spec last, and why. Changes of metadata keep both, whatever they write."""
-    kept = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
+    kept = "request.operation == 'UPDATE' && object.?spec == oldObject.?spec"
     value = f"({kept} ? {annotation(CHANGED_BY, 'oldObject')} : request.userInfo.username)"
     given, before = annotation(CHANGE_REASON), annotation(CHANGE_REASON, "oldObject")
     at = f"/metadata/annotations/{escaped(CHANGE_REASON)}"
     # A reason that a change of the spec leaves as it was belongs to the change before, perhaps of another user.
-    left_over = f"request.operation == 'UPDATE' && object.spec != oldObject.spec && {given} == {before}"
+    left_over = f"request.operation == 'UPDATE' && object.?spec != oldObject.?spec && {given} == {before}"
     restored = f"{kept} && {given} != {before}"
     return join(
         map_exists("object", "", "annotations"),

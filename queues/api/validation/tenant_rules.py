@@ -18,6 +18,10 @@ from queues.quota.tree import Numbers, numbers_of
 from queues.workload import NO_FLAVOR, QueueName
 
 Document = Mapping[str, Any]
+#: Queues from a tenant down to the deepest of its queues.
+MOST_LEVELS: Final = 16
+#: Levels that are followed down: made by platform administrators, they may be more than a tenant may make.
+_DEEPEST: Final = 200
 #: Kinds of limits of which those of the children together stay within the parent's.
 _SUMMED: Final[tuple[Literal["guarantee", "deserved"], ...]] = ("guarantee", "deserved")
 
@@ -192,6 +196,13 @@ def _content_refusals(change: QueueChange, above: list[str], tree: TenantTree) -
         for path, read in _RESERVED
         if read(spec) != read(before)
     ]
+    if spec == before and change.before is not None:
+        return []  # of labels and other metadata
+    if len(above) >= MOST_LEVELS:
+        return [
+            f"queue {change.name}: found {len(above)} queues above it, expected fewer than {MOST_LEVELS}: deeper trees "
+            "cost every decision much"
+        ]
     return reserved or list(_quota_refusals(change.name, above, tree, tree.changed(change.name, after)))
 
 
@@ -249,6 +260,7 @@ class _Claims:
         self._children = tree.children()
         self._numbers: dict[str, Numbers] = {}
         self._flavors: dict[str, frozenset[str]] = {}
+        self._claimed: dict[tuple[str, str], Mapping[Account, int]] = {}
 
     def numbers(self, queue: str) -> Numbers:
         """The limits that a queue states; none if there is no such queue, or it cannot be read."""
@@ -272,12 +284,23 @@ class _Claims:
         self, queue: str, kind: Literal["guarantee", "deserved"], above: tuple[str, ...]
     ) -> Mapping[Account, int]:
         """What a queue states, and of what it does not state what its children claim. ``above``: against cycles."""
-        own = getattr(self.numbers(queue), kind)
+        known = self._claimed.get((queue, kind))
+        if known is not None:
+            return known
+        own = dict(getattr(self.numbers(queue), kind))
+        # Less for all flavors than for one of them does not make it less.
+        flavored: Counter[Account] = Counter()
+        for account, units in own.items():
+            if account.flavor != NO_FLAVOR:
+                flavored[Account(NO_FLAVOR, account.resource)] += units
+        for account, units in flavored.items():
+            own[account] = max(own.get(account, 0), units)
         below: Counter[Account] = Counter()
         for child in self._children.get(queue, ()):
-            if child not in above:
+            if child not in above and len(above) < _DEEPEST:
                 below.update(self._claim(child, kind, (*above, queue)))
-        return {**below, **own}
+        found = self._claimed[queue, kind] = {**below, **own}
+        return found
 
     def limit(
         self, queue: str, kind: Literal["guarantee", "deserved"], account: Account, is_tenant: bool

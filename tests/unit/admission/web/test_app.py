@@ -310,7 +310,11 @@ async def test_the_past_of_a_queue_is_for_those_who_may_get_it(server: str, path
         ("queues/team-a/quota?at=yesterday", 400, "at is 'yesterday'."),
         ("queues/team-a/quota?at=2026-11-20T14:00:00", 400, "at is '2026-11-20T14:00:00'."),
         ("queues/nowhere/versions", 404, "There is no queue nowhere."),
-        ("queues/A%00/quota", 404, "There is no queue A\0."),
+        ("queues/A%00/quota", 400, "there is a NUL in the question."),
+        ("queues/team-a/quota?at=0001-01-01T00:00:00%2B14:00", 400, "at is '0001-01-01T00:00:00+14:00'."),
+        ("queues/team-a/quota?at=9999-12-31T23:59:59Z", 400, "at is '9999-12-31T23:59:59Z'."),
+        ("workloads?namespace=%00", 400, "there is a NUL in the question."),
+        ("namespaces/a/workloads/%00", 400, "there is a NUL in the question."),
     ],
 )
 async def test_wrong_questions_about_the_past_are_answered_with_what_was_found(

@@ -31,7 +31,7 @@ def ask(server: PageServer, path: str, **headers: str) -> tuple[int, str, dict[s
 
 
 def signed(server: PageServer) -> str:
-    return f"muster-page={server.secret}"
+    return f"muster-page-{server.server_port}={server.secret}"
 
 
 def show(parts: tuple[str, ...], query: object) -> View:

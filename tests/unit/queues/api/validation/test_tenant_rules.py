@@ -1,10 +1,12 @@
 """What the administrators of a tenant may change of the queue tree, and what they may not."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from queues.api.validation.tenant_rules import (
+    MOST_LEVELS,
     QueueChange,
     Requester,
     change_refusals,
@@ -224,6 +226,29 @@ def test_rules_about_work_of_other_tenants_are_the_platforms(path: str, spec: di
 def test_rules_inside_the_queue_are_the_tenants_own() -> None:
     policy = {"order": "fifo", "paused": True, "maxPriority": 5, "preemption": {"withinQueue": "never"}}
     assert updated("a-infer", policy=policy, access={"maxPending": 5}) == []
+
+
+def test_a_tenant_makes_no_tree_that_is_too_deep_and_a_deep_one_is_judged_at_once() -> None:
+    deep = dict(TREE)
+    names = ["a", *(f"a-{level}" for level in range(400))]
+    for above, name in pairwise(names):
+        deep[name] = queue(name, above)
+    new = queue("a-new", names[MOST_LEVELS - 2])
+    assert change_refusals(QueueChange("a-new", None, new), ANN, deep) == []
+    new = queue("a-new", names[MOST_LEVELS - 1])
+    [refusal] = change_refusals(QueueChange("a-new", None, new), ANN, deep)
+    assert f"found {MOST_LEVELS} queues above it, expected fewer than {MOST_LEVELS}" in refusal
+
+    last = deep[names[-1]]
+    labelled = {**last, "metadata": {**last["metadata"], "labels": {"a": "b"}}}
+    assert change_refusals(QueueChange(names[-1], last, labelled), ANN, deep) == []
+
+
+def test_a_smaller_sum_hides_no_flavor() -> None:
+    flavors = [{"name": "h100", "deserved": {GPU: 100}}]
+    assert created(queue("a-new", "a", deserved={GPU: 1}, flavors=flavors))[0].startswith(
+        "queue a-new: found deserved of 148"
+    )
 
 
 def test_a_queue_that_others_name_as_parent_is_neither_deleted_nor_made() -> None:
