@@ -85,7 +85,10 @@ class Output:
 
                 return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
             case "name":
-                return "".join(f"{(name or _kind_and_name)(item)}\n" for item in _items(body))
+                names = [(name or _kind_and_name)(item) for item in _items(body)]
+                if "" in names:
+                    raise click.UsageError("-o name: what this shows has no names. -o json has all of it.")
+                return "".join(f"{each}\n" for each in names)
             case "jsonpath":
                 from admission.cli.rendering.json_path import parse_template
 
@@ -256,8 +259,14 @@ def watched(print_answer: _Print) -> int:
     try:
         while True:
             printed, told = io.StringIO(), io.StringIO()
-            with redirect_stdout(printed), redirect_stderr(told):
-                print_answer()
+            try:
+                with redirect_stdout(printed), redirect_stderr(told):
+                    print_answer()
+            except MusterError as error:
+                if last is None:
+                    raise
+                # What is looked at for hours outlives an upgrade of Muster.
+                told.write(f"{error}\n")
             answer = printed.getvalue(), told.getvalue()
             if answer != last:
                 separator = _CLEAR if on_terminal else "\n" if last is not None else ""

@@ -67,6 +67,8 @@ def since_text(since: str | None) -> str | None:
     found = past_time(since, datetime.fromtimestamp(time.time(), UTC))
     if found is None:
         raise click.UsageError(f"--since: found {since[:60]!r}, expected {EXPECTED}.")
+    if found > datetime.fromtimestamp(time.time(), UTC):
+        raise click.UsageError(f"--since: found {since[:60]!r}, which is not past yet.")
     return as_text(found)
 
 

@@ -12,7 +12,7 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, output
 from admission.cli.rendering.explanation import event_text
-from admission.cli.times import since_text
+from admission.cli.times import is_duration, since_text
 from admission.kube.client.kubeconfig import current_namespace
 
 #: Seconds between two questions while it follows.
@@ -60,7 +60,9 @@ def events(
     lines = _Lines(output, everywhere=here is None)
     if not body["items"] and not follow:
         place = f" in namespace {here}" if here else ""
-        click.echo(f"No decision{place} since {since or '24h'} that you may see.", err=True)
+        lately = f"since {since}" if since and not is_duration(since) else f"in the last {since or '24h'}"
+        elsewhere = " -A shows those of other namespaces." if here else ""
+        click.echo(f"No decision{place} {lately} that you may see.{elsewhere}", err=True)
         return code
     lines.show(body, headers=True)
     while follow:

@@ -45,7 +45,10 @@ async def test_decisions_are_lines_in_time(capfd: pytest.CaptureFixture[str]) ->
         assert (code, out) == (0, "bert")
         code, out, err = await said(capfd, url, "-n", "nothing")
         assert (code, out) == (0, "")
-        assert err == "No decision in namespace nothing since 24h that you may see.\n"
+        assert err == (
+            "No decision in namespace nothing in the last 24h that you may see. "
+            "-A shows those of other namespaces.\n"
+        )
         code, _, err = await said(capfd, url, "--since", "lately")
         assert code == 2
         assert "--since: found 'lately', expected how long ago" in err
