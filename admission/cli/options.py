@@ -9,9 +9,12 @@ import click
 
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
+from admission.kube.client.kubeconfig import current_namespace
 
 Command = Callable[..., Any]
 
+#: Lines that a terminal can hold; --limit shows more.
+USUAL_LIMIT: Final = 500
 #: How amounts of resources are written on a command line.
 AMOUNTS: Final = "NAME=AMOUNT[,…]"
 
@@ -87,6 +90,31 @@ def namespace(command: Command) -> Command:
     return click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace [that of the kubeconfig's context, or default]."
     )(command)
+
+
+def namespaces(command: Command) -> Command:
+    """Add ``-n`` and ``-A``; see ``chosen_namespace``."""
+    return namespace(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")(command))
+
+
+def chosen_namespace(
+    given: str | None, all_namespaces: bool, *, kubeconfig: str | None, context: str | None
+) -> str | None:
+    """The namespace that a command is about; None: all. Raises UsageError: both were asked for."""
+    if given and all_namespaces:
+        raise click.UsageError("-n and -A exclude each other.")
+    return None if all_namespaces else given or current_namespace(kubeconfig, context)
+
+
+def most_lines(noun: str) -> Callable[[Command], Command]:
+    """Add ``--limit``. ``noun``: what the lines are about."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, 1_000_000),
+        default=USUAL_LIMIT,
+        show_default=True,
+        help=f"Most {noun} to show.",
+    )
 
 
 def amounts(option: str, text: str | None) -> dict[str, str]:

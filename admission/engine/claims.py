@@ -43,9 +43,9 @@ class HeldClaims:
     draining: dict[AdmissionId, tuple[Seat, ...]] = field(default_factory=dict)
     #: Host ports that claims promise; and those of draining pods.
     ports: dict[WorkloadKey, tuple[NodePorts, ...]] = field(default_factory=dict)
-    #: Whom the beneficiaries are of.
-    users: dict[WorkloadKey, str] = field(default_factory=dict)
     draining_ports: list[NodePorts] = field(default_factory=list)
+    #: Users of the beneficiaries.
+    users: dict[WorkloadKey, str] = field(default_factory=dict)
     _dropped: set[WorkloadKey] = field(default_factory=set)
     #: Beneficiaries that are being tried.
     _released: set[WorkloadKey] = field(default_factory=set)

@@ -35,7 +35,7 @@ from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
 from admission.web.health import METRICS_TYPE
-from admission.web.http import BadQuery, encode, errors_as_json, json_answer
+from admission.web.http import BadQuery, encode, errors_as_json, json_answer, numbered_place, whole_number
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
@@ -220,8 +220,11 @@ class ReadApi:
     async def show_versions(self, request: web.Request) -> web.Response:
         """The recorded versions of a queue that the user may get."""
         _only(request, "limit", "continue")
-        name, limit = request.match_info["name"], _limit(request, MOST_VERSIONS)
-        before = _version(request.query.get("continue"))
+        name, limit = (
+            request.match_info["name"],
+            whole_number("limit", request.query.get("limit", str(MOST_VERSIONS)), MOST_VERSIONS),
+        )
+        before = numbered_place(request.query.get("continue"))
 
         async def answer(caller: Caller) -> bytes:
             await self._require_queue(caller, name)
@@ -435,22 +438,6 @@ def _kind(request: web.Request) -> str | None:
     if kind is not None and kind not in {str(known) for known in WorkloadKind}:
         raise BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
     return kind
-
-
-def _limit(request: web.Request, most: int) -> int:
-    limit = request.query.get("limit", str(most))
-    if not (limit.isascii() and limit.isdecimal()) or len(limit) > len(str(most)) or int(limit) > most:
-        raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {most}")
-    return int(limit)
-
-
-def _version(continue_: str | None) -> int | None:
-    """The last version of the page before."""
-    if not continue_:
-        return None
-    if not (continue_.isascii() and continue_.isdecimal() and len(continue_) < 19):
-        raise BadQuery(f"continue is {continue_!r}", expected="what the page before gave")
-    return int(continue_)
 
 
 def _time(text: str | None) -> float | None:

@@ -71,6 +71,30 @@ def problem(status: int, error: str, *, expected: str = "", hint: str = "") -> w
     return answer
 
 
+def whole_number(name: str, text: str, most: int) -> int:
+    """A parameter that is a number from 0 to ``most``. Raises BadQuery."""
+    # Digits of other scripts, and numbers that take long to read, are none.
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) > most:
+        raise BadQuery(f"{name} is {text!r}", expected=f"a whole number from 0 to {most}")
+    return int(text)
+
+
+def flag(name: str, text: str | None) -> bool:
+    """A parameter that is ``true`` or ``false``, which it is without a value. Raises BadQuery."""
+    if text not in (None, "", "true", "false"):
+        raise BadQuery(f"{name} is {text[:100]!r}", expected="true or false")
+    return text == "true"
+
+
+def numbered_place(text: str | None) -> int | None:
+    """A parameter ``continue`` that is a number; None: from the beginning. Raises BadQuery."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise BadQuery(f"continue is {text[:100]!r}", expected="what the page before gave")
+    return int(text)
+
+
 def errors_as_json(paths: str) -> Any:
     """A middleware. ``paths``: what there is, for users of an unknown one."""
 

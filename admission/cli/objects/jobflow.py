@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
-from admission.cli.options import cluster, namespace
+from admission.cli.options import chosen_namespace, cluster, namespace, namespaces
 from admission.cli.output import Output, list_output, output
 from admission.cli.rendering.job_flow import flow_text, list_table
 from queues.api.api_resources import JOB_FLOWS, VOLCANO_JOBS
@@ -25,8 +25,7 @@ def jobflow() -> None:
 
 
 @jobflow.command("list", short_help="JobFlows: how far each is, and what it waits for.")
-@namespace
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+@namespaces
 @list_output
 @cluster
 def list_(namespace: str | None, all_namespaces: bool, output: Output, cluster: ClusterRoute) -> None:
@@ -34,9 +33,7 @@ def list_(namespace: str | None, all_namespaces: bool, output: Output, cluster: 
 
     `-o wide` shows everything that it waits for, and the Jobs that failed.
     """
-    if namespace and all_namespaces:
-        raise click.UsageError("-n and -A exclude each other.")
-    here = None if all_namespaces else cluster.namespace(namespace)
+    here = chosen_namespace(namespace, all_namespaces, kubeconfig=cluster.kubeconfig, context=cluster.context)
     body = send(cluster, "GET", path_of(JOB_FLOWS, here), tried="Listing JobFlows")
     flows = sorted(body["items"], key=lambda flow: (flow["metadata"]["namespace"], flow["metadata"]["name"]))
     flows = body["items"] = output.sorted(flows)

@@ -88,7 +88,7 @@ def _at(route: Route, queue: str, at: datetime) -> dict[str, Any]:
 @output
 @route
 def history(queue: str, since: datetime | None, limit: int | None, output: Output, route: Route) -> int:
-    """Show the changes of QUEUE, the newest first: when they were recorded, by whom, and which fields.
+    """Show the changes of QUEUE, the newest first: the time, the user who wrote each, and which fields.
 
     A change is recorded shortly after it is made; changes while no replica of Muster leads are recorded as one.
     -o wide also shows versions in which something else than the spec changed, such as a queue that was closed.

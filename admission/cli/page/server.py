@@ -164,4 +164,4 @@ class _Handler(BaseHTTPRequestHandler):
         return hmac.compare_digest(secret.encode(), self.server.secret.encode())
 
     def log_message(self, *_: Any) -> None:
-        """Requests are nobody's news."""
+        """Requests are not logged."""

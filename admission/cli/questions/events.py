@@ -9,11 +9,10 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
-from admission.cli.options import namespace, route
+from admission.cli.options import chosen_namespace, namespaces, route
 from admission.cli.output import Output, output
 from admission.cli.rendering.explanation import event_text
 from admission.cli.times import is_duration, since_text
-from admission.kube.client.kubeconfig import current_namespace
 
 #: Seconds between two questions while it follows.
 _EVERY: Final = 1.0
@@ -24,8 +23,7 @@ _USUAL: Final = 50
 
 @click.command(short_help="Decisions about workloads: admitted, evicted, given back, and why.")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
-@namespace
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+@namespaces
 @click.option("--since", metavar="TIME", help="Not before: 2h, 3d, or 2026-11-21T10:00:00Z [24h].")
 @click.option(
     "--limit",
@@ -51,9 +49,7 @@ def events(
 
     These are all decisions, from its own history; events of Kubernetes tell some of them, and are gone after an hour.
     """
-    if namespace and all_namespaces:
-        raise click.UsageError("-n and -A exclude each other.")
-    here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
+    here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     query = {"queue": queue, "namespace": here, "since": since_text(since)}
     body = ask(route, "decisions", {**query, "limit": str(limit)})
     code = told_age(body)

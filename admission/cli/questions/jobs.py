@@ -7,12 +7,11 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
-from admission.cli.options import namespace, route
+from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
-from admission.cli.questions.pending import USUAL_LIMIT, one_line, pages
+from admission.cli.questions.pending import one_line, pages
 from admission.cli.rendering.table import Cell, age, amounts, devices, table
 from admission.cli.times import is_duration, since_text
-from admission.kube.client.kubeconfig import current_namespace
 
 #: States of the read API, by what people call them.
 _STATES: Final = {"waiting": ("pending",), "running": ("admitted", "evicting"), "ended": ("finished",)}
@@ -27,8 +26,7 @@ _COLUMNS: Final = 80
 
 @click.command(short_help="Workloads that wait, run or have ended, with their GPUs and nodes.")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
-@namespace
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+@namespaces
 @click.option("--user", metavar="USER", help="Only what this user created.")
 @click.option("--mine", is_flag=True, help="Only what you created.")
 @click.option(
@@ -43,13 +41,7 @@ _COLUMNS: Final = 80
     metavar="TIME",
     help=f"Also what ended since then: 2h, 3d, or 2026-11-21T10:00:00Z [with --state ended: {_USUAL_SINCE}].",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1_000_000),
-    default=USUAL_LIMIT,
-    show_default=True,
-    help="Most workloads to show.",
-)
+@most_lines("workloads")
 @list_output
 @route
 def jobs(
@@ -65,11 +57,9 @@ def jobs(
     GPUS is what a workload holds, asks for while it waits, or held last. NODES(REASON) has the nodes, or why it waits.
     `kubectl muster explain` tells all of one, also after it was deleted.
     """
-    if namespace and all_namespaces:
-        raise click.UsageError("-n and -A exclude each other.")
     if asked["user"] and asked["mine"]:
         raise click.UsageError("--user and --mine exclude each other.")
-    here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
+    here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     states = asked["states"]
     since = asked["since"] or (_USUAL_SINCE if "ended" in states else None)
     query = {

@@ -7,29 +7,19 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
-from admission.cli.options import namespace, route
+from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, amounts, table
-from admission.kube.client.kubeconfig import current_namespace
 
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000
-#: Lines that a terminal can hold; --limit shows more.
-USUAL_LIMIT: Final = 500
 
 
 @click.command(short_help="Waiting workloads: their positions, and why they wait.")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
-@namespace
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1_000_000),
-    default=USUAL_LIMIT,
-    show_default=True,
-    help="Most workloads to show.",
-)
+@namespaces
+@most_lines("workloads")
 @click.option("--pods", is_flag=True, help="Pods of a Deployment or another owner on lines of their own.")
 @list_output
 @route
@@ -47,9 +37,7 @@ def pending(
     Positions count all workloads of the queue, in every namespace. Pods that wait one by one under an owner, such as a
     Deployment, are one line, with the position and the reason of the first.
     """
-    if namespace and all_namespaces:
-        raise click.UsageError("-n and -A exclude each other.")
-    here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
+    here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     body = pages(route, {"queue": queue, "namespace": here}, limit)
     code = told_age(body)
     body["items"] = output.sorted(body["items"])

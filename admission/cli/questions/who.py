@@ -7,21 +7,15 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
-from admission.cli.options import route
+from admission.cli.options import most_lines, route
 from admission.cli.output import Output, list_output
-from admission.cli.questions.pending import USUAL_LIMIT, pages
+from admission.cli.questions.pending import pages
 from admission.cli.rendering.table import Cell, amounts, devices, short_resource, table
 
 
 @click.command(short_help="Users: what they use and wait for, their shares and ranks.")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1_000_000),
-    default=USUAL_LIMIT,
-    show_default=True,
-    help="Most users to show.",
-)
+@most_lines("users")
 @list_output
 @route
 def who(queue: str | None, limit: int, output: Output, route: Route) -> int:

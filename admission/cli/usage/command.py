@@ -14,7 +14,8 @@ from admission.cli.failures import CommandFailed
 from admission.cli.options import route
 from admission.cli.output import Output
 from admission.cli.rendering.table import short_resource
-from admission.cli.usage.periods import TIME, moment, month, written
+from admission.cli.times import as_text
+from admission.cli.usage.periods import TIME, moment, month
 from admission.cli.usage.used_time import (
     PRICE,
     Prices,
@@ -99,7 +100,7 @@ class _Asked:
         last = None if self.ends is None else moment("--to", self.ends, now)
         if last is not None and last <= first:
             raise click.UsageError(
-                f"--to: found {written(last)}, expected a time after --from, {written(first)}."
+                f"--to: found {as_text(last)}, expected a time after --from, {as_text(first)}."
             )
         return first, last
 
@@ -122,8 +123,8 @@ def _show(asked: _Asked, route: Route) -> int:
     if asked.output == "focus" and not (prices and asked.currency):
         raise click.UsageError("-o focus needs --price and --currency: each row has a cost.")
     query = {
-        "from": written(begins),
-        "to": None if ends is None else written(ends),
+        "from": as_text(begins),
+        "to": None if ends is None else as_text(ends),
         # Costs follow from the flavor, whether it is shown or not.
         "by": ",".join(dict.fromkeys((*by, "flavor"))) if prices else ",".join(by),
         "queue": asked.queue,

@@ -38,8 +38,3 @@ def _first_of(year: int, number: int) -> datetime:
     """The first day of a month; 0 is the December before, 13 the January after."""
     more, index = divmod(number - 1, 12)
     return datetime(year + more, index + 1, 1, tzinfo=UTC)
-
-
-def written(time: datetime) -> str:
-    """A time as the read API takes it."""
-    return time.isoformat().replace("+00:00", "Z")

@@ -133,7 +133,8 @@ class WorkloadClass:
     #: Why the queue admits none of them at the start of the turn; None: it may admit one.
     queue_limit: Reason | None = None
     dirty_queue_limit: bool = True
-    #: Why none of the workloads is admitted while their user uses so much; None: one may be. It holds up nobody else.
+    #: Why none of the workloads is admitted while their user uses so much; None: one may be. No other workload
+    #: waits for it.
     user_limit: Reason | None = None
     #: The last answer, kept as long as reason and members stay the same.
     answer: ClassAnswer | None = None

@@ -430,7 +430,7 @@ def people() -> list[Document]:
     everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
     return [
         CLUSTER_ROLES.document("muster-viewer", labels=_joins("view"), rules=seen),
-        # To be bound in the whole cluster: queues have no namespace, and it shows nobody's work.
+        # To be bound in the whole cluster: queues have no namespace, and it shows no workloads.
         CLUSTER_ROLES.document("muster-queue-viewer", rules=shown),
         CLUSTER_ROLES.document("muster-submitter", labels=_joins("edit"), rules=submitted),
         CLUSTER_ROLES.document(TENANT_ADMIN, rules=administered),

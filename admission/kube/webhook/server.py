@@ -91,15 +91,16 @@ class WatchedObjects:
 
     async def list_queues(self) -> Mapping[str, Queue]:
         """Every Queue at the API server, by name. Raises ApiError."""
-        raw = await self._client.get(QUEUES.path())
-        items = msgspec.json.decode(raw, type=Page).items or []
-        queues = (queue_fact(bytes(item)).queue for item in items)
+        queues = [queue_fact(bytes(item)).queue for item in await self._stored_queues()]
         return {queue.name: queue for queue in queues}
 
     async def list_queue_documents(self) -> Mapping[str, Document]:
         """Every Queue as it is stored at the API server, by name. Raises ApiError."""
-        items = msgspec.json.decode(await self._client.get(QUEUES.path())).get("items") or []
-        return {item["metadata"]["name"]: item for item in items}
+        documents = [msgspec.json.decode(item) for item in await self._stored_queues()]
+        return {document["metadata"]["name"]: document for document in documents}
+
+    async def _stored_queues(self) -> list[msgspec.Raw]:
+        return msgspec.json.decode(await self._client.get(QUEUES.path()), type=Page).items or []
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
         """Labels of a Namespace at the API server; none: there is no such namespace. Raises ApiError."""

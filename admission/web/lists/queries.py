@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from admission.web.http import BadQuery
+from admission.web.http import BadQuery, flag, numbered_place, whole_number
 from admission.web.lists.lines import place_of
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import STATES, Listing, ListPlace
@@ -19,10 +19,7 @@ _DAY: Final = 86_400
 
 def limit_of(query: Mapping[str, str]) -> int:
     """Lines at most. Raises BadQuery."""
-    text = query.get("limit", str(LARGEST_PAGE))
-    if not _is_number(text) or int(text) > LARGEST_PAGE:
-        raise BadQuery(f"limit is {text!r}", expected=f"a whole number from 0 to {LARGEST_PAGE}")
-    return int(text)
+    return whole_number("limit", query.get("limit", str(LARGEST_PAGE)), LARGEST_PAGE)
 
 
 def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
@@ -48,24 +45,20 @@ def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
 
 def decisions_of(query: Mapping[str, str], now: int) -> DecisionQuestion:
     """Which decisions are asked for; without ``since`` those of the last day. Raises BadQuery."""
-    since, text = query.get("since") or None, query.get("continue") or None
-    if text is not None and not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise BadQuery(f"continue is {text[:100]!r}", expected="what the answer before gave")
+    since = query.get("since") or None
     return DecisionQuestion(
         since=max(0, now - _DAY) if since is None else _second(since),
-        after=None if text is None else int(text),
+        after=numbered_place(query.get("continue")),
         namespace=query.get("namespace") or None,
     )
 
 
 def is_mine(query: Mapping[str, str]) -> bool:
     """Whether only workloads of the user who asks are asked for. Raises BadQuery."""
-    text = query.get("mine") or "false"
-    if text not in ("true", "false"):
-        raise BadQuery(f"mine is {text[:100]!r}", expected="true or false")
-    if text == "true" and query.get("user"):
+    mine = flag("mine", query.get("mine"))
+    if mine and query.get("user"):
         raise BadQuery("there are both user and mine", expected="one of them")
-    return text == "true"
+    return mine
 
 
 def place_after(query: Mapping[str, str]) -> ListPlace | None:
@@ -82,13 +75,9 @@ def place_after(query: Mapping[str, str]) -> ListPlace | None:
 def lines_before(query: Mapping[str, str]) -> int:
     """Lines of the pages before. Raises BadQuery."""
     text = query.get("continue") or "0"
-    if not _is_number(text):
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise BadQuery(f"continue is {text[:100]!r}", expected="what the page before gave")
     return int(text)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def _name(query: Mapping[str, str], parameter: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from admission.web import bodies
-from admission.web.http import BadQuery
+from admission.web.http import BadQuery, flag, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
 from queues.quota.queue import ROOT
@@ -95,17 +95,15 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
         raise BadQuery(
             f"resource is {resource[:80]!r}", expected="the name of a resource, such as nvidia.com/gpu"
         )
-    limit = given.get("limit") or str(USUAL_PAGE)
-    if not limit.isdecimal() or len(limit) > 9 or int(limit) > LARGEST_PAGE:
-        raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {LARGEST_PAGE}")
+    limit = whole_number("limit", given.get("limit") or str(USUAL_PAGE), LARGEST_PAGE)
     return UsageRequest(
         begins=begins,
         ends=ends,
         by=by,
         resource=resource,
         queue=given.get("queue") or None,
-        quotas=_flag("quotas", given),
-        limit=int(limit),
+        quotas=flag("quotas", given.get("quotas")),
+        limit=limit,
         after=after,
     )
 
@@ -122,13 +120,6 @@ def _time(name: str, given: Mapping[str, str]) -> int | None:
     if not 0 <= seconds <= _LAST:
         raise BadQuery(f"{name} is {said!r}", expected=_TIMES)
     return seconds
-
-
-def _flag(name: str, given: Mapping[str, str]) -> bool:
-    said = given.get(name) or "false"
-    if said not in ("true", "false"):
-        raise BadQuery(f"{name} is {said!r}", expected="true or false")
-    return said == "true"
 
 
 def _columns(said: str) -> frozenset[UsageColumn]:

@@ -15,8 +15,9 @@ import yaml
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.times import as_text
 from admission.cli.usage.forms import FOCUS
-from admission.cli.usage.periods import moment, month, written
+from admission.cli.usage.periods import moment, month
 from admission.cli.usage.used_time import Prices, decimal, unit, used_time, with_quotas
 from tests.fakes.fake_reader import GPU, FakeReader, served
 from tests.fakes.read_api.fake_usage import USED
@@ -72,7 +73,7 @@ async def ask(
     ],
 )
 def test_times_are_read_as_people_write_them(text: str, meant: str) -> None:
-    assert meant == written(moment("--from", text, NOW))
+    assert meant == as_text(moment("--from", text, NOW))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_what_is_no_time_is_refused_with_how_times_are_written(text: str) -> Non
 )
 def test_a_month_is_its_first_day_to_the_first_of_the_next(text: str, begins: str, ends: str) -> None:
     assert [f"{begins}T00:00:00Z", f"{ends}T00:00:00Z"] == [
-        written(each) for each in month("--month", text, NOW)
+        as_text(each) for each in month("--month", text, NOW)
     ]
     assert month("--month", "last", datetime(2027, 1, 5, tzinfo=UTC))[0] == datetime(2026, 12, 1, tzinfo=UTC)
 
