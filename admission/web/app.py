@@ -45,6 +45,7 @@ from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing, ListPlace
+from queues.sql.read.rows import KindIn
 from queues.workload import WorkloadKind
 
 #: Seconds for one answer.
@@ -133,8 +134,8 @@ class Reader(Protocol):
         """Use in a period. Raises UnknownName, PeriodTooLarge and BadQuery."""
         ...
 
-    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
-        """Namespaces of workloads that held something at a second (since the epoch) or after it."""
+    async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
+        """Kinds of workloads that held something at a second (since the epoch) or after it, with their namespaces."""
         ...
 
 
@@ -145,8 +146,8 @@ class Authorizer(Protocol):
         """What the user may see, of one namespace or of all."""
         ...
 
-    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
-        """What the user may see, of these namespaces."""
+    async def sight_in(self, caller: Caller, kinds: Iterable[KindIn]) -> Sight:
+        """What the user may see, of these kinds in their namespaces."""
         ...
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
@@ -326,8 +327,8 @@ class ReadApi:
             sight = await self.rights.sight(caller)
             if sight.workloads is not None and asked.names_workloads():
                 # Of the past too: nothing needs to wait in them now.
-                namespaces = await self.reader.used_namespaces(asked.begins, MOST_ASKED)
-                sight = await self.rights.sight_in(caller, namespaces)
+                used = await self.reader.used_kinds_in_namespaces(asked.begins, MOST_ASKED)
+                sight = await self.rights.sight_in(caller, used)
             return encode(await self.reader.usage(asked, user=caller.name, sight=sight))
 
         return await self._answered(request, answer)

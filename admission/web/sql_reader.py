@@ -40,19 +40,19 @@ from queues.sql.heartbeat import Heartbeat, last_heartbeat
 from queues.sql.read import views
 from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
-from queues.sql.read.names import names_like, namespaces_of_workloads
+from queues.sql.read.names import kinds_in_namespaces, names_like
 from queues.sql.read.node_use import node_use
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
-from queues.sql.read.rows import OrderTerms, PlaceInQueue
+from queues.sql.read.rows import KindIn, OrderTerms, PlaceInQueue
 from queues.sql.read.usage import (
     UsageQuestion,
     UsageViewer,
     queue_parents,
     usage,
     usage_history,
-    used_namespaces,
+    used_kinds_in_namespaces,
 )
 from queues.sql.read.usage_quota import queue_history, quota_use
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
@@ -366,18 +366,19 @@ class SqlReader:
             return None
         return quota_bodies(question.resource, found)
 
-    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
-        """Namespaces of workloads that held something at a second (since the epoch) or after it."""
+    async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
+        """Kinds of workloads that held something at a second (since the epoch) or after it, with their namespaces."""
         try:
             async with self._adding_up, self._database.snapshot() as tx:
-                return await used_namespaces(tx, since, limit)
+                return await used_kinds_in_namespaces(tx, since, limit)
         except DatabaseTooSlow as error:
             raise PeriodTooLarge from error
 
-    async def namespaces(self, limit: int) -> tuple[str, ...]:
-        """Namespaces of workloads: first those in which some wait, then those in which others are or were."""
+    async def kinds_in_namespaces(self, limit: int) -> tuple[KindIn, ...]:
+        """Kinds of workloads with their namespaces: first those of which some wait, then those of which others are or
+        were."""
         async with self._database.snapshot() as tx:
-            return await namespaces_of_workloads(tx, limit)
+            return await kinds_in_namespaces(tx, limit)
 
     async def queue_names(self, limit: int) -> tuple[str, ...]:
         """Names of queues, parents first."""

@@ -75,7 +75,7 @@ async def _serve(
 
         application = ReadApi(
             authenticate=Callers(client, proxy).caller,
-            rights=Rights(client, namespaces=reader.namespaces, queues=reader.queue_names),
+            rights=Rights(client, kinds=reader.kinds_in_namespaces, queues=reader.queue_names),
             reader=reader,
             leader=LeaderQuestions(
                 channel,

@@ -18,6 +18,7 @@ from admission.web.app import ReadApi
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from queues.sql.read.decisions import DecisionQuestion
+from queues.sql.read.rows import KindIn
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW
 from tests.fakes.read_api.fake_quota import FakeQuota
 
@@ -439,7 +440,7 @@ class FakeRights:
     async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
         return self._sights.get(caller.name, EVERYTHING)
 
-    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
+    async def sight_in(self, caller: Caller, kinds: Iterable[KindIn]) -> Sight:
         return await self.sight(caller)
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:

@@ -15,7 +15,7 @@ from admission.web.reader import Sight
 from admission.workloads.kinds import KINDS
 from queues.api.api_resources import QUEUES, ApiResource
 from queues.errors import MusterError
-from queues.sql.read.rows import Seen
+from queues.sql.read.rows import KindIn, Seen
 
 #: Seconds for which a decision is remembered.
 _SECONDS: Final = 20.0
@@ -23,14 +23,15 @@ _MOST_DECISIONS: Final = 20_000
 _MOST_SIGHTS: Final = 2_000
 #: Reviews that are asked for at a time, for all users.
 _AT_ONCE: Final = 16
-#: Namespaces, and queues, that are asked about for one user; those beyond are not shown.
+#: Kinds in namespaces, and queues, that are asked about for one user; those beyond are not shown.
 MOST_ASKED: Final = 500
 
 _RESOURCES: Final[dict[str, ApiResource]] = {str(support.kind): support.resource for support in KINDS}
 
 Q = TypeVar("Q", bound=Hashable)
-#: At most so many names.
+#: At most so many names, or kinds in namespaces.
 Names = Callable[[int], Awaitable[Iterable[str]]]
+Kinds = Callable[[int], Awaitable[Iterable[KindIn]]]
 
 
 class Forbidden(MusterError):
@@ -40,22 +41,22 @@ class Forbidden(MusterError):
 class Rights:
     """Authorizes users. Every method raises ApiError if the API server cannot be asked."""
 
-    def __init__(self, client: Client, *, namespaces: Names, queues: Names) -> None:
-        """``namespaces`` in which workloads wait, and names of ``queues``."""
+    def __init__(self, client: Client, *, kinds: Kinds, queues: Names) -> None:
+        """``kinds`` of workloads that wait, run or ended, with their namespaces, and names of ``queues``."""
         self._client = client
-        self._namespaces = namespaces
+        self._kinds = kinds
         self._queues = queues
         self._decisions: Kept[tuple[Caller, AccessRequest], bool] = Kept(_SECONDS, _MOST_DECISIONS)
         self._sights: Kept[tuple[Caller, str | None], Sight] = Kept(_SECONDS, _MOST_SIGHTS)
         self._free = asyncio.Semaphore(_AT_ONCE)
 
     async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
-        """What the user may see, of one namespace or of all in which workloads wait."""
+        """What the user may see, of one namespace or of all that have workloads."""
         return await self._sights.get((caller, namespace), lambda: self._sight(caller, namespace))
 
-    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
-        """What the user may see, of these namespaces."""
-        return await self._sight_of(caller, tuple(namespaces))
+    async def sight_in(self, caller: Caller, kinds: Iterable[KindIn]) -> Sight:
+        """What the user may see, of these kinds in their namespaces."""
+        return await self._sight_of(caller, tuple(kinds))
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
         """Raises Forbidden unless the user may do it."""
@@ -63,34 +64,34 @@ class Rights:
             raise Forbidden(user=caller.name, what=what)
 
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
-        return await self._sight_of(caller, None if namespace is None else (namespace,))
+        kinds = None if namespace is None else tuple(KindIn(kind, namespace) for kind in _RESOURCES)
+        return await self._sight_of(caller, kinds)
 
-    async def _sight_of(self, caller: Caller, namespaces: tuple[str, ...] | None) -> Sight:
-        """Of these namespaces; None: of those in which workloads wait."""
+    async def _sight_of(self, caller: Caller, kinds: tuple[KindIn, ...] | None) -> Sight:
+        """Of these kinds in their namespaces; None: of all of which there are workloads. No others are asked about:
+        most namespaces have few of the kinds, and each right is a question to the API server."""
         workloads, queues = await asyncio.gather(
-            self._visible_workloads(caller, namespaces), self._visible_queues(caller)
+            self._visible_workloads(caller, kinds), self._visible_queues(caller)
         )
         return Sight(workloads=workloads, queues=queues)
 
-    async def _visible_workloads(self, caller: Caller, namespaces: tuple[str, ...] | None) -> Seen | None:
+    async def _visible_workloads(self, caller: Caller, kinds: tuple[KindIn, ...] | None) -> Seen | None:
         everywhere = await self._allowed(
             caller,
             {kind: AccessRequest(verb="list", resource=resource) for kind, resource in _RESOURCES.items()},
         )
         if len(everywhere) == len(_RESOURCES):
             return None
-        names = await self._namespaces(MOST_ASKED) if namespaces is None else namespaces
         wanted = {
-            (kind, name): AccessRequest(verb="list", resource=resource, namespace=name)
-            for kind, resource in _RESOURCES.items()
-            if kind not in everywhere
-            for name in names
+            each: AccessRequest(verb="list", resource=_RESOURCES[each.kind], namespace=each.namespace)
+            for each in (await self._kinds(MOST_ASKED) if kinds is None else kinds)
+            if each.kind in _RESOURCES and each.kind not in everywhere
         }
         allowed = await self._allowed(caller, wanted)
         return {
             kind: None
             if kind in everywhere
-            else frozenset(name for of_kind, name in allowed if of_kind == kind)
+            else frozenset(each.namespace for each in allowed if each.kind == kind)
             for kind in _RESOURCES
         }
 

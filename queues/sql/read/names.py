@@ -6,41 +6,39 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.sql.read.pending import WAITS, WORKLOADS_WITH_REASONS, may_see
-from queues.sql.read.rows import Seen
+from queues.sql.read.rows import KindIn, Seen
 from queues.sql.statements import one_of
 from queues.sql.tables import ended_workloads, workloads
 
-#: Other namespaces in which a name is looked for.
-_LOOKED_IN: Final = 500
-#: From one name to the next by the index, whatever number of workloads a namespace has.
-_NAMESPACES: Final = """
-WITH RECURSIVE found (namespace) AS (
-    (SELECT namespace FROM {table} ORDER BY namespace LIMIT 1)
+#: Kinds in other namespaces in which a name is looked for.
+_LOOKED_IN: Final = 1000
+#: From one kind in a namespace to the next by the index, whatever number of workloads there are of it.
+_KINDS_IN_NAMESPACES: Final = """
+WITH RECURSIVE found (namespace, kind) AS (
+    (SELECT namespace, kind FROM {table} ORDER BY namespace, kind LIMIT 1)
     UNION ALL
-    SELECT (SELECT more.namespace FROM {table} AS more WHERE more.namespace > found.namespace
-            ORDER BY more.namespace LIMIT 1)
-    FROM found WHERE found.namespace IS NOT NULL
+    SELECT next.namespace, next.kind
+    FROM found CROSS JOIN LATERAL (
+        SELECT more.namespace, more.kind FROM {table} AS more
+        WHERE (more.namespace, more.kind) > (found.namespace, found.kind)
+        ORDER BY more.namespace, more.kind LIMIT 1
+    ) AS next
 )
-SELECT namespace FROM found WHERE namespace IS NOT NULL LIMIT :limit
+SELECT kind, namespace FROM found LIMIT :limit
 """
 
 
-async def namespaces_of_workloads(tx: AsyncConnection, limit: int) -> tuple[str, ...]:
-    """Namespaces of workloads, at most ``limit``: first those in which some wait, then those in which others are, then
-    those of ended ones. Each by name."""
-    waiting = (
-        select(workloads.c.namespace)
-        .select_from(WORKLOADS_WITH_REASONS)
-        .where(WAITS)
-        .group_by(workloads.c.namespace)
-        .order_by(workloads.c.namespace)
-        .limit(limit)
-    )
-    found = dict.fromkeys(await tx.scalars(waiting))
+async def kinds_in_namespaces(tx: AsyncConnection, limit: int) -> tuple[KindIn, ...]:
+    """Kinds of workloads with their namespaces, at most ``limit``: first those of which some wait, then those of which
+    others are, then those of ended ones. Each by namespace."""
+    columns = workloads.c["namespace", "kind"]
+    waiting = select(*workloads.c["kind", "namespace"]).select_from(WORKLOADS_WITH_REASONS).where(WAITS)
+    first = await tx.execute(waiting.group_by(*columns).order_by(*columns).limit(limit))
+    found = dict.fromkeys(KindIn(*row) for row in first)
     for table in (workloads, ended_workloads):
         if len(found) < limit:
-            question = text(_NAMESPACES.format(table=table.name))
-            found |= dict.fromkeys(await tx.scalars(question, {"limit": limit}))
+            question = text(_KINDS_IN_NAMESPACES.format(table=table.name))
+            found |= dict.fromkeys(KindIn(*row) for row in await tx.execute(question, {"limit": limit}))
     return tuple(found)[:limit]
 
 
@@ -53,7 +51,7 @@ async def names_like(
     """
     start = name[: max(1, len(name) // 2)]
     # With their names the index finds a workload in each of them; without, all that ever ended would be read.
-    others = set(await namespaces_of_workloads(tx, _LOOKED_IN)) - {namespace}
+    others = {each.namespace for each in await kinds_in_namespaces(tx, _LOOKED_IN)} - {namespace}
     alike: list[str] = []
     elsewhere: list[str] = []
     for table in (workloads, ended_workloads):

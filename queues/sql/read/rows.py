@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from queues.admissions import Admission, LastEviction
 from queues.quota.queue import HIGHEST_USER_PRIORITY
@@ -159,6 +159,13 @@ class OrderTerms:
     unknown_run: int = 0
     #: Of equal urgency large workloads give way to small ones.
     small_first: bool = False
+
+
+class KindIn(NamedTuple):
+    """Workloads of a kind in a namespace."""
+
+    kind: str
+    namespace: str
 
 
 #: Kind of workload → namespaces in which somebody may see it; None: all.

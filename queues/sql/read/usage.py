@@ -21,7 +21,7 @@ from sqlalchemy.types import TypeEngine
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.resources import DEVICE_MARK
-from queues.sql.read.rows import Seen
+from queues.sql.read.rows import KindIn, Seen
 from queues.sql.read.world import seconds_of
 from queues.sql.statements import FLAG, MOMENT, NUMBER, TEXT, TEXTS, moment
 from queues.sql.tables import closed_admissions, history_starts, postings, queue_versions, queues
@@ -351,12 +351,14 @@ async def queue_parents(tx: AsyncConnection) -> dict[str, str | None]:
     return parents
 
 
-_NAMESPACES: Final = text(
-    "SELECT namespace FROM admissions UNION SELECT namespace FROM closed_admissions WHERE closed_at > :since"
-    " ORDER BY 1 LIMIT :limit"
+_USED_KINDS: Final = text(
+    "SELECT kind, namespace FROM admissions"
+    " UNION SELECT kind, namespace FROM closed_admissions WHERE closed_at > :since ORDER BY 2, 1 LIMIT :limit"
 ).bindparams(bindparam("since", type_=MOMENT), bindparam("limit", type_=NUMBER))
 
 
-async def used_namespaces(tx: AsyncConnection, since: int, limit: int) -> tuple[str, ...]:
-    """Namespaces of workloads that held something at a second or since, by name; at most ``limit``."""
-    return tuple(await tx.scalars(_NAMESPACES, {"since": moment(since), "limit": limit}))
+async def used_kinds_in_namespaces(tx: AsyncConnection, since: int, limit: int) -> tuple[KindIn, ...]:
+    """Kinds of workloads that held something at a second or since, by namespace; at most ``limit``."""
+    return tuple(
+        KindIn(*row) for row in await tx.execute(_USED_KINDS, {"since": moment(since), "limit": limit})
+    )

@@ -100,6 +100,8 @@ ended_workloads: Final = Table(
     #: 0: an older version did not store it.
     count("minimum"),
     Index(None, "namespace", "name"),
+    #: As in ``workloads``.
+    Index(None, "namespace", "kind"),
     **_partitioned("ended_workloads"),
 )
 

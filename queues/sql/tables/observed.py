@@ -134,6 +134,8 @@ workloads: Final = Table(
     #: Seconds since the epoch: when it was seen to have ended; 0: it has not, or nobody knows.
     count("finished_at"),
     Index(None, "namespace", "name"),
+    #: What there is in which namespace, without reading all.
+    Index(None, "namespace", "kind"),
     Index(None, "queue", "arrival"),
 )
 

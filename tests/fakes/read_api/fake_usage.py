@@ -10,6 +10,7 @@ from msgspec import structs
 from admission.web import bodies
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.usage.report import UsageRequest, usage_list
+from queues.sql.read.rows import KindIn
 from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length
 from tests.fakes.read_api.fake_lists import GPU, NOW, FakeLists
 
@@ -101,8 +102,8 @@ class FakeUsage(FakeLists):
         told = request.quotas and request.by == {UsageColumn.QUEUE} and request.resource == GPU
         return structs.replace(found, quotas=QUOTAS if told else None)
 
-    async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
-        return ("ml",)
+    async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
+        return (KindIn("job", "ml"),)
 
 
 def added(one: UsageLine, other: UsageLine) -> UsageLine:

@@ -42,6 +42,7 @@ from queues.api.api_resources import (
     path_of,
 )
 from queues.errors import ApiError
+from queues.sql.read.rows import KindIn
 from tests.fakes.fake_reader import PENDING, QUEUES, FakeLeader, FakeReader
 from tests.kube.support.cluster_objects import becomes
 
@@ -121,8 +122,8 @@ async def plugin(local_cluster: LocalCluster) -> AsyncIterator[Plugin]:
         keyring = await keeper.keep()
         trust(keeper.tls, proxy)
 
-        async def namespaces(limit: int) -> list[str]:
-            return sorted({one.namespace for one in PENDING})
+        async def kinds(limit: int) -> list[KindIn]:
+            return sorted({KindIn(one.kind, one.namespace) for one in PENDING})
 
         async def queues(limit: int) -> list[str]:
             return [one.name for one in QUEUES]
@@ -132,7 +133,7 @@ async def plugin(local_cluster: LocalCluster) -> AsyncIterator[Plugin]:
 
         application = ReadApi(
             authenticate=Callers(admin, proxy).caller,
-            rights=Rights(admin, namespaces=namespaces, queues=queues),
+            rights=Rights(admin, kinds=kinds, queues=queues),
             reader=FakeReader(),
             leader=FakeLeader(),
             metrics=metrics,
@@ -203,14 +204,14 @@ async def test_users_see_their_namespace_and_no_other(plugin: Plugin, namespace:
 async def test_users_of_the_past_are_named_by_the_rights_of_today(plugin: Plugin) -> None:
     """Whether something waits in a namespace now does not matter."""
 
-    async def none(limit: int) -> list[str]:
+    async def none(limit: int) -> list[Any]:
         return []
 
     alice, bob = Caller("alice"), Caller("bob")
 
     async def shown(caller: Caller) -> list[bool]:
-        rights = Rights(plugin.admin, namespaces=none, queues=none)
-        sight = await rights.sight_in(caller, ("ml", "nowhere"))
+        rights = Rights(plugin.admin, kinds=none, queues=none)
+        sight = await rights.sight_in(caller, [KindIn("vcjob", "ml"), KindIn("pod", "nowhere")])
         return [sight.shows("vcjob", "ml"), sight.shows("vcjob", "lab"), sight.shows("pod", "nowhere")]
 
     await becomes(lambda: equals(lambda: shown(alice), [True, False, False]), within=60)

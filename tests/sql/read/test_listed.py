@@ -13,7 +13,7 @@ from queues.sql.database import Database
 from queues.sql.observed.rows import Description
 from queues.sql.observed.workloads import arrive, depart, describe, record_outcomes
 from queues.sql.read.listed import STATES, Listing, ListPage, ListPlace, listed
-from queues.sql.read.names import names_like, namespaces_of_workloads
+from queues.sql.read.names import kinds_in_namespaces, names_like
 from queues.sql.read.rows import Seen
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
 from queues.text_format import rfc3339
@@ -231,8 +231,8 @@ async def test_names_are_looked_for_among_all_that_ever_was(muster: Database) ->
     await describe_all(harness, described("waits", namespace="elsewhere"))
 
     async with muster.snapshot() as tx:
-        assert await namespaces_of_workloads(tx, 10) == ("elsewhere", "ns")
-        assert await namespaces_of_workloads(tx, 1) == ("elsewhere",)
+        assert await kinds_in_namespaces(tx, 10) == (("job", "elsewhere"), ("job", "ns"))
+        assert await kinds_in_namespaces(tx, 1) == (("job", "elsewhere"),)
         assert (await names_like(tx, "ns", "gon", seen=None, limit=5))[0] == ("gone",)
         assert await names_like(tx, "ns", "waits", seen=None, limit=5) == ((), ("elsewhere",))
         assert await names_like(tx, "nowhere", "gone", seen={"job": {"ns"}}, limit=5) == ((), ("ns",))

@@ -279,8 +279,8 @@ async def test_what_was_dropped_is_not_counted_and_the_answer_says_so(muster: Da
 async def test_namespaces_of_the_past_are_found(muster: Database) -> None:
     await three_teams(muster)
     reader = SqlReader(muster)
-    assert await reader.used_namespaces(NOW, 500) == ("ns",)
-    assert await reader.used_namespaces(NOW, 0) == ()
+    assert await reader.used_kinds_in_namespaces(NOW, 500) == (("job", "ns"),)
+    assert await reader.used_kinds_in_namespaces(NOW, 0) == ()
 
 
 async def test_a_period_that_takes_too_long_is_told_as_such(

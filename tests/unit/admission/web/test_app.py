@@ -150,15 +150,15 @@ async def test_rights_to_name_users_are_asked_about_namespaces_of_the_past(
 ) -> None:
     asked = []
 
-    async def sight_in(_: Any, caller: Any, namespaces: Any) -> Sight:
-        asked.append((caller.name, tuple(namespaces)))
+    async def sight_in(_: Any, caller: Any, kinds: Any) -> Sight:
+        asked.append((caller.name, tuple(kinds)))
         return SIGHTS["alice"]
 
     monkeypatch.setattr("tests.fakes.fake_reader.FakeRights.sight_in", sight_in)
     path = "/apis/read.muster.dev/v1/usage?from=2026-11-01&by="
     for user, by in (("alice", "queue"), ("alice", "flavor,user"), ("jo", "workload"), ("admin", "user")):
         assert (await get(server, path + by, user))[0] == 200
-    assert asked == [("alice", ("ml",)), ("jo", ("ml",))]
+    assert asked == [("alice", (("job", "ml"),)), ("jo", (("job", "ml"),))]
 
 
 async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -> None:

@@ -1,0 +1,20 @@
+"""Indexes that tell of which kinds a namespace has workloads without reading all: users are asked about these."""
+
+from alembic import op
+
+revision = "0018"
+down_revision = "0017"
+branch_labels = None
+depends_on = None
+
+TABLES = ("workloads", "ended_workloads")
+
+
+def upgrade() -> None:
+    for table in TABLES:
+        op.create_index(f"ix_{table}_namespace_kind", table, ["namespace", "kind"])
+
+
+def downgrade() -> None:
+    for table in TABLES:
+        op.drop_index(f"ix_{table}_namespace_kind", table)
