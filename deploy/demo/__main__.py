@@ -1,25 +1,26 @@
 """``python -m deploy.demo``: starts a cluster with Muster, shows a gang that waits and runs whole, and stops it all."""
 
 import os
+import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from deploy.demo import examples
+from deploy.demo import day, examples
 from deploy.demo.cluster_view import Observer
-from deploy.demo.proof import writes
 from deploy.demo.steps import DemoSteps
 from deploy.demo.summary import summary
 from deploy.demo.terminal import TerminalOutput
-from deploy.local.components import ClusterOptions
 from deploy.local.history import PodHistory
 from deploy.local.nodes import NodeShape
 from deploy.local.processes import die_with_parent
-from deploy.local.stack import USERNAME, Stack
+from deploy.local.stack import Stack
 from queues.errors import MusterError
+from queues.sql.embedded.supervised import Program, SupervisedProcess
 
 NODES: Final = 8
 #: The labels are selected by the examples.
@@ -29,6 +30,13 @@ SHAPE: Final = NodeShape(
     racks_per_block=2,
     labels=(("accelerator", "nvidia-tesla-v100"), ("gpu-count", "8"), ("nvidia.com/gpu.count", "8")),
 )
+#: Where the page is, as its command prints it.
+_ADDRESS: Final = re.compile(r"http://\S+")
+_PAGE_SECONDS: Final = 20.0
+
+
+class PageDidNotStart(MusterError):
+    """`kubectl muster page` does not start; its output is in {log}."""
 
 
 def main() -> int:
@@ -39,7 +47,7 @@ def main() -> int:
     finished = False
     try:
         terminal.say("· Starting etcd, the Kubernetes control plane, KWOK and Postgres.")
-        with Stack(options=ClusterOptions(audit=True), durable=False) as stack:
+        with Stack(durable=False) as stack:
             set_up(stack, terminal)
             run_steps(stack, terminal)
             finished = True
@@ -65,20 +73,21 @@ def set_up(stack: Stack, terminal: TerminalOutput) -> None:
     stack.install()
     stack.cluster.add_nodes(NODES, SHAPE)
     terminal.say(
-        f"· {NODES} nodes × {SHAPE.gpus} GPUs, {SHAPE.nodes_per_rack} in a rack. `muster run` as its own user."
+        f"· {NODES} nodes × {SHAPE.gpus} GPUs, {SHAPE.nodes_per_rack} in a rack. `muster run`, twice: one leads, the "
+        "other stands by."
     )
-    stack.start_muster()
+    stack.start_muster("muster-1", reached=False)
+    stack.start_muster("muster-2", reached=True)
     stack.apply(*(examples.FOLDER / f"{name}.yaml" for name in ("namespaces", "topology", "queues")))
 
 
 def run_steps(stack: Stack, terminal: TerminalOutput) -> None:
     """Run all steps and print the summary. Raises MusterError."""
     with demo_steps(stack, terminal) as steps:
-        view = steps.run()
+        view = day.play(steps)
         terminal.keep()
         terminal.head("How long each workload waited, and why")
-        audit = writes(stack.cluster.directory / "log" / "audit.jsonl", USERNAME)
-        for line in summary(view, steps.observer, audit, SHAPE.gpus):
+        for line in summary(view, steps.observer, SHAPE.gpus):
             terminal.say(line)
     terminal.say()
 
@@ -99,23 +108,46 @@ def demo_steps(stack: Stack, terminal: TerminalOutput) -> Iterator[DemoSteps]:
 def keep(stack: Stack, terminal: TerminalOutput) -> None:
     """Leave the cluster up, with workloads that run and wait, until Ctrl-C."""
     with demo_steps(stack, terminal) as steps:
-        steps.leave_running()
+        day.leave_running(steps)
     terminal.keep()
     path = f"{stack.cluster.kubectl.parent}:{Path(sys.executable).parent}"
-    terminal.head("It stays up until Ctrl-C. In another terminal:")
-    terminal.say(f"""
+    with page(stack) as address:
+        terminal.head("It stays up until Ctrl-C. To look at, in a browser:")
+        terminal.say(f"\n{address}\n")
+        terminal.head("In another terminal:")
+        terminal.say(f"""
 export KUBECONFIG={stack.cluster.kubeconfig}
 export PATH={path}:$PATH
 
-kubectl muster queues
-kubectl muster pending -A
-kubectl muster nodes
-kubectl muster explain vcjob/pytorch-distributed -n language
-kubectl get vcjob,podgroup,queue -A
-kubectl delete vcjob one-rack -n vision     # what waits goes in, the gang as a whole
-kubectl get pods -n language -o wide
+kubectl muster jobs -A                                     # what runs and what waits
+kubectl muster explain pytorch-distributed -n language     # why, and what would let it in
+kubectl delete vcjob one-rack -n vision                    # what waits goes in, the gang as a whole
 """)
-    stack.cluster.watch()
+        stack.cluster.watch()
+
+
+@contextmanager
+def page(stack: Stack) -> Iterator[str]:
+    """``kubectl muster page`` for the length of the block; its address."""
+    log = stack.cluster.directory / "page.log"
+    command = ["-m", "admission.cli.kubectl_muster", "page", "--no-browser"]
+    process = SupervisedProcess.start(
+        Program(
+            argv=[sys.executable, *command, "--kubeconfig", str(stack.cluster.kubeconfig)],
+            log=log,
+            cwd=Path.cwd(),
+            env=dict(os.environ),
+        )
+    )
+    try:
+        deadline = time.monotonic() + _PAGE_SECONDS
+        while (found := _ADDRESS.search(log.read_text() if log.exists() else "")) is None:
+            if not process.running or time.monotonic() > deadline:
+                raise PageDidNotStart(log=log)
+            time.sleep(0.05)
+        yield found.group()
+    finally:
+        process.stop()
 
 
 if __name__ == "__main__":

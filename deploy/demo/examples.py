@@ -59,8 +59,16 @@ GANG: Final = ExampleWorkload(
 )
 SMALL: Final = ExampleWorkload("pod", "robotics", "gpu-job", "robotics-main", "gpu-pods", pods=1, gpus=2)
 OVER_QUOTA: Final = ExampleWorkload("job", "vision", "tune", "vision", "over-quota-job", pods=2, gpus=8)
-#: In the order of the table.
-WORKLOADS: Final = (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL, OVER_QUOTA, GROUP)
+NIGHT: Final = ExampleWorkload("vcjob", "language", "night-batch", "language", "night-jobs", pods=7, gpus=8)
+CALIBRATION: Final = ExampleWorkload(
+    "job", "robotics", "calibration", "robotics-main", "night-jobs", pods=1, gpus=8
+)
+EVALUATION: Final = ExampleWorkload(
+    "job", "robotics", "evaluation", "robotics-sim", "night-jobs", pods=1, gpus=8
+)
+#: Of the day, in the order of the table; they are left running for people to try.
+DAY: Final = (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL, OVER_QUOTA, GROUP)
+WORKLOADS: Final = (*DAY, NIGHT, CALIBRATION, EVALUATION)
 
 
 def documents(workload: ExampleWorkload, *, file: str | None = None) -> list[Document]:

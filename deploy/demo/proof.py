@@ -1,10 +1,8 @@
-"""Proof that a gang got its seats together, from the watch of all pods; and Muster's writes, from the audit log."""
+"""Proof that a gang got its seats together, from the watch of all pods."""
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from deploy.demo.examples import ExampleWorkload, gpus_of
@@ -12,7 +10,6 @@ from deploy.local.history import Moment
 from queues.errors import MusterError
 
 _ENDED: Final = ("Succeeded", "Failed")
-_WRITES: Final = ("create", "update", "patch", "delete")
 
 
 class GangTorn(MusterError):
@@ -79,30 +76,3 @@ def _used(moments: Sequence[Moment], workload: ExampleWorkload) -> tuple[Counter
     for node, gpus in holding.values():
         taken[node] += gpus
     return taken, freed
-
-
-def writes(audit_log: Path, user: str) -> Mapping[tuple[str, str, str], int]:
-    """Writes of a user, counted by (namespace, name, resource with its subresource)."""
-    counted: Counter[tuple[str, str, str]] = Counter()
-    with audit_log.open(encoding="utf-8") as lines:
-        for line in lines:
-            if not line.endswith("\n"):
-                break  # being written
-            event = json.loads(line)
-            if event["verb"] not in _WRITES or event["user"]["username"] != user:
-                continue
-            what = event.get("objectRef", {})
-            resource = "/".join(part for part in (what.get("resource"), what.get("subresource")) if part)
-            counted[what.get("namespace", ""), what.get("name", ""), resource] += 1
-    return counted
-
-
-def writes_for(workload: ExampleWorkload, counted: Mapping[tuple[str, str, str], int]) -> Counter[str]:
-    """The writes for one workload, by resource."""
-    mine: Counter[str] = Counter()
-    for (namespace, name, resource), times in counted.items():
-        if namespace == workload.namespace and (
-            name == workload.name or name.startswith((f"{workload.name}-", f"{workload.name}."))
-        ):
-            mine[resource] += times
-    return mine

@@ -1,5 +1,7 @@
-"""The steps of the demo, in order. Each waits for its result, and fails with the table if that does not come."""
+"""What the hours of the demo are made of: each step waits for its result, and fails with the table without it."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,24 +9,11 @@ from typing import Final
 
 from deploy.demo import examples, table
 from deploy.demo.cluster_view import ClusterView, NoAnswer, Observer
-from deploy.demo.examples import (
-    GANG,
-    GROUP,
-    ONE_RACK,
-    OVER_QUOTA,
-    SIMULATION,
-    SMALL,
-    TOPOLOGY_AWARE,
-    TRAINING,
-    Document,
-    ExampleWorkload,
-    faulty_device,
-)
+from deploy.demo.examples import Document, ExampleWorkload, faulty_device
 from deploy.demo.terminal import TerminalOutput
 from deploy.local.client import LocalClient
-from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
-from queues.api.api_resources import DEVICES, POD_GROUPS, PODS, path_of
+from queues.api.api_resources import POD_GROUPS, PODS, path_of
 from queues.errors import ApiError, MusterError
 
 _INTERVAL: Final = 0.25
@@ -47,7 +36,7 @@ class MusterEnded(MusterError):
 
 @dataclass(slots=True)
 class DemoSteps:
-    """One run of the steps."""
+    """Changes to the cluster, and waiting for what follows."""
 
     stack: Stack
     api: LocalClient
@@ -55,81 +44,12 @@ class DemoSteps:
     terminal: TerminalOutput
     total_gpus: int
 
-    def run(self) -> ClusterView:
-        """All steps. Returns the last view. Raises StepFailed, MusterEnded."""
-        say = self.terminal.say
-        say("· One team takes a whole rack, others take less. A PodGroup has no pods yet.")
-        self.submit(ONE_RACK)
-        self.until(lambda view: view[ONE_RACK].started == ONE_RACK.pods, "one-rack to run")
-        for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
-            self.submit(workload)
-        self.until(
-            lambda view: all(
-                view[workload].state == "running" for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE)
-            ),
-            "the small ones to run",
-        )
-        say(
-            "· A gang of 4 × 8 GPUs comes. Only some of its pods would fit, so it waits whole: not one is created."
-        )
-        self.submit(GANG)
-        self.until(lambda view: view[GANG].code != "", "the gang to wait with a reason")
-        say("· A small workload goes past it. A workload over its quota waits, however many GPUs are idle.")
-        self.submit(SMALL)
-        self.submit(OVER_QUOTA)
-        self.until(
-            lambda view: view[SMALL].state == "running" and view[OVER_QUOTA].code != "",
-            "the small pod to run and the over-quota Job to wait",
-        )
-        self.end(ONE_RACK)
-        self.until(lambda view: view[ONE_RACK].state == "done", "one-rack to end")
-        say("· one-rack has ended. The gang that waited is admitted whole.")
-        self.until(
-            lambda view: view[GANG].state == view[OVER_QUOTA].state == "running",
-            "the whole gang and the over-quota Job to run",
-        )
-        for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL):
-            self.end(workload)
-        self.until(lambda view: view[GANG].state == "done", "the gang to end")
-        self.survive_fault(OVER_QUOTA)
-        self.end(OVER_QUOTA)
-        say("· The PodGroup gets pods, one after the other. They wait until all four are there.")
-        *first, last = examples.documents(GROUP, file="podgroup-pods")
-        for pod in first:
-            self.create(pod)
-        self.until(
-            lambda view: view[GROUP].message.startswith(f"{len(first)} of"), "the group to count its pods"
-        )
-        self.create(last)
-        self.until(lambda view: view[GROUP].state == "running", "the group to run")
-        self.end(GROUP)
-        return self.until(
-            lambda view: all(row.state == "done" for row in view.rows.values()), "everything to be done"
-        )
-
-    def leave_running(self) -> None:
-        """Delete the ended workloads, and submit the examples once more as they are: none of them ends."""
-        for workload in examples.WORKLOADS:
-            for document in examples.documents(workload):
-                self.delete(document)
-        for pod in examples.documents(GROUP, file="podgroup-pods"):
-            self.delete(pod)
-        # The garbage collector looks for new kinds, such as PodGroup, every half minute only.
-        self._wait(self._has_no_groups, "the PodGroups of the first round to be gone", seconds=90.0)
-        self.terminal.say(
-            "· Once more, without end: the examples as they are, for you to look at and to change."
-        )
-        with PodHistory(self.stack.cluster.kubeconfig) as history:
-            self.observer = Observer(api=self.api, history=history)
-            for workload in (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
-                self.submit(workload)
-            self.until(lambda view: view[TOPOLOGY_AWARE].state == "running", "the first ones to run again")
-            for workload in (GANG, SMALL, OVER_QUOTA):
-                self.submit(workload)
-            self.until(
-                lambda view: all(row.state == "running" or row.code for row in view.rows.values()),
-                "all workloads to run or to wait with a reason",
-            )
+    def at(self, hour: int, *lines: str) -> None:
+        """What happens at an hour of the day."""
+        first, *rest = lines
+        self.terminal.head(f"{hour:02d}:00  {first}")
+        for line in rest:
+            self.terminal.head(f"       {line}")
 
     def submit(self, workload: ExampleWorkload) -> None:
         """Create a workload's objects."""
@@ -137,15 +57,11 @@ class DemoSteps:
             self.create(document)
         self.observer.submitted[workload] = time.monotonic()
 
-    def survive_fault(self, workload: ExampleWorkload) -> None:
-        """A GPU fails under a workload, which starts again on other nodes. Raises StepFailed, MusterEnded."""
-        node = self.fail_gpu(workload)
-        self.terminal.say(
-            f"· GPU 0 of {node} fails (XID 79) under {workload.key}. Its queue has onFault: evict,\n"
-            "  so the whole Job is evicted and starts again without that node."
-        )
-        self.until(lambda _: self.runs_without(workload, node), "the Job to run on other nodes")
-        self.api.delete(DEVICES.path(name=node))
+    def kill_leader(self) -> float:
+        """SIGKILL the Muster that leads; when that was, by ``time.monotonic``."""
+        os.kill(self.stack.replicas[0].process.pid, signal.SIGKILL)
+        self.stack.replicas.pop(0).process.wait(10)
+        return time.monotonic()
 
     def fail_gpu(self, workload: ExampleWorkload) -> str:
         """Report a fault of a GPU of one of the workload's pods, as the agent of its node would; the node."""
@@ -195,13 +111,17 @@ class DemoSteps:
                 time.sleep(_INTERVAL)  # if it has ended, the check says more
                 continue
             lines = table.lines(view, self.total_gpus)
-            self.terminal.show(lines, table.changes(view))
+            self.terminal.show(lines, table.states(view))
             if holds(view):
                 return view
             if time.monotonic() > deadline:
                 scene = "\n".join(["", *lines, "", "The end of Muster's log:", self._log()])
                 raise StepFailed(seconds=seconds, what=what, scene=scene)
             time.sleep(_INTERVAL)
+
+    def wait_no_groups(self) -> None:
+        """Wait until no PodGroup is left: the garbage collector looks for new kinds every half minute only."""
+        self._wait(lambda: not self.api.get(POD_GROUPS.path())["items"], "PodGroups to be gone", seconds=90.0)
 
     def _wait_gone(self, path: str) -> None:
         def is_gone() -> bool:
@@ -215,9 +135,6 @@ class DemoSteps:
 
         self._wait(is_gone, f"{path} to be gone", seconds=30.0)
 
-    def _has_no_groups(self) -> bool:
-        return not self.api.get(POD_GROUPS.path())["items"]
-
     def _wait(self, holds: Callable[[], bool], what: str, *, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not holds():
@@ -227,8 +144,9 @@ class DemoSteps:
             time.sleep(0.05)
 
     def _check(self) -> None:
-        if not self.stack.replicas[0].process.running:
-            raise MusterEnded(status=self.stack.replicas[0].process.returncode, tail=self._log())
+        for replica in self.stack.replicas:
+            if not replica.process.running:
+                raise MusterEnded(status=replica.process.returncode, tail=self._log())
 
     def _log(self) -> str:
-        return "\n" + self.stack.replicas[0].log.read_text(errors="replace")[-2000:]
+        return "\n" + self.stack.replicas[-1].log.read_text(errors="replace")[-2000:]

@@ -18,9 +18,20 @@ def lines(view: ClusterView, total: int) -> list[str]:
     return [*_queues(view, total), "", *_workloads(view.rows.values())]
 
 
-def changes(view: ClusterView) -> object:
-    """The part of a view that is worth another print if it differs: states of workloads, and reasons."""
-    return [(workload, row.state, row.code, row.message) for workload, row in view.rows.items()]
+def states(view: ClusterView) -> Mapping[str, str]:
+    """A line on the state of each workload, by its name; "": nothing is known yet."""
+    return {row.workload.key: _state(row) for row in view.rows.values()}
+
+
+def _state(row: WorkloadRow) -> str:
+    told = {
+        "waiting": f"waits: {row.code}: {row.message}" if row.code else "",
+        "admitted": f"runs with {row.started - row.done} of {row.workload.pods} pods" if row.started else "",
+        "running": f"runs, {row.workload.pods} of {row.workload.pods} pods, after {row.waited:.1f} s",
+        "done": "has ended",
+    }.get(row.state, "")
+    line = f"  {_MARKS[row.state]} {row.workload.key} {told}" if told else ""
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
 def _queues(view: ClusterView, total: int) -> list[str]:

@@ -1,9 +1,9 @@
-"""Text that stays, and a table below it: redrawn in place on a terminal, printed when it changes elsewhere."""
+"""Text that stays, and a table below it, redrawn in place; off a terminal a line for each change instead."""
 
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
 
 from deploy.demo.table import WIDTH
@@ -19,33 +19,39 @@ class TerminalOutput:
         self._out = out or sys.stdout
         self._terminal = self._out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._drawn = 0
-        self._shown: object = None
+        self._last: Sequence[str] = ()
+        self._told: dict[str, str] = {}
 
     def say(self, text: str = "") -> None:
-        """Text that stays. The table is shown again below it, also if it did not change."""
+        """Text that stays, above the table."""
         self._write(text + "\n")
-        self._shown = None
 
     def head(self, text: str) -> None:
         """A headline that stays."""
         plain = "NO_COLOR" in os.environ or not self._terminal
         self.say(text if plain else _BOLD.format(text=text))
 
-    def show(self, lines: Sequence[str], key: object) -> None:
-        """The table as it is now. An equal ``key`` means an unchanged table."""
+    def show(self, lines: Sequence[str], states: Mapping[str, str]) -> None:
+        """The table as it is now. ``states``: a line about each thing in it; off a terminal those that changed."""
         if self._terminal:
             size = shutil.get_terminal_size((WIDTH, 40))
             # Lines are cut to the window: a line that wraps, or a table that is too high, cannot be redrawn.
             fitting = [line[: size.columns - 1] for line in ["", *lines, ""]][: size.lines - 1]
             self._write("\n".join(fitting) + "\n")
             self._drawn = len(fitting)
-        elif key != self._shown:
-            self._write("\n".join(["", *lines, "", ""]))
-        self._shown = key
+        else:
+            for what, line in states.items():
+                if line and self._told.get(what) != line:
+                    self._told[what] = line
+                    self._write(line + "\n")
+        self._last = lines
 
     def keep(self) -> None:
         """Leave the table as it stands."""
+        if not self._terminal and self._last:
+            self._write("\n".join(["", *self._last, "", ""]))
         self._drawn = 0
+        self._last = ()
 
     def _write(self, text: str) -> None:
         """Write over the table, if one is drawn."""

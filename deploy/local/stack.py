@@ -134,13 +134,14 @@ class Stack:
         wait: bool = True,
         program: Sequence[str] = MUSTER,
         kubeconfig: Path | None = None,
+        reached: bool | None = None,
     ) -> Replica:
         """Start one more ``muster run``, and wait until it is ready. ``program``: what Python runs instead.
 
-        ``kubeconfig``: None: it is known by a certificate.
+        ``kubeconfig``: None: it is known by a certificate. ``reached``: the API server asks this one; None: the first.
         """
         port = free_port()
-        first = not self.replicas
+        first = not self.replicas if reached is None else reached
         webhook, read = (self.webhook_port, self.read_port) if first else (free_port(), free_port())
         log = self.cluster.directory / f"{name}.log"
         process = SupervisedProcess.start(

@@ -8,7 +8,7 @@ import pytest
 from deploy.demo import examples, table
 from deploy.demo.cluster_view import ClusterView, WorkloadRow
 from deploy.demo.examples import GANG, ONE_RACK, WORKLOADS, ExampleWorkload
-from deploy.demo.proof import GangIncomplete, GangTorn, prove_whole, writes_for
+from deploy.demo.proof import GangIncomplete, GangTorn, prove_whole
 from deploy.demo.terminal import TerminalOutput
 from deploy.local.history import Moment
 
@@ -45,17 +45,6 @@ def test_a_gang_bound_before_its_last_seat_was_free_is_found_torn() -> None:
 def test_a_gang_of_which_a_pod_was_never_bound_is_found_incomplete() -> None:
     with pytest.raises(GangIncomplete, match="3 of its 4 pods"):
         prove_whole(GANG, [moment(GANG, number, f"node-{number}", 5.0) for number in range(3)], 8)
-
-
-def test_writes_are_counted_for_the_gang_and_what_belongs_to_it() -> None:
-    counted = {
-        ("language", "pytorch-distributed", "jobs/status"): 2,
-        ("language", "pytorch-distributed-worker-0", "pods"): 1,
-        ("language", "pytorch-distributed.18f", "events"): 1,
-        ("language", "pytorch", "pods"): 7,
-        ("vision", "pytorch-distributed", "pods"): 7,
-    }
-    assert writes_for(GANG, counted).total() == 4
 
 
 def test_every_role_has_its_documents_among_the_examples() -> None:
@@ -105,27 +94,28 @@ def test_who_waits_is_told_with_the_reason() -> None:
     assert not any("QueueLimit" in line for line in table.lines(view("running", "6 too many"), 64))
 
 
-def test_off_a_terminal_the_table_is_printed_when_it_changes() -> None:
+def test_off_a_terminal_each_change_is_a_line_and_the_table_comes_at_the_end() -> None:
     out = io.StringIO()
     terminal = TerminalOutput(out)
-    for key in ("one", "one", "two"):
-        terminal.show([f"table {key}"], key)
-    assert out.getvalue().count("table one") == 1
-    assert out.getvalue().count("table two") == 1
+    for states in ({"gang": ""}, {"gang": "waits"}, {"gang": "waits"}, {"gang": "runs"}):
+        terminal.show(["the table"], states)
+    assert out.getvalue().split("\n")[:2] == ["waits", "runs"]
+    assert "the table" not in out.getvalue()
+    terminal.keep()
+    terminal.keep()
+    assert out.getvalue().count("the table") == 1
+
+
+@pytest.mark.parametrize("state", ["submitted", "waiting", "admitted", "running", "done"])
+def test_a_change_is_told_in_100_columns(state: str) -> None:
+    told = table.states(view(state, "a reason that is too long to be told " * 5))
+    assert max(map(len, told.values())) <= 100
+    assert bool(told[GANG.key]) == (state not in ("submitted", "admitted"))
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-def test_below_a_sentence_the_table_is_printed_again() -> None:
-    out = io.StringIO()
-    terminal = TerminalOutput(out)
-    terminal.show(["running"], key="same")
-    terminal.say("It runs.")
-    terminal.show(["running"], key="same")
-    assert out.getvalue().split() == ["running", "It", "runs.", "running"]
 
 
 def test_on_a_terminal_the_table_is_drawn_over_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,8 +124,8 @@ def test_on_a_terminal_the_table_is_drawn_over_itself(monkeypatch: pytest.Monkey
     monkeypatch.setenv("LINES", "10")
     out = Terminal()
     terminal = TerminalOutput(out)
-    terminal.show(["x" * 50], "key")
-    terminal.show(["y"], "key")
+    terminal.show(["x" * 50], {})
+    terminal.show(["y"], {})
     assert "\x1b[3F\x1b[J" in out.getvalue()
     assert "x" * 20 not in out.getvalue()
     terminal.keep()
