@@ -69,6 +69,8 @@ class WorkloadState:
     is_untried: bool = False
     #: The owner ended or is gone; only what it holds is left of it.
     is_over: bool
+    #: Its object is gone: what the object said is known from Postgres only.
+    is_gone: bool = False
     #: How it ended, also of a group that is not over, with pods that have all ended; UNKNOWN: it has not, or nobody
     #: knows.
     result: Result = Result.UNKNOWN
@@ -226,6 +228,7 @@ def _held_state(
         and unbooked is None
         and (wanted(pod_sets) > held or only_has_an_obstacle(workload, held)),
         is_over=over,
+        is_gone=inputs.fact is None and not (support.is_pod and inputs.pods),
         result=result_of(inputs) if over else result_so_far(inputs),
         pods=tuple(inputs.pods),
         seat_maps=seat_maps,

@@ -34,6 +34,7 @@ from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit, QueueVersion, Succession
 from queues.sql.statements import (
+    FLAG,
     KEYS,
     MOMENT,
     PLAIN,
@@ -137,9 +138,17 @@ def _columns(row: Description) -> dict[str, Any]:
     }
 
 
-_DESCRIPTIONS = JsonRows(*_DESCRIBED)
+_DESCRIPTIONS = JsonRows(*_DESCRIBED, gone=FLAG)
 
 _TOLD = [column.key for column in _DESCRIBED if column.key not in {"kind", "uid"}]
+#: The remains of an object that is gone know nothing else of it.
+_ENDS = ("finished", "result")
+_NEXT = {
+    name: _DESCRIPTIONS.c[name]
+    if name in _ENDS
+    else case((_DESCRIPTIONS.c.gone, workloads.c[name]), else_=_DESCRIPTIONS.c[name])
+    for name in _TOLD
+}
 
 #: By the database's clock. What has ended stays as it was seen to end first.
 _FINISHED_AT = case(
@@ -153,11 +162,9 @@ _DESCRIBE = (
     .where(
         same(workloads, _DESCRIPTIONS),
         # What a new leader finds as it is costs no write.
-        tuple_(*(workloads.c[name] for name in _TOLD)).is_distinct_from(
-            tuple_(*(_DESCRIPTIONS.c[name] for name in _TOLD))
-        ),
+        tuple_(*(workloads.c[name] for name in _TOLD)).is_distinct_from(tuple_(*_NEXT.values())),
     )
-    .values({name: _DESCRIPTIONS.c[name] for name in _TOLD} | {"finished_at": _FINISHED_AT})
+    .values({**_NEXT, "finished_at": _FINISHED_AT})
 )
 
 
@@ -165,7 +172,7 @@ async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description])
     """Store what changed about workloads that have arrived; any other workload is passed over. Raises Fenced."""
     await check_term(tx, term)
     if rows:
-        await tx.execute(_DESCRIBE, _DESCRIPTIONS.rows([_columns(row) for row in rows]))
+        await tx.execute(_DESCRIBE, _DESCRIPTIONS.rows([{**_columns(row), "gone": row.gone} for row in rows]))
 
 
 async def depart(
