@@ -459,6 +459,20 @@ class OutcomeBody(Body, frozen=True, kw_only=True):
     pods: int
 
 
+class StageBody(Body, frozen=True, kw_only=True):
+    """When a workload, or one of its admissions, came how far."""
+
+    #: created | seen | admitted | adopted | released | bound | running | evicted | closed | ended
+    stage: str
+    #: With milliseconds, as far as they are known.
+    at: str
+    #: Seconds since the stage before; of ``admitted``: for which the workload had waited. null: there is nothing to
+    #: count from.
+    after_seconds: float | None
+    #: null: of the workload itself.
+    admission: int | None
+
+
 class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     """``GET …/workloads/{name}``: everything about one workload, waiting or not."""
 
@@ -480,6 +494,8 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     device_hours: Mapping[str, float] = {}
     #: How its pods ended, those that succeeded first; empty: none has, or it is not stored (but of Volcano Jobs).
     outcomes: tuple[OutcomeBody, ...] = ()
+    #: How far it came when, each admission by itself; what nobody knows is left out.
+    stages: tuple[StageBody, ...] = ()
     #: How much of ``priority`` counts in its queue, as a phrase; "": all of it.
     priority_limit: str = ""
     #: How many wait in its queue; null: it does not wait.

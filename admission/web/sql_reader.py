@@ -26,6 +26,7 @@ from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.quota_history import quota_at, version_bodies
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
+from admission.web.stages import stages_of
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
 from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
@@ -471,6 +472,7 @@ def explanation(
             bodies.OutcomeBody(phase=each.phase, exit_code=each.exit_code, pods=each.pods)
             for each in rows.outcomes
         ),
+        stages=stages_of(rows),
         admissions=tuple(_admission(held, rows) for held in reversed(rows.admissions)),
         history=tuple(_event(decision) for decision in rows.history),
         history_begins=_history_begins(rows),

@@ -104,6 +104,8 @@ class WorkloadState:
     foreign: tuple[PodFact, ...] = ()
     #: Admissions with pods that have all been ready for the first time.
     ready: tuple[AdmissionId, ...] = ()
+    #: Since when (seconds) the pods of admissions are ready together, until the ledger has them among those.
+    running: Mapping[AdmissionId, int] = field(default_factory=lambda: _NOTHING)
     #: A grace time runs: the state will differ later although no input changes.
     awaits_timeout: bool = False
     #: The second from which on the state differs although no input changes; None: it is not known to.
@@ -251,6 +253,7 @@ def _held_state(
         unbooked=unbooked,
         foreign=extra.foreign,
         ready=readiness.ready,
+        running=readiness.running,
         awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
         stopping_since=syncs.since,
         pods_seen=syncs.pods_seen,

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table
 from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.stages import took
 from admission.cli.rendering.table import amounts
 
 Workload = Mapping[str, Any]
@@ -31,6 +32,8 @@ def _one(one: Workload) -> Markup:
         parts += [heading("Waits behind"), Markup("<p>{}</p>").format(outlook["behind"])]
     if one["ahead"]:
         parts += [heading("Directly before it"), _ahead(one)]
+    if one.get("stages"):
+        parts += [heading("Stages"), _stages(one)]
     for admission in one["admissions"]:
         parts += _admission(admission, one["now"])
     parts += [heading("Decisions about it"), _history(one)]
@@ -81,6 +84,11 @@ def _ahead(one: Workload) -> Markup:
     ]
     columns = ["Position", "Workload", "Priority", "Pods", "Asks", "Age", "Reason"]
     return table("Workloads directly before it", columns, rows, numbers="Position Priority Pods Age")
+
+
+def _stages(one: Workload) -> Markup:
+    rows = [(each["admission"], each["stage"], each["at"], took(each)) for each in one["stages"]]
+    return table("How far it came when", ["Admission", "Stage", "Time", "Took"], rows, numbers="Admission")
 
 
 def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:

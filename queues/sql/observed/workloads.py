@@ -221,20 +221,20 @@ _DEPART = text(
         FROM outcome GROUP BY kind, uid
     )
     INSERT INTO ended_workloads (kind, uid, ended_at, namespace, name, queue, arrival, priority, created,
-                                 pods, asks, outcomes, username, result, finished_at, minimum)
+                                 pods, asks, outcomes, username, result, finished_at, minimum, seen_at)
     SELECT w.kind, w.uid, :now, w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
            w.pods, w.asks, coalesce(outcome_of.rows, '[]'), w.username,
            CASE WHEN w.finished THEN w.result ELSE '{Result.DELETED}' END,
-           w.finished_at, w.minimum
+           w.finished_at, w.minimum, w.seen_at
     FROM gone w
     LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)
     -- A pod that comes back, since its group is gone, may leave again in the same second.
     ON CONFLICT (kind, uid, ended_at) DO UPDATE SET
         (namespace, name, queue, arrival, priority, created, pods, asks, outcomes, username, result, finished_at,
-         minimum)
+         minimum, seen_at)
         = (excluded.namespace, excluded.name, excluded.queue, excluded.arrival, excluded.priority, excluded.created,
            excluded.pods, excluded.asks, ended_workloads.outcomes || excluded.outcomes, excluded.username,
-           excluded.result, excluded.finished_at, excluded.minimum)
+           excluded.result, excluded.finished_at, excluded.minimum, excluded.seen_at)
     """
 ).bindparams(bindparam("now", type_=MOMENT))
 

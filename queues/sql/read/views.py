@@ -26,6 +26,7 @@ from queues.sql.read.rows import (
     QueueLine,
     StoredReason,
 )
+from queues.sql.read.stages import admission_times, seen_at
 from queues.sql.read.world import key_or_none, read_admissions, read_closed, seconds_of
 from queues.sql.statements import MOMENT, NUMBER, attributes, moment, newest_first, same
 from queues.sql.tables import (
@@ -206,6 +207,8 @@ async def _story(
         history=await _history(tx, key.kind, key.uid),
         history_begins=await _history_begins(tx),
         closed=await _closing_times(tx, [each.id for each in closed]),
+        seen=await seen_at(tx, key),
+        times=await admission_times(tx, ids),
         device_seconds=await _device_seconds(tx, ids, now),
         outcomes=await _outcomes(tx, key),
         **attributes(line, "user", "result", "ended", "is_gone"),
