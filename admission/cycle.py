@@ -27,7 +27,7 @@ from admission.turn_report import (
 )
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
-from admission.world.admission_stages import AdmissionStages
+from admission.world.learned.admission_stages import AdmissionStages
 from admission.world.past_use import without
 from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
 from admission.world.world import World

@@ -527,6 +527,33 @@ class ChangeBody(Body, frozen=True, kw_only=True):
     facts: Mapping[str, Any] = {}
 
 
+class TakerBody(Body, frozen=True, kw_only=True):
+    """One rule by which a workload that runs may lose its place."""
+
+    #: Preempted | Reclaimed | Cleared | UnhealthyDevice
+    rule: str
+    #: Queue of those who could take the place; null: several, which ``message`` names, or nobody takes it.
+    queue: str | None
+    #: From when on; not after ``now``: already.
+    from_: str = msgspec.field(name="from")
+    message: str
+    #: The numbers behind the sentence; amounts are quantities, times seconds.
+    facts: Mapping[str, Any] = {}
+
+
+class StandingBody(Body, frozen=True, kw_only=True):
+    """Who could take the place of a workload that runs."""
+
+    #: Whether it runs on what its queue deserves or on lent quota, and what protects it.
+    message: str
+    #: Until then it is not evicted for others; null: it may be, or it never is.
+    protected_until: str | None
+    #: The soonest first. Empty: nobody.
+    takers: tuple[TakerBody, ...]
+    #: Why there are none; "": there are some.
+    nobody: str
+
+
 class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     """``GET …/workloads/{name}/outlook``: what would let a workload in, or keeps it from going on. From the leader."""
 
@@ -543,6 +570,8 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     changes: tuple[ChangeBody, ...]
     #: What is wrong with it though it has seats; null: nothing is known to be, or it has none.
     problem: ReasonBody | None = None
+    #: Who could take its place; null: it holds none.
+    standing: StandingBody | None = None
 
 
 class ProblemBody(Body, frozen=True, kw_only=True):
