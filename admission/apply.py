@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from admission.volcano_jobs.state import JobTransition
-from queues.admissions import Admission, Claim
+from queues.admissions import Admission, Claim, StageTimes
 from queues.errors import DataRefused
 from queues.plan import Admit, Adopt, Evict, Free, Plan, Reason
 from queues.sql import ledger
@@ -58,6 +58,8 @@ class TurnPlan:
     reasons: Reasons = Reasons()
     #: Users of the workloads that get seats; "" or absent: unknown.
     users: Mapping[WorkloadKey, str] = field(default_factory=dict)
+    #: When admissions that it changes came how far, as far as that is not stored.
+    stages: Mapping[AdmissionId, StageTimes] = field(default_factory=dict)
 
     def changes_ledger(self) -> bool:
         """True if there is anything to commit."""
@@ -181,11 +183,15 @@ async def _write(
 ) -> _Written:
     plan = turn.plan
     transaction = await ledger.fence(tx, term, ledger_seq=plan.ledger_seq, now=plan.now)
+    told = {*plan.starts, *plan.ready}
+    await ledger.note_stages(
+        tx, transaction, {id_: each for id_, each in turn.stages.items() if id_ not in told}
+    )
     freed = await ledger.free(tx, transaction, plan.frees)
     if plan.frees:
         failpoint("freeing")
-    await ledger.start(tx, transaction, plan.starts)
-    await ledger.note_ready(tx, transaction, plan.ready)
+    await ledger.start(tx, transaction, plan.starts, turn.stages)
+    await ledger.note_ready(tx, transaction, plan.ready, turn.stages)
     adopted = await ledger.adopt(tx, transaction, plan.adopts, turn.users)
     outcome = await ledger.admit(tx, transaction, plan.admits, turn.users)
     evicted = await ledger.evict(tx, transaction, plan.evicts)

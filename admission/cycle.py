@@ -27,6 +27,7 @@ from admission.turn_report import (
 )
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
+from admission.world.learned.admission_stages import AdmissionStages
 from admission.world.past_use import without
 from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
 from admission.world.world import World
@@ -79,6 +80,8 @@ class Cycle:
         self._clock = clock
         self._decider = decider
         self._failpoint = failpoint
+        #: What is not stored yet of how far admissions came; the writers tell of releases.
+        self.stages = AdmissionStages()
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
         self._amounts = QueueAmounts()
@@ -148,7 +151,13 @@ class Cycle:
         self.last = Decided(snapshot=snapshot, plan=plan)
         self._failpoint("decided")
         reasons = await self._changed_reasons(plan, snapshot.pending)
-        turn = TurnPlan(plan=plan, jobs=jobs, reasons=_to_store(reasons), users=self._users(plan))
+        turn = TurnPlan(
+            plan=plan,
+            jobs=jobs,
+            reasons=_to_store(reasons),
+            users=self._users(plan),
+            stages=self.stages.of(plan, snapshot.admissions, world.states, self._clock()),
+        )
         applied = None
         if turn.changes_ledger():
             try:
@@ -163,6 +172,7 @@ class Cycle:
         self._note_stored(reasons)
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
+            self.stages.forget(plan)
             self._failpoint("applied")
             await log_applied(applied, snapshot.admissions)
             await self._update_world(applied, plan, turn.reasons)
@@ -269,6 +279,9 @@ class Cycle:
     async def _refresh(self, now: int) -> None:
         for dirty in self.world.refresh_in_slices(now, self._awaited, REFRESHED):
             self._dirty_workloads.update(dirty)
+            for key in dirty:
+                if (state := self.world.states.get(key)) is not None and state.running:
+                    self.stages.note_state(state)
             await asyncio.sleep(0)
 
     async def _job_transitions(self, now: int) -> tuple[JobTransition, ...]:

@@ -265,6 +265,7 @@ def _description(state: WorkloadState) -> workloads.Description:
         run_time=workload.run_time,
         owner=_owner(state),
         finished=state.is_over or state.is_idle or state.result is not Result.UNKNOWN,
+        gone=state.is_gone,
         user=workload.user,
         result=state.result,
     )

@@ -7,7 +7,7 @@ off, with growing pauses and without reading the world again; any other error en
 import asyncio
 import logging
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,7 +57,7 @@ from queues.slices import slices
 from queues.sql.database import Database
 from queues.sql.history.retention import Retention
 from queues.sql.read.world import load_world
-from queues.workload import WorkloadKey
+from queues.workload import AdmissionId, WorkloadKey
 from queues.world_rows import WorldRows
 
 _log = logging.getLogger(__name__)
@@ -211,7 +211,12 @@ class LeaderTerm:
         self._run_beside(world, tasks)
         job_controller = VolcanoJobController(dependencies.rules)
         release = ReleaseWriter(
-            dependencies.client, world, check_lease, requeue=self._requeue, failpoint=dependencies.failpoint
+            dependencies.client,
+            world,
+            check_lease,
+            requeue=self._requeue,
+            failpoint=dependencies.failpoint,
+            released=self._note_released,
         )
         recreate = RecreationWriter(
             dependencies.client,
@@ -229,6 +234,7 @@ class LeaderTerm:
             report=lambda report: self._requeue(report.workload),
             failpoint=dependencies.failpoint,
             priorities=lambda: self.informers.context.priorities,
+            released=self._note_released,
         )
         groups = AutomaticGroups(dependencies.client, world, check_lease, requeue=self._requeue)
         dry_runs = DryRunWriter(
@@ -295,6 +301,11 @@ class LeaderTerm:
         finally:
             for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers, commands, groups.queue):
                 await each.stop()
+
+    def _note_released(self, ids: Iterable[AdmissionId]) -> None:
+        """Pods of these admissions were handed to the scheduler."""
+        if self.cycle is not None:
+            self.cycle.stages.note_released(ids, self._lease.now())
 
     def _status_loop(
         self,

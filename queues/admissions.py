@@ -27,6 +27,18 @@ class Seat:
     takes: Resources
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTimes:
+    """When an admission came how far, in seconds since the epoch. None: it has not, or nobody knows."""
+
+    #: The last write that handed a pod of it to the scheduler.
+    released: float | None = None
+    #: Every seat had a bound pod.
+    bound: float | None = None
+    #: All these pods were ready together.
+    running: float | None = None
+
+
 class AdmissionState(StrEnum):
     """The life of an admission. open → evicting → closed, or open → closed."""
 

@@ -1,17 +1,18 @@
 """The fewest admissions that would have to end to let a pending workload in.
 
 An estimate names few admissions, by amounts alone (``_estimate``). ``fewest_endings`` then lets the engine decide
-without them, adds what is refused next, and tries smaller sets.
+without them, adds what is refused next, and tries smaller sets: fewer admissions first, then smaller ones.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from admission.engine.placement.need import size_of_pod
 from admission.engine.snapshot import Snapshot
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.admissions import Admission, AdmissionState
@@ -57,6 +58,10 @@ def fewest_endings(what_if: WhatIf, refused: Reason | None) -> Endings | None:
         if (smaller := _admit_without(what_if, candidate)) is not None:
             ending, admit = frozenset(candidate), smaller
             break
+    for candidate in _sets_of_smaller_ones(what_if, ending):
+        if (smaller := _admit_without(what_if, candidate)) is not None:
+            ending, admit = candidate, smaller
+            break
     return Endings(admissions=tuple(sorted(ending)), domain=_domain(what_if, admit))
 
 
@@ -100,6 +105,26 @@ def _smaller_sets(what_if: WhatIf, size: int) -> Iterator[Collection[AdmissionId
             if tries > _SETS:
                 return
             yield candidate
+
+
+def _sets_of_smaller_ones(
+    what_if: WhatIf, ending: frozenset[AdmissionId]
+) -> Iterator[frozenset[AdmissionId]]:
+    """As many admissions, one of them replaced by a smaller one: the largest first, by the smallest."""
+    sizes = {each.id: _size(each) for each in _open_admissions(what_if.snapshot)}
+    others = sorted(sizes.keys() - ending, key=lambda each: (sizes[each], each))
+    swaps = (
+        (ending - {large}) | {small}
+        for large in sorted(ending, key=lambda each: (-sizes[each], each))
+        for small in others
+        if sizes[small] < sizes[large]
+    )
+    return islice(swaps, _ALONE)
+
+
+def _size(admission: Admission) -> int:
+    """What ends with an admission, in the measure of ``size_of_pod``."""
+    return sum(size_of_pod(seat.takes) for seat in admission.holding())
 
 
 def _open_admissions(snapshot: Snapshot) -> Iterable[Admission]:
@@ -178,6 +203,26 @@ def _for_limit(
 
 
 @dataclass(frozen=True, slots=True)
+class _Costs:
+    """What the end of each admission costs: how much ends, and how long it takes at most."""
+
+    sizes: Mapping[AdmissionId, int]
+    left: Mapping[AdmissionId, int]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "_Costs":
+        return cls(
+            sizes={number: _size(each) for number, each in snapshot.admissions.items()},
+            left={number: _time_left(snapshot, number) for number in snapshot.admissions},
+        )
+
+    def key(self, ending: Collection[AdmissionId]) -> tuple[int, int, int]:
+        """Sort key of a set: the fewest first, then the smallest, then those that end soonest."""
+        size = sum(self.sizes[each] for each in ending)
+        return len(ending), size, max((self.left[each] for each in ending), default=0)
+
+
+@dataclass(frozen=True, slots=True)
 class _Offer:
     """Pods that one node has room for once some admissions have ended."""
 
@@ -217,7 +262,7 @@ def _for_pods(
     ended: frozenset[AdmissionId],
 ) -> frozenset[AdmissionId] | None:
     """Ends for ``wanted`` pods of a set, in one domain if a level is required; None: never enough room."""
-    left = {number: _time_left(snapshot, number) for number in snapshot.admissions}
+    costs = _Costs.of(snapshot)
     table, layout = snapshot.nodes, snapshot.nodes.layout
     allowed = layout.allowed(pods.nodes)
     offers: list[list[_Offer]] = []
@@ -230,15 +275,15 @@ def _for_pods(
         offers[column] = _offers(column, amounts, pods.takes, occupants.get(layout.names[column], ()), ended)
     found = layout.chain(pods.required_topology) if pods.required_topology else None
     if found is None:
-        return _cheapest(np.arange(len(table)), offers, wanted, left)
+        return _cheapest(np.arange(len(table)), offers, wanted, costs)
     chain, at = found
     level = chain[at]
-    best: tuple[tuple[int, int], frozenset[AdmissionId]] | None = None
+    best: tuple[tuple[int, int, int], frozenset[AdmissionId]] | None = None
     for domain in range(len(level.domains)):
-        ending = _cheapest(level.members(domain), offers, wanted, left)
+        ending = _cheapest(level.members(domain), offers, wanted, costs)
         if ending is None:
             continue
-        cost = (len(ending), max((left[each] for each in ending), default=0))
+        cost = costs.key(ending)
         if best is None or cost < best[0]:
             best = (cost, ending)
     return None if best is None else best[1]
@@ -247,7 +292,8 @@ def _for_pods(
 def _offers(
     column: int, free: dict[str, int], takes: Resources, occupants: Occupants, ended: frozenset[AdmissionId]
 ) -> list[_Offer]:
-    """Room on a node as more and more of its occupants end, the largest first. Free amounts are without ``ended``."""
+    """Room on a node: as it is, as each of its occupants ends alone, and as more and more of them end, the largest
+    first. Free amounts are without ``ended``."""
     for number, held in occupants:
         if number in ended:
             free = {name: units + held.get(name) for name, units in free.items()}
@@ -256,12 +302,16 @@ def _offers(
     staying.sort(
         key=lambda each: (-sum(min(each[1].get(name), units) for name, units in takes.items()), each[0])
     )
+    for number, held in reversed(staying):
+        pods = _room({name: units + held.get(name) for name, units in free.items()}, takes)
+        if pods > offers[0].pods:
+            offers.append(_Offer(column, pods, frozenset({number})))
     ending: set[AdmissionId] = set()
     for number, held in staying:
         free = {name: units + held.get(name) for name, units in free.items()}
         ending.add(number)
         pods = _room(free, takes)
-        if pods > offers[-1].pods:
+        if len(ending) > 1 and pods > offers[-1].pods:
             offers.append(_Offer(column, pods, frozenset(ending)))
     return offers
 
@@ -274,17 +324,18 @@ def _cheapest(
     columns: NDArray[np.intp],
     offers: Sequence[Sequence[_Offer]],
     wanted: int,
-    left: Mapping[AdmissionId, int],
+    costs: _Costs,
 ) -> frozenset[AdmissionId] | None:
-    """Ends until ``wanted`` pods have room: free room first, then the most pods for the fewest ends."""
+    """Ends until ``wanted`` pods have room: free room first, then the most pods for the fewest and smallest ends."""
     here = [offers[column] for column in columns.tolist() if offers[column]]
     room = sum(each[0].pods for each in here)
+    # More room than is wanted is worth nothing.
+    short = max(1, wanted - room)
     steps = sorted(
         ((offer.pods - each[0].pods, offer) for each in here for offer in each[1:]),
         key=lambda step: (
-            Fraction(len(step[1].ending), step[0]),
-            len(step[1].ending),
-            max(left[each] for each in step[1].ending),
+            Fraction(len(step[1].ending), min(step[0], short)),
+            *costs.key(step[1].ending),
             step[1].column,
         ),
     )

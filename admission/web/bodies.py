@@ -459,6 +459,20 @@ class OutcomeBody(Body, frozen=True, kw_only=True):
     pods: int
 
 
+class StageBody(Body, frozen=True, kw_only=True):
+    """When a workload, or one of its admissions, came how far."""
+
+    #: created | seen | admitted | adopted | released | bound | running | evicted | closed | ended
+    stage: str
+    #: With milliseconds, as far as they are known.
+    at: str
+    #: Seconds since the stage before; of ``admitted``: for which the workload had waited. null: there is nothing to
+    #: count from.
+    after_seconds: float | None
+    #: null: of the workload itself.
+    admission: int | None
+
+
 class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     """``GET …/workloads/{name}``: everything about one workload, waiting or not."""
 
@@ -480,6 +494,8 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     device_hours: Mapping[str, float] = {}
     #: How its pods ended, those that succeeded first; empty: none has, or it is not stored (but of Volcano Jobs).
     outcomes: tuple[OutcomeBody, ...] = ()
+    #: How far it came when, each admission by itself; what nobody knows is left out.
+    stages: tuple[StageBody, ...] = ()
     #: How much of ``priority`` counts in its queue, as a phrase; "": all of it.
     priority_limit: str = ""
     #: How many wait in its queue; null: it does not wait.
@@ -511,6 +527,33 @@ class ChangeBody(Body, frozen=True, kw_only=True):
     facts: Mapping[str, Any] = {}
 
 
+class TakerBody(Body, frozen=True, kw_only=True):
+    """One rule by which a workload that runs may lose its place."""
+
+    #: Preempted | Reclaimed | Cleared | UnhealthyDevice
+    rule: str
+    #: Queue of those who could take the place; null: several, which ``message`` names, or nobody takes it.
+    queue: str | None
+    #: From when on; not after ``now``: already.
+    from_: str = msgspec.field(name="from")
+    message: str
+    #: The numbers behind the sentence; amounts are quantities, times seconds.
+    facts: Mapping[str, Any] = {}
+
+
+class StandingBody(Body, frozen=True, kw_only=True):
+    """Who could take the place of a workload that runs."""
+
+    #: Whether it runs on what its queue deserves or on lent quota, and what protects it.
+    message: str
+    #: Until then it is not evicted for others; null: it may be, or it never is.
+    protected_until: str | None
+    #: The soonest first. Empty: nobody.
+    takers: tuple[TakerBody, ...]
+    #: Why there are none; "": there are some.
+    nobody: str
+
+
 class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     """``GET …/workloads/{name}/outlook``: what would let a workload in, or keeps it from going on. From the leader."""
 
@@ -527,6 +570,8 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     changes: tuple[ChangeBody, ...]
     #: What is wrong with it though it has seats; null: nothing is known to be, or it has none.
     problem: ReasonBody | None = None
+    #: Who could take its place; null: it holds none.
+    standing: StandingBody | None = None
 
 
 class ProblemBody(Body, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from admission.web import bodies
+from admission.web.explanations.stages import stages_of
 from admission.web.lists.lines import (
     MOST_NODES,
     PAST_SECONDS,
@@ -471,6 +472,7 @@ def explanation(
             bodies.OutcomeBody(phase=each.phase, exit_code=each.exit_code, pods=each.pods)
             for each in rows.outcomes
         ),
+        stages=stages_of(rows),
         admissions=tuple(_admission(held, rows) for held in reversed(rows.admissions)),
         history=tuple(_event(decision) for decision in rows.history),
         history_begins=_history_begins(rows),

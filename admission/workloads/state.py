@@ -69,6 +69,8 @@ class WorkloadState:
     is_untried: bool = False
     #: The owner ended or is gone; only what it holds is left of it.
     is_over: bool
+    #: Its object is gone: what the object said is known from Postgres only.
+    is_gone: bool = False
     #: How it ended, also of a group that is not over, with pods that have all ended; UNKNOWN: it has not, or nobody
     #: knows.
     result: Result = Result.UNKNOWN
@@ -102,6 +104,8 @@ class WorkloadState:
     foreign: tuple[PodFact, ...] = ()
     #: Admissions with pods that have all been ready for the first time.
     ready: tuple[AdmissionId, ...] = ()
+    #: Since when (seconds) the pods of admissions are ready together, until the ledger has them among those.
+    running: Mapping[AdmissionId, int] = field(default_factory=lambda: _NOTHING)
     #: A grace time runs: the state will differ later although no input changes.
     awaits_timeout: bool = False
     #: The second from which on the state differs although no input changes; None: it is not known to.
@@ -226,6 +230,7 @@ def _held_state(
         and unbooked is None
         and (wanted(pod_sets) > held or only_has_an_obstacle(workload, held)),
         is_over=over,
+        is_gone=inputs.fact is None and not (support.is_pod and inputs.pods),
         result=result_of(inputs) if over else result_so_far(inputs),
         pods=tuple(inputs.pods),
         seat_maps=seat_maps,
@@ -248,6 +253,7 @@ def _held_state(
         unbooked=unbooked,
         foreign=extra.foreign,
         ready=readiness.ready,
+        running=readiness.running,
         awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
         stopping_since=syncs.since,
         pods_seen=syncs.pods_seen,

@@ -173,7 +173,7 @@ def names(of: Iterable[str]) -> BindParameter[Any]:
     return bindparam(None, list(of), type_=TEXTS)
 
 
-def moment(seconds: int) -> datetime:
+def moment(seconds: float) -> datetime:
     """Seconds since the epoch as Postgres takes them."""
     return datetime.fromtimestamp(seconds, UTC)
 

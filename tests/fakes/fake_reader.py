@@ -349,6 +349,42 @@ OUTLOOK = bodies.OutlookBody(
 )
 
 
+#: Of a workload that runs.
+RUNS = bodies.OutlookBody(
+    now=NOW,
+    kind="vcjob",
+    namespace="ml",
+    name="bert",
+    uid="bert-uid",
+    position=None,
+    queue_length=None,
+    ahead=(),
+    behind="",
+    changes=(),
+    standing=bodies.StandingBody(
+        message=f"On lent quota: queue dev uses 33 {GPU} and deserves 16",
+        protected_until="2026-11-21T10:10:00Z",
+        takers=(
+            bodies.TakerBody(
+                rule="Preempted",
+                queue="dev",
+                from_="2026-11-21T10:10:00Z",
+                message="a workload of its own queue dev with a priority above 10 (none waits now)",
+                facts={"priority": 10, "waiting": 0},
+            ),
+            bodies.TakerBody(
+                rule="Reclaimed",
+                queue="train",
+                from_="2026-11-21T12:00:00Z",
+                message=f"queue train may take back up to 8 {GPU} that it deserves and does not use",
+                facts={"resource": GPU, "flavor": "", "units": "8", "above": "dev"},
+            ),
+        ),
+        nobody="",
+    ),
+)
+
+
 class FakeReader(FakeQuota):
     """The cluster above; ``down`` makes Postgres unreachable."""
 
@@ -462,7 +498,7 @@ class FakeLeader:
         return encode(
             tuple(
                 one
-                for one in (OUTLOOK,)
+                for one in (OUTLOOK, RUNS)
                 if (one.namespace, one.name) == (query["namespace"], query["name"])
                 and query["kind"] in (None, one.kind)
             )

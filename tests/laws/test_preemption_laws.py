@@ -44,6 +44,18 @@ def test_who_is_more_urgent_goes_only_for_what_others_own(snapshot: Snapshot) ->
 
 
 @worlds
+@given(full_worlds())
+def test_each_eviction_was_named_before(snapshot: Snapshot) -> None:
+    preemption.evictions_were_named(snapshot)
+
+
+@worlds
+@given(lent_worlds())
+def test_each_eviction_of_what_is_lent_was_named_before(snapshot: Snapshot) -> None:
+    preemption.evictions_were_named(snapshot)
+
+
+@worlds
 @given(lent_worlds())
 def test_borrowers_keep_nothing_of_what_others_deserve(snapshot: Snapshot) -> None:
     preemption.borrowers_keep_nothing(snapshot)

@@ -8,6 +8,8 @@ from markupsafe import Markup
 from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table
 from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.stages import took
+from admission.cli.rendering.standing import when
 from admission.cli.rendering.table import amounts
 
 Workload = Mapping[str, Any]
@@ -29,8 +31,12 @@ def _one(one: Workload) -> Markup:
         parts += [heading("What would let it in, each alone"), sentences(each["message"] for each in changes)]
     if outlook.get("behind"):
         parts += [heading("Waits behind"), Markup("<p>{}</p>").format(outlook["behind"])]
+    if standing := outlook.get("standing"):
+        parts += [heading("Who could take its place"), _standing(standing, one["now"])]
     if one["ahead"]:
         parts += [heading("Directly before it"), _ahead(one)]
+    if one.get("stages"):
+        parts += [heading("Stages"), _stages(one)]
     for admission in one["admissions"]:
         parts += _admission(admission, one["now"])
     parts += [heading("Decisions about it"), _history(one)]
@@ -81,6 +87,19 @@ def _ahead(one: Workload) -> Markup:
     ]
     columns = ["Position", "Workload", "Priority", "Pods", "Asks", "Age", "Reason"]
     return table("Workloads directly before it", columns, rows, numbers="Position Priority Pods Age")
+
+
+def _standing(standing: Mapping[str, Any], now: str) -> Markup:
+    said = Markup("<p>{}.</p>").format(standing["message"])
+    if standing["nobody"]:
+        return said + Markup("<p>{}</p>").format(standing["nobody"])
+    rows = [(when(each, now), each["rule"], each["message"]) for each in standing["takers"]]
+    return said + table("Who could take its place", ["When", "Rule", "Who"], rows)
+
+
+def _stages(one: Workload) -> Markup:
+    rows = [(each["admission"], each["stage"], each["at"], took(each)) for each in one["stages"]]
+    return table("How far it came when", ["Admission", "Stage", "Time", "Took"], rows, numbers="Admission")
 
 
 def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.cli.questions.pending import one_line, short_table
+from admission.cli.rendering.stages import stages_text
+from admission.cli.rendering.standing import standing_text
 from admission.cli.rendering.table import NONE, age, amounts, moment, short_duration, short_resource, table
 from queues.text_format import counted
 
@@ -19,9 +21,13 @@ def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str
     parts = [
         f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
         _facts(one),
+        _section("Stages", stages_text(one.get("stages") or (), wide=wide, headers=headers)),
         _section("Does not go on because", _problem(one)),
         _section("Waits because", _because(one, wide)),
         _section("What would let it in", _changes(one, wide)),
+        _section(
+            "Who could take its place", standing_text((one.get("outlook") or {}).get("standing"), one["now"])
+        ),
         _section("Limits on the way", _limits(one, wide, headers)),
         _section("Waits behind", _behind(one)),
         *(

@@ -83,6 +83,10 @@ class RunningWorkloads:
         self._count_budgets(found, snapshot)
         return found
 
+    def of(self, key: WorkloadKey, snapshot: Snapshot) -> tuple[Candidate, ...]:
+        """What of a workload could be evicted, whatever protects it now, and last all that it holds; (): nothing."""
+        return self._read(key, snapshot, snapshot.ended, snapshot.evictable)
+
     def _follow(self, snapshot: Snapshot) -> None:
         """Bring dirty workloads up to date, and drop from the protectable ones what nothing protects any more."""
         now, before = snapshot.now, self._now

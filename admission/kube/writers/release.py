@@ -35,7 +35,7 @@ from queues.api.json_patch import Step
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import NodeName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -54,13 +54,16 @@ class ReleaseWriter:
         *,
         requeue: Callable[[WorkloadKey], None],
         failpoint: Callable[[str], None],
+        released: Callable[[Iterable[AdmissionId]], None] = lambda ids: None,
     ) -> None:
-        """``requeue`` is called when the state or the status of a workload has to be worked out again."""
+        """``requeue`` is called when the state or the status of a workload has to be worked out again; ``released``
+        with the admissions of which pods were handed to the scheduler."""
         self._client = client
         self.world = world
         self._check_lease = check_lease
         self._requeue = requeue
         self._failpoint = failpoint
+        self._released = released
         #: By workload; an item is an object's uid and what is brought about on it.
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(lambda key: self.reconcile((key,)), self._finished)
         #: Seats that pods (by uid) were assigned, and seats of Jobs (by uid) that are resumed.
@@ -269,6 +272,7 @@ class ReleaseWriter:
         self.queue.forget_expectations(order.uid)  # of earlier orders: only the last one holds
         self.queue.expect(order.uid, order.intent)
         self.queue.reset(key)
+        self._released(order.seats)
         if order.intent == MAKER_WAITS:
             self._makers.suspended(key)
         elif order.before is not None and not (order.before.body or {})["spec"]["suspend"]:

@@ -63,7 +63,8 @@ class JobReport:
 class JobPods:
     """Writes of one term. ``expect`` gets what was carried out: the name of a pod made, the uid of one removed.
 
-    ``creations``: pods that are to be made; ``is_wanted``: whether a pod still is.
+    ``creations``: pods that are to be made; ``is_wanted``: whether a pod still is; ``released`` gets the admissions of
+    pods that were made.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class JobPods:
         is_wanted: Callable[[JobWork, PodWanted], bool],
         expect: Callable[[JobWork, str], None],
         failpoint: Callable[[str], None],
+        released: Callable[[Iterable[AdmissionId]], None],
     ) -> None:
         self._client = client
         self._check_lease = check_lease
@@ -84,6 +86,7 @@ class JobPods:
         self._is_wanted = is_wanted
         self._expect = expect
         self._failpoint = failpoint
+        self._released = released
 
     @staticmethod
     def _now() -> float:
@@ -163,6 +166,7 @@ class JobPods:
             creation.since = self._now()
             report.found += 1
         self._expect(work, name)
+        self._released((wanted.admission,))
         self._failpoint("one-released")
 
     async def _is_ours(self, work: JobWork, wanted: PodWanted, report: JobReport) -> bool:
@@ -306,8 +310,10 @@ class VolcanoJobWriter:
         report: Callable[[JobReport], None],
         failpoint: Callable[[str], None],
         priorities: Callable[[], Mapping[str, int]] = dict,
+        released: Callable[[Iterable[AdmissionId]], None] = lambda ids: None,
     ) -> None:
-        """``priorities``: value of each priority class, as it is now."""
+        """``priorities``: value of each priority class, as it is now. ``released`` is called with the admissions of
+        pods that were made."""
         self._client = client
         self.world = world
         self._requeue = requeue
@@ -324,6 +330,7 @@ class VolcanoJobWriter:
             is_wanted=self._is_wanted,
             expect=self._expect,
             failpoint=failpoint,
+            released=released,
         )
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(requeue, lambda _: None)
         #: Pods that are to be made, of Jobs that are worked on now: all, and those not begun with.

@@ -1,10 +1,16 @@
-"""What would let workloads in, or keeps them from going on, as the read API shows it, from the leader's memory."""
+"""What would let workloads in, keeps them from going on, or could take their places, as the read API shows it.
+
+From the leader's memory.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
+from admission.explain.takers import PlaceStanding, standing
 from admission.web import bodies
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
@@ -26,21 +32,54 @@ def outlooks(
     kind: str | None,
     problems: Sequence[Problem] = (),
 ) -> tuple[bodies.OutlookBody, ...]:
-    """Outlooks of the workloads of this name that are pending or have a problem, by kind; empty: there is none.
+    """Outlooks of the workloads of this name that are pending, run or have a problem, by kind; empty: there is none.
     ``problems``: of workloads of this name."""
     wrong = {workload.key: reason for workload, reason in problems}
     known = {workload.key: workload for workload, _ in problems}
     known |= {
         workload.key: workload
-        for workload in snapshot.pending.values()
+        for rows in (snapshot.pending, snapshot.holders)
+        for workload in rows.values()
         if workload.namespace == namespace and workload.name == name
     }
     found = []
+    next_snapshot = snapshot.after(plan) if known else snapshot
     for key, workload in sorted(known.items()):
-        explained = explain(snapshot, plan, key)
-        if kind in (None, str(workload.kind)) and (explained is not None or key in wrong):
-            found.append(_outlook(snapshot, workload, explained or _NOT_PENDING, wrong.get(key)))
+        if kind not in (None, str(workload.kind)):
+            continue
+        explained, place = explain(snapshot, plan, key), standing(next_snapshot, key)
+        if explained is not None or key in wrong or place is not None:
+            outlook = _outlook(snapshot, workload, explained or _NOT_PENDING, wrong.get(key))
+            found.append(
+                msgspec.structs.replace(outlook, standing=None if place is None else _standing(place))
+            )
     return tuple(found)
+
+
+def _standing(place: PlaceStanding) -> bodies.StandingBody:
+    until = place.protected_until
+    return bodies.StandingBody(
+        message=place.message,
+        protected_until=None if until is None else rfc3339(until),
+        takers=tuple(
+            bodies.TakerBody(
+                rule=str(each.rule),
+                queue=each.queue,
+                from_=rfc3339(each.begins),
+                message=each.message,
+                facts=_with_quantity(each.facts),
+            )
+            for each in place.takers
+        ),
+        nobody=place.nobody,
+    )
+
+
+def _with_quantity(facts: Mapping[str, Any]) -> dict[str, Any]:
+    form = dict(facts)
+    if "units" in form:
+        form["units"] = show(form["resource"], form["units"])
+    return form
 
 
 def _outlook(

@@ -34,6 +34,8 @@ class GangReadiness:
 
     #: Admissions with pods that have been ready together for long enough.
     ready: tuple[AdmissionId, ...] = ()
+    #: Since when (seconds) the pods of admissions are ready together that are not among ``ready`` in the ledger yet.
+    running: Mapping[AdmissionId, int] = field(default_factory=lambda: _NOTHING)
     #: Admissions that go back because pods were not ready in time.
     late: Mapping[AdmissionId, Rollback] = field(default_factory=lambda: _NOTHING)
     #: Pods that something keeps from getting ready, while there is time left; None: there are none.
@@ -101,6 +103,7 @@ def gang_readiness(
     rollback_at = timeouts.next_try(inputs.setbacks.rollbacks, now)
     return GangReadiness(
         ready=tuple(id_ for id_, at in steady.items() if at <= now and id_ not in late),
+        running={gang.place.admission.id: gang.ready_since() for gang in ready} or _NOTHING,
         late={id_: rollback._replace(not_before=rollback_at) for id_, rollback in late.items()} or _NOTHING,
         problem=_problem(unready, deadlines),
         look_at=min((at for at in (*steady.values(), *deadlines.values()) if at > now), default=None),

@@ -4,18 +4,19 @@
 is written without it. Frees come before increases: a plan may admit into what it frees.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues.admissions import StageTimes
 from queues.quota.posting import Rejection
 from queues.sql.leadership import LEASE_IS_VALID, OWN_FENCE, Term, require_valid
 from queues.sql.ledger.admissions import admit, adopt, evict, free, note_ready
 from queues.sql.ledger.claims import claim, drop_claims
 from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
+from queues.sql.ledger.stages import NO_STAGES, STAGES, STAGES_TOLD, note_stages, stage_rows
 from queues.sql.ledger.types import Decision, DecisionCode, Freed, LedgerOutcome, LedgerTransaction
-from queues.sql.statements import NUMBER, UnnestRows
 from queues.sql.tables import admissions, fences
 from queues.workload import AdmissionId
 
@@ -34,6 +35,7 @@ __all__ = [
     "fence",
     "free",
     "note_ready",
+    "note_stages",
     "record_decisions",
     "record_job_states",
     "record_reasons",
@@ -62,11 +64,15 @@ async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -
     return LedgerTransaction(term=term, seq=seq, now=now)
 
 
-_STARTED = UnnestRows(id=NUMBER)
-_START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(started=True)
+_START = update(admissions).where(admissions.c.id == STAGES.c.id).values(started=True, **STAGES_TOLD)
 
 
-async def start(tx: AsyncConnection, transaction: LedgerTransaction, ids: Collection[AdmissionId]) -> None:
-    """Mark admissions as started: every seat has had a bound pod."""
+async def start(
+    tx: AsyncConnection,
+    transaction: LedgerTransaction,
+    ids: Collection[AdmissionId],
+    stages: Mapping[AdmissionId, StageTimes] = NO_STAGES,
+) -> None:
+    """Mark admissions as started: every seat has had a bound pod. ``stages``: when they came so far."""
     if ids:
-        await tx.execute(_START, _STARTED.rows([(id_,) for id_ in sorted(ids)]))
+        await tx.execute(_START, stage_rows(ids, stages))

@@ -12,13 +12,14 @@ from sqlalchemy import and_, bindparam, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Seat, Unready
+from queues.admissions import Seat, StageTimes, Unready
 from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_of
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
 from queues.sql.history.closing import close
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import post
+from queues.sql.ledger.stages import NO_STAGES, STAGES, STAGES_TOLD, stage_rows
 from queues.sql.ledger.types import Freed, LedgerOutcome, LedgerTransaction
 from queues.sql.seat_columns import SEAT_NAMES, held_seats, to_columns
 from queues.sql.statements import (
@@ -142,10 +143,13 @@ _OPENING_COLUMNS = [column for column in _OPENING.c if column.key != "place"]
 _INSERT_ADMISSIONS = (
     insert(admissions)
     .from_select(
-        [*(column.key for column in _OPENING_COLUMNS), "opened_at", "term"],
-        select(*_OPENING_COLUMNS, bindparam("now", type_=MOMENT), bindparam("term", type_=NUMBER)).order_by(
-            _OPENING.c.place
-        ),
+        [*(column.key for column in _OPENING_COLUMNS), "opened_at", "term", "admitted_at"],
+        select(
+            *_OPENING_COLUMNS,
+            bindparam("now", type_=MOMENT),
+            bindparam("term", type_=NUMBER),
+            func.clock_timestamp(),
+        ).order_by(_OPENING.c.place),
     )
     .returning(admissions.c.id)
 )
@@ -271,11 +275,10 @@ async def evict(
     return frozenset(owners)
 
 
-_IDS = UnnestRows(id=NUMBER)
 _marked = (
     update(admissions)
-    .where(admissions.c.id == _IDS.c.id)
-    .values(ready=True)
+    .where(admissions.c.id == STAGES.c.id)
+    .values(ready=True, **STAGES_TOLD)
     .returning(*admissions.c["kind", "uid"])
     .cte("marked")
 )
@@ -287,11 +290,17 @@ _NOTE_READY = (
 
 
 async def note_ready(
-    tx: AsyncConnection, transaction: LedgerTransaction, ids: Collection[AdmissionId]
+    tx: AsyncConnection,
+    transaction: LedgerTransaction,
+    ids: Collection[AdmissionId],
+    stages: Mapping[AdmissionId, StageTimes] = NO_STAGES,
 ) -> None:
-    """Mark admissions as ready: what failed of their workloads before does not count any more."""
+    """Mark admissions as ready: what failed of their workloads before does not count any more.
+
+    ``stages``: when they came so far.
+    """
     if ids:
-        await tx.execute(_NOTE_READY, _IDS.rows([(id_,) for id_ in sorted(ids)]))
+        await tx.execute(_NOTE_READY, stage_rows(ids, stages))
 
 
 _SETBACKS = UnnestRows(

@@ -33,6 +33,8 @@ class Description:
     owner: str = ""
     #: Ended, or without pods: it waits for nothing.
     finished: bool = False
+    #: Its object is gone while it holds seats: what was described before stays, but for ``finished`` and ``result``.
+    gone: bool = False
     #: The user that created it; "": unknown.
     user: str = ""
     #: How it ended; UNKNOWN: it has not, or nobody knows.

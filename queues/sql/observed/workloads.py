@@ -34,6 +34,7 @@ from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit, QueueVersion, Succession
 from queues.sql.statements import (
+    FLAG,
     KEYS,
     MOMENT,
     PLAIN,
@@ -137,9 +138,17 @@ def _columns(row: Description) -> dict[str, Any]:
     }
 
 
-_DESCRIPTIONS = JsonRows(*_DESCRIBED)
+_DESCRIPTIONS = JsonRows(*_DESCRIBED, gone=FLAG)
 
 _TOLD = [column.key for column in _DESCRIBED if column.key not in {"kind", "uid"}]
+#: The remains of an object that is gone know nothing else of it.
+_ENDS = ("finished", "result")
+_NEXT = {
+    name: _DESCRIPTIONS.c[name]
+    if name in _ENDS
+    else case((_DESCRIPTIONS.c.gone, workloads.c[name]), else_=_DESCRIPTIONS.c[name])
+    for name in _TOLD
+}
 
 #: By the database's clock. What has ended stays as it was seen to end first.
 _FINISHED_AT = case(
@@ -153,11 +162,9 @@ _DESCRIBE = (
     .where(
         same(workloads, _DESCRIPTIONS),
         # What a new leader finds as it is costs no write.
-        tuple_(*(workloads.c[name] for name in _TOLD)).is_distinct_from(
-            tuple_(*(_DESCRIPTIONS.c[name] for name in _TOLD))
-        ),
+        tuple_(*(workloads.c[name] for name in _TOLD)).is_distinct_from(tuple_(*_NEXT.values())),
     )
-    .values({name: _DESCRIPTIONS.c[name] for name in _TOLD} | {"finished_at": _FINISHED_AT})
+    .values({**_NEXT, "finished_at": _FINISHED_AT})
 )
 
 
@@ -165,7 +172,7 @@ async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description])
     """Store what changed about workloads that have arrived; any other workload is passed over. Raises Fenced."""
     await check_term(tx, term)
     if rows:
-        await tx.execute(_DESCRIBE, _DESCRIPTIONS.rows([_columns(row) for row in rows]))
+        await tx.execute(_DESCRIBE, _DESCRIPTIONS.rows([{**_columns(row), "gone": row.gone} for row in rows]))
 
 
 async def depart(
@@ -214,20 +221,20 @@ _DEPART = text(
         FROM outcome GROUP BY kind, uid
     )
     INSERT INTO ended_workloads (kind, uid, ended_at, namespace, name, queue, arrival, priority, created,
-                                 pods, asks, outcomes, username, result, finished_at, minimum)
+                                 pods, asks, outcomes, username, result, finished_at, minimum, seen_at)
     SELECT w.kind, w.uid, :now, w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
            w.pods, w.asks, coalesce(outcome_of.rows, '[]'), w.username,
            CASE WHEN w.finished THEN w.result ELSE '{Result.DELETED}' END,
-           w.finished_at, w.minimum
+           w.finished_at, w.minimum, w.seen_at
     FROM gone w
     LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)
     -- A pod that comes back, since its group is gone, may leave again in the same second.
     ON CONFLICT (kind, uid, ended_at) DO UPDATE SET
         (namespace, name, queue, arrival, priority, created, pods, asks, outcomes, username, result, finished_at,
-         minimum)
+         minimum, seen_at)
         = (excluded.namespace, excluded.name, excluded.queue, excluded.arrival, excluded.priority, excluded.created,
            excluded.pods, excluded.asks, ended_workloads.outcomes || excluded.outcomes, excluded.username,
-           excluded.result, excluded.finished_at, excluded.minimum)
+           excluded.result, excluded.finished_at, excluded.minimum, excluded.seen_at)
     """
 ).bindparams(bindparam("now", type_=MOMENT))
 

@@ -221,6 +221,16 @@ class OutcomeCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionTimes:
+    """When an admission came how far, in seconds since the epoch. None: it has not, or nobody knows."""
+
+    admitted: float
+    released: float | None = None
+    bound: float | None = None
+    running: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplanationRows:
     """All about one workload."""
 
@@ -243,6 +253,9 @@ class ExplanationRows:
     is_gone: bool = False
     #: When closed admissions closed, in seconds since the epoch.
     closed: Mapping[AdmissionId, int] = field(default_factory=dict)
+    #: When Muster first stored it, in seconds since the epoch; None: nobody knows.
+    seen: float | None = None
+    times: Mapping[AdmissionId, AdmissionTimes] = field(default_factory=dict)
     #: What its seats took of devices until now, in units × seconds by resource.
     device_seconds: Mapping[str, int] = field(default_factory=dict)
     #: How its pods ended, as far as that is stored: of Volcano Jobs.

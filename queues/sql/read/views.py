@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
-from sqlalchemy import Row, Select, and_, bindparam, exists, func, or_, select, text
+from sqlalchemy import Row, Select, and_, any_, bindparam, exists, func, or_, select, text, union_all
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,6 +18,7 @@ from queues.sql.read.listed import gone_named
 from queues.sql.read.pending import WAITS, pending_line, workload_lines
 from queues.sql.read.rows import (
     AccountLine,
+    AdmissionTimes,
     DecisionLine,
     Eviction,
     ExplanationRows,
@@ -33,6 +35,7 @@ from queues.sql.tables import (
     capacity,
     closed_admissions,
     decisions,
+    ended_workloads,
     history_starts,
     queue_balances,
     queue_limits,
@@ -206,6 +209,8 @@ async def _story(
         history=await _history(tx, key.kind, key.uid),
         history_begins=await _history_begins(tx),
         closed=await _closing_times(tx, [each.id for each in closed]),
+        seen=await _seen_at(tx, key),
+        times=await _admission_times(tx, ids),
         device_seconds=await _device_seconds(tx, ids, now),
         outcomes=await _outcomes(tx, key),
         **attributes(line, "user", "result", "ended", "is_gone"),
@@ -215,6 +220,52 @@ async def _story(
 async def _closing_times(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, int]:
     asked = select(*closed_admissions.c["id", "closed_at"]).where(closed_admissions.c.id.in_(ids))
     return {row.id: seconds_of(row.closed_at) for row in await tx.execute(asked)} if ids else {}
+
+
+def _times_of(table: Any) -> Select[Any]:
+    admitted = func.coalesce(table.c.admitted_at, table.c.opened_at).label("admitted")
+    times = [table.c[f"{name}_at"].label(name) for name in ("released", "bound", "running")]
+    return select(table.c.id, admitted, *times).where(
+        table.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER)))
+    )
+
+
+_TIMES: Final = union_all(_times_of(admissions), _times_of(closed_admissions))
+
+
+async def _admission_times(
+    tx: AsyncConnection, ids: Collection[AdmissionId]
+) -> dict[AdmissionId, AdmissionTimes]:
+    """The times of these admissions, open or closed."""
+    if not ids:
+        return {}
+    return {
+        AdmissionId(id_): AdmissionTimes(
+            admitted=admitted.timestamp(),
+            released=_seconds(released),
+            bound=_seconds(bound),
+            running=_seconds(running),
+        )
+        for id_, admitted, released, bound, running in await tx.execute(_TIMES, {"ids": sorted(ids)})
+    }
+
+
+_SEEN: Final = union_all(
+    *(
+        select(table.c.seen_at).where(table.c.kind == bindparam("kind"), table.c.uid == bindparam("uid"))
+        for table in (workloads, ended_workloads)
+    )
+)
+
+
+async def _seen_at(tx: AsyncConnection, key: WorkloadKey) -> float | None:
+    """When Muster first stored a workload, whether its object is there or not; None: nobody knows."""
+    found = await tx.scalars(_SEEN, {"kind": str(key.kind), "uid": key.uid})
+    return min((at.timestamp() for at in found if at is not None), default=None)
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
 
 
 _OUTCOMES = text(

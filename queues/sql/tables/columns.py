@@ -1,9 +1,12 @@
 """The kinds of columns that tables are made of; none of them is null."""
 
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, Text, func, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+#: Columns with the times of an admission's stages, in their order.
+STAGES: Final = ("admitted_at", "released_at", "bound_at", "running_at")
 
 
 def string(name: str, **options: Any) -> Column[str]:
@@ -29,6 +32,11 @@ def flag(name: str, default: bool) -> Column[bool]:
 def moment(name: str, **options: Any) -> Column[Any]:
     """A point in time."""
     return Column(name, DateTime(timezone=True), nullable=False, **options)
+
+
+def sometime(name: str, **options: Any) -> Column[Any]:
+    """A point in time; null: it has not come, or nobody knows it."""
+    return Column(name, DateTime(timezone=True), **options)
 
 
 def recorded(name: str) -> Column[Any]:
@@ -78,6 +86,10 @@ def admission_facts() -> list[Column[Any]]:
         #: Its pods have been ready together for a while.
         flag("ready", default=False),
         moment("opened_at"),
+        # To the millisecond, for people; null: not yet, or an older version did not store it. By the database's clock:
+        # when it was committed. By the leader's: when its pods were handed to the scheduler, when every seat had a
+        # bound pod, and when all these pods were ready.
+        *(sometime(name) for name in STAGES),
         #: Of leadership.
         number("term"),
         *seats(),
@@ -85,7 +97,7 @@ def admission_facts() -> list[Column[Any]]:
         many("adopted_pods", Text),
         many("adopted_seats", Integer),
         # Why it is being taken back, or was.
-        Column("evicted_at", DateTime(timezone=True)),
+        sometime("evicted_at"),
         Column("cause_code", Text),
         Column("cause_message", Text),
         Column("beneficiary_kind", Text),

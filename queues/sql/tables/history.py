@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, CheckConstraint, Column, Identity, Index, Numeric, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from queues.sql.tables.columns import admission_facts, count, document, many, moment, number, string
+from queues.sql.tables.columns import admission_facts, count, document, many, moment, number, sometime, string
 from queues.sql.tables.metadata import metadata
 
 #: Partitioned tables, by the column that decides; each has a DEFAULT partition as well.
@@ -99,6 +99,8 @@ ended_workloads: Final = Table(
     count("finished_at"),
     #: 0: an older version did not store it.
     count("minimum"),
+    #: As in ``workloads``.
+    sometime("seen_at"),
     Index(None, "namespace", "name"),
     #: As in ``workloads``.
     Index(None, "namespace", "kind"),

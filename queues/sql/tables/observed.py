@@ -12,10 +12,11 @@ from sqlalchemy import (
     Sequence,
     Table,
     Text,
+    func,
     text,
 )
 
-from queues.sql.tables.columns import count, document, flag, number, recorded, string
+from queues.sql.tables.columns import count, document, flag, number, recorded, sometime, string
 from queues.sql.tables.metadata import metadata
 
 queues: Final = Table(
@@ -133,6 +134,8 @@ workloads: Final = Table(
     string("result", server_default=text("''")),
     #: Seconds since the epoch: when it was seen to have ended; 0: it has not, or nobody knows.
     count("finished_at"),
+    #: When Muster first stored it; null: an older version did.
+    sometime("seen_at", server_default=func.clock_timestamp()),
     Index(None, "namespace", "name"),
     #: What there is in which namespace, without reading all.
     Index(None, "namespace", "kind"),

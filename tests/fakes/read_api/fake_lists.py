@@ -54,6 +54,16 @@ ENDED = bodies.ExplanationBody(
     rollbacks=0,
     ahead=(),
     path=(),
+    stages=(
+        bodies.StageBody(stage="created", at="2026-11-21T08:00:00.000Z", after_seconds=None, admission=None),
+        bodies.StageBody(stage="seen", at="2026-11-21T08:00:00.412Z", after_seconds=0.412, admission=None),
+        bodies.StageBody(stage="admitted", at="2026-11-21T08:10:00.030Z", after_seconds=600.03, admission=11),
+        bodies.StageBody(stage="released", at="2026-11-21T08:10:00.091Z", after_seconds=0.061, admission=11),
+        bodies.StageBody(stage="bound", at="2026-11-21T08:10:00.512Z", after_seconds=0.421, admission=11),
+        bodies.StageBody(stage="running", at="2026-11-21T08:10:13.000Z", after_seconds=12.488, admission=11),
+        bodies.StageBody(stage="closed", at="2026-11-21T09:10:00.000Z", after_seconds=3587.0, admission=11),
+        bodies.StageBody(stage="ended", at="2026-11-21T09:10:00.000Z", after_seconds=None, admission=None),
+    ),
     admissions=(
         bodies.AdmissionBody(
             id=11,

@@ -14,6 +14,7 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.preemption.rules import EvictionRule
 from admission.engine.snapshot import Budget, Snapshot
+from admission.explain.takers import standing
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.plan import Plan
 from queues.quota.accounts import Account, charges
@@ -533,3 +534,25 @@ def borrowers_keep_nothing(snapshot: Snapshot) -> None:
     victim = snapshot.admissions[evicts[0].admission]
     lent = usage.used(victim.queue, account) > usage.tree.deserved(victim.queue, account)
     assert lent or victim.queue == wants.queue
+
+
+def evictions_were_named(snapshot: Snapshot) -> None:
+    """Each rule by which a workload goes was told of it before, for that queue and as possible already."""
+    plan = plan_of(snapshot)
+    # Victims are chosen when all else of the turn is decided, for one beneficiary after the other.
+    chosen = replace(plan, evicts=tuple(each for each in plan.evicts if each.beneficiary is None), claims=())
+    for claim in plan.claims:
+        before = snapshot.after(chosen)
+        evicts = tuple(each for each in plan.evicts if each.beneficiary == claim.workload)
+        for evict in evicts:
+            told = standing(before, snapshot.admissions[evict.admission].workload)
+            assert told is not None
+            named = [
+                taker
+                for taker in told.takers
+                if taker.rule == evict.code and claim.queue in (taker.queue, *taker.facts.get("queues", ()))
+            ]
+            assert [taker.begins <= snapshot.now for taker in named] == [True], (evict, told)
+            assert told.protected_until is None
+            assert not told.nobody
+        chosen = replace(chosen, evicts=(*chosen.evicts, *evicts), claims=(*chosen.claims, claim))

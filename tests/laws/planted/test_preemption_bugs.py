@@ -9,6 +9,7 @@ from msgspec import structs
 
 from admission.engine import claims
 from admission.engine.preemption import candidates, preemption, protection, rules, running, victim_set
+from admission.explain import takers
 from queues.quota import tree
 from tests.laws.laws import preemption as laws
 from tests.laws.laws.preemption import full_worlds, lent_worlds
@@ -52,6 +53,10 @@ def _as_the_class_says(self: Any, queue: Any, priority: int) -> int:
 def _every_candidate(self: Any, candidate: Any) -> Any:
     same_queue = candidate.queue == self.workload.queue
     return rules.EvictionRule.PREEMPTED if same_queue else rules.EvictionRule.RECLAIMED
+
+
+def _nobody(question: Any) -> Any:
+    return iter(())
 
 
 def _less_urgent(*given: Any, **how: Any) -> Any:
@@ -117,6 +122,8 @@ BUGS = (
         16,
     ),
     Bug("equals take each other's place", running, "_candidate", _less_urgent, laws.no_ping_pong, 3),
+    Bug("a gang that starves is not named", takers, "_clearing", _nobody, laws.evictions_were_named),
+    Bug("an owner is not named", takers, "_reclaiming", _nobody, laws.evictions_were_named),
     Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in, 2),
 )
 

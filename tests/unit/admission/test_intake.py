@@ -10,7 +10,7 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from admission import intake
-from admission.facts.pods import PodPhase
+from admission.facts.pods import Conduct, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
@@ -22,7 +22,22 @@ from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
-from tests.builders.facts import NOW, TEAM, VOLCANO, gone, job, node, pod, queue, seen, volcano_job, world
+from tests.builders.facts import (
+    JOB,
+    NOW,
+    TEAM,
+    VOLCANO,
+    admission,
+    gone,
+    job,
+    node,
+    pod,
+    queue,
+    released,
+    seen,
+    volcano_job,
+    world,
+)
 
 #: More than an index holds, and not to be compressed.
 LONG = QueueName("".join(Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6000)))
@@ -229,3 +244,20 @@ async def test_a_deposed_leader_stores_nothing_of_a_batch_in_parts(store: Store)
     with pytest.raises(Fenced):
         async with store.database.transaction() as tx:
             await workloads.depart(tx, store.term, [key(1)], NOW)
+
+
+async def test_what_was_described_stays_when_its_object_goes_while_it_runs(store: Store) -> None:
+    runs = job(2, priority=7, created=NOW - 60, conduct=Conduct(user="ann"))
+    pods = [released(name, None, "n1", owner=JOB, phase=PodPhase.RUNNING) for name in ("a", "b")]
+    known = world([node("n1"), runs, *pods], admissions=[admission(JOB, "n1 n1", started=True)])
+    await store.save(known)
+    columns = "username, created, priority, minimum, pods, asks->>'nvidia.com/gpu', finished, result"
+    described = ("ann", NOW - 60, 7, 2, 2, "2000")
+    assert await store.ask(f"SELECT {columns} FROM workloads") == [(*described, False, "")]
+
+    known.observe([gone(runs)])
+    known.refresh(NOW)
+    assert known.states[JOB].is_gone
+    await store.save_rest(known)
+
+    assert await store.ask(f"SELECT {columns} FROM workloads") == [(*described, True, "deleted")]

@@ -12,6 +12,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.placement.need import size_of_pod
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind
@@ -402,7 +403,58 @@ def test_one_end_is_told_for_a_limit_and_another_for_the_room() -> None:
     foreign = (job("foreign", "b", gpus=4), ["n3"])
     snapshot = world([queue("a", 8, 8), queue("b", 32)], [*full()[:3], own, foreign], [job("it", "a")])
 
-    assert told(snapshot)[SuggestionKind.END] == "when job/ml/x0 and job/ml/own end"
+    assert told(snapshot)[SuggestionKind.END] == "when job/ml/own and job/ml/foreign end"
+
+
+@pytest.mark.parametrize("small_is_on", ["n0", "n1"])
+def test_of_as_many_ends_the_smallest_that_are_enough_are_told(small_is_on: str) -> None:
+    """A pod of 2 GPUs needs no job of 6 to end where one of 2 is enough, on the same node or on another."""
+    large, small = job("large", "b", gpus=6), job("small", "b", gpus=2)
+    other = "n1" if small_is_on == "n0" else "n0"
+    running = [
+        *full()[2:],
+        (large, ["n0"]),
+        (small, [small_is_on]),
+        (job("rest", "b", gpus=6 if small_is_on == "n1" else 8), ["n1"]),
+        *([(job("more", "b", gpus=2), [other])] if small_is_on == "n1" else []),
+    ]
+
+    assert told(world([queue("a", 0), queue("b", 32)], running, [job("it", "a", gpus=2)]))[
+        SuggestionKind.END
+    ] in ("when job/ml/small ends", "when job/ml/more ends")
+
+
+def test_of_a_gang_each_end_that_is_told_is_as_small_as_can_be() -> None:
+    running = [
+        (job("large", "b", count=2, gpus=8), ["n0", "n1"]),
+        (job("wide", "b", gpus=8), ["n2"]),
+        (job("left", "b", gpus=6), ["n3"]),
+        (job("right", "b", gpus=2), ["n3"]),
+    ]
+    snapshot = world([queue("a", 0), queue("b", 32)], running, [job("it", "a", count=2, gpus=2)])
+
+    assert told(snapshot)[SuggestionKind.END] == "when job/ml/left ends"
+
+
+@settings(max_examples=60, deadline=None)
+@given(snapshots())
+def test_no_smaller_workload_is_enough_than_the_one_that_is_told(snapshot: Snapshot) -> None:
+    plan, _ = decide(snapshot, Memo())
+    later = snapshot.after(plan)
+
+    def size(number: AdmissionId) -> int:
+        return sum(size_of_pod(seat.takes) for seat in later.admissions[number].holding())
+
+    for key in plan.reasons:
+        found = explain(snapshot, plan, key)
+        assert found is not None
+        told = [change.facts["admissions"] for change in found.changes if change.kind is SuggestionKind.END]
+        for one in (ends[0] for ends in told if len(ends) == 1):
+            for number, admission in later.admissions.items():
+                if admission.state is AdmissionState.OPEN and size(number) < size(one):
+                    ended = {number: frozenset(range(99))}
+                    alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)
+                    assert not decide(alone, Memo())[0].admits
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,25 @@
+"""Who could take the place of a workload that runs, as sentences."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from admission.cli.rendering.table import age, printable
+
+
+def standing_text(standing: Mapping[str, Any] | None, now: str) -> str:
+    """``StandingBody`` of the read API on a few lines; "": it is not known, or the workload holds no place."""
+    if standing is None:
+        return ""
+    lines = [f"{standing['message']}."]
+    if until := standing["protectedUntil"]:
+        lines.append(f"Until {until} (in {age(now, until)}) nobody.")
+    lines += [f"- {when(taker, now)}: {taker['message']} [{taker['rule']}]" for taker in standing["takers"]]
+    if standing["nobody"]:
+        lines.append(standing["nobody"])
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def when(taker: Mapping[str, Any], now: str) -> str:
+    """``now``, or from when on."""
+    begins = str(taker["from"])
+    return "now" if begins <= now else f"from {begins} (in {age(now, begins)})"

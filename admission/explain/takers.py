@@ -1,0 +1,388 @@
+"""Who could take the place of a workload that runs: by which rule of preemption, and from when on.
+
+Derived on request from a Snapshot, by the books as they will be when all that leaves is gone and every claim is used,
+as preemption has them. What is told is never less than the engine may do: each rule by which it would evict the
+workload is among the answers. It may be more: whether victims are worth it depends on what is asked.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from admission.engine import claims
+from admission.engine.memo import EngineState
+from admission.engine.preemption.candidates import Candidate
+from admission.engine.preemption.protection import NEVER, protection_of
+from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair
+from admission.engine.snapshot import Snapshot
+from admission.engine.trial import Trial
+from queues.quota.accounts import Account
+from queues.quota.queue import REPORT, ROOT
+from queues.quota.usage import Usage
+from queues.text_format import counted, duration, listed, rfc3339
+from queues.workload import QueueName, Workload, WorkloadKey
+
+#: Queues that are named for one rule.
+MOST_QUEUES: Final = 10
+
+
+class TakerRule(StrEnum):
+    """Why a place may be lost: the rules of preemption, and a fault."""
+
+    PREEMPTED = EvictionRule.PREEMPTED.value
+    RECLAIMED = EvictionRule.RECLAIMED.value
+    CLEARED = EvictionRule.CLEARED.value
+    #: A device of one of its nodes gets unhealthy, and its queue says that its gangs leave such nodes.
+    UNHEALTHY_DEVICE = "UnhealthyDevice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taker:
+    """One rule by which the workload may be evicted."""
+
+    rule: TakerRule
+    #: Queue of those who could take the place; None: of a fault, nobody takes it.
+    queue: QueueName | None
+    #: The second from which on; not after ``now``: already.
+    begins: int
+    #: A sentence without its full stop.
+    message: str
+    #: The numbers of the message, JSON-able; amounts in the units of ``queues.resources``.
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceStanding:
+    """What protects a workload that runs, and who could take its place."""
+
+    #: Whether it runs on what its queue deserves or on lent quota, and what protects it, as sentences.
+    message: str
+    #: Until this second nobody may evict it for another workload; None: somebody may, or nobody ever may.
+    protected_until: int | None
+    #: The soonest first. Empty: nobody.
+    takers: tuple[Taker, ...]
+    #: Why there are none; "": there are some.
+    nobody: str
+
+
+def standing(snapshot: Snapshot, key: WorkloadKey) -> PlaceStanding | None:
+    """The standing of a workload; None: it holds nothing that could be taken."""
+    holder = snapshot.holders.get(key)
+    if holder is None:
+        return None
+    question = _Question.of(snapshot, holder)
+    if question is None:
+        return None
+    found = sorted(
+        (*_preempting(question), *_reclaiming(question), *_clearing(question), *_faults(question)),
+        key=lambda taker: (max(taker.begins, snapshot.now), list(TakerRule).index(taker.rule)),
+    )
+    evicting = [each.begins for each in found if each.rule is not TakerRule.UNHEALTHY_DEVICE]
+    protected = min(evicting, default=None)
+    return PlaceStanding(
+        message=". ".join(_sentences(question)),
+        protected_until=protected if protected is not None and protected > snapshot.now else None,
+        takers=tuple(found),
+        nobody="" if found else _nobody(question),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """A workload that runs, in the world that preemption would see."""
+
+    snapshot: Snapshot
+    #: All that it holds, last; before that, what of it can be evicted alone.
+    candidates: Sequence[Candidate]
+    usage: Usage
+    #: The seconds from which on it may be evicted for its own queue, for other queues, and for a reclaim.
+    own_from: int
+    others_from: int
+    reclaim_from: int
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, holder: Workload) -> "_Question | None":
+        state = EngineState.of(replace(snapshot, pending={}))
+        mine = state.running.of(holder.key, snapshot)
+        if not mine:
+            return None
+        trial = Trial.open(snapshot.nodes, state.usage.copy())
+        held = claims.hold(snapshot, trial, state.open_admissions.evicting)
+        whole, now = mine[-1], snapshot.now
+        of_queue = {each.workload for each in snapshot.admissions.values() if each.queue == whole.queue}
+        running = [found[-1] for key in sorted(of_queue) if (found := state.running.of(key, snapshot))]
+        # Without what protects it from everybody, its user's wish is left.
+        protection = protection_of([each for each in running if each.queue == whole.queue], state.tree, now)
+        wish_counts = whole.wish_end > now and whole.workload.key not in protection.in_own_queue
+        others = max(whole.evictable_from, whole.wish_end if wish_counts else 0)
+        return cls(
+            snapshot=snapshot,
+            candidates=mine,
+            usage=held.after_draining(trial).usage,
+            own_from=max(whole.evictable_from, whole.wish_end),
+            others_from=others,
+            reclaim_from=max(others, min(each.reclaimable_from for each in mine)),
+        )
+
+    @property
+    def whole(self) -> Candidate:
+        return self.candidates[-1]
+
+    @property
+    def queue(self) -> QueueName:
+        return self.whole.queue
+
+    @property
+    def priority(self) -> int:
+        """The lowest of what can be evicted alone."""
+        return min(each.priority for each in self.candidates)
+
+    def others(self) -> Iterator[tuple[QueueName, QueuePair]]:
+        """Queues that workloads wait in from which evictions may come, with the queues on both sides."""
+        tree = self.usage.tree
+        for name in sorted(tree.paths):
+            if name in (ROOT, self.queue) or tree.children[name] or not tree.usable(name):
+                continue
+            beneficiary = replace(self.whole.workload, queue=name)
+            rights = PreemptionRights(workload=beneficiary, usage=self.usage, asked={}, size=0)
+            pair = rights.pair(self.queue)
+            if pair is not None and pair.reclaimable:
+                yield name, pair
+
+    def waiting(self, queue: QueueName) -> list[Workload]:
+        """Workloads that wait in a queue and may preempt, the highest priority first."""
+        tree = self.usage.tree
+        found = [each for each in self.snapshot.pending.values() if each.queue == queue and each.preempts]
+        found = [each for each in found if each.key != self.whole.workload.key]
+        return sorted(found, key=lambda each: (-tree.counted_priority(queue, each.priority), each.arrival))
+
+    def excess(self, name: QueueName) -> dict[Account, int]:
+        """What a queue uses beyond what it deserves."""
+        usage, tree = self.usage, self.usage.tree
+        over = {
+            account: usage.counted(name, account) - tree.deserved(name, account)
+            for account in usage.book(ROOT)
+        }
+        return {account: units for account, units in sorted(over.items()) if units > 0}
+
+
+# ── the rules ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _preempting(question: _Question) -> Iterator[Taker]:
+    """By priority inside its own queue."""
+    tree, queue, priority = question.usage.tree, question.queue, question.priority
+    policy = tree.policy(queue)
+    if policy.within_queue == "never" or question.own_from >= NEVER:
+        return
+    most = policy.max_priority
+    if policy.within_queue == "lower-or-newer-equal":
+        which = f"a priority above {priority}, or of priority {priority} that came earlier"
+    elif most is not None and priority >= most:
+        return
+    else:
+        which = f"a priority above {priority}"
+    waiting = [
+        each
+        for each in question.waiting(queue)
+        if (its := tree.counted_priority(queue, each.priority)) > priority
+        or (
+            policy.within_queue == "lower-or-newer-equal"
+            and its == priority
+            and each.arrival < question.whole.workload.arrival
+        )
+    ]
+    yield Taker(
+        rule=TakerRule.PREEMPTED,
+        queue=queue,
+        begins=question.own_from,
+        message=f"a workload of its own queue {queue} with {which} ({_who_waits(waiting)})",
+        facts={"priority": priority, "waiting": len(waiting)},
+    )
+
+
+def _reclaiming(question: _Question) -> Iterator[Taker]:
+    """Queues that get back what they deserve and lent."""
+    if question.reclaim_from >= NEVER:
+        return
+    found = []
+    for name, pair in question.others():
+        lent = {name: question.excess(name) for name in pair.victim_side}
+        policy = question.usage.tree.policy(name)
+        if policy.reclaim == "never" or not all(lent.values()):
+            continue
+        accounts = sorted({account for excess in lent.values() for account in excess})
+        if (room := _room(question.usage, pair, accounts)) is not None:
+            found.append((name, pair, *room))
+        elif policy.borrow_max_priority is not None and question.priority <= policy.borrow_max_priority:
+            found.append((name, pair, accounts[0], 0))
+    found.sort(key=lambda each: (each[3] <= 0, each[0]))
+    for name, pair, account, units in found[:MOST_QUEUES]:
+        yield _reclaim(question, name, pair, account, units)
+    if (more := len(found) - MOST_QUEUES) > 0:
+        yield Taker(
+            rule=TakerRule.RECLAIMED,
+            queue=None,
+            begins=question.reclaim_from,
+            message=f"{counted(more, 'further queue')} in the same way",
+            facts={"more": more},
+        )
+
+
+def _room(usage: Usage, pair: QueuePair, accounts: Iterable[Account]) -> tuple[Account, int] | None:
+    """What the beneficiary's side may get back of these accounts, the most first; None: it deserves nothing of them.
+
+    Not more than 0: only in exchange for work of its own.
+    """
+    tree = usage.tree
+    found = [
+        (tree.deserved(name, account) - usage.counted(name, account), account)
+        for name in pair.beneficiary_side
+        for account in accounts
+        if tree.deserved(name, account) > 0
+    ]
+    if not found:
+        return None
+    units, account = max(found, key=lambda each: (each[0] > 0, "/" in each[1].resource, each[0]))
+    return account, units
+
+
+def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Account, units: int) -> Taker:
+    tree = question.usage.tree
+    who = f"queue {name}"
+    if tree.policy(name).reclaim == "lower-priority":
+        who += f", for a priority above {question.priority},"
+    if units > 0:
+        message = f"{who} may take back up to {account.amount(units)} that it deserves and does not use"
+    else:
+        message = f"{who} only in place of work of its own: it uses all that it deserves"
+    return Taker(
+        rule=TakerRule.RECLAIMED,
+        queue=name,
+        begins=question.reclaim_from,
+        message=message,
+        facts={
+            "resource": account.resource,
+            "flavor": account.flavor,
+            "units": max(units, 0),
+            "above": pair.victim_side[-1],
+        },
+    )
+
+
+def _clearing(question: _Question) -> Iterator[Taker]:
+    """Gangs that starve have places cleared of single pods."""
+    if all(each.pods > 1 for each in question.candidates):
+        return
+    tree, own = question.usage.tree, question.queue
+    found: list[tuple[int, QueueName, int, list[Workload]]] = []
+    queues = [own, *(name for name, _ in question.others())]
+    for name in queues:
+        policy, most = tree.policy(name), tree.priority_limit(name).most
+        begins = question.own_from if name == own else question.others_from
+        equals = not (name == own and policy.within_queue == "lower-or-newer-equal")
+        high_enough = most >= question.priority if equals else most > question.priority
+        if policy.clear_after is None or begins >= NEVER or not high_enough:
+            continue
+        gangs = [
+            each
+            for each in question.waiting(name)
+            if each.minimum > 1 and tree.counted_priority(name, each.priority) >= question.priority
+        ]
+        starved = [(each.waiting_since or each.created) + policy.clear_after for each in gangs]
+        first = min(starved, default=question.snapshot.now + policy.clear_after)
+        found.append((max(begins, first), name, policy.clear_after, gangs))
+    if not found:
+        return
+    after = min(each[2] for each in found)
+    waiting = [gang for _, _, _, some in found for gang in some]
+    yield Taker(
+        rule=TakerRule.CLEARED,
+        queue=found[0][1] if len(found) == 1 else None,
+        begins=min(each[0] for each in found),
+        message=f"a larger gang of {listed([f'queue {each[1]}' for each in found], shown=4)} that has waited for"
+        f" {duration(after)}, of a priority of at least {question.priority} ({_who_waits(waiting)})",
+        facts={
+            "clearAfter": after,
+            "priority": question.priority,
+            "waiting": len(waiting),
+            "queues": [each[1] for each in found[:MOST_QUEUES]],
+        },
+    )
+
+
+def _faults(question: _Question) -> Iterator[Taker]:
+    on_fault = question.usage.tree.policy(question.queue).on_fault
+    if on_fault not in (None, REPORT):
+        yield Taker(
+            rule=TakerRule.UNHEALTHY_DEVICE,
+            queue=None,
+            begins=question.snapshot.now,
+            message=f"an unhealthy device of its nodes (policy.health.onFault: {on_fault})",
+        )
+
+
+# ── the sentences ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _who_waits(waiting: Sequence[Workload]) -> str:
+    if not waiting:
+        return "none waits now"
+    return f"{listed([str(each) for each in waiting])} {'waits' if len(waiting) == 1 else 'wait'}"
+
+
+def _sentences(question: _Question) -> Iterator[str]:
+    """Whose quota it runs on, and what protects it."""
+    usage, tree, now = question.usage, question.usage.tree, question.snapshot.now
+    held = {account for each in question.whole.admissions for account in each.charges}
+    lent = [
+        (name, account)
+        for name in tree.paths[question.queue]
+        if name != ROOT
+        for account in question.excess(name)
+        if account in held
+    ]
+    if lent:
+        name, account = min(lent, key=lambda each: "/" not in each[1].resource)
+        used, deserved = usage.used(name, account), tree.deserved(name, account)
+        yield (
+            f"On lent quota: queue {name} uses {account.show(used)} {account} and deserves"
+            f" {account.show(deserved)}"
+        )
+    else:
+        yield f"Inside what queue {question.queue} deserves"
+    workload, whole, policy = question.whole.workload, question.whole, tree.policy(question.queue)
+    if policy.max_evictions is not None and workload.evictions >= policy.max_evictions:
+        yield f"Evicted {workload.evictions} times, as often as policy.maxEvictions allows"
+    elif whole.evictable_from > now:
+        yield f"Protected from eviction until {rfc3339(whole.evictable_from)}"
+    if whole.wish_end > now:
+        until = "" if whole.wish_end >= NEVER else f" until {rfc3339(whole.wish_end)}"
+        where = "" if question.others_from >= whole.wish_end else ", inside its own queue only"
+        yield f"Its user wishes that it is not evicted{until}{where}"
+    if whole.reclaimable_from > now:
+        yield f"Having waited long, it keeps lent quota until {rfc3339(whole.reclaimable_from)}"
+    for budget in question.snapshot.budgets:
+        if budget.pods.get(workload.key) and not budget.allowed:
+            yield f"PodDisruptionBudget {budget.name} allows no eviction of its pods now"
+
+
+def _nobody(question: _Question) -> str:
+    """Why nobody could take the place."""
+    tree, queue = question.usage.tree, question.queue
+    policy = tree.policy(queue)
+    if question.own_from >= NEVER and question.others_from >= NEVER:
+        return "nobody: it may not be evicted for others"
+    why = []
+    if policy.within_queue == "never":
+        why.append("nothing is preempted inside its queue")
+    elif question.own_from >= NEVER:
+        why.append("its own queue leaves it in place")
+    else:
+        why.append(f"no priority above {question.priority} counts in its queue")
+    if not all(question.excess(name) for name in tree.paths[queue] if name != ROOT):
+        why.append("its queue uses no more than it deserves")
+    else:
+        why.append("no other queue may take quota back")
+    return "nobody: " + " and ".join(why)

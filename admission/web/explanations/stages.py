@@ -1,0 +1,59 @@
+"""How far a workload came when: the stages of an explanation. Pure."""
+
+from collections.abc import Iterator
+
+from admission.web import bodies
+from queues.admissions import Admission
+from queues.sql.read.rows import AdmissionTimes, ExplanationRows
+from queues.text_format import rfc3339
+
+
+def stages_of(rows: ExplanationRows) -> tuple[bodies.StageBody, ...]:
+    """Creation and arrival, then each admission, the oldest first, then the end. What nobody knows is left out."""
+    created = rows.workload.created or None
+    found = []
+    if created is not None:
+        found.append(_stage("created", created, None))
+    if rows.seen is not None:
+        found.append(_stage("seen", rows.seen, created))
+    waits_since: float | None = created
+    for admission in rows.admissions:
+        of_admission = list(_stages_of_admission(admission, rows, waits_since))
+        found += of_admission
+        waits_since = rows.closed.get(admission.id)
+    if rows.ended:
+        found.append(_stage("ended", rows.ended, None))
+    return tuple(found)
+
+
+def _stages_of_admission(
+    admission: Admission, rows: ExplanationRows, waits_since: float | None
+) -> Iterator[bodies.StageBody]:
+    """``waits_since``: since when the workload had waited for it; None: others of its admissions were open."""
+    times = rows.times.get(admission.id, AdmissionTimes(admitted=admission.opened_at))
+    yield _stage(
+        "adopted" if admission.adopted is not None else "admitted", times.admitted, waits_since, admission
+    )
+    eviction = rows.evictions.get(admission.id)
+    following = [
+        ("released", times.released),
+        ("bound", times.bound),
+        ("running", times.running),
+        ("evicted", None if eviction is None else eviction.at),
+        ("closed", rows.closed.get(admission.id)),
+    ]
+    last = times.admitted
+    for name, at in following:
+        if at is not None:
+            # Some times are whole seconds, cut off.
+            yield _stage(name, max(at, last), last, admission)
+            last = max(at, last)
+
+
+def _stage(name: str, at: float, since: float | None, admission: Admission | None = None) -> bodies.StageBody:
+    return bodies.StageBody(
+        stage=name,
+        at=rfc3339(at, "milliseconds"),
+        after_seconds=None if since is None else max(0.0, round(at - since, 3)),
+        admission=None if admission is None else admission.id,
+    )
