@@ -152,7 +152,10 @@ def _evictions(state: WorkloadState) -> list[Order]:
     return [
         replace(
             _remove(pod, "evict"),
-            verb=Verb.EVICT_POD if place.admission.asks_budgets() else Verb.DELETE_POD,
+            # A budget of the workload's own user would let it run on.
+            verb=Verb.EVICT_POD
+            if place.admission.asks_budgets() and not state.is_run_out
+            else Verb.DELETE_POD,
         )
         for place in state.seat_maps
         if place.admission.state is AdmissionState.EVICTING

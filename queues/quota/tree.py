@@ -30,6 +30,7 @@ from queues.quota.queue import (
     Queue,
     QueuePolicy,
 )
+from queues.quota.run_limits import RunLimit, run_limit
 from queues.quota.water_filling import Claimant, share_out
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
@@ -161,6 +162,7 @@ class QueueTree:
     _kept: dict[QueueName, QueueName | None] = field(default_factory=dict)
     _ageing: dict[QueueName, int] = field(default_factory=dict)
     _user_limits: dict[QueueName, tuple[UserLimit, ...]] = field(default_factory=dict)
+    _run_limits: dict[QueueName, RunLimit | None] = field(default_factory=dict)
     #: Queues on the path that state which namespaces may use them, nearest first.
     _selective: dict[QueueName, tuple[Queue, ...]] = field(default_factory=dict)
 
@@ -399,6 +401,13 @@ class QueueTree:
                 for resource, units in sorted(each.max_per_user.items())
             )
         return known
+
+    def run_limit(self, queue: QueueName) -> RunLimit | None:
+        """How long workloads of a queue may hold their seats; None: no limit, or there is no such queue."""
+        if queue not in self._run_limits:
+            path = self._upwards(queue) if queue in self.paths else ()
+            self._run_limits[queue] = run_limit(path)
+        return self._run_limits[queue]
 
     def _upwards(self, queue: QueueName) -> Iterator[Queue]:
         return (self.queues[name] for name in self.paths[queue])

@@ -288,6 +288,7 @@ BATCH_JOB = KindSupport(
     holding=Holding.SUSPENDED,
     status=StatusForm.CONDITION,
     needs_queue=True,
+    failing_condition="FailureTarget",
     controller_of=controlled_by(WorkloadKind.JOB, JOBS, _marked),
     is_by_ordinal=lambda fact: fact is not None and fact.indexed,
     pod_sets=_pod_sets,

@@ -191,7 +191,8 @@ class QueueAccess(Model):
     max_pending_per_user: Count | None = None
     #: What one user may use at a time, by resource, in the queue and all below it.
     max_per_user: Quantities = Field(default_factory=dict)
-    #: Run time of workloads that declare none, for the order ``shortest``.
+    #: How long a workload of the queue or one below it may hold its seats; then it is ended. What declares a longer run
+    #: time is not admitted. In the order ``shortest`` also the run time of workloads that declare none.
     max_run_time: Duration | None = None
 
 

@@ -130,14 +130,9 @@ def test_fields_that_do_nothing_yet_are_told():
     )
     assert unsupported_in_queue(QueueDocument.read({"metadata": {"name": "root"}, "spec": recovery})) == ()
     access = {"namespaceSelector": {}, "admins": [{"user": "ann"}], "maxGang": 4, "maxRunTime": "1h"}
-    assert unsupported_in_queue(QueueDocument.read({"spec": {"access": access}})) == (
-        "spec.access.maxRunTime",
-    )
+    assert unsupported_in_queue(QueueDocument.read({"spec": {"access": access}})) == ()
     of_root = {"metadata": {"name": "root"}, "spec": {"access": access}}
-    assert unsupported_in_queue(QueueDocument.read(of_root)) == (
-        "spec.access.admins",
-        "spec.access.maxRunTime",
-    )
+    assert unsupported_in_queue(QueueDocument.read(of_root)) == ("spec.access.admins",)
 
 
 @pytest.mark.parametrize(
