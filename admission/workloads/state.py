@@ -341,6 +341,7 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
         is_over=False,
         result=Result.IDLE if is_idle(inputs) else Result.UNKNOWN,
         is_idle=is_idle(inputs),
+        is_run_out=inputs.setbacks.is_run_out,
         look_at=untried,
         follows_policy=follows_policy(inputs, ()),
     )
