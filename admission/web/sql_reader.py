@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from admission.web import bodies
+from admission.web.explanation.run_ends import with_ends
 from admission.web.lists.lines import (
     MOST_NODES,
     PAST_SECONDS,
@@ -26,7 +27,6 @@ from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.quota_history import quota_at, version_bodies
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
-from admission.web.run_ends import with_ends
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
 from admission.web.usage.report import UsageRequest, usage_list, usage_viewer

@@ -37,7 +37,7 @@ from admission.workloads.rollback import (
     refusing_nodes,
     rollbacks_of,
 )
-from admission.workloads.run_end import RunEnd, run_end, run_out
+from admission.workloads.run_time.run_end import RunEnd, run_end, run_out
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import (
     is_idle,

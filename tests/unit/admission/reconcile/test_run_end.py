@@ -11,7 +11,7 @@ from admission.reconcile.world_status import WorldStatuses
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
 from admission.web import bodies
-from admission.web.run_ends import with_ends
+from admission.web.explanation.run_ends import with_ends
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds.batch_job import FAILING
 from admission.world.nodes import NodeInventory
