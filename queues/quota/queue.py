@@ -11,6 +11,8 @@ from queues.resources import NOTHING, Resources
 from queues.workload import FlavorName, QueueName, Requirement
 
 ROOT = QueueName("root")
+#: Levels of queues below root. What looks at a queue looks at all queues above it, one inside the other.
+MOST_LEVELS: Final = 32
 #: Why a queue whose object was deleted cannot be used.
 WAS_REMOVED: Final = "it was removed"
 

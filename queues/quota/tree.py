@@ -16,6 +16,7 @@ from queues.errors import (
     LimitsOutOfOrder,
     MusterError,
     QueueCycle,
+    QueueTooDeep,
     QuotaTreeError,
     UnknownParent,
 )
@@ -24,6 +25,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import (
     DEFAULT_POLICY,
     HIGHEST_USER_PRIORITY,
+    MOST_LEVELS,
     ROOT,
     SMALLEST_COUNTS,
     PriorityLimit,
@@ -416,12 +418,13 @@ class QueueTree:
 def _path(
     name: QueueName, queues: Mapping[QueueName, Queue], found: dict[QueueName, list[MusterError]]
 ) -> tuple[QueueName, ...]:
-    """From the queue to root. A queue without a path to root counts as a child of root."""
-    path = [name]
+    """From the queue to root. A queue without a path to root counts as a child of root; one that is too deep as a child
+    of the last queue above it that is not."""
+    path, seen = [name], {name}
     while path[-1] != ROOT:
         queue = queues[path[-1]]
         parent = ROOT if queue.parent is None else queue.parent
-        if parent in path:
+        if parent in seen:
             cycle = [*path[path.index(parent) :], parent]
             if name in cycle:
                 error: MusterError = QueueCycle(queue=name, path=" → ".join(cycle))
@@ -433,6 +436,11 @@ def _path(
             found.setdefault(queue.name, [UnknownParent(queue=queue.name, parent=parent)])
             return (*path, ROOT)
         path.append(parent)
+        seen.add(parent)
+    level = len(path) - 1
+    if level > MOST_LEVELS:
+        found.setdefault(name, []).append(QueueTooDeep(queue=name, level=level, most=MOST_LEVELS))
+        return (name, *path[-MOST_LEVELS - 1 :])
     return tuple(path)
 
 
