@@ -178,6 +178,10 @@ class Cycle:
             await self._update_world(applied, plan, turn.reasons)
         if applied is not None or decision.culprits or held_back:
             await self._refresh(now)
+        for evict in applied.evicted if applied is not None else ():
+            if evict.code is ReasonCode.MAX_RUN_TIME and evict.admission in world.admissions:
+                # What follows for a Volcano Job is decided in the next turn, before anything else is seen of it.
+                world.mark_dirty(world.admissions[evict.admission].workload)
         self.next_look = self._when_to_look_again(now, applied)
         return replace(
             self._report(snapshot, plan, applied, changes),

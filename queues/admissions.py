@@ -133,7 +133,10 @@ class Claim:
 
 
 #: Codes of evictions of which the message is told while the workload waits again.
-CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, ReasonCode.GPU_UNHEALTHY))
+CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, ReasonCode.GPU_UNHEALTHY, ReasonCode.MAX_RUN_TIME))
+
+#: A second that does not come: a workload with no attempt before it is not run again.
+NEVER_AGAIN: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,16 +144,16 @@ class LastEviction:
     """The last eviction of a workload, if it was not admitted since and what is told of it helps while it waits.
 
     So it was for a beneficiary; or the scheduler refused its pods, for a reason that need not be in any books; or one
-    of its devices failed, so that it comes before others of its queue now.
+    of its devices failed, so that it comes before others of its queue now; or its queue did not let it run longer.
     """
 
     #: Seconds since the epoch.
     at: int
-    #: By which rule: Preempted, Reclaimed, Cleared; Refused; or GpuUnhealthy.
+    #: By which rule: Preempted, Reclaimed, Cleared; Refused; GpuUnhealthy; or MaxRunTime.
     code: ReasonCode
     #: The beneficiary, as ``kind/namespace/name``; "": none has its place.
     by: str = ""
-    #: Which pod was refused, in the scheduler's words, or which device failed; "": neither.
+    #: Which pod was refused, in the scheduler's words, which device failed, or how long it ran; "": none of these.
     cause: str = ""
 
     def appended_to(self, message: str) -> str:
@@ -180,7 +183,8 @@ class Unready:
 class Setbacks:
     """How often a workload went back to waiting, and what follows for its next try: its row of ``backoffs``."""
 
-    #: No attempt before this second (since the epoch); 0: it was never rolled back.
+    #: No attempt before this second (since the epoch); 0: it was never rolled back; ``NEVER_AGAIN``: it ran for as long
+    #: as its queue allows.
     not_before: int = 0
     #: Times its pods did not come up and it was rolled back, since they were last ready.
     rollbacks: int = 0
@@ -190,6 +194,11 @@ class Setbacks:
     evictions: int = 0
     #: Second of the last of these evictions (since the epoch); 0: there was none.
     waiting_since: int = 0
+
+    @property
+    def is_run_out(self) -> bool:
+        """Whether it ran for as long as its queue allows: it is not run again."""
+        return self.not_before >= NEVER_AGAIN
 
     def rolled_back(self, not_before: int, unready: Unready | None = None) -> "Setbacks":
         """After one rollback more. ``unready``: its pods were not ready in time; None: it had another cause."""

@@ -51,6 +51,10 @@ class QuotaTreeError(MusterError):
     """The queue tree cannot be used as it is."""
 
 
+class QueueTooDeep(QuotaTreeError):
+    """Queue {queue}: found at level {level} below root, expected at most {most}. Move it, or one above it, further up."""
+
+
 class QueueCycle(QuotaTreeError):
     """Queue {queue} is its own ancestor, by way of {path}. Give one of them another parent."""
 

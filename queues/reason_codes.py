@@ -54,6 +54,8 @@ class ReasonCode(StrEnum):
     RESERVED = "Reserved"
     #: The gang has more pods than the queue allows in one.
     GANG_TOO_LARGE = "GangTooLarge"
+    #: The workload declares a longer run time than its queue allows.
+    RUN_TIME_TOO_LONG = "RunTimeTooLong"
     #: As many workloads as the queue considers at a time came earlier.
     PENDING_LIMIT = "PendingLimit"
     #: One user's work would use more than a queue on the way to root lets one user use.
@@ -121,6 +123,8 @@ class ReasonCode(StrEnum):
     RECLAIMED = "Reclaimed"
     #: Space was cleared for a gang that waited too long.
     CLEARED = "Cleared"
+    #: The workload has held its seats for as long as its queue allows, and is not run again. Before that: it ends soon.
+    MAX_RUN_TIME = "MaxRunTime"
 
     # ── why an admitted workload makes no progress
 

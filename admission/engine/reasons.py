@@ -14,6 +14,7 @@ from queues.errors import MusterError
 from queues.plan import Reason
 from queues.quota.access import AccessRefusal
 from queues.quota.limit_hit import LimitHit
+from queues.quota.run_limits import RunLimit
 from queues.quota.user_limits import UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -236,6 +237,13 @@ def gang_too_large(*, queue: QueueName, limit: int, pods: int) -> Reason:
     """access.maxGang."""
     message = f"{counted(pods, 'pod')} asked, and queue {queue} allows {limit} in one gang"
     return _reason(ReasonCode.GANG_TOO_LARGE, message, queue=queue, limit=limit, asked=pods)
+
+
+def run_time_too_long(limit: RunLimit, declared: int) -> Reason:
+    """access.maxRunTime. ``declared``: seconds."""
+    message = f"{limit.refusal(declared)}; declare a shorter one, or use another queue"
+    facts = {"queue": limit.queue, "limit": limit.seconds, "asked": declared}
+    return _reason(ReasonCode.RUN_TIME_TOO_LONG, message, **facts)
 
 
 def pending_limit(*, queue: QueueName, limit: int) -> Reason:

@@ -155,6 +155,12 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
             text = f"another queue, or {queue} corrected: {reason.message}"
         case ReasonCode.GANG_TOO_LARGE | ReasonCode.PENDING_LIMIT | ReasonCode.USER_LIMIT:
             text = _access_limit_text(reason, queue)
+        case ReasonCode.RUN_TIME_TOO_LONG:
+            most, asked = duration(facts["limit"]), duration(facts["asked"])
+            text = (
+                f"a declared run time of at most {most}, or access.maxRunTime {asked} instead of {most} in "
+            )
+            text += f"queue {queue}"
         case ReasonCode.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
             text = f"{counted(missing, 'pod')} more, or a minimum of {facts['wanted']}"
@@ -182,6 +188,8 @@ def _access_limit_text(reason: Reason, queue: str) -> str:
 
 def _corrected(workload: Workload, reason: Reason) -> str:
     """What has to become of a workload that is not considered as it is."""
+    if reason.code is ReasonCode.MAX_RUN_TIME:
+        return "nothing lets this one in again; submit the work anew"
     if not awaits_pods(workload):
         return f"what is wrong with it corrected: {reason.message}"
     if reason.code is ReasonCode.NOT_ENOUGH_PODS:

@@ -112,7 +112,7 @@ class WorkloadFact:
     priority_class: str = ""
     #: False: the class says ``preemptionPolicy: Never``.
     preempts: bool = True
-    #: ``status.state.phase`` or ``status.phase`` as last seen; batch/v1: ``Unstarted`` or "".
+    #: ``status.state.phase`` or ``status.phase`` as last seen; batch/v1: ``Unstarted``, ``Failing`` or "".
     phase: str = ""
     #: Ended by its own status (Complete, Failed, Aborted, …) or being deleted.
     finished: bool = False

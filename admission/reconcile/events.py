@@ -14,11 +14,13 @@ from admission.world.world import World
 from queues.api.api_resources import HYPERNODES, ObjectRef
 from queues.plan import Admit, Evict, Reason
 from queues.reason_codes import ReasonCode
-from queues.text_format import counted
+from queues.text_format import counted, duration, rfc3339
 from queues.workload import AdmissionId, WorkloadKey
 
 #: Action of events that say why a workload waits.
 WAIT: Final = "Wait"
+#: Action of events that say that a workload will be ended.
+WARN: Final = "Warn"
 
 
 def admitted_events(world: World, admitted: Iterable[tuple[AdmissionId, Admit]]) -> Iterator[EventNote]:
@@ -28,8 +30,39 @@ def admitted_events(world: World, admitted: Iterable[tuple[AdmissionId, Admit]])
         if ref is not None:
             nodes = len({seat.node for seat in admit.seats})
             seats = f"{counted(len(admit.seats), 'seat')} on {counted(nodes, 'node')}"
-            message = f"{seats}, admission {id_}, queue {admit.queue}"
+            message = f"{seats}, admission {id_}, queue {admit.queue}{_until(world, admit.workload)}"
             yield EventNote(ref=ref, reason="Admitted", message=message, action="Admit")
+
+
+def _until(world: World, key: WorkloadKey) -> str:
+    """When a workload that is admitted will be ended, for its event; "": it is not."""
+    end = None if (state := world.states.get(key)) is None else state.run_end
+    if end is None:
+        return ""
+    return (
+        f"; it is ended at {rfc3339(end.at)} if it still runs (access.maxRunTime of queue {end.limit.queue})"
+    )
+
+
+def ending_event(world: World, key: WorkloadKey, now: int) -> EventNote | None:
+    """The event that warns a workload which is about to be ended; None: none is, or not yet."""
+    state, ref = world.states.get(key), _ref(world, key)
+    end = None if state is None else state.run_end
+    if ref is None or state is None or end is None or not end.warning <= now < end.at:
+        return None
+    message = (
+        f"it is ended at {rfc3339(end.at)} if it still runs, and not run again: queue {end.limit.queue} lets it hold "
+        f"its seats for {duration(end.limit.seconds)} (access.maxRunTime)"
+    )
+    oldest = min(place.admission.id for place in state.seat_maps)
+    return EventNote(
+        ref=ref,
+        reason=ReasonCode.MAX_RUN_TIME,
+        message=message,
+        action=WARN,
+        warning=True,
+        once=(end.warning, oldest),
+    )
 
 
 def evicted_events(world: World, evicted: Iterable[Evict]) -> Iterator[EventNote]:

@@ -20,7 +20,7 @@ from admission.facts.workloads import JobRevision, WorkloadFact
 from admission.reconcile.operator_jobs import resumed, suspended
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.kinds.batch_job import UNSTARTED
+from admission.workloads.kinds.batch_job import FAILING, UNSTARTED
 from admission.workloads.seats import may_be_seated, may_take
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -152,7 +152,10 @@ def _evictions(state: WorkloadState) -> list[Order]:
     return [
         replace(
             _remove(pod, "evict"),
-            verb=Verb.EVICT_POD if place.admission.asks_budgets() else Verb.DELETE_POD,
+            # A budget of the workload's own user would let it run on.
+            verb=Verb.EVICT_POD
+            if place.admission.asks_budgets() and not state.is_run_out
+            else Verb.DELETE_POD,
         )
         for place in state.seat_maps
         if place.admission.state is AdmissionState.EVICTING
@@ -189,7 +192,9 @@ def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInvento
     by_operator = support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED
     by_muster = fact.revision is not None and fact.revision.resumed
     ran_before = bool(state.foreign) or (by_operator and not by_muster)
-    goes_back = evicting or (not open_ and state.needs_seats and not ran_before)
+    # Its controller makes no pods any more.
+    fails = state.is_run_out and fact.phase == FAILING
+    goes_back = not fails and (evicting or (not open_ and state.needs_seats and not ran_before))
     if goes_back and state.unbooked is None:
         return [_patch_job(fact, "suspend", suspended(fact)["spec"])]
     return []
@@ -203,8 +208,10 @@ def _of_suspended(
         if support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED:
             return [_resumption(fact, "resume gated", resumed(fact, state.workload.queue)["spec"])]
         return [_resume(state, fact, open_, inventory)]
-    if fact.phase == UNSTARTED and not (state.seat_maps or state.needs_seats):
-        # It was suspended before its controller could write that it had started; once resumed it gets that time.
+    ends = fact.phase == UNSTARTED and not state.needs_seats
+    ends = ends or (fact.phase == FAILING and state.is_run_out)
+    if ends and not state.seat_maps:
+        # A Job that is suspended has no start time, and cannot end without; once resumed it gets one.
         return [_resumption(fact, "resume to end", {"suspend": False})]
     if fact.maker is not None:
         # It may have gone back after its maker was resumed and before it was itself.

@@ -98,6 +98,9 @@ class EventNote:
     code: ReasonCode | None = None
     #: The uid of the object with whose events it is told, and no longer repeated; "": its own.
     told_with: str = ""
+    #: What makes it the same event whoever writes it: a second since the epoch, and a number. None: it has no such
+    #: moment of its own.
+    once: tuple[int, int] | None = None
 
 
 class GroupPhase(StrEnum):
@@ -142,6 +145,8 @@ class WorkloadStatus:
     seen: str | None = None
     #: Status and reason of the condition that the object had when it was seen first; None: not known.
     told: tuple[str, str] | None = None
+    #: Type of the condition on which the object's own controller has it fail; "": it is not to fail.
+    fails_by: str = ""
 
     @property
     def ended(self) -> int:
@@ -232,6 +237,9 @@ def admitted_condition(workload: WorkloadStatus, *, custom: bool = False) -> Sta
     elif workload.reason is not None:
         told = (_because(ADMITTED, "False", workload.reason),)
     shown = workload.told is not None and all(_says(workload.told, each) for each in told)
+    if workload.fails_by and workload.reason is not None:
+        told = (*told, _because(workload.fails_by, "True", workload.reason))
+        shown = False
     # Where the object had no condition of ours, there is nothing to ask it for before the first one is written.
     seen = "" if workload.told == NO_CONDITION else None
     if custom:

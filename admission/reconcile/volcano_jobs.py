@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from admission.volcano_jobs.commands import carry_out
 from admission.volcano_jobs.job import JobSpec, read_job
-from admission.volcano_jobs.lifecycle import act, advance
+from admission.volcano_jobs.lifecycle import act, advance, end
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.policies import findings, has_timeouts
@@ -15,6 +15,7 @@ from admission.volcano_jobs.view import JobView, at_version_of_pods
 from admission.world.volcano_jobs.commands import is_about
 from admission.world.world import World
 from queues.errors import InvalidDocument
+from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey, WorkloadKind
 
 
@@ -65,6 +66,7 @@ class VolcanoJobController:
             deleting=world.facts[key].deleting,
             outgrown=state.outgrown if state is not None else {},
             commands=tuple(each for each in world.commands.of_job(key) if is_about(each, world.facts[key])),
+            run_out=_run_out(world, key) if state is not None and state.is_run_out else "",
         )
 
     def transitions(self, world: World, keys: Iterable[WorkloadKey], now: int) -> tuple[JobTransition, ...]:
@@ -131,6 +133,13 @@ class VolcanoJobController:
         return found
 
 
+def _run_out(world: World, key: WorkloadKey) -> str:
+    """What is told of a Job that has run for as long as its queue allows."""
+    last = world.last_evictions.get(key)
+    # The log of decisions does not keep the words for ever.
+    return last.cause if last is not None and last.cause else "it has run for as long as its queue allows"
+
+
 @dataclass(frozen=True, slots=True)
 class _Acted:
     """A Job after the actions that were asked for."""
@@ -143,7 +152,9 @@ class _Acted:
 
 
 def _acted(state: JobState, view: JobView, now: int) -> _Acted:
-    """What Commands ask for, then what the policies ask for."""
+    """The end of a Job that may run no longer; else what Commands ask for, then what the policies ask for."""
+    if view.run_out and (ended := end(state, now, ReasonCode.MAX_RUN_TIME, view.run_out)) is not state:
+        return _Acted(ended, replace(view, outcomes={}))
     before, state = state, carry_out(state, view, now)
     steps = (state,) if state.history != before.history and isinstance(state.reason, Action) else ()
     if state.version != before.version:

@@ -228,6 +228,7 @@ class WorldStatuses:
             enqueued=self.enqueued.is_enqueued(state.key),
             seen=seen,
             told=fact.told if fact is not None else None,
+            fails_by=support_of(state.key).failing_condition if state.is_run_out and not admitted else "",
         )
 
 

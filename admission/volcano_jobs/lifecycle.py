@@ -198,6 +198,14 @@ def act(state: JobState, action: Action, now: int, message: str = "", pods: Iter
     )
 
 
+def end(state: JobState, now: int, reason: ReasonCode, message: str) -> JobState:
+    """The state of a Job that Muster ends for good, with its reason; the same object if it is over, or about to be."""
+    into = ACTIONS.get((state.phase, Action.TERMINATE))
+    if into is None:
+        return state
+    return replace(_begun(state, now).entered(into, now, reason, message), version=state.version + 1)
+
+
 def _begun(state: JobState, now: int) -> JobState:
     """The state of a Job that has a first phase."""
     return state if state.history else state.entered(state.phase, now)

@@ -67,6 +67,8 @@ class JobView:
     policy_waits: bool = False
     #: Commands for the Job, oldest first; those that were carried out among them, until their objects are gone.
     commands: tuple[Command, ...] = ()
+    #: What is told of a Job that has run for as long as its queue allows; "": it has not.
+    run_out: str = ""
     #: Seats that are too small for pods of the Job as it is now, by admission: indices.
     outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
 

@@ -401,6 +401,8 @@ class AdmissionBody(Body, frozen=True, kw_only=True):
     opened: str
     #: When the last seat was given back; null: some are held.
     closed: str | None = None
+    #: When it is ended at the latest, by access.maxRunTime of the queue or one above it; null: no limit, or not open.
+    ends: str | None = None
     #: All seats, held or given back, their nodes (at most twenty names), and how many nodes they are.
     seat_count: int = 0
     nodes: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ import msgspec
 
 from admission.web import bodies
 from admission.web.explanations.stages import stages_of
+from admission.web.explanations.run_ends import with_ends
 from admission.web.lists.lines import (
     MOST_NODES,
     PAST_SECONDS,
@@ -30,7 +31,7 @@ from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
 from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
-from queues.admissions import Admission, Seat
+from queues.admissions import NEVER_AGAIN, Admission, Seat
 from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import ROOT
@@ -317,8 +318,9 @@ class SqlReader:
         queues = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
         found_bodies = [
             msgspec.structs.replace(
-                explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue)),
+                (told := explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue))),
                 priority_limit=priority_limit(overview.tree, one.workload.queue, one.workload.priority),
+                admissions=with_ends(told.admissions, one.admissions, overview.tree),
             )
             for one, place in zip(found, places, strict=True)
         ]
@@ -459,7 +461,7 @@ def explanation(
         state=rows.state,
         queue_length=None if place is None else place.length,
         position_by="" if place is None else counted,
-        not_before=rfc3339(rows.not_before) if rows.not_before else None,
+        not_before=rfc3339(rows.not_before) if 0 < rows.not_before < NEVER_AGAIN else None,
         rollbacks=rows.rollbacks,
         ahead=() if place is None else tuple(waiting_body(*each) for each in place.ahead),
         path=path_to_root(queues, body.queue),

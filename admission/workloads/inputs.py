@@ -14,6 +14,7 @@ from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.plan import Reason
 from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.queue import DEFAULT_POLICY, QueuePolicy
+from queues.quota.run_limits import RunLimit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, Obstacle, QueueName, Result, WorkloadKey
@@ -110,6 +111,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     last_eviction: ReasonCode | None = None
     #: The policy that counts for its queue.
     policy: QueuePolicy = DEFAULT_POLICY
+    #: How long it may hold its seats, by the queue in which it was admitted; None: for ever, or it holds none.
+    run_limit: RunLimit | None = None
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
     pod_left_at: int = 0
     #: ``WorkloadState.stopping_since`` as it was; 0: it was not so in this term.

@@ -64,8 +64,9 @@ def outgrowing_pods(place: SeatMap) -> tuple[PodFact, ...]:
 def pods_to_recreate(
     inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], others: Sequence[PodFact]
 ) -> tuple[PodFact, ...]:
-    """Pods to remove that no controller recreates. Pods that a user deletes are left out."""
-    if support_of(inputs.key).holding is not Holding.GATED:
+    """Pods to remove that no controller recreates. Pods that a user deletes are left out, and those of a workload that
+    is not run again."""
+    if support_of(inputs.key).holding is not Holding.GATED or inputs.setbacks.is_run_out:
         return ()
     leaving = [
         pod

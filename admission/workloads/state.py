@@ -37,6 +37,7 @@ from admission.workloads.rollback import (
     refusing_nodes,
     rollbacks_of,
 )
+from admission.workloads.run_time.run_end import RunEnd, run_end, run_out
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import (
     is_idle,
@@ -85,6 +86,10 @@ class WorkloadState:
     outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=lambda: _NOTHING)
     #: What pods of it ask that are larger than their seats, by pod set.
     larger: Mapping[str, Resources] = field(default_factory=lambda: _NOTHING)
+    #: When it will have held its seats for as long as its queue allows; None: never, or it holds none.
+    run_end: RunEnd | None = None
+    #: It was ended for that: its pods go in any case, and none is made again.
+    is_run_out: bool = False
     #: What keeps it from going on though it is admitted; None: nothing.
     problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
@@ -214,6 +219,7 @@ def _held_state(
     missing = MissingPods() if over else missing_pods(inputs, kept_open, now, timeouts)
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
     faulty = {} if over else faulty_gangs(inputs, open_, now, timeouts)
+    end = None if over else run_end(inputs, open_)
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else seat_maps)
@@ -238,7 +244,10 @@ def _held_state(
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable={**missing.late, **readiness.late, **faulty, **rollbacks} or _NOTHING,
+        evictable={**missing.late, **readiness.late, **faulty, **rollbacks, **run_out(end, open_, now)}
+        or _NOTHING,
+        run_end=end,
+        is_run_out=inputs.setbacks.is_run_out,
         outgrown=changes.outgrown or _NOTHING,
         larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
@@ -257,7 +266,14 @@ def _held_state(
         awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
         stopping_since=syncs.since,
         pods_seen=syncs.pods_seen,
-        look_at=_next_look(now, readiness.look_at, missing.look_at, untried, syncs.until),
+        look_at=_next_look(
+            now,
+            readiness.look_at,
+            missing.look_at,
+            untried,
+            syncs.until,
+            None if end is None else end.next_look(now),
+        ),
         is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
         missing_since=missing.since,
         follows_policy=bool(missing.since or inputs.device_faults) or follows_policy(inputs, seat_maps),
@@ -331,6 +347,7 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
         is_over=False,
         result=Result.IDLE if is_idle(inputs) else Result.UNKNOWN,
         is_idle=is_idle(inputs),
+        is_run_out=inputs.setbacks.is_run_out,
         look_at=untried,
         follows_policy=follows_policy(inputs, ()),
     )

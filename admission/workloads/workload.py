@@ -10,6 +10,7 @@ from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of
 from admission.workloads.readiness.gang_readiness import held_back
+from admission.workloads.run_time.run_end import obstacle_of_run_out
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import AdmissionState
 from queues.api.names import AUTOMATIC_GROUP
@@ -46,7 +47,8 @@ def workload_of(
     too_many = too_many_pod_sets(pod_sets)
     if too_many is not None and not seat_maps:
         pod_sets = ()  # nothing considers them: even to compare them would take seconds
-    obstacle = fact.obstacle or too_many or _evicting(inputs, seat_maps, delay)
+    obstacle = obstacle_of_run_out(inputs) or fact.obstacle
+    obstacle = obstacle or too_many or _evicting(inputs, seat_maps, delay)
     obstacle = obstacle or held_back(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.
@@ -67,9 +69,14 @@ def workload_of(
         generation=fact.generation,
         obstacle=obstacle,
         hold=_hold(fact),
-        not_before=inputs.setbacks.not_before,
+        not_before=_not_before(inputs),
         **_interruption(inputs, fact.conduct),
     )
+
+
+def _not_before(inputs: WorkloadInputs) -> int:
+    """No attempt before this second. A workload that is never tried again has an obstacle instead."""
+    return 0 if inputs.setbacks.is_run_out else inputs.setbacks.not_before
 
 
 def _hold(fact: WorkloadFact) -> QuotaHold | None:
@@ -281,8 +288,10 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
     pod = inputs.pods[0] if inputs.pods and support_of(inputs.key).is_pod else None
     last = inputs.admissions[-1] if inputs.admissions else None
     again = next(iter(inputs.recreations), None)
-    obstacle = None
-    if again is not None:
+    obstacle = obstacle_of_run_out(inputs)
+    if obstacle is not None:
+        pass
+    elif again is not None:
         obstacle = Obstacle(ReasonCode.BEING_RECREATED, "the pod was taken back and is being made again")
     elif inputs.disowned:
         obstacle = Obstacle(
@@ -317,7 +326,7 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
         pod_sets=pod_sets,
         generation=pod.uid if pod else "",
         obstacle=obstacle,
-        not_before=inputs.setbacks.not_before,
+        not_before=_not_before(inputs),
         **_interruption(inputs, pod.conduct if pod else Conduct()),
     )
 

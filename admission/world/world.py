@@ -65,7 +65,6 @@ class World:
         self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
-        #: Nodes that refused pods of a gang a moment ago.
         self.templates = TemplateIndex(timeouts.dry_run)
         self.larger_pods = LargerPods()
         self.ended_pods = EndedPods()
@@ -559,6 +558,7 @@ class World:
             # Only what runs is told.
             may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
+            run_limit=self.queue_permissions.run_limit(admissions[0].queue) if admissions else None,
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             queues_before=self.admission_index.queues_before(key, pods),

@@ -119,7 +119,8 @@ def urgency(tree: QueueTree, queue: QueueName, priority: int, created: int, run_
         case "priority":
             return tree.ageing_per_hour(queue) * created - priority * _HOUR
         case "shortest":
-            longest = tree.queues[queue].max_run_time or _UNKNOWN_RUN_TIME
+            limit = tree.run_limit(queue)
+            longest = _UNKNOWN_RUN_TIME if limit is None else limit.seconds
             return created + _PATIENCE * (longest if run_time is None else run_time)
     return 0
 

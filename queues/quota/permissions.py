@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from queues.quota.access import AccessRefusal
 from queues.quota.queue import DEFAULT_POLICY, PriorityLimit, Queue, QueuePolicy
+from queues.quota.run_limits import RunLimit
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, WorkloadKey
 
@@ -29,6 +30,8 @@ class QueuePermissions:
         #: Workloads that were told that their namespace may not use their queue.
         self._refused: set[WorkloadKey] = set()
         self._stale = False
+        #: Limits of run times may be others than they were told to be.
+        self._run_limits_stale = False
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
         """Labels of a namespace as they are now; None: it is gone. True: they are others than before."""
@@ -42,10 +45,19 @@ class QueuePermissions:
 
     def put_queue(self, name: QueueName, queue: Queue | None) -> None:
         """A queue as it is now; None: it is gone."""
-        self._queues.pop(name, None)
+        before = self._queues.pop(name, None)
         if queue is not None:
             self._queues[name] = queue
         self._tree, self._stale = None, True
+        self._run_limits_stale |= self._changes_run_limits(before, queue)
+
+    def _changes_run_limits(self, before: Queue | None, after: Queue | None) -> bool:
+        """Whether the limits of run times may be others with one queue changed."""
+        limits = {each.max_run_time if each is not None else None for each in (before, after)}
+        if len(limits) > 1:
+            return True
+        moved = before is None or after is None or before.parent != after.parent
+        return moved and any(each.max_run_time is not None for each in self._queues.values())
 
     def labels(self) -> Mapping[str, Mapping[str, str]]:
         """Labels by namespace, in a mapping that never changes; the same one until a label changes."""
@@ -75,6 +87,10 @@ class QueuePermissions:
         tree = self._built()
         return tree.policy(queue) if queue in tree.paths else DEFAULT_POLICY
 
+    def run_limit(self, queue: QueueName) -> RunLimit | None:
+        """How long workloads of a queue may hold their seats; None: no limit, or there is no such queue."""
+        return self._built().run_limit(queue)
+
     def _built(self) -> QueueTree:
         if self._tree is None:
             self._tree = QueueTree.build(self._queues, None)
@@ -91,11 +107,14 @@ class QueuePermissions:
         self._refused.discard(key)
 
     def changed(self, users: Iterable[QueueUser]) -> set[WorkloadKey]:
-        """Workloads among these that were told something else than holds now, if queues or labels changed since the
-        last call. ``users`` is read only then."""
+        """Workloads among these that were told something else than holds now, or may have been, if queues or labels
+        changed since the last call. ``users`` is read only then."""
         if not self._stale:
             return set()
         self._stale = False
+        if self._run_limits_stale:
+            self._run_limits_stale = False
+            return {each.workload for each in users}
         if not (self._refused or self._is_selective()):
             return set()
         allowed: dict[tuple[str, QueueName], bool] = {}

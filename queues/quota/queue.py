@@ -11,6 +11,8 @@ from queues.resources import NOTHING, Resources
 from queues.workload import FlavorName, QueueName, Requirement
 
 ROOT = QueueName("root")
+#: Levels of queues below root. What looks at a queue looks at all queues above it, one inside the other.
+MOST_LEVELS: Final = 32
 #: Why a queue whose object was deleted cannot be used.
 WAS_REMOVED: Final = "it was removed"
 
@@ -159,7 +161,7 @@ class Queue:
     max_pending_per_user: int | None = None
     #: What one user may use of a resource in the queue and all below it (``access.maxPerUser``); absent: no limit.
     max_per_user: Mapping[str, int] = field(default_factory=dict)
-    #: Seconds a workload may declare to run, and runs at most (``access.maxRunTime``).
+    #: Seconds that a workload may declare to run, and for which it may hold its seats (``access.maxRunTime``).
     max_run_time: int | None = None
     #: Which namespaces may use the queue and all below it, as requirements over their labels
     #: (``access.namespaceSelector``); None: every one that the queues above allow.

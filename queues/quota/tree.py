@@ -16,6 +16,7 @@ from queues.errors import (
     LimitsOutOfOrder,
     MusterError,
     QueueCycle,
+    QueueTooDeep,
     QuotaTreeError,
     UnknownParent,
 )
@@ -24,12 +25,14 @@ from queues.quota.accounts import Account
 from queues.quota.queue import (
     DEFAULT_POLICY,
     HIGHEST_USER_PRIORITY,
+    MOST_LEVELS,
     ROOT,
     SMALLEST_COUNTS,
     PriorityLimit,
     Queue,
     QueuePolicy,
 )
+from queues.quota.run_limits import RunLimit, run_limit
 from queues.quota.water_filling import Claimant, share_out
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
@@ -161,6 +164,7 @@ class QueueTree:
     _kept: dict[QueueName, QueueName | None] = field(default_factory=dict)
     _ageing: dict[QueueName, int] = field(default_factory=dict)
     _user_limits: dict[QueueName, tuple[UserLimit, ...]] = field(default_factory=dict)
+    _run_limits: dict[QueueName, RunLimit | None] = field(default_factory=dict)
     #: Queues on the path that state which namespaces may use them, nearest first.
     _selective: dict[QueueName, tuple[Queue, ...]] = field(default_factory=dict)
 
@@ -400,6 +404,13 @@ class QueueTree:
             )
         return known
 
+    def run_limit(self, queue: QueueName) -> RunLimit | None:
+        """How long workloads of a queue may hold their seats; None: no limit, or there is no such queue."""
+        if queue not in self._run_limits:
+            path = self._upwards(queue) if queue in self.paths else ()
+            self._run_limits[queue] = run_limit(path)
+        return self._run_limits[queue]
+
     def _upwards(self, queue: QueueName) -> Iterator[Queue]:
         return (self.queues[name] for name in self.paths[queue])
 
@@ -407,12 +418,13 @@ class QueueTree:
 def _path(
     name: QueueName, queues: Mapping[QueueName, Queue], found: dict[QueueName, list[MusterError]]
 ) -> tuple[QueueName, ...]:
-    """From the queue to root. A queue without a path to root counts as a child of root."""
-    path = [name]
+    """From the queue to root. A queue without a path to root counts as a child of root; one that is too deep as a child
+    of the last queue above it that is not."""
+    path, seen = [name], {name}
     while path[-1] != ROOT:
         queue = queues[path[-1]]
         parent = ROOT if queue.parent is None else queue.parent
-        if parent in path:
+        if parent in seen:
             cycle = [*path[path.index(parent) :], parent]
             if name in cycle:
                 error: MusterError = QueueCycle(queue=name, path=" → ".join(cycle))
@@ -424,6 +436,11 @@ def _path(
             found.setdefault(queue.name, [UnknownParent(queue=queue.name, parent=parent)])
             return (*path, ROOT)
         path.append(parent)
+        seen.add(parent)
+    level = len(path) - 1
+    if level > MOST_LEVELS:
+        found.setdefault(name, []).append(QueueTooDeep(queue=name, level=level, most=MOST_LEVELS))
+        return (name, *path[-MOST_LEVELS - 1 :])
     return tuple(path)
 
 

@@ -537,6 +537,7 @@ def test_no_reason_excuses_a_pod_of_which_it_is_not_true(code: str) -> None:
         ("QueueBroken", lambda queue: queue["spec"].update(parent="gone")),
         ("GangTooLarge", lambda queue: queue["spec"].update(access={"maxGang": 1})),
         ("UserLimit", lambda queue: queue["spec"].update(access={"maxPerUser": {GPU: "1"}})),
+        ("RunTimeTooLong", lambda queue: queue["spec"].update(access={"maxRunTime": "1h"})),
         ("UnknownQueue", lambda queue: queue["metadata"].update(name="renamed")),
     ],
 )

@@ -160,7 +160,8 @@ class Plain:
             # Who asks for a device less counts as if it had come a day earlier.
             small = workload.created + 86_400 * (workload.pod_sets[0].takes[GPU] // 1000)
         elif order == "shortest":
-            longest = self.tree.queues[workload.queue].max_run_time or 30 * 24 * 3600
+            path = (self.tree.queues[name] for name in self.tree.paths[workload.queue])
+            longest = min((each.max_run_time for each in path if each.max_run_time), default=30 * 24 * 3600)
             seconds = longest if workload.run_time is None else workload.run_time
             urgency = Fraction(workload.created + 10 * seconds)
         return each.joins, urgency, small, workload.arrival

@@ -58,6 +58,7 @@ def _facts(one: WorkloadBody) -> str:
         *([("User", one["user"])] if one.get("user") else []),
         ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
         *_times(one),
+        *_end(one),
         ("UID", one["uid"]),
     ]
     return "".join(f"  {title:<10}{text}\n" for title, text in lines)
@@ -86,6 +87,14 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
         *([("Used", hours)] if hours else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
+
+
+def _end(one: WorkloadBody) -> list[tuple[str, str]]:
+    """When it is ended if it still runs then; empty: it is not."""
+    ends = min((held["ends"] for held in one["admissions"] if held.get("ends")), default=None)
+    if ends is None:
+        return []
+    return [("Ends", f"{ends} at the latest (in {age(one['now'], ends)}): access.maxRunTime")]
 
 
 def _ended_pods(one: WorkloadBody) -> str:

@@ -188,6 +188,8 @@ class PendingWorkloads:
             heappush(self._backoffs, (workload.not_before, key))
         if reason is None and (leaving := seats.leaving_admission(key)) is not None:
             reason = reasons.draining(leaving)
+        if reason is None:
+            reason = self._run_time_refusal(workload, entry)
         if reason is not None:
             self.set_own_reason(key, reason)
             if workload.hold is not None and awaits_pods(workload):
@@ -254,6 +256,15 @@ class PendingWorkloads:
         if refusal is not None:
             return reasons.not_allowed(workload.queue, workload.namespace, refusal)
         return queue_refusal(self.tree, workload.queue)
+
+    def _run_time_refusal(self, workload: Workload, entry: PendingWorkload) -> Reason | None:
+        """Why a workload that holds nothing yet is not admitted for the run time that it declares; None: it may be."""
+        if workload.run_time is None or entry.request.need.seated:
+            return None
+        limit = self.tree.run_limit(workload.queue)
+        if limit is None or workload.run_time <= limit.seconds:
+            return None
+        return reasons.run_time_too_long(limit, workload.run_time)
 
     def _access_refusal(self, workload: Workload) -> AccessRefusal | None:
         """Why the workload's namespace may not use its queue; None: it may, or there is no such queue."""

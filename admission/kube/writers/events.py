@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
 from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
-from admission.reconcile.events import WAIT
+from admission.reconcile.events import WAIT, WARN
 from admission.reconcile.status import Document, EventNote
 from queues.api.api_resources import EVENTS
 from queues.errors import ApiError
@@ -25,7 +25,8 @@ BACKLOG: Final = 2000
 class EventWriter:
     """Writes events about objects.
 
-    Each reason for waiting is written once, however reasons alternate, until the workload is admitted or evicted.
+    Each reason for waiting and each warning is written once, however reasons alternate, until the workload is admitted
+    or evicted.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class EventWriter:
         written = self._written.get(uid, ())
         if shown and not written:
             return
-        waits = note.action == WAIT
+        waits = note.action in (WAIT, WARN)
         if not note.always and code in (written if waits else written[-1:]):
             return
         self._written[uid] = (*written, code) if waits else (code,)
@@ -108,8 +109,12 @@ class EventWriter:
 def event(note: EventNote, at: int, instance: str) -> Document:
     """A v1 Event: events.k8s.io/v1 allows no ``lastTimestamp``, by which many people and tools sort events.
 
-    ``at``: nanoseconds since the epoch.
+    ``at``: nanoseconds since the epoch. An event that is written once has its own moment, and so its own name: a leader
+    that does not know that an earlier one has written it is refused.
     """
+    if note.once is not None:
+        second, number = note.once
+        at = second * 10**9 + number % 10**9
     seconds, rest = divmod(at, 10**9)
     return {
         "metadata": {"name": f"{note.ref.name[:200]}.{at:x}", "namespace": note.ref.namespace or "default"},

@@ -13,6 +13,7 @@ from admission.reconcile.events import (
     HyperNodeEvents,
     acted_events,
     admitted_events,
+    ending_event,
     evicted_events,
 )
 from admission.reconcile.status import StatusWanted
@@ -56,6 +57,8 @@ class StatusLoop:
         self._queues: Mapping[QueueName, QueueFact] = {}
         self._dirty = asyncio.Event()
         self._queues_due = 0.0
+        #: Second of the last turn.
+        self._now = 0
 
     async def run(self) -> None:
         """Write what is due, until cancelled. Raises Fenced."""
@@ -66,7 +69,7 @@ class StatusLoop:
 
     def reconcile(self, dirty: Collection[WorkloadKey], report: TurnReport) -> None:
         """The statuses of these workloads may have changed, and those of queues; returns at once."""
-        applied = report.applied
+        applied, self._now = report.applied, report.now
         if applied is not None:
             admitted = admitted_events(self._world, applied.admitted)
             acted = acted_events(self._world, applied.jobs)
@@ -152,11 +155,14 @@ class StatusLoop:
     def _tell_why_waiting(self, key: WorkloadKey) -> None:
         try:
             notes = list(self._statuses.waiting_notes(key))
+            ending = ending_event(self._world, key, self._now)
         except Exception:
             _log.exception("event not worked out", extra={"workload": str(key)})
             return
         for note, shown in notes:
             self._events.tell(note, shown=shown)
+        if ending is not None:
+            self._events.tell(ending)
 
     def _tell_of_hypernodes(self) -> None:
         for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):

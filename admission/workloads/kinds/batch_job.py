@@ -45,6 +45,10 @@ _PARENTS: Final = (JOB_SETS, MPI_JOBS, RAY_JOBS)
 #: Phase of a Job whose completions are reached and whose status has no start time: the API server refuses that
 #: such a Job is complete, and its controller gives no start time to a Job that is suspended.
 UNSTARTED: Final = "Unstarted"
+#: Type of the condition on which the controller of a Job deletes its pods, makes no more, and has it fail.
+FAILURE_TARGET: Final = "FailureTarget"
+#: Phase of a Job with that condition that has not failed yet. The same holds for its start time.
+FAILING: Final = "Failing"
 
 
 class WireSelector(WireStruct):
@@ -130,7 +134,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
         generation=generation,
-        phase=UNSTARTED if not finished and _is_unstarted(status) else "",
+        phase="" if finished else _phase(status),
         finished=finished,
         failed=is_true(status.conditions, "Failed"),
         told=_told(status.conditions),
@@ -153,8 +157,11 @@ def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
     return NO_CONDITION if found is None else one((shortened(found.status), shortened(found.reason or "")))
 
 
-def _is_unstarted(status: WireJobStatus) -> bool:
-    return status.start_time is None and is_true(status.conditions, "SuccessCriteriaMet")
+def _phase(status: WireJobStatus) -> str:
+    if is_true(status.conditions, FAILURE_TARGET):
+        return FAILING
+    unstarted = status.start_time is None and is_true(status.conditions, "SuccessCriteriaMet")
+    return UNSTARTED if unstarted else ""
 
 
 def _suspended_at(conditions: tuple[WireCondition, ...] | None) -> int:
@@ -288,6 +295,7 @@ BATCH_JOB = KindSupport(
     holding=Holding.SUSPENDED,
     status=StatusForm.CONDITION,
     needs_queue=True,
+    failing_condition=FAILURE_TARGET,
     controller_of=controlled_by(WorkloadKind.JOB, JOBS, _marked),
     is_by_ordinal=lambda fact: fact is not None and fact.indexed,
     pod_sets=_pod_sets,

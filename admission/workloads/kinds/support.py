@@ -79,6 +79,8 @@ class KindSupport:
     #: True: an object that names no queue, in a namespace without a default queue, is not Muster's.
     #: False: it is in the queue ``default``.
     needs_queue: bool = False
+    #: Type of the condition on which its own controller has an object fail; "": there is none.
+    failing_condition: str = ""
     #: True: pods join by naming the object. They tell what it asks; the object tells how many must start together.
     is_group: bool = False
     #: The workload of this kind that a pod names as its controller; None: none. A group's members name it instead

@@ -191,7 +191,9 @@ class QueueAccess(Model):
     max_pending_per_user: Count | None = None
     #: What one user may use at a time, by resource, in the queue and all below it.
     max_per_user: Quantities = Field(default_factory=dict)
-    #: Run time of workloads that declare none, for the order ``shortest``.
+    #: How long a workload of the queue or one below it may hold its seats; then it is ended. What declares a longer run
+    #: time is not admitted. 0: no limit of its own. In the order ``shortest`` also the run time of workloads that
+    #: declare none.
     max_run_time: Duration | None = None
 
 
@@ -333,7 +335,7 @@ class QueueDocument(Model):
             max_pending=spec.access.max_pending,
             max_pending_per_user=spec.access.max_pending_per_user,
             max_per_user=per_user,
-            max_run_time=_seconds(spec.access.max_run_time),
+            max_run_time=_seconds(spec.access.max_run_time) or None,
             namespace_selector=selector,
             policy=_policy(policy),
             node_recovery=_node_recovery(policy.health),

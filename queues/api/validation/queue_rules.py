@@ -1,6 +1,6 @@
 """Rules for Queues: guarantee ≤ deserved ≤ capability, and parents that form a tree."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from queues.api.model import excerpt
@@ -8,8 +8,8 @@ from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
 from queues.api.reading.user_values import SUBDOMAIN
 from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.violations import Violation, in_order, quantity_violations, selector_violations
-from queues.errors import GuaranteesExceedParent, QueueCycle, UnknownParent
-from queues.quota.queue import ROOT
+from queues.errors import GuaranteesExceedParent, QueueCycle, QueueTooDeep, UnknownParent
+from queues.quota.queue import MOST_LEVELS, ROOT
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import Resources, show
 from queues.workload import QueueName
@@ -144,6 +144,7 @@ def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Vio
         wording = str(QueueCycle(queue=queue.name, path=" → ".join(cycle)))
         yield Violation("spec.parent", excerpt(str(parent)), "a queue that is not below this one", wording)
         return
+    yield from _levels(queue, queues)
     # Root has no guarantee of its own: its children's guarantees are not checked against it.
     if parent != ROOT:
         if above is None:
@@ -158,6 +159,32 @@ def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Vio
             yield from _ceiling(queue, queues)
     children = [other for other in queues.values() if other.parent == queue.name]
     yield from _guarantees(queue, children, "spec.guarantee")
+
+
+def _levels(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
+    """The violation of a queue that is too deep, or that takes queues below it too deep."""
+    level, above = 1, queues.get(queue.parent or ROOT)
+    while above is not None and above.name != ROOT:
+        level += 1
+        above = queues.get(above.parent or ROOT)
+    deepest, last = queue.name, level
+    others = (each for each in queues.values() if each.name not in (ROOT, queue.name))
+    below, lowest = _children(others), [queue.name]
+    while lowest := [child for name in lowest for child in below.get(name, ())]:
+        deepest, last = lowest[0], last + 1
+    known = queues.get(queue.name)
+    stays = known is not None and (known.parent or ROOT) == (queue.parent or ROOT)
+    if last > MOST_LEVELS and not stays:
+        wording = str(QueueTooDeep(queue=deepest, level=last, most=MOST_LEVELS))
+        expected = f"a queue at level {MOST_LEVELS - (last - level) - 1} below root at most"
+        yield Violation("spec.parent", excerpt(str(queue.parent or ROOT)), expected, wording)
+
+
+def _children(queues: Iterable[DomainQueue]) -> dict[str, list[QueueName]]:
+    found: dict[str, list[QueueName]] = {}
+    for each in queues:
+        found.setdefault(each.parent or ROOT, []).append(each.name)
+    return found
 
 
 def _path_to_cycle(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> list[QueueName]:

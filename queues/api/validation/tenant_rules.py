@@ -20,7 +20,7 @@ from queues.workload import NO_FLAVOR, QueueName
 Document = Mapping[str, Any]
 #: Queues from a tenant down to the deepest of its queues.
 MOST_LEVELS: Final = 16
-#: Levels that are followed down: made by platform administrators, they may be more than a tenant may make.
+#: Levels that are followed down: what was written while no webhook answered may have more than any queue may have.
 _DEEPEST: Final = 200
 #: Kinds of limits of which those of the children together stay within the parent's.
 _SUMMED: Final[tuple[Literal["guarantee", "deserved"], ...]] = ("guarantee", "deserved")

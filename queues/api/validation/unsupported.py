@@ -67,8 +67,6 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
         ("spec.type", spec.type),
         ("spec.dequeueStrategy", spec.dequeue_strategy == "fifo"),
         ("spec.access.admins", queue.metadata.name == ROOT and access.admins),
-        # Only the order ``shortest`` reads it, for workloads that declare no run time.
-        ("spec.access.maxRunTime", access.max_run_time is not None and spec.policy.order != "shortest"),
         ("spec.policy.health.recovery", queue.metadata.name != ROOT and _recovery(spec) is not None),
         (f"metadata.annotations[{HIERARCHY}]", HIERARCHY in queue.metadata.annotations),
     )

@@ -40,8 +40,10 @@ from queues.api.validation.job_rules import job_update_violations, job_violation
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
+from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.violations import Violation, of_model
 from queues.quota.access import access_refusal
+from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
 
 
@@ -127,7 +129,7 @@ def violations_of(
         and (old.get("spec") or {}).get("queue") == parsed.spec.queue
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
-    return [*_metadata(parsed), *_RULES[model](parsed, known), *_access(parsed, known, is_new=old is None)]
+    return [*_metadata(parsed), *_RULES[model](parsed, known), *_by_queue(parsed, known, is_new=old is None)]
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
@@ -166,23 +168,27 @@ def _metadata(document: Any) -> Iterator[Violation]:
         yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", excerpt(gated), "'true' or 'false'")
 
 
-def _access(document: Any, known: Known, *, is_new: bool) -> Iterator[Violation]:
-    """Where the object's namespace may not use its queue.
+def _by_queue(document: Any, known: Known, *, is_new: bool) -> Iterator[Violation]:
+    """Where the queue does not take the object: its namespace may not use the queue, or it declares to run too long.
 
     New objects of Volcano's kinds are refused, as for a queue that does not exist. Others will wait until that changes.
     """
     name = _queue_of(document, known)
-    if name is None or known.queues is None or known.namespace_labels is None:
+    if name is None or known.queues is None:
         return
     path: list[DomainQueue] = []
     while (queue := known.queues.get(name)) is not None and queue not in path:
         path.append(queue)
-        name = queue.parent or ""
+        # A queue that names no parent is below root.
+        name = queue.parent or (ROOT if queue.name != ROOT else "")
+    is_refused = is_new and isinstance(document, VolcanoJob | PodGroup)
+    yield from run_time_violations(document, path, tolerable=not is_refused)
+    if known.namespace_labels is None:
+        return
     refusal = access_refusal(path, known.namespace_labels)
     if refusal is not None:
         expected = f"labels that queue {refusal.by} asks for: {refusal.selector}"
         wording = refusal.message(document.metadata.namespace, path[0].name)
-        is_refused = is_new and isinstance(document, VolcanoJob | PodGroup)
         yield Violation(NAMESPACE, refusal.labels, expected, wording, tolerable=not is_refused)
 
 

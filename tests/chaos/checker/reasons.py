@@ -198,6 +198,7 @@ _Holds = Callable[[Recording, Life], bool]
 _TRUE_IF: Final[Mapping[str, _Holds]] = {
     "Behind": _is_behind,
     "GangTooLarge": _states("access.maxGang"),
+    "MaxRunTime": _states("access.maxRunTime"),
     "NotAllowed": _states("access.namespaceSelector"),
     "NotEnoughPods": _has_too_few_pods,
     "NotGated": _has_ungated_pods,
@@ -210,6 +211,7 @@ _TRUE_IF: Final[Mapping[str, _Holds]] = {
     "QueueNotLeaf": _has_queues_below,
     "QueuePaused": _states("policy.paused"),
     "Reserved": lambda recording, workload: bool(_others(recording, workload)),
+    "RunTimeTooLong": _states("access.maxRunTime"),
     "UnknownLevel": _asks_for_a_level,
     "UnknownPriorityClass": _names_unknown_class,
     "UnknownQueue": _is_unknown,

@@ -99,6 +99,17 @@ def no_user_above_a_limit(snapshot: Snapshot) -> None:
                 assert resource not in asked or used[name, user, resource] <= most, (name, user, resource)
 
 
+def no_declared_run_time_above_a_limit(snapshot: Snapshot) -> None:
+    """What is admitted and held nothing before declares no longer run time than any queue on its path allows."""
+    plan = plan_of(snapshot)
+    tree = books_before_admits(snapshot, plan).tree
+    for admit in plan.admits:
+        declared = snapshot.pending[admit.workload].run_time
+        limits = [tree.queues[name].max_run_time for name in tree.paths[admit.queue]]
+        for most in limits if declared is not None and not admit.elastic else ():
+            assert most is None or declared is None or declared <= most, (admit.workload, declared, most)
+
+
 def no_node_above_what_it_has(snapshot: Snapshot) -> None:
     """What is admitted to a node fits into what is free there after the frees."""
     plan = plan_of(snapshot)

@@ -11,6 +11,7 @@ from admission.facts.changes import Change
 from admission.facts.pods import PodFact
 from admission.workloads.seats import is_live
 from admission.world.world import World
+from queues.admissions import AdmissionState
 from queues.api import names
 from queues.plan import Plan
 from queues.resources import GPU
@@ -86,6 +87,16 @@ def no_pod_beyond_its_seat(ring: Ring) -> None:
             if named in (None, f"{seat.pod_set}/{seat.ordinal}") and seat.node == node
         ]
         assert any(gpus_of(pod["spec"]) * 1000 <= seat.takes[GPU] for seat in seats), (pod, admission)
+
+
+def nothing_runs_beyond_its_limit(ring: Ring, *, slack: int) -> None:
+    """No admission is open longer than its queue's own ``access.maxRunTime``, and ``slack`` seconds for the turns."""
+    for admission in ring.world.admissions.values():
+        fact = ring.world.queues.get(admission.queue)
+        if fact is None or fact.queue.max_run_time is None or admission.state is not AdmissionState.OPEN:
+            continue
+        held = ring.cluster.now - admission.opened_at
+        assert held <= fact.queue.max_run_time + slack, f"{admission.name} runs beyond its limit: {held} s"
 
 
 async def balances_equal_seats(ring: Ring) -> None:

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from admission.web.sql_reader import SqlReader
-from queues.admissions import LastEviction
+from queues.admissions import NEVER_AGAIN, LastEviction
 from queues.quota.queue import ROOT
 from queues.sql import ledger
 from queues.sql.database import Database
@@ -107,6 +107,23 @@ async def test_who_goes_for_nobody_is_not_told_of_anybody(muster: Database) -> N
     await evicted(harness, "train", again, code="NotReady", not_before=NOW + 10)
 
     assert await known(muster) == {}
+
+
+async def test_what_has_run_out_is_known_for_good_and_told_without_a_time_of_the_next_try(
+    muster: Database,
+) -> None:
+    words = "it has held its seats for the 1 h that queue a allows (access.maxRunTime)"
+    harness = await staged(muster)
+    first = await admitted(harness, "train")
+    await evicted(harness, "train", first, code="MaxRunTime", not_before=NEVER_AGAIN, message=words)
+
+    assert await known(muster) == {key("train"): LastEviction(at=NOW, code="MaxRunTime", cause=words)}
+    async with muster.snapshot() as tx:
+        rows = await world.load_world(tx, with_told=False)
+    assert rows.setbacks[key("train")].is_run_out, "also where what is only told is not read"
+    (story,) = await SqlReader(muster, clock=lambda: NOW).explain(namespace="ns", name="train", kind=None)
+    assert (story.not_before, story.rollbacks) == (None, 1)
+    assert words in story.reason.message
 
 
 async def test_what_the_scheduler_said_is_told_until_its_pods_have_another_place(muster: Database) -> None:

@@ -329,3 +329,24 @@ async def test_without_a_kubeconfig_the_files_that_were_tried_are_named(
 
     assert said.code == 1
     assert "no file at /nowhere/config" in said.err
+
+
+def test_a_running_job_tells_when_it_is_ended() -> None:
+    held = {
+        "id": 1,
+        "queue": "own",
+        "state": "open",
+        "adopted": False,
+        "eviction": None,
+        "seats": [],
+        "ended": 0,
+    }
+    story = {**to_builtins(STORY), "state": "admitted"}
+    opened, ends = story["now"], "2036-11-24T08:00:00Z"
+    told = workload_text({**story, "admissions": [{**held, "opened": opened, "ends": ends}]}, wide=False)
+    (line,) = (line for line in told.splitlines() if line.startswith("  Ends "))
+    assert line.startswith(f"  Ends      {ends} at the latest (in ")
+    assert line.endswith("d): access.maxRunTime")
+    assert len(line) <= 80
+    without = workload_text({**story, "admissions": [{**held, "opened": opened, "ends": None}]}, wide=False)
+    assert "  Ends " not in without

@@ -279,6 +279,18 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             "access.maxPerUser 3 nvidia.com/gpu instead of 2 in queue a",
         ),
         (
+            job("it", "a", count=1, gpus=1, run_time=7200),
+            queue("a", 8, max_run_time=3600),
+            SuggestionKind.QUEUE,
+            "a declared run time of at most 1 h, or access.maxRunTime 2 h instead of 1 h in queue a",
+        ),
+        (
+            job("it", "a", obstacle=Obstacle(ReasonCode.MAX_RUN_TIME, "it has run")),
+            queue("a", 8),
+            SuggestionKind.WORKLOAD,
+            "nothing lets this one in again; submit the work anew",
+        ),
+        (
             job("it", "a", obstacle=Obstacle(ReasonCode.OTHER_GATES, "it has gates of others")),
             queue("a", 8),
             SuggestionKind.WORKLOAD,

@@ -75,7 +75,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "policy.health.recovery.verifyTimeout policy.health.recovery.attemptsWithin "
         "policy.health.recovery.blackHoleGangs",
         "queues/order/line.py": "priority",
-        "queues/order/policies.py": "policy.usageHalfLife access.maxRunTime",
+        "queues/order/policies.py": "policy.usageHalfLife",
+        "queues/quota/run_limits.py": "access.maxRunTime",
         "admission/engine/placement/flavors.py": "policy.flavorChoice.beforeBorrowing "
         "policy.flavorChoice.beforePreempting",
         "admission/engine/preemption/rules.py": "policy.preemption.withinQueue policy.preemption.reclaim",

@@ -130,14 +130,9 @@ def test_fields_that_do_nothing_yet_are_told():
     )
     assert unsupported_in_queue(QueueDocument.read({"metadata": {"name": "root"}, "spec": recovery})) == ()
     access = {"namespaceSelector": {}, "admins": [{"user": "ann"}], "maxGang": 4, "maxRunTime": "1h"}
-    assert unsupported_in_queue(QueueDocument.read({"spec": {"access": access}})) == (
-        "spec.access.maxRunTime",
-    )
+    assert unsupported_in_queue(QueueDocument.read({"spec": {"access": access}})) == ()
     of_root = {"metadata": {"name": "root"}, "spec": {"access": access}}
-    assert unsupported_in_queue(QueueDocument.read(of_root)) == (
-        "spec.access.admins",
-        "spec.access.maxRunTime",
-    )
+    assert unsupported_in_queue(QueueDocument.read(of_root)) == ("spec.access.admins",)
 
 
 @pytest.mark.parametrize(
@@ -235,3 +230,9 @@ def test_a_selector_that_cannot_be_read_opens_no_queue(selector):
     queue = QueueDocument.read({"spec": {"access": {"namespaceSelector": selector}}}).to_domain()
     assert queue.broken is not None
     assert "spec.access.namespaceSelector" in queue.broken
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("72h", 259_200), ("90s", 90), ("0", None), ("0s", None)])
+def test_a_run_limit_of_zero_is_none(text: str, seconds: int | None) -> None:
+    document = {"metadata": {"name": "a"}, "spec": {"access": {"maxRunTime": text}}}
+    assert QueueDocument.read(document).to_domain().max_run_time == seconds

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from queues.errors import GuaranteesExceedParent, LimitsOutOfOrder, QueueCycle, QuotaTreeError, UnknownParent
 from queues.quota.accounts import Account
-from queues.quota.queue import HIGHEST_USER_PRIORITY, ROOT, Limits, Queue, QueuePolicy
+from queues.quota.queue import HIGHEST_USER_PRIORITY, MOST_LEVELS, ROOT, Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.quota.water_filling import Claimant, share_out
@@ -139,6 +139,25 @@ def test_policies_are_inherited_from_the_nearest_who_has_one() -> None:
     assert built.placement(name) == "spread"
     assert built.ageing_per_hour(name) == 5
     assert built.max_gang(name) == ("a1", 8)
+
+
+def test_only_queues_beyond_the_last_level_are_disabled_however_deep_the_tree_is() -> None:
+    """Written while no webhook answered."""
+    chain = [queue(f"q{level}", f"q{level - 1}" if level > 1 else ROOT) for level in range(1, 1001)]
+    built = tree(*chain, queue("beside"))
+    name = QueueName(f"q{MOST_LEVELS}")
+    assert built.usable(name)
+    assert [each for each in built.paths if not built.usable(each)] == [
+        one.name for one in sorted(chain[MOST_LEVELS:], key=lambda each: each.name)
+    ]
+    (error,) = built.problems[QueueName("q1000")]
+    assert str(error) == (
+        "Queue q1000: found at level 1000 below root, expected at most 32. Move it, or one above it, further up."
+    )
+    assert not built.leaf(name), "it has queues below it, though none can be used"
+    assert {built.deserved(each, GPU) for each in built.paths} >= {0}
+    alone = tree(*chain[:MOST_LEVELS], queue("beside"))
+    assert built.deserved(QueueName("beside"), GPU) == alone.deserved(QueueName("beside"), GPU)
 
 
 def test_what_is_not_stated_goes_with_what_is() -> None:

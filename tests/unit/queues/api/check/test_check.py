@@ -309,3 +309,20 @@ def test_a_priority_class_that_is_known_is_no_finding(name):
     text = JOB.replace("  queue: team\n", f"  queue: team\n  priorityClassName: {name}\n")
     assert not any("priorityClassName" in one for one in told(text + classes, "warning"))
     assert not any("priorityClassName" in one for one in told(text, "warning")), "the cluster may have it"
+
+
+@pytest.mark.parametrize(("declared", "severity"), [("73h", "error"), ("72h", "")])
+def test_work_that_declares_to_run_longer_than_its_queue_allows_is_an_error(declared, severity):
+    text = f"""
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: team}}
+spec: {{access: {{maxRunTime: 72h}}}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {{name: train, annotations: {{muster.dev/run-time: {declared}}}}}
+spec: {{minMember: 1, queue: team}}
+"""
+    found = [each for each in check_text(text, "team.yaml") if "run-time" in each.path]
+    assert [each.severity for each in found] == ([severity] if severity else [])

@@ -4,6 +4,7 @@ import pytest
 
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.validation import Known, violations_of
+from queues.quota.queue import Queue
 from tests.builders.valid_documents import QUEUE, TREE, changed, messages
 
 
@@ -96,3 +97,41 @@ def test_queues_that_others_need_cannot_be_deleted():
 def test_hierarchy_annotations_have_a_weight_for_each_step(path, weights, fine):
     annotations = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}
     assert (messages(changed(QUEUE, ("metadata", "annotations", annotations))) == []) is fine
+
+
+def deep(levels: int) -> dict[str, Queue]:
+    """A chain of queues below root: q1, q2 and so on."""
+    names = [f"q{level}" for level in range(1, levels + 1)]
+    return {
+        name: Queue(name=name, parent=above) for name, above in zip(names, ["root", *names], strict=False)
+    }
+
+
+def below(parent: str, name: str = "new") -> dict[str, object]:
+    return changed(QUEUE, ("metadata", "name", name), ("spec", {"parent": parent}))
+
+
+def test_a_tree_has_thirty_two_levels_at_most():
+    assert messages(below("q31"), queues=deep(32)) == []
+    assert messages(below("q32"), queues=deep(32)) == [
+        "Queue new: found at level 33 below root, expected at most 32. Move it, or one above it, further up."
+    ]
+
+
+def test_a_queue_is_not_moved_to_where_those_below_it_are_too_deep():
+    queues = {**deep(31), "top": Queue(name="top"), "leaf": Queue(name="leaf", parent="top")}
+    assert messages(below("q30", "top"), queues=queues) == []
+    assert messages(below("q31", "top"), queues=queues) == [
+        "Queue leaf: found at level 33 below root, expected at most 32. Move it, or one above it, further up."
+    ]
+
+
+def test_a_queue_that_is_too_deep_already_may_be_changed_and_moved_up():
+    queues = deep(40)
+    assert messages(below("q39", "q40"), queues=queues) == []
+    assert messages(below("q20", "q40"), queues=queues) == []
+
+
+def test_a_cycle_can_be_broken_whatever_is_below_it():
+    queues = {"a": Queue(name="a", parent="b"), "b": Queue(name="b", parent="a")}
+    assert messages(below("root", "a"), queues=queues) == []

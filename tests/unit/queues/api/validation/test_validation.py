@@ -64,6 +64,51 @@ def test_new_work_of_a_namespace_that_may_not_use_the_queue_is_refused_or_warned
     assert found(None) == [], "the namespace is not known yet"
 
 
+LIMITED = {
+    "top": Queue(name="top", max_run_time=3600),
+    "gold": Queue(name="gold", parent="top", max_run_time=7200),
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "refused"),
+    [
+        (
+            changed(JOB, ("spec", "queue", "gold"), ("spec", "runningEstimate", "2h")),
+            "spec.runningEstimate",
+            True,
+        ),
+        (changed(POD_GROUP, ("spec", {"minMember": 2, "queue": "gold"})), "", True),
+        (changed(BATCH, ("spec", "activeDeadlineSeconds", 7200)), "spec.activeDeadlineSeconds", False),
+        (yaml.safe_load(BATCH), "", False),
+    ],
+)
+def test_new_work_that_declares_to_run_too_long_is_refused_or_warned(document, path, refused):
+    if not path:
+        path = "metadata.annotations[muster.dev/run-time]"
+        document["metadata"]["annotations"] = {"muster.dev/run-time": "2h"}
+    (violation,) = violations_of(document, Known(queues=LIMITED))
+    assert violation.message == (
+        f"{path}: a run time of 2 h is declared, longer than the 1 h that queue top allows (access.maxRunTime); "
+        "declare a shorter one, or use another queue"
+    )
+    assert violation.tolerable is not refused
+    longer = LIMITED | {"top": Queue(name="top", max_run_time=7200)}
+    assert violations_of(document, Known(queues=longer)) == []
+
+
+def test_what_is_declared_first_counts_whatever_else_the_object_says():
+    document = changed(BATCH, ("spec", "activeDeadlineSeconds", 7200))
+    document["metadata"]["annotations"] = {"muster.dev/run-time": "10m"}
+    assert violations_of(document, Known(queues=LIMITED)) == []
+
+
+def test_root_limits_queues_that_name_no_parent():
+    queues = {"root": Queue(name="root", max_run_time=60), "gold": Queue(name="gold")}
+    (violation,) = violations_of(changed(BATCH, ("spec", "activeDeadlineSeconds", 61)), Known(queues=queues))
+    assert "queue root allows" in violation.message
+
+
 def test_work_that_is_there_may_change_though_its_namespace_has_lost_the_queue():
     before = changed(POD_GROUP, ("spec", {"minMember": 2, "queue": "gold"}))
     after = changed(POD_GROUP, ("spec", {"minMember": 3, "queue": "gold"}))

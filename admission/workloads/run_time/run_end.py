@@ -1,0 +1,57 @@
+"""When a workload has held its seats for as long as its queue allows (``access.maxRunTime``), and what follows. Pure.
+
+The time runs from its oldest admission that is open. Members that join a gang do not prolong it; after an eviction for
+others the next admission has the whole time again, since its work may have been lost. When the time is over the
+workload is evicted whole, and is not run again (``Setbacks.is_run_out``): whoever wants more submits it anew.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from admission.engine.snapshot import Rollback
+from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.seats import SeatMap
+from queues.admissions import NEVER_AGAIN
+from queues.quota.run_limits import RunLimit
+from queues.reason_codes import ReasonCode
+from queues.workload import AdmissionId, Obstacle
+
+
+class RunEnd(NamedTuple):
+    """Until when a workload may hold its seats. Seconds since the epoch."""
+
+    limit: RunLimit
+    at: int
+    #: From when on it is warned.
+    warning: int
+
+    def next_look(self, now: int) -> int | None:
+        """The next second at which something follows; None: all has."""
+        return next((each for each in (self.warning, self.at) if each > now), None)
+
+
+def run_end(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> RunEnd | None:
+    """When a workload is ended that has these open admissions, the oldest first; None: never, or it has none."""
+    limit = inputs.run_limit
+    if limit is None or not places:
+        return None
+    opened_at = places[0].admission.opened_at
+    return RunEnd(limit, limit.end(opened_at), limit.warning(opened_at))
+
+
+def run_out(end: RunEnd | None, places: Sequence[SeatMap], now: int) -> dict[AdmissionId, Rollback]:
+    """Open admissions that are ended now: none, or all of the workload's."""
+    if end is None or now < end.at:
+        return {}
+    ended = Rollback(ReasonCode.MAX_RUN_TIME, end.limit.used_up(), NEVER_AGAIN)
+    return {place.admission.id: ended for place in places}
+
+
+def obstacle_of_run_out(inputs: WorkloadInputs) -> Obstacle | None:
+    """The obstacle of a workload that was ended; None: it was not."""
+    if not inputs.setbacks.is_run_out:
+        return None
+    message = (
+        "it has run for as long as its queue allows (access.maxRunTime) and is not run again; submit it anew"
+    )
+    return Obstacle(ReasonCode.MAX_RUN_TIME, message)
