@@ -29,7 +29,8 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
     """Show the tree of queues: what each uses, deserves and may use, and how many workloads wait.
 
     Numbers are those of the whole subtree. Where past use counts (usageHalfLife), SHARE is of half of USED and half
-    of PAST-USE. With names: only these queues and what is below them.
+    of PAST-USE. With names: only these queues and what is below them. --resource takes a full name, such as
+    nvidia.com/gpu; of one that no queue has, zeros are shown.
     """
     body = ask(route, "queues")
     code = told_age(body)

@@ -47,7 +47,8 @@ def events(
 ) -> int:
     """Show what Muster has decided about workloads, the newest last.
 
-    These are all decisions, from its own history; events of Kubernetes tell some of them, and are gone after an hour.
+    These are all decisions, from its own history; events of Kubernetes tell some of them, and are gone after an
+    hour. -f goes on with those that are made.
     """
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     query = {"queue": queue, "namespace": here, "since": since_text(since)}

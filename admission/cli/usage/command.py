@@ -68,6 +68,10 @@ def usage(route: Route, **given: Any) -> int:
 
     Use counts from the admission of a workload until its seats are given back; what runs counts until now. Times are
     in UTC. You see your own use, and that of the queues that you may get.
+
+    -o wide also tells what was borrowed, what was idle of guarantees, and what was held by workloads that were
+    evicted. -o csv and focus are for programs; json and yaml are the answer of the read API with all lines, and with
+    prices a cost, by flavor.
     """
     return _show(_Asked(**given), route)
 
