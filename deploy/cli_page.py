@@ -37,6 +37,7 @@ _MORE: Final = {
     "kubectl muster jobs": "[columns](cli-output.md#jobs)",
     "kubectl muster who": "[columns](cli-output.md#who)",
     "kubectl muster nodes": (
+        "[columns](cli-output.md#nodes), "
         "[fields](cli-output.md#nodes-as-json), "
         "[recovery](../how-to/gpu-recovery.md), "
         "[the node agent](../how-to/gpu-nodes.md)"

@@ -69,8 +69,10 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "kubectl muster quota history": (Example("kubectl muster quota history team-a --since 30d"),),
     "kubectl muster quota diff": (Example("kubectl muster quota diff team-a --from 2026-11-01"),),
     "kubectl muster nodes": (
+        Example("kubectl muster nodes --racks --sort-by .free", "How much is free in each rack"),
+        Example("kubectl muster nodes --rack r7 -o wide", "Who is on the nodes of a rack"),
+        Example("kubectl muster nodes -l pool=training --sort-by .free"),
         Example("kubectl muster nodes --faulty"),
-        Example("kubectl muster nodes node-00001 -o wide"),
     ),
     "kubectl muster page": (Example("kubectl muster page --port 8089 --no-browser"),),
     "kubectl muster top": (Example("kubectl muster top -q team-a"),),
