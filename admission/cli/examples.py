@@ -27,6 +27,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
             "kubectl muster jobs -n ml --since 2h", "What waits, runs, or has ended in the last two hours"
         ),
         Example("kubectl muster jobs -A --mine --state running"),
+        Example("kubectl muster jobs -n ml -l 'team=nlp,tier in (gold,silver)'"),
     ),
     "kubectl muster pending": (
         Example(

@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from admission.cli.failures import UNREACHABLE, CommandFailed
 from admission.kube.client.kubeconfig import current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
+
+_PATCHES: Final = {"Content-Type": "application/merge-patch+json"}
 
 
 class Refused(CommandFailed):
@@ -33,8 +35,19 @@ class ClusterRoute:
         return given or current_namespace(self.kubeconfig, self.context)
 
 
-def send(route: ClusterRoute, method: str, path: str, body: Any = None, *, tried: str, **query: str) -> Any:
+def send(
+    route: ClusterRoute,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    tried: str,
+    accept: str = "application/json",
+    **query: str,
+) -> Any:
     """The answer, parsed. ``tried``: what was tried, for people; the body of a PATCH is a merge patch.
+
+    ``accept``: the forms of the answer that are wanted, as in the header; all are JSON.
 
     Raises CommandFailed, and Refused of an error.
     """
@@ -51,7 +64,7 @@ def send(route: ClusterRoute, method: str, path: str, body: Any = None, *, tried
         unreachable=UNREACHABLE,
         method=method,
         body=sent,
-        content_type="application/merge-patch+json" if method == "PATCH" else "application/json",
+        headers={"Accept": accept, **_PATCHES} if method == "PATCH" else {"Accept": accept},
     )
     try:
         document = json.loads(answer)

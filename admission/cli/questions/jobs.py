@@ -6,10 +6,11 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.age import told_age
+from admission.cli.access.labels import selector
 from admission.cli.access.read_api import Route
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
-from admission.cli.questions.pending import one_line, pages
+from admission.cli.questions.pending import one_line, selected
 from admission.cli.rendering.table import Cell, age, amounts, devices, table
 from admission.cli.times import is_duration, since_text
 
@@ -41,6 +42,7 @@ _COLUMNS: Final = 80
     metavar="TIME",
     help=f"Also what ended since then: 2h, 3d, or 2026-11-21T10:00:00Z [with --state ended: {_USUAL_SINCE}].",
 )
+@selector
 @most_lines("workloads")
 @list_output
 @route
@@ -70,7 +72,7 @@ def jobs(
         "state": ",".join(each for state in states for each in _STATES[state]) or None,
         "since": since_text(since),
     }
-    body = pages(route, query, limit, path="workloads")
+    body = selected(route, query, limit, asked["selector"], path="workloads")
     code = told_age(body)
     if body.get("historyBegins"):
         click.echo(f"What ended before {body['historyBegins']} is not known any more.", err=True)

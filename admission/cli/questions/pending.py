@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.age import told_age
+from admission.cli.access.labels import MOST_SCANNED, selector, with_labels
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
@@ -19,6 +20,7 @@ LARGEST_PAGE: Final = 1000
 @click.command(short_help="Waiting workloads: their positions, and why they wait.")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
 @namespaces
+@selector
 @most_lines("workloads")
 @click.option("--pods", is_flag=True, help="Pods of a Deployment or another owner on lines of their own.")
 @list_output
@@ -27,6 +29,7 @@ def pending(
     queue: str | None,
     namespace: str | None,
     all_namespaces: bool,
+    selector: str | None,
     limit: int,
     pods: bool,
     output: Output,
@@ -38,7 +41,8 @@ def pending(
     Deployment, are one line, with the position and the reason of the first.
     """
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
-    body = pages(route, {"queue": queue, "namespace": here}, limit)
+    asked = {"queue": queue, "namespace": here}
+    body = selected(route, asked, limit, selector)
     code = told_age(body)
     body["items"] = output.sorted(body["items"])
     text = output.document(body)
@@ -72,6 +76,20 @@ def pages(
         items += body["items"]
         page = body.get("continue")
     return {**body, "items": items, "continue": page or ""}
+
+
+def selected(
+    route: Route,
+    query: Mapping[str, str | None],
+    limit: int,
+    selector: str | None,
+    *,
+    path: str = "pending",
+) -> dict[str, Any]:
+    """As ``pages``, with only those whose objects have the labels of a selector; None: all."""
+    if selector is None:
+        return pages(route, query, limit, path=path)
+    return with_labels(pages(route, query, MOST_SCANNED, path=path), selector, limit, route)
 
 
 def pending_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
