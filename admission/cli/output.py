@@ -101,16 +101,18 @@ class Output:
 class _Form(click.Choice[str]):
     """A word, or jsonpath and custom-columns with what follows them."""
 
-    def __init__(self) -> None:
-        super().__init__((*_WORDS, *(f"{word}=" for word in _WITH_ARGUMENT)))
+    def __init__(self, more: tuple[str, ...] = ()) -> None:
+        """``more``: words that only this command knows."""
+        self._words = (*_WORDS[:2], *more, *_WORDS[2:])
+        super().__init__((*self._words, *(f"{word}=" for word in _WITH_ARGUMENT)))
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Raises BadParameter: no such form, or one whose argument cannot be read."""
         kind, equals, argument = str(value).partition("=")
-        if not equals and kind in _WORDS:
+        if not equals and kind in self._words:
             return kind
         if kind not in _WITH_ARGUMENT or not argument:
-            words = ", ".join(_WORDS)
+            words = ", ".join(self._words)
             self.fail(
                 f"found {value!r}, expected one of {words}, jsonpath=TEMPLATE, custom-columns=HEADER:JSONPATH,…",
                 param,
@@ -130,6 +132,10 @@ class _Form(click.Choice[str]):
 
 def output(command: Command) -> Command:
     """Add ``-o``, ``--no-headers`` and ``--watch``. The command gets ``output``, an Output."""
+    return _with_output(command, ())
+
+
+def _with_output(command: Command, more: tuple[str, ...]) -> Command:
 
     @wraps(command)
     def with_output(**given: Any) -> Any:
@@ -149,7 +155,7 @@ def output(command: Command) -> Command:
             "-o",
             "--output",
             "form",
-            type=_Form(),
+            type=_Form(more),
             default="table",
             show_default=True,
             help="Form of the answer.",
@@ -167,12 +173,21 @@ def output(command: Command) -> Command:
 
 def list_output(command: Command) -> Command:
     """Add what ``output`` adds, and ``--sort-by``: for commands that show several things."""
+    return list_output_with()(command)
+
+
+def list_output_with(*more: str) -> Callable[[Command], Command]:
+    """As ``list_output``, with further words for ``-o``."""
+    return lambda command: _sorting(_with_output(command, more))
+
+
+def _sorting(command: Command) -> Command:
     return click.option(
         "--sort-by",
         metavar="JSONPATH",
         callback=_checked_path,
         help="Sort by a field of the items, such as .name.",
-    )(output(command))
+    )(command)
 
 
 def _checked_path(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
