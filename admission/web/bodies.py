@@ -469,6 +469,8 @@ class DecisionBody(EventBody, frozen=True, kw_only=True):
     name: str
     uid: str
     queue: str
+    #: Of ``free``: evicted, succeeded, failed or deleted; "": not known.
+    result: str = ""
 
 
 class DecisionList(AgedBody, frozen=True, kw_only=True):

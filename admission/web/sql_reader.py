@@ -245,6 +245,7 @@ class SqlReader:
                 name=each.name,
                 uid=each.uid,
                 queue=each.queue,
+                result=each.result,
                 **msgspec.structs.asdict(_event(each.decision)),
             )
             for each in found

@@ -25,7 +25,7 @@ def changes(view: ClusterView) -> object:
 
 def _queues(view: ClusterView, total: int) -> list[str]:
     stems = branches({queue["name"]: queue["parent"] for queue in view.queues})
-    columns = ["QUEUE", "GPUS-USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "ADMITTED", ""]
+    columns = ["QUEUE", "GPUS-USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "RUNNING", ""]
     rows = []
     for queue in view.queues:
         account = _gpus(queue)
@@ -42,7 +42,7 @@ def _queues(view: ClusterView, total: int) -> list[str]:
                 ("█" * round(_BAR * used / total)).ljust(_BAR, "·"),
             )
         )
-    return table(columns, rows, right="GPUS-USED DESERVED CAPABILITY SHARE WAITING ADMITTED").splitlines()
+    return table(columns, rows, right="GPUS-USED DESERVED CAPABILITY SHARE WAITING RUNNING").splitlines()
 
 
 def _gpus(queue: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from admission.cli.rendering.table import Cell, branches, rounded, short_duratio
 
 _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
-_NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE PENDING ADMITTED"
+_NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE WAITING RUNNING"
 
 Queue = Mapping[str, Any]
 
@@ -76,7 +76,7 @@ def queue_table(
     """
     stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
     chosen = resource or usual_resource(queues)
-    columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "PENDING", "ADMITTED"]
+    columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "RUNNING"]
     rows: list[list[Cell]] = []
     if wide:
         columns[3:4] = ["FLAVOR", "USED", "GUARANTEE"]

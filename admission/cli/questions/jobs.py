@@ -80,7 +80,7 @@ def jobs(
     text = output.document(body)
     if text is None:
         if not body["items"]:
-            click.echo(nothing_listed(body, query, since), err=True)
+            click.echo(nothing_listed(body, {**query, "labels": asked["selector"]}, since), err=True)
             return code
         text = jobs_table(body, everywhere=all_namespaces, wide=output.is_wide, headers=output.headers)
         if len(body["items"]) < body["total"]:
@@ -156,7 +156,9 @@ def nothing_listed(body: Mapping[str, Any], query: Mapping[str, str | None], sin
     place = f" in namespace {query['namespace']}" if query["namespace"] else ""
     place += f" in queue {query['queue']}" if query["queue"] else ""
     lately = "" if since is None else f" in the last {since}" if is_duration(since) else f" since {since}"
-    text = f"No workload{whose} {does}{place}{lately}."
+    labels = f" with the labels {query['labels']}" if query.get("labels") else ""
+    seen = "" if query["mine"] else " that you may see"
+    text = f"No workload{whose}{labels}{seen} {does}{place}{lately}."
     elsewhere = body["totalEverywhere"] - body["total"]
     if elsewhere:
         text += f" In other namespaces {elsewhere} {'does' if elsewhere == 1 else 'do'}: -A shows them."

@@ -52,7 +52,14 @@ def _show(route: Route, queue: str | None, resource: str | None, output: Output,
     shown = together(waiting["items"])[:room]
     text = tree + "\n"
     if shown:
-        text += pending_table({**waiting, "items": shown}, everywhere=True, wide=False, headers=True)
-    text += f"{waiting['total']} waiting\n"
+        text += pending_table(
+            {**waiting, "items": shown},
+            everywhere=True,
+            wide=False,
+            headers=True,
+            width=output.width,
+            messages=False,
+        )
+    text += f"{waiting['total']} waiting that you may see\n"
     click.echo(output.fitted(text), nl=False)
     return code
