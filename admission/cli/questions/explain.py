@@ -74,7 +74,7 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     if text is None:
         wide = output.is_wide
         text = "\n".join(workload_text(one, wide=wide, headers=output.headers) for one in body)
-    click.echo(text, nl=False)
+    click.echo(output.coloured(text), nl=False)
     return code
 
 

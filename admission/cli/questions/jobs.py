@@ -1,6 +1,6 @@
 """``kubectl muster jobs``: the workloads that wait, run or have ended."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import click
@@ -23,6 +23,8 @@ _DOES: Final = {"pending": "waits", "admitted": "runs", "finished": "has ended"}
 _USUAL_SINCE: Final = "24h"
 #: Wider tables are shortened, where -o wide has what is left out.
 _COLUMNS: Final = 80
+#: Columns that go first where a terminal has no room for all.
+_LEAST_MISSED: Final = ("KIND", "PODS", "USER")
 
 
 @click.command(short_help="Workloads that wait, run or have ended, with their GPUs and nodes.")
@@ -82,22 +84,48 @@ def jobs(
         if not body["items"]:
             click.echo(nothing_listed(body, {**query, "labels": asked["selector"]}, since), err=True)
             return code
-        text = jobs_table(body, everywhere=all_namespaces, wide=output.is_wide, headers=output.headers)
+        text = jobs_table(
+            body,
+            everywhere=all_namespaces,
+            wide=output.is_wide,
+            headers=output.headers,
+            width=output.width,
+        )
         if len(body["items"]) < body["total"]:
             click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
 
-def jobs_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
-    """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line."""
+def jobs_table(
+    body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool, width: int | None = None
+) -> str:
+    """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line.
+
+    ``width``: of the terminal. On one where lines are still too long there are fewer columns; None: it is none.
+    """
     text = _table(body, everywhere, wide, headers, short=False)
     if wide or max(map(len, text.splitlines())) <= _COLUMNS:
         return text
-    return _table(body, everywhere, wide, headers, short=True)
+    text = _table(body, everywhere, wide, headers, short=True)
+    left_out: list[str] = []
+    for name in _LEAST_MISSED if width is not None else ():
+        if max(map(len, text.splitlines())) <= (width or 0):
+            break
+        left_out.append(name)
+        text = _table(body, everywhere, wide, headers, short=True, left_out=left_out)
+    return text
 
 
-def _table(body: Mapping[str, Any], everywhere: bool, wide: bool, headers: bool, *, short: bool) -> str:
+def _table(
+    body: Mapping[str, Any],
+    everywhere: bool,
+    wide: bool,
+    headers: bool,
+    *,
+    short: bool,
+    left_out: Collection[str] = (),
+) -> str:
     columns = ["NAME", "KIND", "QUEUE", "USER", "STATE", "GPUS", "PODS", "AGE", "NODES(REASON)"]
     if wide:
         columns[5:6] = ["PRIORITY", "HOLDS"]
@@ -105,7 +133,13 @@ def _table(body: Mapping[str, Any], everywhere: bool, wide: bool, headers: bool,
     if everywhere:
         columns.insert(0, "NAMESPACE")
     rows = [_row(one, body["now"], everywhere, wide, short) for one in body["items"]]
-    return table(columns, rows, headers=headers, right="GPUS PODS AGE PRIORITY ADMITTED ENDED")
+    kept = [index for index, name in enumerate(columns) if name not in left_out]
+    return table(
+        [columns[index] for index in kept],
+        [[row[index] for index in kept] for row in rows],
+        headers=headers,
+        right="GPUS PODS AGE PRIORITY ADMITTED ENDED",
+    )
 
 
 def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: bool) -> list[Cell]:
