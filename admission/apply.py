@@ -248,15 +248,7 @@ def _decisions(
 ) -> list[ledger.Decision]:
     """Lines of the decision log."""
     lines = []
-    for index, admit in enumerate(plan.admits):
-        if index in outcome.accepted:
-            code: ledger.DecisionCode = "elastic" if admit.elastic else "gang"
-            lines.append(_line("admit", admit, code, admission=outcome.accepted[index]))
-        else:
-            rejection = outcome.rejected[index]
-            lines.append(_line("reject", admit, rejection.code, message=rejection.message))
-    for id_, adopt in zip(adopted, plan.adopts, strict=True):
-        lines.append(_line("adopt", adopt.admit, "running", admission=id_))
+    # In the order of cause and effect: what makes room, then who gets it.
     for evict in plan.evicts:
         if evict.admission in evicted:
             line = _line("evict", admissions[evict.admission], evict.code, evict.admission, evict.message)
@@ -265,6 +257,15 @@ def _decisions(
     for free in plan.frees:
         if free.closes:
             lines.append(_line("free", admissions[free.admission], "ended", free.admission))
+    for id_, adopt in zip(adopted, plan.adopts, strict=True):
+        lines.append(_line("adopt", adopt.admit, "running", admission=id_))
+    for index, admit in enumerate(plan.admits):
+        if index in outcome.accepted:
+            code: ledger.DecisionCode = "elastic" if admit.elastic else "gang"
+            lines.append(_line("admit", admit, code, admission=outcome.accepted[index]))
+        else:
+            rejection = outcome.rejected[index]
+            lines.append(_line("reject", admit, rejection.code, message=rejection.message))
     return lines
 
 

@@ -7,6 +7,7 @@ A test compares them.
 
 from pathlib import Path
 
+from deploy.cli_page import cli_page
 from deploy.kinds_page import kinds_page
 from deploy.xids_page import xids_page
 from queues.api.metadata_keys.tables import reference_page
@@ -18,6 +19,7 @@ def pages() -> dict[str, str]:
     """Path below ``docs`` → content."""
     return {
         "reference/annotations.md": reference_page(),
+        "reference/cli.md": cli_page(),
         "reference/kinds.md": kinds_page(),
         "reference/xids.md": xids_page(),
     }

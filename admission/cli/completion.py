@@ -87,7 +87,7 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
     elif option.name == "user":
         for one in _ask(before, "users", {"limit": "200"})["items"]:
             if one["user"]:
-                yield one["user"], f"{one['pending']} pending, {one['admitted']} admitted"
+                yield one["user"], f"{one['pending']} waiting, {one['admitted']} running"
 
 
 def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candidate]:
@@ -104,7 +104,7 @@ def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candid
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
     for one in _ask(before, "queues", {})["items"]:
-        yield one["name"], f"{one['state']}, {one['pending']} pending, {one['admitted']} admitted"
+        yield one["name"], f"{one['state']}, {one['pending']} waiting, {one['admitted']} running"
 
 
 def _job_flows(before: Sequence[str]) -> Iterator[Candidate]:

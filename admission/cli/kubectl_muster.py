@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from admission.cli.examples import add_examples
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
 from admission.cli.objects.jobflow import jobflow
@@ -41,6 +42,7 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     kubectl_muster.add_command(command)
+add_examples(kubectl_muster, "kubectl muster")
 
 
 def main() -> None:

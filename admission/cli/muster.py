@@ -16,6 +16,7 @@ from admission.cli.commands.replay import replay
 from admission.cli.commands.run import run
 from admission.cli.commands.simulate import simulate
 from admission.cli.commands.snapshot import snapshot
+from admission.cli.examples import add_examples
 from admission.cli.failures import finish
 
 
@@ -45,6 +46,7 @@ for command in (
     simulate,
 ):
     muster.add_command(command)
+add_examples(muster, "muster")
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Forms of an answer, spelled as kubectl spells them: ``-o``, ``--no-headers``, ``--sort-by`` and ``--watch``."""
 
 import io
+import os
 import re
 import shutil
 import sys
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import click
 
+from admission.cli.rendering.colour import CHOICES, wants_colour
 from admission.cli.rendering.table import table
 from queues.errors import MusterError
 
@@ -26,6 +28,8 @@ _WITH_ARGUMENT: Final = ("jsonpath", "custom-columns")
 _EVERY: Final = 2.0
 #: Clears a terminal, what has scrolled away not included, and goes to its first line.
 _CLEAR: Final = "\033[H\033[2J"
+#: Goes to the first line; clears the rest of a line, and all below.
+_HOME, _REST, _BELOW = "\033[H", "\033[K", "\033[J"
 #: A value that is not there, in a custom column.
 _NONE: Final = "<none>"
 
@@ -41,6 +45,8 @@ class Output:
     sort_by: str = ""
     #: Columns of the terminal; None: it goes elsewhere.
     width: int | None = None
+    #: Whether tables have colours.
+    has_colour: bool = False
 
     @property
     def is_wide(self) -> bool:
@@ -52,9 +58,17 @@ class Output:
 
         Only ``-o table``, and not where it goes elsewhere.
         """
-        if self.width is None or self.form != "table":
-            return lines
-        return "".join(_cut(line, self.width) for line in lines.splitlines(keepends=True))
+        if self.width is not None and self.form == "table":
+            lines = "".join(_cut(line, self.width) for line in lines.splitlines(keepends=True))
+        return self.coloured(lines)
+
+    def coloured(self, text: str) -> str:
+        """Tables with colours, if the user wants them."""
+        if not self.has_colour or self.form not in ("table", "wide"):
+            return text
+        from admission.cli.rendering.colour import coloured
+
+        return coloured(text)
 
     def sorted(self, items: Sequence[Any]) -> list[Any]:
         """The items of an answer in the order that the user wants; those without the value come first."""
@@ -101,16 +115,18 @@ class Output:
 class _Form(click.Choice[str]):
     """A word, or jsonpath and custom-columns with what follows them."""
 
-    def __init__(self) -> None:
-        super().__init__((*_WORDS, *(f"{word}=" for word in _WITH_ARGUMENT)))
+    def __init__(self, more: tuple[str, ...] = ()) -> None:
+        """``more``: words that only this command knows."""
+        self._words = (*_WORDS[:2], *more, *_WORDS[2:])
+        super().__init__((*self._words, *(f"{word}=" for word in _WITH_ARGUMENT)))
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Raises BadParameter: no such form, or one whose argument cannot be read."""
         kind, equals, argument = str(value).partition("=")
-        if not equals and kind in _WORDS:
+        if not equals and kind in self._words:
             return kind
         if kind not in _WITH_ARGUMENT or not argument:
-            words = ", ".join(_WORDS)
+            words = ", ".join(self._words)
             self.fail(
                 f"found {value!r}, expected one of {words}, jsonpath=TEMPLATE, custom-columns=HEADER:JSONPATH,…",
                 param,
@@ -128,28 +144,59 @@ class _Form(click.Choice[str]):
         return str(value)
 
 
+def color_option(command: Command) -> Command:
+    """Add ``--color``; the command gets ``color``, one of ``CHOICES``."""
+    return click.option(
+        "--color",
+        type=click.Choice(CHOICES),
+        default="auto",
+        show_default=True,
+        help="Colours; auto: on a terminal, unless NO_COLOR is set.",
+    )(command)
+
+
+def chosen_colour(choice: str) -> bool:
+    """Whether answers of this command have colours. ``choice``: of ``--color``."""
+    found = wants_colour(choice, is_terminal=sys.stdout.isatty(), environment=os.environ)
+    # Click takes them away where it sees no terminal: in a pipe, and while an answer is collected for --watch.
+    click.get_current_context().color = found
+    return found
+
+
 def output(command: Command) -> Command:
     """Add ``-o``, ``--no-headers`` and ``--watch``. The command gets ``output``, an Output."""
+    return _with_output(command, ())
+
+
+def _with_output(command: Command, more: tuple[str, ...]) -> Command:
 
     @wraps(command)
     def with_output(**given: Any) -> Any:
-        form, no_headers, watch = (given.pop(key) for key in ("form", "no_headers", "watch"))
-        wanted = Output(
-            form=form,
-            headers=not no_headers,
-            sort_by=given.pop("sort_by", None) or "",
-            width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
-        )
-        if watch:
-            return watched(lambda: command(output=wanted, **given))
-        return command(output=wanted, **given)
+        names = ("form", "no_headers", "watch", "color")
+        form, no_headers, watch, colour = (given.pop(key) for key in names)
+        sort_by = given.pop("sort_by", None) or ""
+        on_terminal = sys.stdout.isatty()
+        has_colour = chosen_colour(colour)
+
+        def answer() -> Any:
+            # While it is watched, the terminal may get another width.
+            wanted = Output(
+                form=form,
+                headers=not no_headers,
+                sort_by=sort_by,
+                width=shutil.get_terminal_size().columns if on_terminal else None,
+                has_colour=has_colour,
+            )
+            return command(output=wanted, **given)
+
+        return watched(answer) if watch else answer()
 
     options = (
         click.option(
             "-o",
             "--output",
             "form",
-            type=_Form(),
+            type=_Form(more),
             default="table",
             show_default=True,
             help="Form of the answer.",
@@ -158,6 +205,7 @@ def output(command: Command) -> Command:
         click.option(
             "-w", "--watch", is_flag=True, help="Show the answer again whenever it changes, until Ctrl-C."
         ),
+        color_option,
     )
     with_options: Command = with_output
     for option in reversed(options):
@@ -167,12 +215,21 @@ def output(command: Command) -> Command:
 
 def list_output(command: Command) -> Command:
     """Add what ``output`` adds, and ``--sort-by``: for commands that show several things."""
+    return list_output_with()(command)
+
+
+def list_output_with(*more: str) -> Callable[[Command], Command]:
+    """As ``list_output``, with further words for ``-o``."""
+    return lambda command: _sorting(_with_output(command, more))
+
+
+def _sorting(command: Command) -> Command:
     return click.option(
         "--sort-by",
         metavar="JSONPATH",
         callback=_checked_path,
         help="Sort by a field of the items, such as .name.",
-    )(output(command))
+    )(command)
 
 
 def _checked_path(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
@@ -252,6 +309,22 @@ def _custom_columns(text: str, items: Iterable[Any], *, headers: bool) -> str:
     return table([header for header, _ in columns], rows, headers=headers)
 
 
+def _redraw(printed: str, told: str, *, is_first: bool) -> None:
+    """Write an answer over the last one, line by line: a screen that is cleared before flickers.
+
+    As many lines as the terminal has; how many more there are is said.
+    """
+    if not sys.stderr.isatty():
+        click.echo(told, nl=False, err=True)
+        told = ""
+    lines = (printed + told).splitlines()
+    room = max(shutil.get_terminal_size().lines - 1, 2)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"… {len(lines) - room + 1} more lines"]
+    text = "".join(f"{line}{_REST}\n" for line in lines)
+    print((_CLEAR if is_first else _HOME) + text + _BELOW, end="", flush=True)
+
+
 def watched(print_answer: _Print) -> int:
     """Print an answer again whenever it differs: over the last one on a terminal, else below it. Ends by Ctrl-C."""
     last: tuple[str, str] | None = None
@@ -268,9 +341,10 @@ def watched(print_answer: _Print) -> int:
                 # What is looked at for hours outlives an upgrade of Muster.
                 told.write(f"{error}\n")
             answer = printed.getvalue(), told.getvalue()
-            if answer != last:
-                separator = _CLEAR if on_terminal else "\n" if last is not None else ""
-                click.echo(separator + answer[0], nl=False)
+            if answer != last and on_terminal:
+                _redraw(*answer, is_first=last is None)
+            elif answer != last:
+                print(("" if last is None else "\n") + answer[0], end="", flush=True)
                 click.echo(answer[1], nl=False, err=True)
             last = answer
             time.sleep(_EVERY)

@@ -8,7 +8,7 @@
 /apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&mine=&state=&since=&limit=&continue=
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
 /apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
-/apis/read.muster.dev/v1/nodes?limit=&continue=
+/apis/read.muster.dev/v1/nodes?workloads=&limit=&continue=
 /apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&quotas=&limit=&continue=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
@@ -35,7 +35,15 @@ from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
 from admission.web.health import METRICS_TYPE
-from admission.web.http import BadQuery, encode, errors_as_json, json_answer, numbered_place, whole_number
+from admission.web.http import (
+    BadQuery,
+    encode,
+    errors_as_json,
+    flag,
+    json_answer,
+    numbered_place,
+    whole_number,
+)
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
@@ -88,8 +96,8 @@ class Reader(Protocol):
         """Decisions about workloads of a queue and what is below it. Raises UnknownName."""
         ...
 
-    async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
-        """Nodes after a name, with what seats hold on them."""
+    async def nodes(self, *, after: str, limit: int, sight: Sight | None) -> bodies.NodeList:
+        """Nodes after a name, with what seats hold on them. ``sight``: whose seats are told; None: no one's."""
         ...
 
     async def queue_versions(self, name: str, *, limit: int, before: int | None) -> bodies.QueueVersionList:
@@ -308,13 +316,15 @@ class ReadApi:
         return await self._answered(request, answer)
 
     async def show_nodes(self, request: web.Request) -> web.Response:
-        """What seats hold on the nodes, for those who may list nodes."""
-        _only(request, "limit", "continue")
+        """What seats hold on the nodes, and whose seats these are, for those who may list nodes."""
+        _only(request, "workloads", "limit", "continue")
         limit, after = limit_of(request.query), request.query.get("continue", "")
+        with_workloads = flag("workloads", request.query.get("workloads"))
 
         async def answer(caller: Caller) -> bytes:
             await self.rights.require(caller, AccessRequest(verb="list", resource=NODES), "list nodes")
-            return encode(await self.reader.nodes(after=after, limit=limit))
+            sight = await self.rights.sight(caller) if with_workloads else None
+            return encode(await self.reader.nodes(after=after, limit=limit, sight=sight))
 
         return await self._answered(request, answer)
 

@@ -79,6 +79,32 @@ class QueueList(AgedBody, frozen=True, kw_only=True):
     items: tuple[QueueBody, ...]
 
 
+class SeatedBody(Body, frozen=True, kw_only=True):
+    """A workload with seats on one node."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    #: It is being evicted.
+    evicting: bool
+    #: Seats on this node, and what they hold.
+    seats: int
+    held: Mapping[str, str]
+
+
+class NodeWorkloadsBody(Body, frozen=True, kw_only=True):
+    """The workloads with seats on one node."""
+
+    #: The first of those that the user may list, by namespace and name.
+    items: tuple[SeatedBody, ...]
+    #: All of those.
+    total: int
+    #: Workloads that the user may not list.
+    hidden: int
+
+
 class NodeBody(Body, frozen=True, kw_only=True):
     """One node, with what the ledger holds on it."""
 
@@ -90,6 +116,10 @@ class NodeBody(Body, frozen=True, kw_only=True):
     limits: Mapping[str, str]
     #: What seats hold, by resource.
     used: Mapping[str, str]
+    #: Whole devices of which no pod has anything, by resource.
+    free_devices: Mapping[str, int] = msgspec.field(default_factory=dict)
+    #: Null: not asked for.
+    workloads: NodeWorkloadsBody | None = None
 
 
 class NodeList(AgedBody, frozen=True, kw_only=True):
@@ -441,6 +471,8 @@ class DecisionBody(EventBody, frozen=True, kw_only=True):
     name: str
     uid: str
     queue: str
+    #: Of ``free``: evicted, succeeded, failed or deleted; "": not known.
+    result: str = ""
 
 
 class DecisionList(AgedBody, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from admission.web.lists.lines import (
     user_bodies,
     waiting_body,
 )
+from admission.web.lists.nodes import node_bodies
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
@@ -43,7 +44,7 @@ from queues.sql.read import views
 from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
 from queues.sql.read.names import kinds_in_namespaces, names_like
-from queues.sql.read.node_use import node_use
+from queues.sql.read.node_use import node_use, node_workloads
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
@@ -117,23 +118,16 @@ class SqlReader:
         items = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
         return bodies.QueueList(**asdict(age), items=items)
 
-    async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
-        """Nodes after a name, with what seats hold on them."""
+    async def nodes(self, *, after: str, limit: int, sight: Sight | None = None) -> bodies.NodeList:
+        """Nodes after a name, with what seats hold on them, and, as far as ``sight`` goes, whose seats."""
         async with self._database.snapshot() as tx:
             found = await node_use(tx, after=after, limit=limit)
+            names = [node.name for node in found]
+            seated = None if sight is None else await node_workloads(tx, names, sight.workloads)
             age = await self._age(tx)
-        items = tuple(
-            bodies.NodeBody(
-                name=node.name,
-                flavor=node.flavor,
-                usable=node.usable,
-                limits=quantities(node.limits),
-                used=quantities(node.used),
-            )
-            for node in found
-        )
+        items = node_bodies(found, seated)
         return bodies.NodeList(
-            **asdict(age), items=items, continue_=items[-1].name if len(items) == limit else ""
+            **asdict(age), items=items, continue_=items[-1].name if 0 < len(items) == limit else ""
         )
 
     async def queue_versions(
@@ -253,6 +247,7 @@ class SqlReader:
                 name=each.name,
                 uid=each.uid,
                 queue=each.queue,
+                result=each.result,
                 **msgspec.structs.asdict(_event(each.decision)),
             )
             for each in found

@@ -36,7 +36,7 @@ def _state(row: WorkloadRow) -> str:
 
 def _queues(view: ClusterView, total: int) -> list[str]:
     stems = branches({queue["name"]: queue["parent"] for queue in view.queues})
-    columns = ["QUEUE", "GPUS-USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "ADMITTED", ""]
+    columns = ["QUEUE", "GPUS-USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "RUNNING", ""]
     rows = []
     for queue in view.queues:
         account = _gpus(queue)
@@ -53,7 +53,7 @@ def _queues(view: ClusterView, total: int) -> list[str]:
                 ("█" * round(_BAR * used / total)).ljust(_BAR, "·"),
             )
         )
-    return table(columns, rows, right="GPUS-USED DESERVED CAPABILITY SHARE WAITING ADMITTED").splitlines()
+    return table(columns, rows, right="GPUS-USED DESERVED CAPABILITY SHARE WAITING RUNNING").splitlines()
 
 
 def _gpus(queue: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ OTHER_WORDS = {
     ("queues/api/validation/lifecycle_rules.py", "TaskFailed"),
     ("admission/volcano_jobs/policies.py", "TaskFailed"),
     ("admission/cli/rendering/nodes.py", "NotReady"),
+    ("admission/cli/rendering/colour.py", "NotReady"),
 }
 
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and

@@ -138,9 +138,38 @@ DECISIONS = tuple(
     )
 )
 NODES = tuple(
-    bodies.NodeBody(name=name, flavor="", usable=True, limits={GPU: "8"}, used={GPU: used} if used else {})
+    bodies.NodeBody(
+        name=name,
+        flavor="",
+        usable=True,
+        limits={GPU: "8"},
+        used={GPU: used} if used else {},
+        free_devices={GPU: 8 - int(used or 0)},
+    )
     for name, used in (("gpu-1", "8"), ("gpu-2", "2"), ("gpu-3", ""))
 )
+SEATED = {
+    node: bodies.SeatedBody(
+        kind="vcjob",
+        namespace=namespace,
+        name=name,
+        uid=f"uid-{name}",
+        queue="dev",
+        evicting=False,
+        seats=1,
+        held={GPU: held},
+    )
+    for node, namespace, name, held in (("gpu-1", "ml", "bert", "8"), ("gpu-2", "lab", "yolo", "2"))
+}
+
+
+def _with_workloads(node: bodies.NodeBody, sight: Sight) -> bodies.NodeBody:
+    there = [SEATED[node.name]] if node.name in SEATED else []
+    seen = tuple(one for one in there if sight.shows(one.kind, one.namespace))
+    told = bodies.NodeWorkloadsBody(items=seen, total=len(seen), hidden=len(there) - len(seen))
+    return structs.replace(node, workloads=told)
+
+
 QUEUES = (ROOT, TEAM_A, DEV, TRAIN, TEAM_B, LOST)
 
 
@@ -413,10 +442,10 @@ class FakeReader(FakeQuota):
             now=NOW, as_of=self.as_of, items=tuple(seen[:limit]), continue_=str(len(DECISIONS))
         )
 
-    async def nodes(self, *, after: str, limit: int) -> bodies.NodeList:
+    async def nodes(self, *, after: str, limit: int, sight: Sight | None = None) -> bodies.NodeList:
         self._up()
         rest = [node for node in NODES if node.name > after]
-        items = tuple(rest[:limit])
+        items = tuple(node if sight is None else _with_workloads(node, sight) for node in rest[:limit])
         more = items[-1].name if items and len(items) < len(rest) else ""
         return bodies.NodeList(now=NOW, as_of=self.as_of, behind=self.behind, items=items, continue_=more)
 

@@ -2,13 +2,25 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from admission.cli.failures import UNREACHABLE, CommandFailed
 from admission.kube.client.kubeconfig import current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
+
+#: Actions of Volcano's Commands, in the words of the command line.
+_ACTIONS: Final = {
+    "AbortJob": "Suspending",
+    "ResumeJob": "Resuming",
+    "CloseQueue": "Closing",
+    "OpenQueue": "Opening",
+}
+#: Roles that may ask for actions on objects of a kind.
+_ROLES: Final = {"Job": "muster-submitter (part of edit)", "Queue": "muster-queue-admin"}
+_FORBIDDEN: Final = 403
+_PATCHES: Final = {"Content-Type": "application/merge-patch+json"}
 
 
 class Refused(CommandFailed):
@@ -33,8 +45,19 @@ class ClusterRoute:
         return given or current_namespace(self.kubeconfig, self.context)
 
 
-def send(route: ClusterRoute, method: str, path: str, body: Any = None, *, tried: str, **query: str) -> Any:
+def send(
+    route: ClusterRoute,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    tried: str,
+    accept: str = "application/json",
+    **query: str,
+) -> Any:
     """The answer, parsed. ``tried``: what was tried, for people; the body of a PATCH is a merge patch.
+
+    ``accept``: the forms of the answer that are wanted, as in the header; all are JSON.
 
     Raises CommandFailed, and Refused of an error.
     """
@@ -51,7 +74,7 @@ def send(route: ClusterRoute, method: str, path: str, body: Any = None, *, tried
         unreachable=UNREACHABLE,
         method=method,
         body=sent,
-        content_type="application/merge-patch+json" if method == "PATCH" else "application/json",
+        headers={"Accept": accept, **_PATCHES} if method == "PATCH" else {"Accept": accept},
     )
     try:
         document = json.loads(answer)
@@ -77,12 +100,21 @@ def ask_for_action(
     route: ClusterRoute, action: str, resource: ApiResource, namespace: str, name: str, message: str
 ) -> None:
     """Create a Command for an object that there is. ``namespace``: that of the Command. Raises CommandFailed."""
-    tried = f"{action} of {resource.kind.lower()} {name}"
+    tried = f"{_ACTIONS[action]} {resource.kind.lower()} {name}"
     place = namespace if resource.namespaced else None
     target = send(route, "GET", path_of(resource, place, name), tried=tried)
-    send(
-        route, "POST", path_of(COMMANDS, namespace), _command(action, resource, target, message), tried=tried
-    )
+    command = _command(action, resource, target, message)
+    try:
+        send(route, "POST", path_of(COMMANDS, namespace), command, tried=tried)
+    except Refused as refused:
+        if refused.status != _FORBIDDEN or 'cannot create resource "commands"' not in str(refused):
+            raise
+        # The API server names the object by which it is asked for, which users know nothing of.
+        found = (
+            f"you may not create commands.bus.volcano.sh in namespace {namespace}, by which this is asked for"
+        )
+        hint = f"Ask for that right there; the ClusterRole {_ROLES[resource.kind]} has it."
+        raise Refused(status=_FORBIDDEN, tried=tried, found=found, hint=hint) from refused
 
 
 def _command(action: str, resource: ApiResource, target: Document, message: str) -> Document:

@@ -3,6 +3,7 @@
 import http.client
 import ssl
 import tempfile
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from admission.cli.failures import CommandFailed
@@ -18,9 +19,10 @@ def request(
     unreachable: str,
     method: str = "GET",
     body: bytes | None = None,
-    content_type: str = "application/json",
+    headers: Mapping[str, str] = {},
 ) -> tuple[int, bytes]:
     """Status and body of the answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
+    ``headers``: in place of the usual ones, or beside them.
 
     Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice if no server answers.
     """
@@ -28,9 +30,10 @@ def request(
     prefix = urlsplit(access.server).path.rstrip("/")
     try:
         connection.putrequest(method, prefix + target)
-        sent = () if body is None else (("Content-Type", content_type), ("Content-Length", str(len(body))))
-        usual = (("Accept", "application/json"), ("User-Agent", "kubectl-muster"))
-        for name, text in (*usual, *sent, *access.headers):
+        usual = {"Accept": "application/json", "User-Agent": "kubectl-muster"}
+        if body is not None:
+            usual |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        for name, text in (*{**usual, **headers}.items(), *access.headers):
             connection.putheader(name, text)
         connection.endheaders(body)
         answer = connection.getresponse()

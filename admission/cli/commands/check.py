@@ -30,6 +30,11 @@ def check(files: tuple[str, ...], output: str) -> int:
 
     FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard input. All
     are checked as if they were applied together. Exit code 1 if there are errors; warnings do not count.
+
+    Pod templates are checked against the fields of Kubernetes 1.36. Of several files, a line for each says on standard
+    error whether it is refused, not supported, different (by which fields) or supported. Of kinds that others make
+    pods of a note says which of their pods start together, and in which queue. Kinds that Muster does not act on are
+    passed over with a note, with a warning if they name a queue.
     """
     from admission.workloads.kinds.document_checks import check_other_kind
     from queues.api.check.check import check_documents

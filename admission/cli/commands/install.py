@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     "--adopt-crds", is_flag=True, help="Take over definitions that Volcano or another program has created."
 )
 def install(adopt_crds: bool, **flags: Any) -> None:
-    """Apply definitions, RBAC, policies, webhook configuration and the queues root and default.
+    """Apply definitions, RBAC, policies, webhook configuration, the read API and the queues root and default.
 
-    Doing it again changes nothing, or brings an older installation up to date.
+    Jobs that were made ready to pass the gate before there was one are named. Doing it again changes nothing, or
+    brings an older installation up to date.
     """
     import asyncio
 
@@ -53,7 +54,7 @@ def uninstall(waiting: str, delete_crds: bool, **flags: Any) -> None:
     """Remove everything that `muster install` applied; first free the pods and Jobs that wait, or leave them.
 
     Definitions that still have objects stay, unless --delete-crds is given. Doing it again finishes an
-    interrupted run.
+    interrupted run. It does not ask.
     """
     import asyncio
 

@@ -33,7 +33,10 @@ def ledger() -> None:
 
 @ledger.command(cls=SettingsCommand, only=("dsn",), short_help="Say which balances are wrong.")
 def verify(**flags: Any) -> int:
-    """Say which balances of queues and nodes are not what the admissions hold. Exit code 1: some are not."""
+    """Say which balances of queues and nodes are not what the admissions hold. Exit code 1: some are not.
+
+    A line for each tells what it is and what it should be. It locks nothing.
+    """
 
     async def check(database: "Database") -> "Sequence[Difference]":
         from queues.sql.ledger.verification import verify

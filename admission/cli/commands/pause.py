@@ -16,7 +16,10 @@ _REASON: Final = "Why, for `kubectl muster quota history`."
 @click.argument("queue", default=_ALL)
 @click.option("--reason", metavar="TEXT", help=_REASON)
 def pause(queue: str, reason: str | None, **flags: Any) -> None:
-    """Stop admissions of QUEUE and everything below it; without a name, of all queues. What runs goes on."""
+    """Stop admissions of QUEUE and everything below it; without a name, of all queues. What runs goes on.
+
+    Says so where nothing was changed.
+    """
     from admission.cli.objects.pausing import pause_queue
 
     pause_queue(_route(flags), queue, reason)
@@ -26,7 +29,10 @@ def pause(queue: str, reason: str | None, **flags: Any) -> None:
 @click.argument("queue", default=_ALL)
 @click.option("--reason", metavar="TEXT", help=_REASON)
 def resume(queue: str, reason: str | None, **flags: Any) -> None:
-    """Start admissions of QUEUE again; without a name, of root. Queues below that are paused themselves stay so."""
+    """Start admissions of QUEUE again; without a name, of root. Queues below that are paused themselves stay so.
+
+    It does not undo a pause of a queue above, and says so.
+    """
     from admission.cli.objects.pausing import resume_queue
 
     resume_queue(_route(flags), queue, reason)

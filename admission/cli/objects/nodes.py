@@ -1,6 +1,7 @@
-"""``kubectl muster nodes``: the nodes with GPUs, how many GPUs are healthy, and what is wrong with the others."""
+"""``kubectl muster nodes``: the nodes with GPUs by rack, what is free, who has seats there, and what is wrong."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -8,18 +9,25 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
-from admission.cli.options import cluster
+from admission.cli.access.read_api import Route, ask
+from admission.cli.options import route
 from admission.cli.output import Output, list_output
+from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node_lines, node_table
+from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
 from admission.cli.rendering.slice_gpus import SliceGpus, slice_gpus
-from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, ApiResource
+from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES, ApiResource
 from queues.api.names import AGENT_NAMESPACE
+from queues.errors import MusterError
 
 _NOT_FOUND = 404
 _FORBIDDEN = 403
 _RIGHT: Final = "Ask for the right to list devices.scheduling.koordinator.sh."
 
 _UNREAD_SLICES: Final = " You may not list resourceslices, in which drivers publish GPUs that pods claim."
+#: Nodes that are shown one by one; of more, the racks.
+_MOST_NODES: Final = 40
+_TABLES: Final = ("table", "wide")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,58 +40,178 @@ class _Reports:
     gap: str = ""
 
 
-@click.command(short_help="Nodes with GPUs: how many are healthy, and what is wrong with the others.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Which nodes, and how."""
+
+    names: tuple[str, ...]
+    selector: str | None
+    rack: str | None
+    level: str | None
+    racks: bool | None
+    faulty: bool
+    health: bool
+
+    def __post_init__(self) -> None:
+        """Raises UsageError: options that exclude each other."""
+        if self.names and self.selector is not None:
+            raise click.UsageError("Names of nodes and -l exclude each other.")
+        if self.racks and (self.faulty or self.health):
+            raise click.UsageError("--racks excludes --faulty and --health, which are about single nodes.")
+
+    @property
+    def is_health(self) -> bool:
+        """Whether the table is that of agents and faults."""
+        return self.faulty or self.health
+
+
+@click.command(short_help="Nodes with GPUs by rack: what is free, who has it, and what is wrong.")
 @click.argument("names", metavar="[NODE]...", nargs=-1)
+@click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with these labels, as of kubectl.")
+@click.option(
+    "--rack", metavar="RACK", help="Only nodes of this rack: its whole name, or the last part of it."
+)
+@click.option(
+    "--level",
+    metavar="LABEL",
+    help="Node label that tells the rack [the lowest level above the host of the first Topology].",
+)
+@click.option(
+    "--racks/--no-racks",
+    default=None,
+    help=f"A line for each rack, or for each node [racks if there are more than {_MOST_NODES} nodes].",
+)
 @click.option(
     "--faulty", is_flag=True, help="Only nodes with an unhealthy GPU, or out of service for GPU work."
 )
+@click.option("--health", is_flag=True, help="What the agents on the nodes say, as with --faulty.")
 @list_output
-@cluster
-def nodes(names: tuple[str, ...], faulty: bool, output: Output, cluster: ClusterRoute) -> None:
-    """Show the nodes with GPUs: how many GPUs are healthy, how many pods have, and what is wrong with the others.
+@route
+def nodes(output: Output, route: Route, **asked: Any) -> int:
+    """Show the nodes with GPUs: rack, state, how many GPUs are free, and which workloads have the others.
 
-    HELD and FAULTS come from the agent on the node. Without an agent both are `-`: nothing was checked. AGENT is how
-    long ago it was last heard of; more than three minutes: it does not run, or does not reach the API server.
+    FREE are whole GPUs that new pods may have: none on a node that is cordoned, not ready or out of service. ILL are
+    unhealthy ones, or held back by the device plugin. WORKLOADS have the GPUs that each holds on the node; of those
+    that you may not list there is a number.
 
-    You need the right to list nodes and devices.scheduling.koordinator.sh. AGENT is `?` without the right to list
-    leases in the namespace muster-agents, and nodes that have their GPUs only in ResourceSlices are not shown without
-    the right to list these.
+    Of racks: OUT are nodes that take no pods, EMPTY nodes with all GPUs free, and SPLIT the part of the free GPUs that
+    is on nodes with others in use. Below are the largest gangs that fit, as far as GPUs decide.
+
+    --faulty and --health show what the agents on the nodes say. HELD and FAULTS are `-` without an agent: nothing was
+    checked. AGENT is how long ago it was last heard of; more than three minutes: it does not run, or does not reach
+    the API server.
+
+    You need the right to list nodes, and for faults devices.scheduling.koordinator.sh. AGENT is `?` without the right
+    to list leases in the namespace muster-agents, and nodes that have their GPUs only in ResourceSlices are not shown
+    without the right to list these.
     """
-    found = [_one(cluster, name) for name in dict.fromkeys(names)] if names else _all_nodes(cluster)
-    reports = _reports(cluster, needed=faulty)
+    return _show(_Asked(**asked), output, route)
+
+
+def _show(asked: _Asked, output: Output, route: Route) -> int:
+    cluster = ClusterRoute(kubeconfig=route.kubeconfig, context=route.context, timeout=route.timeout)
+    if asked.names:
+        found = [_one(cluster, name) for name in dict.fromkeys(asked.names)]
+    else:
+        found = _all_nodes(cluster, asked.selector)
+    reports = _reports(cluster, needed=asked.faulty)
     if reports.gap:
         click.echo(reports.gap, err=True)
     slices = _slices(cluster, found, reports.devices)
     lines = node_lines(found, reports.devices, slices or {}, _agents(cluster))
-    if not faulty:
-        _tell_of_others(names, {line["name"] for line in lines}, _UNREAD_SLICES if slices is None else "")
+    if not asked.faulty:
+        _tell_of_others(asked, {line["name"] for line in lines}, _UNREAD_SLICES if slices is None else "")
     elif not (lines := [line for line in lines if is_faulty(line)]):
-        click.echo("None of these nodes is faulty." if names else "No node is faulty.", err=True)
-    lines = output.sorted(lines)
-    text = output.document({"items": lines}, name=lambda line: f"node/{line['name']}")
-    if text is None and lines:
-        now = datetime.fromtimestamp(time.time(), UTC).isoformat()
-        text = node_table(lines, now, wide=output.is_wide, headers=output.headers)
-    click.echo(output.fitted(text or ""), nl=False)
-    for note in () if faulty else mixed_notes(lines):
+        click.echo("None of these nodes is faulty." if asked.names else "No node is faulty.", err=True)
+    # The table of agents and faults needs neither.
+    is_full = not asked.is_health or output.form not in _TABLES
+    topologies = _listed(cluster, TOPOLOGIES) if is_full or asked.rack else ()
+    use = _use(route) if lines and is_full else {}
+    lines = with_use(lines, found, Racks.known(topologies or (), found, asked.level), use)
+    lines = _of_rack(lines, asked.rack)
+    _print(asked, lines, output)
+    for note in () if asked.faulty else mixed_notes(lines):
         click.echo(note, err=True)
+    return 0
 
 
-def _tell_of_others(names: tuple[str, ...], shown: set[str], gap: str) -> None:
+def _print(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> None:
+    by_rack = rack_lines(lines)
+    many = len(lines) > _MOST_NODES and not (asked.names or asked.is_health) and output.form in _TABLES
+    if asked.racks or (asked.racks is None and many):
+        shown = output.sorted(by_rack)
+        text = output.document({"items": shown}, name=lambda one: f"rack/{one['rack']}")
+        table = rack_table(shown, headers=output.headers) if text is None and lines else ""
+        if many and asked.racks is None:
+            told = f"{len(lines)} nodes. --no-racks shows each, --rack RACK those of one rack."
+            click.echo(told, err=True)
+    else:
+        shown = output.sorted(lines)
+        text = output.document({"items": shown}, name=lambda line: f"node/{line['name']}")
+        table = _node_table(asked, shown, output) if text is None and lines else ""
+    if text is None:
+        text = output.fitted(table)
+        if table and output.headers and not asked.is_health:
+            text += "".join(f"\n{told}" for told in largest_gangs(by_rack)) + "\n"
+    click.echo(text, nl=False)
+
+
+def _node_table(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> str:
+    if asked.is_health:
+        now = datetime.fromtimestamp(time.time(), UTC).isoformat()
+        return node_table(lines, now, wide=output.is_wide, headers=output.headers)
+    return use_table(lines, wide=output.is_wide, headers=output.headers)
+
+
+def _of_rack(lines: list[dict[str, Any]], rack: str | None) -> list[dict[str, Any]]:
+    """The lines of one rack; None: all. Raises ClickException: no node is in it."""
+    if rack is None:
+        return lines
+    found = [line for line in lines if is_in(line["rack"], rack)]
+    if not found:
+        known = sorted({line["rack"] for line in lines} - {""})
+        some = ", ".join(known[:_MOST_NODES]) + (
+            f" and {len(known) - _MOST_NODES} more" if len(known) > _MOST_NODES else ""
+        )
+        raise click.ClickException(
+            f"No node with GPUs is in rack {rack}. Racks: {some or 'none; see --level'}."
+        )
+    return found
+
+
+def _use(route: Route) -> dict[str, Any] | None:
+    """What the read API says of each node, by name; None, with a line for people: it does not."""
+    found: dict[str, Any] = {}
+    page: str | None = None
+    try:
+        while page != "":
+            body = ask(route, "nodes", {"workloads": "true", "continue": page})
+            found |= {node["name"]: node for node in body["items"]}
+            page = body.get("continue") or ""
+    except MusterError as error:
+        click.echo(f"What is free, and who has seats, is not known: {error}", err=True)
+        return None
+    return found
+
+
+def _tell_of_others(asked: _Asked, shown: set[str], gap: str) -> None:
     """Say of each node that was asked for and is not shown why it is not. ``gap``: what could not be read."""
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(asked.names):
         if name not in shown:
             click.echo(f"Node {name} has no GPUs, and no agent reports any.{gap}", err=True)
-    if not names and not shown:
-        click.echo(f"No node has GPUs.{gap}", err=True)
+    if not asked.names and not shown:
+        which = "No node" if asked.selector is None else f"No node with the labels {asked.selector}"
+        click.echo(f"{which} has GPUs.{gap}", err=True)
 
 
 def _one(cluster: ClusterRoute, name: str) -> Any:
     return send(cluster, "GET", path_of(NODES, None, name), tried=f"Looking for node {name}")
 
 
-def _all_nodes(cluster: ClusterRoute) -> list[Any]:
-    listed: list[Any] = send(cluster, "GET", path_of(NODES, None), tried="Listing nodes")["items"]
+def _all_nodes(cluster: ClusterRoute, selector: str | None) -> list[Any]:
+    # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
+    query = {"resourceVersion": "0"} | ({} if selector is None else {"labelSelector": selector})
+    listed: list[Any] = send(cluster, "GET", path_of(NODES, None), tried="Listing nodes", **query)["items"]
     return listed
 
 

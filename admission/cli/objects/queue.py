@@ -108,7 +108,7 @@ def resume(names: tuple[str, ...], reason: str | None, cluster: ClusterRoute) ->
 def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
     """Remove queues. What runs in them goes on; what waits in them waits until there is a queue of that name.
 
-    Asks first if workloads run or wait in one of them.
+    Asks first if workloads run or wait in one of them; without a terminal it then needs --yes.
     """
     found = [read_queue(cluster, name) for name in names]
     shown = queues_in_use(cluster)

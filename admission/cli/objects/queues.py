@@ -9,11 +9,14 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
-from admission.cli.rendering.table import Cell, branches, rounded, short_duration, table
+from admission.cli.rendering.table import Cell, branches, rounded, short_duration, short_resource, table
 
 _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
-_NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE PENDING ADMITTED"
+_NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE WAITING RUNNING"
+
+#: Characters of a bar.
+_BAR: Final = 10
 
 Queue = Mapping[str, Any]
 
@@ -29,7 +32,8 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
     """Show the tree of queues: what each uses, deserves and may use, and how many workloads wait.
 
     Numbers are those of the whole subtree. Where past use counts (usageHalfLife), SHARE is of half of USED and half
-    of PAST-USE. With names: only these queues and what is below them.
+    of PAST-USE. With names: only these queues and what is below them. --resource takes a full name, such as
+    nvidia.com/gpu; of one that no queue has, zeros are shown.
     """
     body = ask(route, "queues")
     code = told_age(body)
@@ -75,7 +79,7 @@ def queue_table(
     """
     stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
     chosen = resource or usual_resource(queues)
-    columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "PENDING", "ADMITTED"]
+    columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "RUNNING"]
     rows: list[list[Cell]] = []
     if wide:
         columns[3:4] = ["FLAVOR", "USED", "GUARANTEE"]
@@ -100,6 +104,50 @@ def queue_table(
     else:
         rows = [row[:-1] for row in rows]
     return table(columns, rows, headers=headers, right=_NUMBERS)
+
+
+def overview_table(queues: Sequence[Queue], *, resource: str | None, width: int | None) -> str:
+    """The tree in few columns, with a bar of what is used where ``width`` (None: any) has room for it.
+
+    The bar is of the capability, of a queue without one of its deserved amount. A state other than open is beside the
+    name.
+    """
+    stems = branches({queue["name"]: queue["parent"] for queue in queues})
+    chosen = resource or usual_resource(queues)
+    columns = [
+        "QUEUE",
+        f"USED({short_resource(chosen)})",
+        "DESERVED",
+        "CAPABILITY",
+        "SHARE",
+        "WAITING",
+        "RUNNING",
+    ]
+    rows: list[list[Cell]] = []
+    bars: list[str | None] = []
+    for queue in queues:
+        account = account_of(queue, chosen)
+        state = "" if queue["state"] == "open" else f" ({queue['state']})"
+        rows.append([f"{stems[queue['name']]}{queue['name']}{state}", *_numbers(account), *_workloads(queue)])
+        bars.append(_bar(chosen, account))
+    numbers = f"{columns[1]} {_NUMBERS}"
+    text = table(columns, rows, right=numbers)
+    if width is not None and max(map(len, text.splitlines())) + _BAR + 8 > width:
+        return text
+    with_bars = [[*row, bar] for row, bar in zip(rows, bars, strict=True)]
+    return table([*columns, "USE"], with_bars, right=numbers)
+
+
+def _bar(resource: str, account: Mapping[str, Any]) -> str | None:
+    """``███████░░░ 70%``; None: there is nothing to compare with."""
+    from queues.resources import amount
+
+    limit = account.get("capability") or account.get("deserved")
+    if limit is None or not amount(resource, limit):
+        return None
+    part = amount(resource, account.get("used", "0")) / amount(resource, limit)
+    full = min(_BAR, round(part * _BAR))
+    return "█" * full + "░" * (_BAR - full) + f" {part:.0%}"
 
 
 def _wide(queue: Queue, name: str, resource: str | None, fading: bool) -> list[list[Cell]]:

@@ -83,7 +83,8 @@ def writing(command: Command) -> Command:
 def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) -> None:
     """Change limits of QUEUE, after telling what changes. Resources that are not named keep theirs.
 
-    NAME= removes the limit of a resource. Running work goes on, whatever is lowered.
+    NAME= (also NAME=- and NAME-) removes the limit of a resource. Running work goes on, whatever is lowered. Asks
+    first; without a terminal it needs --yes.
     """
     changes = _asked(how.flavor, limits)
     why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
@@ -118,7 +119,8 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     """Lower what FROM deserves by AMOUNT, and raise what TO deserves by it.
 
     A guarantee of FROM above its new deserved amount is lowered with it; a capability of TO below its own is raised.
-    FROM is written first; if the API server refuses TO then, FROM gets back what it had.
+    FROM is written first; if the API server refuses TO then, FROM gets back what it had. Asks
+    first; without a terminal it needs --yes.
     """
     units, why = _units(resource, amount_), checked_reason(how.reason)
     if giver == taker:

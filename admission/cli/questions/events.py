@@ -47,8 +47,13 @@ def events(
 ) -> int:
     """Show what Muster has decided about workloads, the newest last.
 
-    These are all decisions, from its own history; events of Kubernetes tell some of them, and are gone after an hour.
+    These are all decisions, from its own history; events of Kubernetes tell some of them, and are gone after an
+    hour. -f goes on with those that are made.
     """
+    if follow and click.get_current_context().params.get("watch"):
+        raise click.UsageError(
+            "-f and -w exclude each other: -f goes on with new decisions, -w shows all again."
+        )
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     query = {"queue": queue, "namespace": here, "since": since_text(since)}
     body = ask(route, "decisions", {**query, "limit": str(limit)})

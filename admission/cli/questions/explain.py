@@ -51,6 +51,10 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     Its state and position, what it waits behind, which limit stops it and by how much, its seats by node, and
     what was decided about it. KIND is vcjob, job, podgroup, pod, jobset or another kind of an operator; without it,
     all workloads of that name.
+
+    If its object is gone: how it ended, when it waited and ran, on which nodes, its GPU-hours, and what was decided
+    about it, of the last workload of that name. Of a name that there is not, similar names are told, and namespaces
+    that you may see with a workload of that name.
     """
     kind, _, name = job.rpartition("/")
     if kind and kind not in _KINDS:
@@ -70,7 +74,7 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     if text is None:
         wide = output.is_wide
         text = "\n".join(workload_text(one, wide=wide, headers=output.headers) for one in body)
-    click.echo(text, nl=False)
+    click.echo(output.coloured(text), nl=False)
     return code
 
 

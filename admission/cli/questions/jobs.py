@@ -1,15 +1,16 @@
 """``kubectl muster jobs``: the workloads that wait, run or have ended."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import click
 
 from admission.cli.access.age import told_age
+from admission.cli.access.labels import selector
 from admission.cli.access.read_api import Route
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
-from admission.cli.questions.pending import one_line, pages
+from admission.cli.questions.pending import one_line, selected
 from admission.cli.rendering.table import Cell, age, amounts, devices, table
 from admission.cli.times import is_duration, since_text
 
@@ -22,6 +23,8 @@ _DOES: Final = {"pending": "waits", "admitted": "runs", "finished": "has ended"}
 _USUAL_SINCE: Final = "24h"
 #: Wider tables are shortened, where -o wide has what is left out.
 _COLUMNS: Final = 80
+#: Columns that go first where a terminal has no room for all.
+_LEAST_MISSED: Final = ("KIND", "PODS", "USER")
 
 
 @click.command(short_help="Workloads that wait, run or have ended, with their GPUs and nodes.")
@@ -41,6 +44,7 @@ _COLUMNS: Final = 80
     metavar="TIME",
     help=f"Also what ended since then: 2h, 3d, or 2026-11-21T10:00:00Z [with --state ended: {_USUAL_SINCE}].",
 )
+@selector
 @most_lines("workloads")
 @list_output
 @route
@@ -70,7 +74,7 @@ def jobs(
         "state": ",".join(each for state in states for each in _STATES[state]) or None,
         "since": since_text(since),
     }
-    body = pages(route, query, limit, path="workloads")
+    body = selected(route, query, limit, asked["selector"], path="workloads")
     code = told_age(body)
     if body.get("historyBegins"):
         click.echo(f"What ended before {body['historyBegins']} is not known any more.", err=True)
@@ -78,24 +82,50 @@ def jobs(
     text = output.document(body)
     if text is None:
         if not body["items"]:
-            click.echo(nothing_listed(body, query, since), err=True)
+            click.echo(nothing_listed(body, {**query, "labels": asked["selector"]}, since), err=True)
             return code
-        text = jobs_table(body, everywhere=all_namespaces, wide=output.is_wide, headers=output.headers)
+        text = jobs_table(
+            body,
+            everywhere=all_namespaces,
+            wide=output.is_wide,
+            headers=output.headers,
+            width=output.width,
+        )
         if len(body["items"]) < body["total"]:
             click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
 
-def jobs_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
-    """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line."""
+def jobs_table(
+    body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool, width: int | None = None
+) -> str:
+    """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line.
+
+    ``width``: of the terminal. On one where lines are still too long there are fewer columns; None: it is none.
+    """
     text = _table(body, everywhere, wide, headers, short=False)
     if wide or max(map(len, text.splitlines())) <= _COLUMNS:
         return text
-    return _table(body, everywhere, wide, headers, short=True)
+    text = _table(body, everywhere, wide, headers, short=True)
+    left_out: list[str] = []
+    for name in _LEAST_MISSED if width is not None else ():
+        if max(map(len, text.splitlines())) <= (width or 0):
+            break
+        left_out.append(name)
+        text = _table(body, everywhere, wide, headers, short=True, left_out=left_out)
+    return text
 
 
-def _table(body: Mapping[str, Any], everywhere: bool, wide: bool, headers: bool, *, short: bool) -> str:
+def _table(
+    body: Mapping[str, Any],
+    everywhere: bool,
+    wide: bool,
+    headers: bool,
+    *,
+    short: bool,
+    left_out: Collection[str] = (),
+) -> str:
     columns = ["NAME", "KIND", "QUEUE", "USER", "STATE", "GPUS", "PODS", "AGE", "NODES(REASON)"]
     if wide:
         columns[5:6] = ["PRIORITY", "HOLDS"]
@@ -103,7 +133,13 @@ def _table(body: Mapping[str, Any], everywhere: bool, wide: bool, headers: bool,
     if everywhere:
         columns.insert(0, "NAMESPACE")
     rows = [_row(one, body["now"], everywhere, wide, short) for one in body["items"]]
-    return table(columns, rows, headers=headers, right="GPUS PODS AGE PRIORITY ADMITTED ENDED")
+    kept = [index for index, name in enumerate(columns) if name not in left_out]
+    return table(
+        [columns[index] for index in kept],
+        [[row[index] for index in kept] for row in rows],
+        headers=headers,
+        right="GPUS PODS AGE PRIORITY ADMITTED ENDED",
+    )
 
 
 def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: bool) -> list[Cell]:
@@ -154,7 +190,9 @@ def nothing_listed(body: Mapping[str, Any], query: Mapping[str, str | None], sin
     place = f" in namespace {query['namespace']}" if query["namespace"] else ""
     place += f" in queue {query['queue']}" if query["queue"] else ""
     lately = "" if since is None else f" in the last {since}" if is_duration(since) else f" since {since}"
-    text = f"No workload{whose} {does}{place}{lately}."
+    labels = f" with the labels {query['labels']}" if query.get("labels") else ""
+    seen = "" if query["mine"] else " that you may see"
+    text = f"No workload{whose}{labels}{seen} {does}{place}{lately}."
     elsewhere = body["totalEverywhere"] - body["total"]
     if elsewhere:
         text += f" In other namespaces {elsewhere} {'does' if elsewhere == 1 else 'do'}: -A shows them."

@@ -1,11 +1,13 @@
 """``kubectl muster pending``: the waiting workloads, their positions, and why they wait."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
 
 from admission.cli.access.age import told_age
+from admission.cli.access.labels import MOST_SCANNED, selector, with_labels
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
@@ -14,11 +16,15 @@ from admission.cli.rendering.table import Cell, age, amounts, table
 
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000
+#: Characters that a message needs at least to be read beside the other columns.
+_LEAST_MESSAGE: Final = 34
+_INDENT: Final = "    "
 
 
 @click.command(short_help="Waiting workloads: their positions, and why they wait.")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
 @namespaces
+@selector
 @most_lines("workloads")
 @click.option("--pods", is_flag=True, help="Pods of a Deployment or another owner on lines of their own.")
 @list_output
@@ -27,6 +33,7 @@ def pending(
     queue: str | None,
     namespace: str | None,
     all_namespaces: bool,
+    selector: str | None,
     limit: int,
     pods: bool,
     output: Output,
@@ -38,7 +45,8 @@ def pending(
     Deployment, are one line, with the position and the reason of the first.
     """
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
-    body = pages(route, {"queue": queue, "namespace": here}, limit)
+    asked = {"queue": queue, "namespace": here}
+    body = selected(route, asked, limit, selector)
     code = told_age(body)
     body["items"] = output.sorted(body["items"])
     text = output.document(body)
@@ -49,11 +57,12 @@ def pending(
                 everywhere=all_namespaces,
                 wide=output.is_wide,
                 headers=output.headers,
+                width=output.width,
             )
             if len(body["items"]) < body["total"]:
                 click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
         else:
-            click.echo(nothing_waits(body, here, queue), err=True)
+            click.echo(nothing_waits(body, here, queue, selector), err=True)
             return code
     click.echo(output.fitted(text), nl=False)
     return code
@@ -74,8 +83,34 @@ def pages(
     return {**body, "items": items, "continue": page or ""}
 
 
-def pending_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
-    """One line per workload, by queue and position."""
+def selected(
+    route: Route,
+    query: Mapping[str, str | None],
+    limit: int,
+    selector: str | None,
+    *,
+    path: str = "pending",
+) -> dict[str, Any]:
+    """As ``pages``, with only those whose objects have the labels of a selector; None: all."""
+    if selector is None:
+        return pages(route, query, limit, path=path)
+    return with_labels(pages(route, query, MOST_SCANNED, path=path), selector, limit, route)
+
+
+def pending_table(
+    body: Mapping[str, Any],
+    *,
+    everywhere: bool,
+    wide: bool,
+    headers: bool,
+    width: int | None = None,
+    messages: bool = True,
+) -> str:
+    """One line per workload, by queue and position.
+
+    If a line of ``width`` characters (None: any) has no room for messages, reasons are below the lines; without
+    ``messages`` there are only their codes.
+    """
     columns = ["POSITION", "NAMESPACE", "WORKLOAD", "QUEUE", "PODS", "ASKS", "AGE", "REASON", "MESSAGE"]
     if wide:
         columns[7:7] = ["PRIORITY", "MINIMUM", "SINCE"]
@@ -84,7 +119,36 @@ def pending_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, head
         columns.pop(1)
         for row in rows:
             row.pop(1)
-    return table(columns, rows, headers=headers, right="POSITION PODS AGE PRIORITY MINIMUM SINCE")
+    numbers = "POSITION PODS AGE PRIORITY MINIMUM SINCE"
+    text = table(columns, rows, headers=headers, right=numbers)
+    if wide or width is None or max(map(len, text.splitlines()), default=0) <= width:
+        return text
+    before = max(len(line) for line in table(columns[:-1], [row[:-1] for row in rows]).splitlines())
+    if width - before >= _LEAST_MESSAGE:
+        return text
+    left_out = ("REASON", "MESSAGE") if messages else ("PODS", "MESSAGE")
+    kept = [index for index, name in enumerate(columns) if name not in left_out]
+    narrow = ["POS" if columns[index] == "POSITION" else columns[index] for index in kept]
+    cells = [[row[index] for index in kept] for row in rows]
+    short = table(narrow, cells, headers=headers, right=f"POS {numbers}")
+    return _with_messages(short, [_reason_text(row) for row in rows], width) if messages else short
+
+
+def _reason_text(row: Sequence[Cell]) -> str:
+    """``QueueLimit: queue team-a may use …``."""
+    return f"{row[-2]}: {row[-1]}" if row[-2] else str(row[-1])
+
+
+def _with_messages(text: str, messages: Sequence[str], width: int) -> str:
+    """A table with a message below each of its last lines, of at most two lines."""
+    from textwrap import wrap
+
+    lines = text.splitlines()
+    head = lines[: len(lines) - len(messages)]
+    for line, message in zip(lines[len(head) :], messages, strict=True):
+        told = wrap(message, max(width - len(_INDENT), 20), max_lines=2, placeholder=" …")
+        head += [line, *(_INDENT + each for each in told)]
+    return "".join(f"{line}\n" for line in head)
 
 
 def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
@@ -98,7 +162,7 @@ def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
         amounts(one["asks"], all_of_them=wide),
         age(one["created"], now),
         reason["code"],
-        one_line(reason["message"]),
+        one_line(reason["message"]) if wide else short_names(one_line(reason["message"])),
     ]
     if wide:
         row[7:7] = [one["priority"], one["minimum"], age(reason["since"], now)]
@@ -110,12 +174,20 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def nothing_waits(body: Mapping[str, Any], here: str | None, queue: str | None) -> str:
+def short_names(text: str) -> str:
+    """A message with ``gpu`` for ``nvidia.com/gpu`` and ``rack`` for ``topology.muster.dev/rack``."""
+    return re.sub(r"(?<![\w./-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/(?=[\w.-])", "", text)
+
+
+def nothing_waits(
+    body: Mapping[str, Any], here: str | None, queue: str | None, selector: str | None = None
+) -> str:
     """The sentence for an empty list, with where else workloads wait."""
+    labels = f" with the labels {selector}" if selector else ""
     place = f" in namespace {here}" if here else ""
     place += f" in queue {queue}" if queue else ""
     elsewhere = body["totalEverywhere"] - body["total"]
-    return f"No workload waits{place}." + (
+    return f"No workload{labels} that you may see waits{place}." + (
         f" In other namespaces {elsewhere} wait: -A shows them." if elsewhere else ""
     )
 

@@ -7,9 +7,9 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
-from admission.cli.objects.queues import below, queue_table
+from admission.cli.objects.queues import below, overview_table
 from admission.cli.options import route
-from admission.cli.output import Output, watched
+from admission.cli.output import Output, chosen_colour, color_option, watched
 from admission.cli.questions.pending import pages, pending_table
 from admission.cli.rendering.pods_of_owners import together
 
@@ -24,16 +24,19 @@ _FEWEST, _MOST = 3, 200
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
 @click.option("--resource", metavar="NAME", help="Resource to show [nvidia.com/gpu, or what there is].")
 @click.option("--once", is_flag=True, help="Show it once.")
+@color_option
 @route
-def top(queue: str | None, resource: str | None, once: bool, route: Route) -> int:
+def top(queue: str | None, resource: str | None, once: bool, color: str, route: Route) -> int:
     """Show the tree of queues and the workloads that wait in them, in all namespaces, until Ctrl-C.
 
     As many waiting workloads as the terminal has room for, by queue and position.
     """
-    size = shutil.get_terminal_size((80, _LINES))
-    output = Output(width=size.columns if sys.stdout.isatty() else None)
+    on_terminal = sys.stdout.isatty()
+    has_colour = chosen_colour(color)
 
     def show() -> int:
+        size = shutil.get_terminal_size((80, _LINES))
+        output = Output(width=size.columns if on_terminal else None, has_colour=has_colour)
         return _show(route, queue, resource, output, size.lines)
 
     return show() if once else watched(show)
@@ -46,13 +49,20 @@ def _show(route: Route, queue: str | None, resource: str | None, output: Output,
     if queue and not chosen:
         known = ", ".join(each["name"] for each in body["items"]) or "none"
         raise click.ClickException(f"There is no queue {queue}. There are: {known}.")
-    tree = queue_table(chosen, resource=resource, wide=False, headers=True)
+    tree = overview_table(chosen, resource=resource, width=output.width)
     room = max(_FEWEST, lines - _FRAME - len(tree.splitlines()))
     waiting = pages(route, {"queue": queue}, _MOST)
     shown = together(waiting["items"])[:room]
     text = tree + "\n"
     if shown:
-        text += pending_table({**waiting, "items": shown}, everywhere=True, wide=False, headers=True)
-    text += f"{waiting['total']} waiting\n"
+        text += pending_table(
+            {**waiting, "items": shown},
+            everywhere=True,
+            wide=False,
+            headers=True,
+            width=output.width,
+            messages=False,
+        )
+    text += f"{waiting['total']} waiting that you may see\n"
     click.echo(output.fitted(text), nl=False)
     return code

@@ -41,7 +41,7 @@ def who(queue: str | None, limit: int, output: Output, route: Route) -> int:
 def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
     """One line per user, who uses most first."""
     hours = f"GPU-HOURS({body['pastDays']}d)"
-    columns = ["RANK", "USER", "USES" if wide else "GPUS", "SHARE", "PENDING", "ADMITTED", hours]
+    columns = ["RANK", "USER", "HOLDS" if wide else "GPUS", "SHARE", "WAITING", "RUNNING", hours]
     rows: list[list[Cell]] = [
         [
             one["rank"],
@@ -54,7 +54,7 @@ def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
         ]
         for one in body["items"]
     ]
-    right = "RANK SHARE PENDING ADMITTED" + ("" if wide else " GPUS") + f" {hours}"
+    right = "RANK SHARE WAITING RUNNING" + ("" if wide else " GPUS") + f" {hours}"
     return table(columns, rows, headers=headers, right=right)
 
 

@@ -114,6 +114,10 @@ def _seconds(since: str, until: str) -> int:
 _RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "deleted before it ended"}
 
 
+#: States of the read API, as all commands show them.
+_STATES: Final = {"pending": "waiting", "admitted": "running"}
+
+
 def _state(one: WorkloadBody) -> str:
     if one["state"] == "finished":
         result = _RESULTS.get(one.get("result", ""))
@@ -121,17 +125,17 @@ def _state(one: WorkloadBody) -> str:
         return f"finished: {result}{gone}" if result else f"finished{gone}"
     if one["state"] == "pending":
         if one["position"] is None:
-            return "pending, not in line"
+            return "waiting, not in line"
         outlook = one.get("outlook")
         if (
             outlook is not None and outlook["position"] is not None
         ):  # as the engine counts, in the queue's own order
-            return f"pending, place {outlook['position']} of {outlook['queueLength']} in queue {one['queue']}"
+            return f"waiting, place {outlook['position']} of {outlook['queueLength']} in queue {one['queue']}"
         by = f", counted by {one['positionBy']}" if one["positionBy"] else ""
-        return f"pending, place {one['position']} of {one['queueLength']} in queue {one['queue']}{by}"
+        return f"waiting, place {one['position']} of {one['queueLength']} in queue {one['queue']}{by}"
     if one["state"] == "admitted" and one["reason"]:
-        return "admitted; further members wait"
-    return str(one["state"])
+        return "running; further members wait"
+    return _STATES.get(one["state"], str(one["state"]))
 
 
 def _because(one: WorkloadBody, wide: bool) -> str:
@@ -291,7 +295,7 @@ def _admission(held: Mapping[str, Any], now: str, headers: bool) -> str:
     ]
     if rows:
         text += table(
-            ["NODE", "POD-SET", "SEATS", "PODS", "TAKES", "FLAVOR"], rows, headers=headers, right="PODS"
+            ["NODE", "POD-SET", "SEATS", "PODS", "HOLDS", "FLAVOR"], rows, headers=headers, right="PODS"
         )
     if held.get("closed"):
         on = ", ".join(held["nodes"]) + (
@@ -323,11 +327,12 @@ def _history(one: WorkloadBody, wide: bool, headers: bool) -> str:
 def event_text(event: Mapping[str, Any], wide: bool = False) -> str:
     """Why a decision was made, as a sentence; ``wide``: with its numbers."""
     seats = event["numbers"].get("seats")
+    code = event.get("result") or event["code"]
     message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
     # The message names the beneficiary; its key is for look-ups.
     numbers = {**event["numbers"], "for": event["beneficiary"]}
     words: Iterable[str] = (
-        f"{event['code']}:" if event["code"] and message else event["code"],
+        f"{code}:" if code and message else code,
         message,
         f"({text})" if wide and (text := numbers_of(numbers)) else "",
     )

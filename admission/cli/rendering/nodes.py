@@ -62,8 +62,13 @@ def whole_gpus(amounts: Mapping[str, str]) -> int:
     """Whole devices among amounts by resource, one that is shared counted whole."""
     from queues.resources import amount, scale
 
-    named = [name for name in amounts if name in _DEVICES or _OF_A_MODEL.fullmatch(name)]
+    named = [name for name in amounts if is_whole_gpu(name)]
     return sum(-(-amount(name, amounts[name]) // scale(name)) for name in named)
+
+
+def is_whole_gpu(resource: str) -> bool:
+    """Whether a resource counts whole GPUs."""
+    return resource in _DEVICES or _OF_A_MODEL.fullmatch(resource) is not None
 
 
 def is_faulty(line: Mapping[str, Any]) -> bool:

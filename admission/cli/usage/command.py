@@ -12,11 +12,12 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import route
-from admission.cli.output import Output
+from admission.cli.output import Output, list_output_with
 from admission.cli.rendering.table import short_resource
 from admission.cli.times import as_text
 from admission.cli.usage.periods import TIME, moment, month
 from admission.cli.usage.used_time import (
+    OTHERS,
     PRICE,
     Prices,
     UsedTime,
@@ -53,21 +54,17 @@ _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 @click.option(
     "--limit", type=click.IntRange(1, _MOST), metavar="N", help="Most lines of a table [500, the largest]."
 )
-@click.option("--no-headers", is_flag=True, help="Leave out the period and the line of column names.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "csv", "focus", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Form of the answer.",
-)
+@list_output_with("csv", "focus")
 @route
 def usage(route: Route, **given: Any) -> int:
     """Add up what workloads held between two times: amount × time, from the ledger, exact to the second.
 
     Use counts from the admission of a workload until its seats are given back; what runs counts until now. Times are
     in UTC. You see your own use, and that of the queues that you may get.
+
+    -o wide also tells what was borrowed, what was idle of guarantees, and what was held by workloads that were
+    evicted. -o csv and focus are for programs; json and yaml are the answer of the read API with all lines, and with
+    prices a cost, by flavor.
     """
     return _show(_Asked(**given), route)
 
@@ -85,8 +82,7 @@ class _Asked:
     prices: tuple[str, ...]
     currency: str
     limit: int | None
-    no_headers: bool
-    output: str
+    output: Output
 
     def period(self, now: datetime) -> tuple[datetime, datetime | None]:
         """Beginning and end; None: until now. Raises UsageError."""
@@ -106,7 +102,7 @@ class _Asked:
 
     def columns(self) -> tuple[str, ...]:
         """What it is to be told by, in the order in which it was asked for. Raises UsageError."""
-        is_focus = self.output == "focus"
+        is_focus = self.output.form == "focus"
         if self.by is None:
             return ("tenant", "queue", "user", "flavor") if is_focus else ("queue",)
         named = tuple(dict.fromkeys(name.strip() for name in self.by.split(",")))
@@ -120,7 +116,7 @@ class _Asked:
 def _show(asked: _Asked, route: Route) -> int:
     begins, ends = asked.period(datetime.fromtimestamp(int(time.time()), UTC))
     by, prices = asked.columns(), Prices(asked.prices)
-    if asked.output == "focus" and not (prices and asked.currency):
+    if asked.output.form == "focus" and not (prices and asked.currency):
         raise click.UsageError("-o focus needs --price and --currency: each row has a cost.")
     query = {
         "from": as_text(begins),
@@ -128,7 +124,7 @@ def _show(asked: _Asked, route: Route) -> int:
         # Costs follow from the flavor, whether it is shown or not.
         "by": ",".join(dict.fromkeys((*by, "flavor"))) if prices else ",".join(by),
         "queue": asked.queue,
-        "quotas": "true" if asked.output != "table" and not prices and by in _WITH_QUOTAS else None,
+        "quotas": "true" if asked.output.form != "table" and not prices and by in _WITH_QUOTAS else None,
     }
     resource, body, used = _answer(route, query, asked.resource)
     code = told_age(body)
@@ -137,14 +133,31 @@ def _show(asked: _Asked, route: Route) -> int:
     if prices:
         lines = prices.applied(lines)
         body["items"] = [_with_cost(*each) for each in zip(body["items"], lines, strict=True)]
-    text = Output(form=asked.output).document(body)
+    answer = {**body, "items": asked.output.sorted(body["items"])} if _is_document(asked.output) else body
+    text = asked.output.document(answer, name=lambda item: _name(item, by))
     if text is None:
-        if not lines and asked.output in ("table", "wide"):
+        if not lines and asked.output.form in ("table", "wide"):
             click.echo(_nothing_used(resource, body, used), err=True)
             return code
         text = _form(asked, prices, by, body, lines)
-    click.echo(text, nl=False)
+    click.echo(asked.output.fitted(text), nl=False)
     return code
+
+
+def _is_document(output: Output) -> bool:
+    """Whether the items of the answer are shown, not the lines of a report."""
+    return output.form.partition("=")[0] in ("json", "yaml", "name", "jsonpath", "custom-columns")
+
+
+def _name(item: Mapping[str, Any], by: Sequence[str]) -> str:
+    """``queue/train``, ``user/ada``, ``vcjob/bert``; "": it is told by several columns, or it is not known which."""
+    if len(by) != 1:
+        return ""
+    [column] = by
+    found = item.get(column)
+    if column == "workload":
+        return f"{found['kind']}/{found['name']}" if found else f"workload/{OTHERS}"
+    return f"{column}/{OTHERS if found is None else found}"
 
 
 def _answer(
@@ -190,11 +203,13 @@ def _form(
 ) -> str:
     from admission.cli.usage.forms import focus_csv, usage_csv, usage_table
 
-    report, headers, period = folded(lines, by), not asked.no_headers, (body["from"], body["to"])
+    report, headers, period = folded(lines, by), asked.output.headers, (body["from"], body["to"])
     quotas = body.get("quotas")
-    if quotas is not None and report and asked.output in ("wide", "csv"):
+    if quotas is not None and report and asked.output.form in ("wide", "csv"):
         report = with_quotas(report, quotas, by[0])
-    if asked.output == "focus":
+    if asked.output.form in ("csv", "focus"):
+        report = _sorted(report, asked.output)
+    if asked.output.form == "focus":
         return focus_csv(
             report,
             period,
@@ -204,7 +219,7 @@ def _form(
             currency=asked.currency,
             headers=headers,
         )
-    if asked.output == "csv":
+    if asked.output.form == "csv":
         return usage_csv(
             report, by, period, quotas=quotas is not None, headers=headers, currency=asked.currency
         )
@@ -212,15 +227,32 @@ def _form(
     if len(report) > most:
         click.echo(f"The largest {most} of {len(report)} lines; --limit shows more.", err=True)
     text = usage_table(
-        report[:most],
+        _sorted(report[:most], asked.output),
         total(report[0].resource, report),
         by,
-        wide=asked.output == "wide",
+        wide=asked.output.is_wide,
         quotas=quotas is not None,
         headers=headers,
         currency=asked.currency,
     )
     return f"{_period(body)}\n\n{text}" if headers else text
+
+
+def _sorted(report: Sequence[UsedTime], output: Output) -> list[UsedTime]:
+    """The lines in the order that the user wants, by the columns that they have, or by a field of the items."""
+    items = [
+        {
+            **line.columns,
+            "hours": float(line.hours),
+            "amountSeconds": float(line.hours),
+            "cost": None if line.cost is None else float(line.cost),
+            "preempted": float(line.preempted),
+            "faulted": float(line.faulted),
+        }
+        for line in report
+    ]
+    lines = {id(item): line for item, line in zip(items, report, strict=True)}
+    return [lines[id(item)] for item in output.sorted(items)]
 
 
 def _period(body: Mapping[str, Any]) -> str:

@@ -65,7 +65,7 @@ def usage_csv(
     headers: bool,
     currency: str,
 ) -> str:
-    """A row for each line of the report, without a total. Columns: docs/reference/cli.md."""
+    """A row for each line of the report, without a total. Columns: docs/reference/cli-output.md."""
     columns = ["from", "to", *(part for name in by for part in _CSV_COLUMNS.get(name, (name,)))]
     columns += ["resource", "unit", "hours", "preempted_hours", "faulted_hours"]
     if quotas:

@@ -3,15 +3,17 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any, Final
 
-from sqlalchemy import and_, func, literal, select
+from sqlalchemy import and_, func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.sql.read.pending import may_see
 from queues.sql.read.rows import DecisionLine, Seen
 from queues.sql.read.world import key_or_none, seconds_of
-from queues.sql.statements import attributes, moment, one_of
-from queues.sql.tables import decisions
+from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, moment, one_of, same
+from queues.sql.tables import admissions, closed_admissions, decisions, ended_workloads, workloads
+from queues.workload import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class WorkloadDecision:
     name: str
     queue: str
     decision: DecisionLine
+    #: Of an admission that was closed: evicted, or how its workload ended (``Result``); "": that is not known.
+    result: str = ""
 
 
 async def workload_decisions(
@@ -62,11 +66,13 @@ async def workload_decisions(
     else:
         rows = list((await tx.execute(page.where(columns.id > wanted.after).order_by(columns.id))).all())
         end = rows[-1].id if rows else wanted.after
+    results = await _results(tx, rows)
     return tuple(
         WorkloadDecision(
             number=row.id,
             kind=row.workload_kind,
             uid=row.workload_uid,
+            result=results.get(row.id, ""),
             **attributes(row, "namespace", "name", "queue"),
             decision=DecisionLine(
                 at=seconds_of(row.decided_at),
@@ -76,3 +82,58 @@ async def workload_decisions(
         )
         for row in rows
     ), end
+
+
+EVICTED: Final = "evicted"
+_ENDS: Final = frozenset({Result.SUCCEEDED, Result.FAILED, Result.DELETED})
+_CLOSED: Final = UnnestRows(kind=TEXT, uid=TEXT, admission=NUMBER, decision=NUMBER)
+
+
+def _results_asked() -> Any:
+    """Of each closed admission why it was closed, whether a later one followed, and how its workload ended."""
+    cause = (
+        select(func.max(closed_admissions.c.cause_code))
+        .where(closed_admissions.c.id == _CLOSED.c.admission)
+        .scalar_subquery()
+    )
+    later = union_all(
+        *(
+            select(literal(1)).where(same(table, _CLOSED), table.c.id > _CLOSED.c.admission)
+            for table in (admissions, closed_admissions)
+        )
+    )
+    there = select(workloads.c.result).where(same(workloads, _CLOSED)).scalar_subquery()
+    gone = (
+        select(ended_workloads.c.result)
+        .where(same(ended_workloads, _CLOSED))
+        .order_by(ended_workloads.c.ended_at.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return select(
+        _CLOSED.c.decision,
+        cause.label("cause"),
+        later.exists().label("goes_on"),
+        func.coalesce(there, gone, "").label("result"),
+    ).select_from(_CLOSED.table)
+
+
+_RESULTS: Final = _results_asked()
+
+
+async def _results(tx: AsyncConnection, rows: Collection[Any]) -> dict[int, str]:
+    """How what was closed came to its end, by the number of the decision. Not known of those that are left out."""
+    closed = [
+        (row.workload_kind, row.workload_uid, row.admission, row.id)
+        for row in rows
+        if row.kind == "free" and row.admission is not None
+    ]
+    if not closed:
+        return {}
+    found = {}
+    for row in await tx.execute(_RESULTS, _CLOSED.rows(closed)):
+        if row.cause is not None:
+            found[row.decision] = EVICTED
+        elif not row.goes_on and row.result in _ENDS:
+            found[row.decision] = str(row.result)
+    return found

@@ -1,14 +1,18 @@
-"""What the nodes can take and what the ledger holds on them. SELECT only, so that any replica can answer."""
+"""What nodes can take, what seats hold there, and whose seats these are. SELECT only: any replica can answer."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from sqlalchemy import and_, func, not_, select
+from sqlalchemy import any_, func, literal, not_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.resources import DEVICE_MARK
-from queues.sql.tables import node_balances, node_limits, nodes
+from queues.resources import DEVICE_MARK, WHOLE, is_device, scale
+from queues.sql.read.pending import may_see
+from queues.sql.read.rows import Seen
+from queues.sql.statements import TEXTS
+from queues.sql.tables import admissions, node_balances, node_limits, nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +27,8 @@ class NodeUse:
     limits: Mapping[str, int] = field(default_factory=dict)
     #: What seats hold.
     used: Mapping[str, int] = field(default_factory=dict)
+    #: Whole devices of which no pod has anything, by resource; of a node that takes no new seats too.
+    free_devices: Mapping[str, int] = field(default_factory=dict)
 
 
 async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[NodeUse, ...]:
@@ -41,17 +47,146 @@ async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[Node
         (node_limits, node_limits.c.amount, limits),
         (node_balances, node_balances.c.used, used),
     ):
-        whole = not_(func.strpos(table.c.resource, DEVICE_MARK) > 0)
         rows = await tx.execute(
             select(table.c.node, table.c.resource, amount.label("amount")).where(
-                and_(table.c.node == func.any(names), whole)
+                table.c.node == func.any(names)
             )
         )
         for row in rows:
             amounts[row.node][row.resource] = row.amount
     return tuple(
         NodeUse(
-            name=row.name, flavor=row.flavor, usable=row.usable, limits=limits[row.name], used=used[row.name]
+            name=row.name,
+            flavor=row.flavor,
+            usable=row.usable,
+            limits=_of_pods(limits[row.name]),
+            used=_of_pods(used[row.name]),
+            free_devices=free_devices(limits[row.name], used[row.name]),
         )
         for row in found
     )
+
+
+def free_devices(limits: Mapping[str, int], used: Mapping[str, int]) -> dict[str, int]:
+    """Whole devices of which no pod has anything, by resource, as the engine counts them.
+
+    The amounts have single devices (``nvidia.com/gpu#3``) where a node shares its devices. What is left of a device
+    that a pod has a part of is no whole device, also not together with what is left of another one.
+    """
+    free = {name: amount - used.get(name, 0) for name, amount in limits.items()}
+    found = {}
+    for name, amount in free.items():
+        if "/" not in name or is_device(name):
+            continue
+        each = [free[one] for one in free if one.startswith(f"{name}{DEVICE_MARK}") and one[-1].isdigit()]
+        slack = sum(left for left in each if 0 < left < WHOLE)
+        whole = max(0, amount - slack) // scale(name)
+        found[name] = min(whole, sum(left >= WHOLE for left in each)) if each else whole
+    return found
+
+
+def _of_pods(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Amounts of resources that pods ask for: without single devices."""
+    return {name: amount for name, amount in amounts.items() if not is_device(name)}
+
+
+#: Workloads of one node that are named.
+MOST_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seated:
+    """A workload with seats on one node."""
+
+    kind: str
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    evicting: bool
+    seats: int
+    #: What these seats hold, in units of ``queues.resources``.
+    held: Mapping[str, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeWorkloads:
+    """The workloads with seats on one node."""
+
+    #: The first of those that may be seen, by namespace and name.
+    named: list[Seated] = field(default_factory=list)
+    #: All of those, and those that may not be seen.
+    seen: int = 0
+    hidden: int = 0
+
+
+async def node_workloads(
+    tx: AsyncConnection, names: Collection[str], seen: Seen | None, *, limit: int = MOST_NAMED
+) -> dict[str, NodeWorkloads]:
+    """The workloads with seats on these nodes; a node without any is left out.
+
+    ``seen``: which of them are named; ``limit``: at most so many on each node.
+    """
+    seat = (
+        func.unnest(admissions.c.nodes, admissions.c.shape_of)
+        .table_valued("node", "shape", with_ordinality="place", joins_implicitly=True)
+        .render_derived(name="seat")
+    )
+    asked = any_(literal(sorted(names), TEXTS))
+    there = (
+        select(
+            seat.c.node,
+            *admissions.c["kind", "uid", "namespace", "name", "queue"],
+            func.bool_or(admissions.c.state == "evicting").label("evicting"),
+            func.count().label("seats"),
+            func.jsonb_agg(admissions.c.shapes.op("->")(seat.c.shape)).label("shapes"),
+        )
+        .select_from(admissions)  # first: what is unnested is of its row
+        .where(
+            admissions.c.state != "closed",
+            seat.c.node == asked,
+            not_(seat.c.place - 1 == any_(admissions.c.ended)),
+        )
+        .group_by(seat.c.node, *admissions.c["kind", "uid", "namespace", "name", "queue"])
+        .subquery("there")
+    )
+    visible = may_see(there.c, seen)
+    ranked = select(
+        *there.c,
+        visible.label("visible"),
+        func.row_number()
+        .over(
+            partition_by=there.c.node, order_by=(visible.desc(), there.c.namespace, there.c.name, there.c.uid)
+        )
+        .label("rank"),
+        func.count().filter(visible).over(partition_by=there.c.node).label("seen"),
+        func.count().over(partition_by=there.c.node).label("total"),
+    ).subquery("ranked")
+    rows = await tx.execute(
+        select(ranked).where(ranked.c.rank <= max(limit, 1)).order_by(ranked.c.node, ranked.c.rank)
+    )
+    found: defaultdict[str, NodeWorkloads] = defaultdict(NodeWorkloads)
+    for row in rows:
+        node = found[row.node]
+        node.seen, node.hidden = row.seen, row.total - row.seen
+        if row.visible and row.rank <= limit:
+            node.named.append(
+                Seated(
+                    kind=row.kind,
+                    uid=row.uid,
+                    namespace=row.namespace,
+                    name=row.name,
+                    queue=row.queue,
+                    evicting=row.evicting,
+                    seats=row.seats,
+                    held=_sum(row.shapes),
+                )
+            )
+    return dict(found)
+
+
+def _sum(shapes: Collection[Mapping[str, int]]) -> dict[str, int]:
+    held = Counter[str]()
+    for shape in shapes:
+        held.update(shape)
+    return dict(held)

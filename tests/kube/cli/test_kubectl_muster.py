@@ -318,4 +318,4 @@ async def test_flags_before_the_plugins_name_are_refused_by_kubectl(plugin: Plug
 async def test_kubectl_completes_with_names_from_muster(plugin: Plugin) -> None:
     said = await plugin.kubectl("__complete", "muster", "queues", "team-")
 
-    assert said.stdout == "team-a\topen, 2 pending, 3 admitted\nteam-b\topen, 1 pending, 1 admitted\n:4\n"
+    assert said.stdout == "team-a\topen, 2 waiting, 3 running\nteam-b\topen, 1 waiting, 1 running\n:4\n"

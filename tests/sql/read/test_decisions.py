@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from sqlalchemy import update
+
 from queues.reason_codes import ReasonCode
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.read.decisions import DecisionQuestion, WorkloadDecision, workload_decisions
+from queues.sql.tables import closed_admissions, workloads
 from queues.workload import QueueName
-from tests.sql.ledger_harness import LedgerHarness, key, queue
+from tests.sql.ledger_harness import LedgerHarness, gang, key, queue
 
 
 async def begin(muster: Database) -> LedgerHarness:
@@ -70,3 +73,39 @@ async def test_the_newest_are_told_of_a_queue_a_namespace_and_what_may_be_seen(m
     assert await names(seen={kind: None}) == ["j1", "j2", "j3"]
     assert await names(seen={"jobset": None}) == []
     assert await ask(muster, since=2**33) == ((), 0)
+
+
+async def test_what_gave_its_seats_back_is_told_with_how_it_ended(muster: Database) -> None:
+    harness = await begin(muster)
+
+    async def free(name: str, result: str) -> str:
+        """Admit, end and free once; what the last decision says."""
+        (admission,) = (await harness.admit(gang(name, "a", "n1", takes=1))).accepted.values()
+        await harness.free(admission, 0)
+        line = ledger.Decision(
+            kind="free",
+            workload=key(name),
+            namespace="ns",
+            name=name,
+            queue=QueueName("a"),
+            code="ended",
+            admission=admission,
+        )
+        async with harness.muster.transaction() as tx:
+            entry = await harness.enter(tx)
+            await ledger.record_decisions(tx, entry, [line])
+            await tx.execute(update(workloads).where(workloads.c.uid == key(name).uid).values(result=result))
+        harness.seq = entry.seq
+        found, _ = await ask(muster)
+        return found[-1].result
+
+    assert await free("j1", "failed") == "failed"
+    assert await free("j2", "") == "", "nobody knows"
+    assert await free("j1", "succeeded") == "succeeded"
+    found, _ = await ask(muster)
+    assert [one.result for one in found] == ["", "", "succeeded"], "the first was not the end of j1"
+
+    async with muster.transaction() as tx:
+        await tx.execute(update(closed_admissions).values(cause_code="Preempted"))
+    found, _ = await ask(muster)
+    assert {one.result for one in found} == {"evicted"}

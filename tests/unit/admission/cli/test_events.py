@@ -70,3 +70,10 @@ async def test_what_is_followed_ends_by_ctrl_c_and_shows_each_decision_once() ->
         assert await process.wait() == 130
         assert rest == b""
         assert [one["name"] for one in json.loads(text)["items"]] == ["bert", "yolo"]
+
+
+async def test_following_and_watching_exclude_each_other(capfd: pytest.CaptureFixture[str]) -> None:
+    async with served(FakeReader()) as url:
+        code, out, err = await said(capfd, url, "-f", "-w")
+        assert (code, out) == (2, "")
+        assert "-f and -w exclude each other" in err

@@ -13,6 +13,7 @@ from msgspec import structs, to_builtins
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.table import rounded
 from admission.web import bodies
@@ -235,11 +236,28 @@ async def test_the_same_limits_at_both_times_are_told_as_such(ask: Asking) -> No
     )
 
 
+@pytest.mark.parametrize("columns", [80, 140])
+async def test_pending_uses_the_width_of_the_terminal(ask: Asking, columns: int) -> None:
+    body = json.loads((await ask("pending", "-A", "-o", "json")).out)
+
+    text = pending_table(body, everywhere=True, wide=False, headers=True, width=columns)
+
+    expected = (GOLDEN / f"pending-everywhere-on-{columns}-columns.txt").read_text(encoding="utf-8")
+    assert expected == text
+    short = pending_table(body, everywhere=True, wide=False, headers=True, width=columns, messages=False)
+    assert len(short.splitlines()) == len(body["items"]) + 1
+    if columns == 80:
+        assert max(map(len, (text + short).splitlines())) <= columns
+
+
 async def test_nobody_waiting_here_points_elsewhere(ask: Asking) -> None:
     said = await ask("pending")
 
     assert (said.code, said.out) == (0, "")
-    assert said.err == "No workload waits in namespace default. In other namespaces 3 wait: -A shows them.\n"
+    assert said.err == (
+        "No workload that you may see waits in namespace default. "
+        "In other namespaces 3 wait: -A shows them.\n"
+    )
 
 
 async def test_a_cut_list_says_so(ask: Asking) -> None:

@@ -83,17 +83,17 @@ async def test_states_and_users_are_asked_for_in_the_words_of_the_read_api(
     [
         (
             "jobs",
-            "No workload waits or runs in namespace default. In other namespaces 4 do: -A shows them. "
+            "No workload that you may see waits or runs in namespace default. In other namespaces 4 do: -A shows them. "
             "--since 2h shows what ended, too.",
         ),
         (
             "jobs -n nix --since 2h",
-            "No workload waits, runs or has ended in namespace nix in the last 2h. "
+            "No workload that you may see waits, runs or has ended in namespace nix in the last 2h. "
             "In other namespaces 5 do: -A shows them.",
         ),
         (
             "jobs -n nix --state ended --since 2026-11-21T10:00:00Z",
-            "No workload has ended in namespace nix since 2026-11-21T10:00:00Z. "
+            "No workload that you may see has ended in namespace nix since 2026-11-21T10:00:00Z. "
             "In other namespaces 1 does: -A shows them.",
         ),
         (

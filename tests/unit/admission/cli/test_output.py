@@ -2,7 +2,6 @@
 
 import os
 import pty
-import re
 import struct
 import subprocess
 import sys
@@ -139,11 +138,13 @@ def test_on_a_terminal_the_last_answer_is_replaced_and_lines_end_at_its_edge(scr
         shown = b"".join(_until_closed(ours)).decode()
     os.close(ours)
     assert child.returncode == 0
-    screens = shown.split("\033[H\033[2J")[1:]
-    assert [re.sub(r"\r\n", "\n", screen) for screen in screens][:3] == [
-        "one\n",
-        "two\n",
-        "x" * 39 + "…\n",
+    screens = shown.replace("\r\n", "\n").split("\033[H")[1:]
+    # What was on the screen before is cleared once. Then each line clears what is left of the last answer behind it,
+    # and the last one what is below.
+    assert screens[:3] == [
+        "\033[2Jone\033[K\n\033[J",
+        "two\033[K\n\033[J",
+        "x" * 39 + "…\033[K\n\033[J",
     ]
 
 

@@ -56,6 +56,8 @@ async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: s
         "usable": True,
         "limits": {"nvidia.com/gpu": "8"},
         "used": {"nvidia.com/gpu": "2"},
+        "freeDevices": {"nvidia.com/gpu": 6},
+        "workloads": None,
     }
     _, rest = await get(server, f"{path}?limit=2&continue={body['continue']}")
     assert ([node["name"] for node in rest["items"]], rest["continue"]) == (["gpu-3"], "")
@@ -64,6 +66,23 @@ async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: s
     assert (status, refused["error"]) == (403, "alice may not list nodes.")
     status, wrong = await get(server, f"{path}?limit=many")
     assert (status, wrong["expected"]) == (400, "a whole number from 0 to 1000")
+
+
+async def test_whose_seats_are_on_a_node_is_told_as_far_as_workloads_may_be_seen(
+    server: str,
+) -> None:
+    path = "/apis/read.muster.dev/v1/nodes?workloads=true"
+
+    _, body = await get(server, path)
+    there = {node["name"]: node["workloads"] for node in body["items"]}
+    assert [(one["namespace"], one["name"], one["seats"]) for one in there["gpu-1"]["items"]] == [
+        ("ml", "bert", 1)
+    ]
+    assert (there["gpu-1"]["total"], there["gpu-1"]["hidden"]) == (1, 0)
+    assert there["gpu-3"] == {"items": [], "total": 0, "hidden": 0}
+
+    status, wrong = await get(server, path.replace("true", "yes"))
+    assert (status, wrong["expected"]) == (400, "true or false")
 
 
 async def test_decisions_are_told_as_far_as_their_workloads_may_be_seen(server: str) -> None:

@@ -87,7 +87,7 @@ async def test_models_that_cannot_be_told_apart_are_told_beside_the_table(
 ) -> None:
     models = (device(minor, labels={names.GPU_MODEL: model}) for minor, model in enumerate(("H100", "L40S")))
     await server.put(DEVICES.path(), device_object("gpu-1", *models))
-    code, out, err = await ask("--no-headers")
+    code, out, err = await ask("--health", "--no-headers")
     assert (code, len(out.splitlines())) == (0, 2)
     assert err.startswith("nvidia.com/gpu is H100 or L40S on gpu-1: ")
     assert (await ask("--faulty"))[2] == "No node is faulty.\n"
@@ -99,7 +99,7 @@ async def test_where_nothing_is_faulty_that_is_said(server: FakeApiServer, ask: 
 
 
 async def test_a_node_that_is_named_and_has_no_gpus_is_told(ask: Asking) -> None:
-    code, out, err = await ask("cpu-1", "gpu-1", "gpu-1", "--no-headers")
+    code, out, err = await ask("cpu-1", "gpu-1", "gpu-1", "--health", "--no-headers")
     assert (code, err) == (0, "Node cpu-1 has no GPUs, and no agent reports any.\n")
     assert out == "gpu-1   Ready   -   -   8   8   -   -\n", "a name that is given twice is one line"
 
@@ -108,7 +108,7 @@ async def test_without_the_right_to_list_devices_nodes_are_shown_without_faults(
     server: FakeApiServer, ask: Asking
 ) -> None:
     refuse_devices(server, 403)
-    code, out, err = await ask("--no-headers")
+    code, out, err = await ask("--health", "--no-headers")
     assert (code, len(out.splitlines())) == (0, 2)
     assert err == (
         "You may not list devices, so faults are not shown. "
@@ -148,7 +148,7 @@ async def test_the_age_of_agents_is_that_of_their_leases_in_one_list(
 ) -> None:
     lease = {"metadata": {"name": "gpu-1"}, "spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}}
     await server.put(LEASES.path(names.AGENT_NAMESPACE), lease)
-    _, out, _ = await ask("--no-headers")
+    _, out, _ = await ask("--health", "--no-headers")
     assert [line.split()[3][-1] for line in out.splitlines()] == ["d", "-"]
     asked = [each.path for each in server.requests if "leases" in each.path]
     assert asked == [LEASES.path(names.AGENT_NAMESPACE)]
@@ -158,7 +158,7 @@ async def test_without_the_right_to_list_leases_the_age_of_agents_is_unknown(
     server: FakeApiServer, ask: Asking
 ) -> None:
     refuse_lists_of(server, "leases")
-    code, out, err = await ask("--no-headers")
+    code, out, err = await ask("--health", "--no-headers")
     assert (code, err) == (0, "")
     assert [line.split()[3] for line in out.splitlines()] == ["?", "?"]
 
@@ -167,9 +167,13 @@ async def test_a_node_with_gpus_in_slices_only_is_shown_to_those_who_may_read_th
     server: FakeApiServer, ask: Asking
 ) -> None:
     await server.put(RESOURCE_SLICES.path(), gpus_of("cpu-1", 4))
-    assert await ask("cpu-1", "--no-headers") == (0, "cpu-1   Ready   -   -   4   4   -   -\n", "")
+    assert await ask("cpu-1", "--health", "--no-headers") == (
+        0,
+        "cpu-1   Ready   -   -   4   4   -   -\n",
+        "",
+    )
     refuse_lists_of(server, "resourceslices")
-    code, out, err = await ask("cpu-1", "gpu-1")
+    code, out, err = await ask("cpu-1", "gpu-1", "--health")
     assert (code, len(out.splitlines())) == (0, 2)
     assert err.startswith("Node cpu-1 has no GPUs, and no agent reports any. You may not list resourceslices")
 

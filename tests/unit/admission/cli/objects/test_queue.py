@@ -173,3 +173,17 @@ async def test_nothing_is_deleted_where_one_of_the_names_is_wrong(server: QueueS
     code, out, err = await queue("delete", "robotics", "simm")
     assert (code, out, server.writes()) == (1, "", [])
     assert "There is no queue simm" in err
+
+
+async def test_what_may_not_be_asked_for_is_refused_in_words_of_the_command_line(
+    server: QueueServer, queue: Asking
+) -> None:
+    told = 'commands.bus.volcano.sh is forbidden: User "ann" cannot create resource "commands"'
+    server.once("POST", answers(403, told, "Forbidden"))
+    code, out, err = await queue("close", "sim")
+    assert (code, out) == (1, "")
+    assert err.startswith(
+        "Error: Closing queue sim: you may not create commands.bus.volcano.sh in namespace default"
+    )
+    assert "the ClusterRole muster-queue-admin has it" in err
+    assert "CloseQueue" not in err

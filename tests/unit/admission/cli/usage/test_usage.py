@@ -309,3 +309,25 @@ def test_nothing_is_rounded_before_it_is_shown() -> None:
         "GiB",
         "gpu-mem",
     ]
+
+
+async def test_the_forms_of_other_commands_are_those_of_usage_too(ask: Asking) -> None:
+    assert (await ask("-o", "name")).out == "queue/dev\nqueue/team-b\nqueue/train\n"
+    assert (await ask("--by", "user,queue", "-o", "name")).err.endswith(
+        "Error: -o name: what this shows has no names. -o json has all of it.\n"
+    )
+    columns = await ask("-o", "custom-columns=QUEUE:.queue,SECONDS:.amountSeconds", "--no-headers")
+    assert columns.out.splitlines()[0].split()[0] == "dev"
+    totals = await ask("-o", "jsonpath={.totals[0].resource}")
+    assert totals.out == GPU
+
+
+async def test_lines_are_sorted_by_what_they_show_and_the_total_stays_last(ask: Asking) -> None:
+    largest = [line.split()[0] for line in (await ask("--no-headers")).out.splitlines()]
+    smallest = [
+        line.split()[0] for line in (await ask("--no-headers", "--sort-by", ".hours")).out.splitlines()
+    ]
+    assert smallest == [*largest[:-1][::-1], "TOTAL"]
+    items = json.loads((await ask("-o", "json", "--sort-by", ".amountSeconds")).out)["items"]
+    assert [item["queue"] for item in items] == [None if name == "-" else name for name in smallest[:-1]]
+    assert (await ask("--sort-by", ".what")).code == 2

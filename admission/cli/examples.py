@@ -1,0 +1,154 @@
+"""Examples of all commands: shown at the end of their help, and in docs/reference/cli.md."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import click
+
+
+class Example(NamedTuple):
+    """A command line, and what it is for; "": its options say that."""
+
+    line: str
+    what: str = ""
+
+
+class NamedCommand(NamedTuple):
+    """A command with the words that call it."""
+
+    name: str
+    command: click.Command
+
+
+#: Examples by the full name of the command.
+EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
+    "kubectl muster jobs": (
+        Example(
+            "kubectl muster jobs -n ml --since 2h", "What waits, runs, or has ended in the last two hours"
+        ),
+        Example("kubectl muster jobs -A --mine --state running"),
+        Example("kubectl muster jobs -n ml -l 'team=nlp,tier in (gold,silver)'"),
+    ),
+    "kubectl muster pending": (
+        Example(
+            "kubectl muster pending -A -q team-a", "What waits in a queue and below it, in all namespaces"
+        ),
+        Example(
+            "kubectl muster pending -A --sort-by .created "
+            r"-o custom-columns='JOB:.name,GPUS:.asks.nvidia\.com/gpu,WHY:.reason.code'"
+        ),
+    ),
+    "kubectl muster explain": (
+        Example("kubectl muster explain vcjob/train -n ml"),
+        Example("kubectl muster explain train -w", "Follow it until it runs"),
+    ),
+    "kubectl muster events": (
+        Example("kubectl muster events -n ml -f", "The last decisions, and those to come"),
+        Example("kubectl muster events -A -q team-a --since 3d --limit 1000"),
+    ),
+    "kubectl muster who": (Example("kubectl muster who -q team-a"),),
+    "kubectl muster queues": (
+        Example("kubectl muster queues team-a --resource cpu"),
+        Example(
+            "kubectl muster queues -o "
+            r"jsonpath='{range .items[?(@.pending>0)]}{.name}{"
+            r'"\t"}{.pending}{"\n"}'
+            "{end}'"
+        ),
+    ),
+    "kubectl muster quota show": (
+        Example("kubectl muster quota show team-a --at 2w", "As it was two weeks ago"),
+    ),
+    "kubectl muster quota set": (
+        Example("kubectl muster quota set team-a --deserved nvidia.com/gpu=32 --reason 'two more nodes'"),
+        Example(
+            "kubectl muster quota set team-a --capability nvidia.com/gpu= --dry-run server",
+            "No limit any more",
+        ),
+    ),
+    "kubectl muster quota move": (Example("kubectl muster quota move team-a team-b 8 --yes"),),
+    "kubectl muster quota history": (Example("kubectl muster quota history team-a --since 30d"),),
+    "kubectl muster quota diff": (Example("kubectl muster quota diff team-a --from 2026-11-01"),),
+    "kubectl muster nodes": (
+        Example("kubectl muster nodes --racks --sort-by .free", "How much is free in each rack"),
+        Example("kubectl muster nodes --rack r7 -o wide", "Who is on the nodes of a rack"),
+        Example("kubectl muster nodes -l pool=training --sort-by .free"),
+        Example("kubectl muster nodes --faulty"),
+    ),
+    "kubectl muster page": (Example("kubectl muster page --port 8089 --no-browser"),),
+    "kubectl muster top": (Example("kubectl muster top -q team-a"),),
+    "kubectl muster usage": (
+        Example("kubectl muster usage --month last --by queue,user"),
+        Example("kubectl muster usage --by flavor --price 2.5 --price h100=4 --currency EUR"),
+        Example("kubectl muster usage --from 2026-11-01 --to 2026-11-15 -o csv"),
+    ),
+    "kubectl muster version": (Example("kubectl muster version --client"),),
+    "kubectl muster job run": (
+        Example(
+            "kubectl muster job run hello -i busybox:1.37 -r 4 -L nvidia.com/gpu=8 -q team-a -- nvidia-smi"
+        ),
+    ),
+    "kubectl muster job logs": (Example("kubectl muster job logs train -t worker -f --tail 100"),),
+    "kubectl muster job suspend": (Example("kubectl muster job suspend train sweep -n ml"),),
+    "kubectl muster job resume": (Example("kubectl muster job resume train -n ml"),),
+    "kubectl muster job delete": (Example("kubectl muster job delete train -n ml"),),
+    "kubectl muster jobflow list": (Example("kubectl muster jobflow list -A -o wide"),),
+    "kubectl muster jobflow get": (Example("kubectl muster jobflow get nightly -n ml"),),
+    "kubectl muster jobflow delete": (Example("kubectl muster jobflow delete nightly -n ml"),),
+    "kubectl muster queue create": (
+        Example("kubectl muster queue create team-a --deserved nvidia.com/gpu=32,cpu=128 -w 2"),
+    ),
+    "kubectl muster queue close": (Example("kubectl muster queue close team-a"),),
+    "kubectl muster queue open": (Example("kubectl muster queue open team-a"),),
+    "kubectl muster queue pause": (
+        Example("kubectl muster queue pause team-a --reason 'maintenance until noon'"),
+    ),
+    "kubectl muster queue resume": (Example("kubectl muster queue resume team-a"),),
+    "kubectl muster queue delete": (Example("kubectl muster queue delete team-a --yes"),),
+    "muster run": (Example("muster run --config muster.yaml --log-level debug"),),
+    "muster agent": (Example("muster agent --node-name $(hostname)"),),
+    "muster install": (
+        Example("muster install --webhook-url https://10.0.0.5:9443 --read-url https://10.0.0.5:8443"),
+    ),
+    "muster uninstall": (Example("muster uninstall --waiting leave"),),
+    "muster migrate": (Example("muster migrate --dsn postgresql://muster@db/muster"),),
+    "muster ledger verify": (Example("muster ledger verify"),),
+    "muster ledger repair": (Example("muster ledger repair"),),
+    "muster ledger show": (Example("muster ledger show"),),
+    "muster ledger adopt-cluster": (Example("muster ledger adopt-cluster"),),
+    "muster crds": (Example("muster crds | kubectl apply --server-side -f -"),),
+    "muster check": (
+        Example("muster check queues/ job.yaml"),
+        Example("kubectl get queues.scheduling.volcano.sh -o yaml | muster check -"),
+    ),
+    "muster convert": (Example("muster convert kueue/ > queues.yaml"),),
+    "muster pause": (Example("muster pause team-a --reason 'maintenance until noon'"),),
+    "muster resume": (Example("muster resume team-a"),),
+    "muster snapshot": (Example("muster snapshot --out turn.json"),),
+    "muster replay": (Example("muster replay turn.json --all"),),
+    "muster simulate": (
+        Example("muster simulate --case traces/gang/case-1 --out schedule.csv --summary figures.json"),
+    ),
+}
+
+
+def commands_of(group: click.Group, name: str) -> Iterator[NamedCommand]:
+    """All commands of a program, groups before what they contain. ``name``: how the program is called."""
+    for word, command in group.commands.items():
+        full = f"{name} {word}"
+        yield NamedCommand(full, command)
+        if isinstance(command, click.Group):
+            yield from commands_of(command, full)
+
+
+def add_examples(program: click.Group, name: str) -> None:
+    """Let the help of each command end with its examples."""
+    for full, command in commands_of(program, name):
+        if examples := EXAMPLES.get(full):
+            lines = "".join(f"  {line}\n" for line in example_lines(examples))
+            command.epilog = f"\b\nExamples:\n{lines}"
+
+
+def example_lines(examples: tuple[Example, ...]) -> list[str]:
+    """As a shell reads them: each with what it is for in a comment before it."""
+    return [line for each in examples for line in ([f"# {each.what}"] if each.what else []) + [each.line]]

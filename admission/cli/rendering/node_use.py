@@ -1,0 +1,161 @@
+"""Nodes with what is free on them and who has seats there, as ``kubectl muster nodes`` shows them. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from admission.cli.rendering.nodes import is_whole_gpu
+from admission.cli.rendering.racks import Racks
+from admission.cli.rendering.table import Cell, printable, short_resource, table
+
+Document = Mapping[str, Any]
+Line = Mapping[str, Any]
+
+#: Workloads of a node that its line names; -o wide has all that the read API names.
+_NAMED: Final = 3
+#: Characters of one cell.
+_LONGEST: Final = 300
+_NUMBERS: Final = "GPUS FREE ILL"
+_STATES: Final = {"Ready,SchedulingDisabled": "cordoned", "NotReady,SchedulingDisabled": "NotReady,cordoned"}
+#: Taints that a column of its own tells, or the state does.
+_TOLD: Final = ("node.kubernetes.io/",)
+
+
+def with_use(
+    lines: Iterable[Line], nodes: Iterable[Document], racks: Racks, use: Mapping[str, Line] | None
+) -> list[dict[str, Any]]:
+    """The lines of nodes, with rack, taints, what is free of each accelerator, and whose seats are there.
+
+    ``use``: what the read API says of each node; None: it is not known.
+    """
+    by_name = {node["metadata"]["name"]: node for node in nodes}
+    return [_with_use(line, by_name[line["name"]], racks, use) for line in lines]
+
+
+def _with_use(line: Line, node: Document, racks: Racks, use: Mapping[str, Line] | None) -> dict[str, Any]:
+    booked = None if use is None else use.get(line["name"])
+    usable = _takes_pods(line) and (booked is None or booked["usable"])
+    accelerators = _accelerators(line, node, booked, usable)
+    free = [each["free"] for each in accelerators if each["free"] is not None]
+    return {
+        **line,
+        "rack": printable(racks.of(node)),
+        "usable": usable,
+        "accelerators": accelerators,
+        "free": sum(free) if free else None,
+        "taints": _taints(node),
+        "workloads": None if booked is None else booked["workloads"],
+    }
+
+
+def _takes_pods(line: Line) -> bool:
+    recovery = line["recovery"]
+    return line["state"] == "Ready" and not (recovery["phase"] or recovery["byPerson"])
+
+
+def _accelerators(line: Line, node: Document, booked: Line | None, usable: bool) -> list[dict[str, Any]]:
+    """Each kind of whole device of the node: how many there are, and how many new pods may have.
+
+    What Muster counts is missing of a node that it does not know, and ``free`` is null then.
+    """
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    free: Mapping[str, int] = {} if booked is None else booked["freeDevices"]
+    resources = sorted(
+        {each for each in (*capacity, *free) if is_whole_gpu(each)}, key=lambda each: (each not in free, each)
+    )
+    resources = [each for each in resources if _count(capacity.get(each)) or free.get(each)]
+    of_several = len(resources) > 1
+    return [
+        {
+            "name": short_resource(resource) if of_several else line["model"] or short_resource(resource),
+            "resource": resource,
+            "total": _count(capacity.get(resource)) if of_several else line["gpus"] or 0,
+            "free": None if booked is None else free.get(resource, 0) if usable else 0,
+        }
+        for resource in resources
+    ] or [{"name": line["model"] or "gpu", "resource": "", "total": line["gpus"] or 0, "free": None}]
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text is not None and text.isdecimal() else 0
+
+
+def _taints(node: Document) -> list[str]:
+    """``key=value:effect``, without those that the state of the node says."""
+    return [
+        printable(
+            f"{each.get('key')}{'=' if each.get('value') else ''}{each.get('value') or ''}:{each.get('effect')}"
+        )
+        for each in (node.get("spec") or {}).get("taints") or ()
+        if not str(each.get("key")).startswith(_TOLD)
+    ]
+
+
+def use_table(lines: Sequence[Line], *, wide: bool, headers: bool) -> str:
+    """One line for each node."""
+    columns = ["NODE", "RACK", "STATE", "GPUS", "FREE", "ILL", "WORKLOADS"]
+    if wide:
+        columns[3:3] = ["MODEL"]
+        columns[-1:] = ["TAINTS", "WORKLOADS"]
+    rows: list[list[Cell]] = []
+    for line in lines:
+        ill = None if line["healthy"] is None else (line["gpus"] or 0) - line["healthy"]
+        rows.append(
+            [
+                line["name"],
+                line["rack"] or None,
+                _state(line),
+                *([line["model"] or None] if wide else []),
+                line["gpus"],
+                line["free"],
+                ill,
+                *([_cut(",".join(line["taints"])) or None] if wide else []),
+                _workloads(line["workloads"], None if wide else _NAMED),
+            ]
+        )
+    return table(columns, rows, headers=headers, right=_NUMBERS)
+
+
+def _state(line: Line) -> str:
+    """``Ready``, ``cordoned``, or how far its recovery is."""
+    recovery = line["recovery"]
+    parts = (
+        _STATES.get(line["state"], line["state"]),
+        recovery["phase"],
+        "no GPU work" if recovery["byPerson"] else "",
+    )
+    told = [each for each in parts if each]
+    return ",".join(told[1:] if told[0] == "Ready" and told[1:] else told)
+
+
+def _workloads(there: Mapping[str, Any] | None, most: int | None) -> str | None:
+    """``ml/bert(8), lab/yolo(2), +4, 1 hidden``: those with most GPUs first, with the GPUs that each holds here."""
+    if there is None:
+        return None
+    items = sorted(there["items"], key=lambda one: -_gpus(one["held"]))
+    named = items if most is None else items[:most]
+    more = there["total"] - len(named)
+    parts = [
+        *(_workload(one) for one in named),
+        *([f"+{more}"] if more > 0 else []),
+        *([f"{there['hidden']} hidden"] if there["hidden"] else []),
+    ]
+    return ", ".join(parts) or None
+
+
+def _workload(one: Mapping[str, Any]) -> str:
+    gpus = _gpus(one["held"])
+    told = [f"{gpus:g}"] if gpus else []
+    told += ["evicting"] if one["evicting"] else []
+    return f"{one['namespace']}/{one['name']}" + (f"({', '.join(told)})" if told else "")
+
+
+def _gpus(held: Mapping[str, str]) -> float:
+    """GPUs, parts of them too."""
+    from queues.resources import amount, scale
+
+    named = [name for name in held if is_whole_gpu(name)]
+    return sum(amount(name, held[name]) / scale(name) for name in named)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,230 @@
+"""``kubectl muster nodes``: racks, what is free there, the largest gangs that fit, and whose seats are where."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.rendering.node_use import use_table
+from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
+from queues.api.api_resources import NODES, TOPOLOGIES
+from tests.fakes.fake_api_server import FakeApiServer
+from tests.fakes.fake_reader import FakeReader, served
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+RACK, BLOCK, HOST = "topology.muster.dev/rack", "topology.muster.dev/block", "kubernetes.io/hostname"
+TOPOLOGY = {
+    "metadata": {"name": "racks"},
+    "spec": {"levels": [{"nodeLabel": BLOCK}, {"nodeLabel": RACK}, {"nodeLabel": HOST}]},
+}
+
+Said = tuple[int, str, str]
+Asking = Callable[[str], Awaitable[Said]]
+
+
+def node(name: str, rack: str | None, **spec: Any) -> dict[str, Any]:
+    amounts = {"cpu": "64", "nvidia.com/gpu": "8"}
+    labels = {HOST: name} | ({} if rack is None else {BLOCK: "b1", RACK: rack})
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    server = FakeApiServer()
+    await server.start()
+    try:
+        taint = [{"key": "team", "value": "a", "effect": "NoSchedule"}]
+        for each in (
+            node("gpu-1", "r1"),
+            node("gpu-2", "r1", taints=taint),
+            node("gpu-3", "r2"),
+            node("gpu-4", "r2", unschedulable=True),
+            node("gpu-5", None),
+        ):
+            await server.put(NODES.path(), each)
+        await server.put(TOPOLOGIES.path(), TOPOLOGY)
+        yield server
+    finally:
+        await server.stop()
+
+
+@pytest.fixture
+async def ask(
+    server: FakeApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
+    async with served(FakeReader()) as url:
+        # Muster is asked directly here; the API server answers for nodes.
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(words: str) -> Said:
+            line = ("nodes", *words.split())
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", line)
+            out, err = capfd.readouterr()
+            return code, out, err
+
+        yield asked
+
+
+@pytest.mark.parametrize(
+    ("golden", "words"),
+    [
+        ("nodes", ""),
+        ("nodes wide", "-o wide"),
+        ("nodes by rack", "--racks"),
+        ("nodes of a rack", "--rack r1"),
+    ],
+)
+async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) -> None:
+    code, out, err = await ask(words)
+    expected = (GOLDEN / f"{golden.replace(' ', '-')}.txt").read_text(encoding="utf-8")
+    assert (code, err) == (0, "")
+    assert expected == out
+    if "wide" not in words:
+        assert max(map(len, out.splitlines())) <= 80
+
+
+async def test_json_has_what_is_free_and_whose_seats_are_there(ask: Asking) -> None:
+    _, out, _ = await ask("gpu-2 gpu-4 -o json")
+    seated, cordoned = json.loads(out)["items"]
+    assert (seated["rack"], seated["free"], seated["usable"]) == ("b1/r1", 6, True)
+    assert seated["taints"] == ["team=a:NoSchedule"]
+    assert seated["accelerators"] == [{"name": "gpu", "resource": "nvidia.com/gpu", "total": 8, "free": 6}]
+    assert [one["name"] for one in seated["workloads"]["items"]] == ["yolo"]
+    assert (cordoned["usable"], cordoned["free"], cordoned["workloads"]) == (False, None, None)
+
+    _, out, _ = await ask("--racks -o json")
+    assert [(each["rack"], each["free"], each["emptyNodes"]) for each in json.loads(out)["items"]] == [
+        ("b1/r1", 6, 0),
+        ("b1/r2", 8, 1),
+        ("", None, None),
+    ]
+
+
+async def test_nodes_are_chosen_by_their_labels_and_their_rack(server: FakeApiServer, ask: Asking) -> None:
+    _, out, _ = await ask("--rack b1/r2 -o name")
+    assert out == "node/gpu-3\nnode/gpu-4\n"
+    await ask("-l team=a,zone!=x")
+    asked = [each.query for each in server.requests if each.path == NODES.path()]
+    assert asked[-1]["labelSelector"] == "team=a,zone!=x", "the API server knows the grammar"
+
+    code, _, err = await ask("--rack r9")
+    assert (code, err) == (1, "Error: No node with GPUs is in rack r9. Racks: b1/r1, b1/r2.\n")
+    code, _, err = await ask("gpu-1 -l team=a")
+    assert (code, err.splitlines()[-1]) == (2, "Error: Names of nodes and -l exclude each other.")
+    code, _, err = await ask("--racks --health")
+    assert code == 2
+    assert "--racks excludes --faulty and --health" in err
+
+
+async def test_without_an_answer_of_muster_nodes_are_shown_and_that_is_said(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_TOKEN", "nobody")
+    monkeypatch.setenv("MUSTER_SERVER", "http://127.0.0.1:1")
+    code, out, err = await ask("--no-headers")
+    assert (code, len(out.splitlines())) == (0, 5)
+    assert out.splitlines()[0] == "gpu-1   b1/r1   Ready      8   -   0   -"
+    assert err.startswith("What is free, and who has seats, is not known: ")
+
+
+async def test_many_nodes_are_shown_by_rack(server: FakeApiServer, ask: Asking) -> None:
+    for number in range(10, 50):
+        await server.put(NODES.path(), node(f"node-{number}", f"r{number % 4}"))
+    code, out, err = await ask("")
+    assert (code, out.splitlines()[0].split()[0]) == (0, "RACK")
+    assert err.endswith("45 nodes. --no-racks shows each, --rack RACK those of one rack.\n")
+    _, out, _ = await ask("--no-racks --no-headers")
+    assert len(out.splitlines()) == 45
+    _, out, _ = await ask("-o name")
+    assert len(out.splitlines()) == 45, "what programs read does not depend on how many there are"
+
+
+def line(name: str, rack: str, left: int | None, **more: Any) -> dict[str, Any]:
+    accelerator = {"name": more.get("model", "H100"), "resource": "nvidia.com/gpu", "total": 8, "free": left}
+    return {
+        "name": name,
+        "rack": rack,
+        "usable": True,
+        "gpus": 8,
+        "healthy": 8,
+        "accelerators": [accelerator],
+        **more,
+    }
+
+
+def test_of_a_rack_the_free_devices_the_empty_nodes_and_what_is_split_are_told() -> None:
+    lines = [
+        line("a", "r1", 8),
+        line("b", "r1", 2),
+        line("c", "r1", 0, usable=False, healthy=6),
+        line("d", "r2", 4),
+        line("e", "r2", 8, model="A100"),
+    ]
+    racks = rack_lines(lines)
+    assert [(each["rack"], each["accelerator"]) for each in racks] == [
+        ("r1", "H100"),
+        ("r2", "A100"),
+        ("r2", "H100"),
+    ]
+    first = racks[0]
+    assert (first["nodes"], first["outOfService"], first["gpus"], first["unhealthy"]) == (3, 1, 24, 2)
+    assert (first["free"], first["emptyNodes"], first["split"]) == (10, 1, 0.2)
+    assert largest_gangs(racks) == [
+        "Largest gang on H100, of pods with one GPU: 14; in one rack 10 (r1).",
+        "Largest gang on H100, of pods with a whole node: 1; in one rack 1 (r1).",
+        "Largest gang on A100, of pods with one GPU: 8; in one rack 8 (r2).",
+        "Largest gang on A100, of pods with a whole node: 1; in one rack 1 (r2).",
+    ]
+    assert "20%" in rack_table(racks, headers=False)
+    assert largest_gangs(rack_lines([line("a", "r1", None)])) == []
+
+
+def test_racks_are_those_of_a_topology_or_of_a_usual_label() -> None:
+    one, other, alone = node("a", "r1"), node("b", "r2"), node("c", None)
+    alone["metadata"]["labels"][RACK] = "r3"
+    racks = Racks.known([TOPOLOGY], [one], None)
+    assert [racks.of(each) for each in (one, other, alone)] == ["b1/r1", "b1/r2", ""]
+    assert Racks.known([TOPOLOGY], [one], BLOCK).of(one) == "b1"
+    assert Racks.known([], [one], None).of(alone) == "r3"
+    assert Racks.known([], [one], "zone").of(one) == ""
+    assert (is_in("b1/r1", "r1"), is_in("b1/r1", "b1/r1"), is_in("b1/r1", "b1"), is_in("", "")) == (
+        True,
+        True,
+        False,
+        False,
+    )
+
+
+def test_a_node_names_few_workloads_and_counts_the_others() -> None:
+    seated = [
+        {
+            "namespace": "ml",
+            "name": f"job-{gpus}",
+            "evicting": gpus == 2,
+            "held": {"nvidia.com/gpu": str(gpus)},
+        }
+        for gpus in (1, 2, 4)
+    ]
+    seated.append({"namespace": "ml", "name": "etl", "evicting": False, "held": {"cpu": "4"}})
+    there = {"items": seated, "total": 7, "hidden": 2}
+    quiet = {"phase": "", "byPerson": False}
+    shown = line(
+        "a", "r1", 1, free=1, state="Ready", recovery=quiet, model="H100", taints=[], workloads=there
+    )
+    short = use_table([shown], wide=False, headers=False)
+    assert short.endswith("ml/job-4(4), ml/job-2(2, evicting), ml/job-1(1), +4, 2 hidden\n")
+    assert "ml/etl, +3, 2 hidden" in use_table([shown], wide=True, headers=False)

@@ -1,0 +1,116 @@
+"""Lists and live views in a real terminal, tmux, at two sizes: they fit, and redraw without left-overs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from tests.fakes.fake_reader import TEAM_B, FakeReader, served
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("tmux") is None, reason="tmux, a package of every distribution, is not installed"
+)
+
+SIZES = [(80, 24), (200, 50)]
+
+
+class Terminal:
+    """A tmux server of its own with one pane."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = folder / "tmux"
+
+    def run(self, words: str, columns: int, lines: int, url: str) -> None:
+        """Start the plugin; the pane stays when it has ended."""
+        environment = {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "KUBECONFIG": "/nowhere/config",
+            "MUSTER_SERVER": url,
+            "LC_ALL": "C.UTF-8",
+        }
+        given = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
+        unset = "env -u NO_COLOR -u COLUMNS -u LINES"
+        plugin = f"{unset} {sys.executable} -m admission.cli.kubectl_muster {words}; sleep 600"
+        size = ("-x", str(columns), "-y", str(lines))
+        self.tmux("-f", "/dev/null", "new-session", "-d", *size, *given, plugin)
+
+    def tmux(self, *words: str) -> str:
+        """What tmux answers."""
+        line = ["tmux", "-u", "-S", str(self._socket), *words]
+        return subprocess.run(line, capture_output=True, text=True, encoding="utf-8", check=False).stdout
+
+    def screen(self, *more: str) -> list[str]:
+        """The lines that are shown; with -e their colours too."""
+        return self.tmux("capture-pane", "-p", *more).rstrip("\n").split("\n")
+
+    async def shows(self, holds: Callable[[list[str]], bool], what: str) -> list[str]:
+        """The screen as soon as it is so."""
+        screen: list[str] = []
+
+        def so() -> bool:
+            screen[:] = self.screen()
+            return holds(screen)
+
+        await eventually(so, what)
+        return screen
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path)
+    yield terminal
+    terminal.tmux("kill-server")
+
+
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+@pytest.mark.parametrize(
+    ("words", "heading", "has"),
+    [
+        ("top", "QUEUE", "waiting that you may see"),
+        ("jobs -A --since 9d", "NAMESPACE", "(NoFit)"),
+        ("queues", "QUEUE", "team-b"),
+        ("pending -A", "POS", "not considered yet"),
+    ],
+)
+async def test_an_answer_fits_the_screen_and_has_colours(
+    terminal: Terminal, words: str, heading: str, has: str, columns: int, lines: int
+) -> None:
+    async with served(FakeReader()) as url:
+        terminal.run(words, columns, lines, url)
+        screen = await terminal.shows(lambda shown: any(has in line for line in shown), has)
+    assert screen[0].startswith(heading)
+    assert len(screen) <= lines
+    # A line that is too long would go on in the next one, which begins with none of these.
+    rows = [line for line in screen if line]
+    assert all(len(line) <= columns for line in rows)
+    coloured = terminal.screen("-e")
+    assert coloured[0].startswith("\033[1m"), coloured[0]
+
+
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+async def test_a_view_is_redrawn_without_left_overs(terminal: Terminal, columns: int, lines: int) -> None:
+    reader = FakeReader()
+    async with served(reader) as url:
+        terminal.run("queues --watch", columns, lines, url)
+        before = await terminal.shows(lambda shown: any("team-b" in line for line in shown), "all queues")
+        assert any("lost" in line for line in before)
+
+        # Fewer and shorter lines than before.
+        reader.tree = (structs.replace(TEAM_B, name="q", parent=None),)
+        after = await terminal.shows(lambda shown: any(line.startswith("q ") for line in shown), "the change")
+
+        assert [line.split()[0] for line in after if line] == ["QUEUE", "q"]
+
+
+async def test_what_does_not_fit_is_cut_at_the_end_of_the_screen(terminal: Terminal) -> None:
+    async with served(FakeReader()) as url:
+        terminal.run("queues --watch", 80, 5, url)
+        shown = await terminal.shows(lambda screen: any("more lines" in line for line in screen), "the cut")
+    assert shown[0].startswith("QUEUE")
+    assert shown[-1] == "… 4 more lines"
