@@ -96,3 +96,54 @@ def test_queues_that_others_need_cannot_be_deleted():
 def test_hierarchy_annotations_have_a_weight_for_each_step(path, weights, fine):
     annotations = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}
     assert (messages(changed(QUEUE, ("metadata", "annotations", annotations))) == []) is fine
+
+
+def lending(**loan):
+    entry = {"to": "leaf", "resources": {"cpu": 1}, "until": "2030-01-01T00:00:00Z", **loan}
+    return changed(QUEUE, ("spec", {"parent": "inner", "deserved": {"cpu": 2}, "loans": [entry]}))
+
+
+def test_a_loan_to_a_queue_that_exists_is_accepted():
+    assert violations_of(lending(), Known(queues=TREE)) == []
+
+
+@pytest.mark.parametrize(
+    ("loan", "path"),
+    [
+        ({"to": "root"}, "spec.loans[0].to"),
+        ({"to": ""}, "spec.loans[0].to"),
+        ({"until": "friday"}, "spec.loans[0].until"),
+        ({"until": "2030-01-01T00:00:00"}, "spec.loans[0].until"),
+        ({"until": None}, "spec.loans[0].until"),
+        ({"resources": {}}, "spec.loans[0].resources"),
+        ({"resources": {"cpu": 0}}, "spec.loans[0].resources[cpu]"),
+        ({"resources": {"cpu": -1}}, "spec.loans[0].resources.cpu"),
+        ({"resources": {"cpu": "many"}}, "spec.loans[0].resources.cpu"),
+        ({"resources": {"no name": 1}}, "spec.loans[0].resources"),
+    ],
+)
+def test_a_loan_that_says_nothing_that_can_count_is_refused(loan, path):
+    found = [one for one in violations_of(lending(**loan), Known(queues=TREE)) if not one.tolerable]
+    assert [one.path for one in found] == [path]
+
+
+@pytest.mark.parametrize(
+    ("loan", "path"),
+    [
+        ({"to": "nobody"}, "spec.loans[0].to"),
+        ({"resources": {"memory": "1Gi"}}, "spec.loans[0].resources"),
+        ({"flavor": "fast"}, "spec.loans[0].resources"),
+    ],
+)
+def test_a_loan_without_effect_as_things_are_is_worth_a_warning(loan, path):
+    assert [(one.path, one.tolerable) for one in violations_of(lending(**loan), Known(queues=TREE))] == [
+        (path, True)
+    ]
+
+
+def test_root_lends_nothing():
+    document = lending()
+    document["metadata"]["name"], document["spec"]["parent"] = "root", ""
+    assert "spec.loans[0]" in [
+        one.path for one in violations_of(document, Known(queues=TREE)) if not one.tolerable
+    ]
