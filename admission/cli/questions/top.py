@@ -46,7 +46,7 @@ def _show(route: Route, queue: str | None, resource: str | None, output: Output,
     if queue and not chosen:
         known = ", ".join(each["name"] for each in body["items"]) or "none"
         raise click.ClickException(f"There is no queue {queue}. There are: {known}.")
-    tree = queue_table(chosen, resource=resource, wide=False, headers=True)
+    tree = queue_table(chosen, resource=resource, wide=False, headers=True, now=body["now"])
     room = max(_FEWEST, lines - _FRAME - len(tree.splitlines()))
     waiting = pages(route, {"queue": queue}, _MOST)
     shown = together(waiting["items"])[:room]
