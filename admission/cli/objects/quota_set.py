@@ -23,6 +23,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.objects.quota_effects import Shown, deserved_changes, tell_effects
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.table import Cell, table
+from admission.cli.resource_names import checked_resource, warn_of_unknown
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota_changes import Changes, moved, remainders
 from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of, shown_amount
@@ -87,6 +88,10 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     NAME= removes the limit of a resource. Running work goes on, whatever is lowered.
     """
     changes = _asked(how.flavor, limits)
+    if queue == ROOT_QUEUE:
+        raise click.ClickException(
+            "Queue root has what the usable nodes can allocate, and no limits to set. Set those of the queues below it."
+        )
     why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
     known = read_queues(cluster)
     stated = quota_of(object_.spec)
@@ -98,6 +103,7 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     patch = patch_for(object_.spec, changes)
     check(object_, patch, known)
     shown = queues_in_use(cluster)
+    warn_of_unknown(shown, (field.resource for field, text in changes.items() if text is not None))
     _tell_rest(shown, object_, changes, known)
     tell_effects(shown, deserved_changes(queue, object_.spec, changes))
     _tell_loans(known, [_patched(object_, patch)])
@@ -177,6 +183,8 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
                     "nvidia.com/gpu= removes the limit."
                 )
             removed = quantity in _REMOVED
+            if not removed:
+                checked_resource(f"--{limit}", name)
             found[QuotaField(flavor, limit, name)] = None if removed else shown_amount(name, quantity)
     if not found:
         raise click.UsageError("Nothing to change: expected --deserved, --guarantee or --capability.")
@@ -185,6 +193,7 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
 
 def units_of(resource: str, text: str) -> int:
     """An AMOUNT above 0, in units of the resource. Raises UsageError."""
+    checked_resource("--resource", resource)
     try:
         units = amount(resource, text)
     except InvalidQuantity as error:

@@ -271,3 +271,50 @@ async def test_loans_that_count_less_after_a_change_of_the_lender_are_told(
     await server.add("vision", parent="lab", deserved={GPU: 64}, loans=[loan("language", 16)])
     _, out, _ = await ask("quota", "set", "vision", "--deserved", f"{GPU}=10", "--dry-run=client")
     assert f"of the 16 {GPU} that vision lends to language 10 would count, not 16" in out.splitlines()
+
+
+# -- names of resources ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("quota set vision --deserved gpu=8", "--deserved"),
+        ("quota set vision --guarantee cpu=1,gpu=8", "--guarantee"),
+        ("quota move vision language 8 --resource gpu", "--resource"),
+        ("quota lend vision language 8 --resource gpu --for 2h", "--resource"),
+        ("queue create new --capability gpu=8", "--capability"),
+        ("job run j --image img -L gpu=8", "--limits"),
+    ],
+)
+async def test_a_short_name_that_no_node_can_have_is_refused_with_the_one_that_was_meant(
+    server: QueueServer, ask: Asking, words: str, option: str
+) -> None:
+    code, _, err = await ask(*words.split())
+    assert (code, server.writes()) == (2, [])
+    expected = "cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or a device by its whole name"
+    assert err.endswith(f"Error: {option}: found resource 'gpu', expected {expected}. Did you mean {GPU}?\n")
+
+
+async def test_a_limit_of_a_short_name_that_is_there_can_be_removed(server: QueueServer, ask: Asking) -> None:
+    await server.add("language", deserved={"gpu": 8, GPU: 4})
+    assert (await ask("quota", "set", "language", "--deserved", "gpu=", "--yes"))[0] == 0
+    assert server.queue("language")["spec"]["deserved"] == {GPU: 4}
+
+
+async def test_a_resource_that_no_node_has_is_worth_a_warning(
+    server: QueueServer, ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = {"flavor": "", "resource": GPU, "used": "0", "capability": "64"}
+    root = {"name": "root", "pending": 0, "admitted": 0, "accounts": [account]}
+    monkeypatch.setattr(quota_set, "queues_in_use", lambda _: {"root": root})
+    asked = f"{GPU}=60,amd.com/gpu=2"
+    _, _, err = await ask("quota", "set", "vision", "--deserved", asked, "--dry-run=client")
+    assert err == "Warning: no usable node has amd.com/gpu now.\n"
+
+
+async def test_root_has_no_limits_to_set(server: QueueServer, ask: Asking) -> None:
+    code, _, err = await ask("quota", "set", "root", "--deserved", f"{GPU}=8", "--yes")
+    assert (code, server.requests) == (1, [])
+    assert err.startswith("Error: Queue root has what the usable nodes can allocate, and no limits to set.")
+    assert len(err.splitlines()) == 1
