@@ -24,15 +24,20 @@ class QueueFacts:
         #: Queues that were put since loans were looked at.
         self._put: set[QueueName] = set()
 
-    def put(self, name: QueueName, fact: QueueFact | None) -> None:
-        """A Queue appeared, changed, or (None) is gone."""
+    def put(self, name: QueueName, fact: QueueFact | None) -> QueueFact | None:
+        """A Queue appeared, changed, or (None) is gone. Returns it as it counts, by the loans that are known so far."""
         before = self.queues.pop(name, None)
-        if fact is not None:
-            self.queues[name] = fact
-            self._removed.pop(name, None)
-        elif before is not None:
-            self._removed[name] = before.queue.parent
-        self._put.add(name)
+        if fact is None:
+            if before is not None:
+                self._removed[name] = before.queue.parent
+            self._put.add(name)
+            return None
+        self.queues[name] = fact
+        self._removed.pop(name, None)
+        # Statuses change every few seconds, and loans do not depend on them.
+        if before is None or (before.queue, before.loans) != (fact.queue, fact.loans):
+            self._put.add(name)
+        return fact if name in self._put else self._counted(name)
 
     def tell_time(self, now: int) -> dict[QueueName, QueueFact]:
         """Queues of which the limits count otherwise than was told last, since a loan began, changed or ended.

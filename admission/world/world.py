@@ -241,9 +241,9 @@ class World:
             self._dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
-        self.queue_facts.put(name, fact)
+        counted = self.queue_facts.put(name, fact)
         self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
-        self.unsaved.queues[name] = fact
+        self.unsaved.queues[name] = counted
         if name == ROOT:
             self._dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
         self._dirty |= self._deadlines.policy_dependents

@@ -3,7 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from admission.facts.cluster import QueueFact
+from admission.world import queue_facts
 from admission.world.world import World
 from queues.quota.accounts import Account
 from queues.quota.loans import Loan
@@ -99,3 +102,14 @@ def test_a_loan_is_ended_by_its_object() -> None:
     known.observe([seen(owning("a", 8))])
     known.refresh(NOW + 1)
     assert deserved(known) == unsaved(known) == {"a": 8, "b": 8}
+
+
+def test_a_status_that_changes_costs_no_look_at_the_loans_and_stores_what_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = two()
+    save(known)
+    monkeypatch.setattr(queue_facts, "loans_in_force", None)
+    known.observe([seen(replace(owning("b", 8), shown="Open"))])
+    known.refresh(NOW + 1)
+    assert (deserved(known), unsaved(known)) == ({"a": 4, "b": 12}, {"b": 12})
