@@ -375,6 +375,8 @@ class Cycle:
     def _when_to_look_again(self, now: int, applied: Applied | None) -> int:
         """Second of the next turn if nothing changes: a workload may be tried again, or numbers are to be stored."""
         waits = []
+        if (ends := self.world.queue_facts.loans_until) is not None:
+            waits.append(max(ends, now + 1))
         if (until := self._decider.memo.until) is not None:
             waits.append(max(until, now + 1))
         if self.has_stopped():

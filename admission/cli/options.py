@@ -9,6 +9,7 @@ import click
 
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
+from admission.cli.resource_names import checked_resource
 from admission.kube.client.kubeconfig import current_namespace
 
 Command = Callable[..., Any]
@@ -126,5 +127,5 @@ def amounts(option: str, text: str | None) -> dict[str, str]:
             raise click.UsageError(
                 f"{option}: found {part!r}, expected {AMOUNTS}: nvidia.com/gpu=32,cpu=128."
             )
-        found[name] = amount
+        found[checked_resource(option, name)] = amount
     return found

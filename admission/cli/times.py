@@ -1,4 +1,4 @@
-"""Times as people write them on a command line: a date, a time, or how long ago."""
+"""Times as people write them on a command line: a date, a time, how long ago, or for how long."""
 
 import re
 import time
@@ -18,6 +18,15 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 #: With or without the sign. More digits are no time that anything was recorded at.
 _AGO: Final = re.compile(r"-?((?:[0-9]{1,9}[smhdw]){1,5})")
 _PART: Final = re.compile(r"([0-9]+)([smhdw])")
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+#: How times to come are written, for people. A day begins at midnight in UTC.
+TO_COME: Final = (
+    "tomorrow, a day of the week (friday: the next one, from 00:00 UTC), a date (2026-11-27) or a time "
+    "(2026-11-27T18:00, in UTC, or with a zone: 2026-11-27T18:00:00+01:00)"
+)
+LASTING: Final = "for how long (90m, 12h, 1h30m, 3d, 2w)"
+#: What lasts longer was not meant to end.
+LONGEST: Final = timedelta(days=3660)
 
 
 class PastTime(click.ParamType[datetime]):
@@ -75,3 +84,65 @@ def since_text(since: str | None) -> str | None:
 def as_text(moment: datetime) -> str:
     """The time as the read API takes it."""
     return rfc3339(moment.timestamp())
+
+
+# ── times to come ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+class FutureTime(click.ParamType[datetime]):
+    """A time after now; the command gets it in UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The time. Raises BadParameter: found, and expected."""
+        if isinstance(value, datetime):
+            return value
+        now = _now()
+        found = future_time(value, now)
+        if found is None:
+            self.fail(f"found {value[:60]!r}, expected {TO_COME}.", param, ctx)
+        if found <= now:
+            self.fail(f"found {value[:60]!r}, which is past.", param, ctx)
+        if found - now > LONGEST:
+            self.fail(f"found {value[:60]!r}, expected a time within ten years.", param, ctx)
+        return found
+
+
+class TimeFromNow(click.ParamType[datetime]):
+    """A duration from now on; the command gets its end in UTC."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The end. Raises BadParameter: found, and expected."""
+        if isinstance(value, datetime):
+            return value
+        now = _now()
+        past = past_time(value, now) if is_duration(value) and not value.startswith("-") else None
+        if past is None or past >= now.replace(microsecond=0):
+            self.fail(f"found {value[:60]!r}, expected {LASTING}.", param, ctx)
+        # Up to a whole second, so that nothing ends before its time.
+        end = now + (now.replace(microsecond=0) - past)
+        end = end if not end.microsecond else end.replace(microsecond=0) + timedelta(seconds=1)
+        if end - now > LONGEST:
+            self.fail(f"found {value[:60]!r}, expected ten years at most.", param, ctx)
+        return end
+
+
+def future_time(text: str, now: datetime) -> datetime | None:
+    """The time that a text means, in UTC and whole seconds; None: it means none."""
+    word = text.lower()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if word == "tomorrow":
+        return midnight + timedelta(days=1)
+    day = next((number for number, name in enumerate(_DAYS) if word in (name, name[:3])), None)
+    if day is not None:
+        return midnight + timedelta(days=(day - now.weekday() - 1) % 7 + 1)
+    if not re.match(r"[0-9]{4}-", text):
+        return None
+    return past_time(text, now)

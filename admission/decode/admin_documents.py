@@ -27,6 +27,7 @@ from admission.wire import (
 )
 from queues.api import names
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
+from queues.api.loan_values import loans_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
     UserValues,
@@ -74,6 +75,7 @@ def queue_fact(raw: bytes) -> QueueFact:
         uid=meta.uid,
         changed_by=shortened(annotations.get(names.CHANGED_BY, "")),
         document={"spec": document.get("spec") or {}, **({"reason": reason} if reason else {})},
+        loans=() if queue.broken else loans_of(document.get("spec") or {}),
         shown=str(shown),
         ledger=ledger,
     )

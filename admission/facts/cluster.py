@@ -7,6 +7,7 @@ from admission.facts.devices import DeviceFault
 from queues.api import names
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
+from queues.quota.loans import Loan
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
 from queues.workload import DevicePlaces, NodeName, QueueName, Requirement, Taint, WorkloadKey
@@ -76,6 +77,8 @@ class QueueFact:
     uid: str
     changed_by: str = ""
     document: Mapping[str, object] = field(default_factory=dict)
+    #: What it lends to other queues, ended loans included.
+    loans: tuple[Loan, ...] = ()
     #: The state in its status; "": none.
     shown: str = ""
     #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.

@@ -43,7 +43,7 @@ class QueueRoom:
     @classmethod
     def of(cls, world: World) -> "QueueRoom":
         """The room beside what is admitted."""
-        queues = {name: fact.queue for name, fact in world.queues.items()}
+        queues = world.queue_facts.counted()
         usage = Usage(QueueTree.build(queues, world.node_inventory.table().capacity()))
         for name in usage.tree.paths:
             if allocated := world.queue_totals.allocated(name):

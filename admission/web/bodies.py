@@ -49,6 +49,28 @@ class AccountBody(Body, frozen=True, kw_only=True):
     share_with_past: float | None = None
 
 
+class LoanBody(Body, frozen=True, kw_only=True):
+    """An amount that a queue lends to another one until a time."""
+
+    to: str
+    #: "" is of the plain deserved amount.
+    flavor: str
+    resource: str
+    amount: str
+    until: str
+    reason: str
+
+
+class LoanInForceBody(LoanBody, frozen=True, kw_only=True):
+    """A loan that has not ended."""
+
+    #: null: a queue that the user may not see; then ``reason`` is "".
+    from_: str | None = msgspec.field(name="from")
+    #: How much of ``amount`` counts, and why that is not all of it; "": it is.
+    counts: str
+    problem: str
+
+
 class QueueBody(Body, frozen=True, kw_only=True):
     """One queue with the use of its subtree."""
 
@@ -71,6 +93,8 @@ class QueueBody(Body, frozen=True, kw_only=True):
     usage_half_life_seconds: int | None = None
     #: The largest ``shareWithPast`` over its accounts; siblings are compared by it. null: there is none.
     share_with_past: float | None = None
+    #: What it lends, and what is lent to it, now; ``accounts`` are with these.
+    loans: tuple[LoanInForceBody, ...] = ()
 
 
 class QueueList(AgedBody, frozen=True, kw_only=True):
@@ -142,9 +166,10 @@ class LimitBody(Body, frozen=True, kw_only=True):
 
 
 class QuotaBody(Body, frozen=True, kw_only=True):
-    """The limits that a version of a queue states."""
+    """The limits that a version of a queue states, and its loans, ended ones included."""
 
     limits: tuple[LimitBody, ...]
+    loans: tuple[LoanBody, ...] = ()
 
 
 class FieldChangeBody(Body, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from admission.web import bodies
-from admission.web.explanations.stages import stages_of
 from admission.web.explanations.run_ends import with_ends
+from admission.web.explanations.stages import stages_of
 from admission.web.lists.lines import (
     MOST_NODES,
     PAST_SECONDS,
@@ -27,7 +27,8 @@ from admission.web.lists.nodes import node_bodies
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
-from admission.web.quota_history import quota_at, version_bodies
+from admission.web.quota.history import quota_at, version_bodies
+from admission.web.quota.loans import in_sight, with_loans
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
@@ -115,7 +116,7 @@ class SqlReader:
         overview = await self._overview()
         async with self._database.snapshot() as tx:
             age = await self._age(tx)
-        items = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
+        items = tuple(in_sight(body, sight) for body in overview.bodies if sight.shows_queue(body.name))
         return bodies.QueueList(**asdict(age), items=items)
 
     async def nodes(self, *, after: str, limit: int, sight: Sight | None = None) -> bodies.NodeList:
@@ -310,7 +311,7 @@ class SqlReader:
                 raise await self._unknown(tx, namespace, name, kind, sight)
             places = [await self._place(tx, overview, one, sight) for one in found]
             age = await self._age(tx)
-        queues = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
+        queues = tuple(in_sight(body, sight) for body in overview.bodies if sight.shows_queue(body.name))
         found_bodies = [
             msgspec.structs.replace(
                 (told := explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue))),
@@ -426,7 +427,8 @@ class SqlReader:
                     tx, fading, now, enough=lambda: time.monotonic() > late
                 )
                 past = past_by_queue(queue_tree, lines, use, now)
-        return _Overview(lines, queue_tree, order_terms(queue_tree), tree(lines, past))
+        shown = with_loans(tree(lines, past), lines, queue_tree.queues, now)
+        return _Overview(lines, queue_tree, order_terms(queue_tree), shown)
 
     async def _unknown(
         self, tx: Transaction, namespace: str, name: str, kind: str | None, sight: Sight

@@ -1,10 +1,14 @@
 """The Queues that there are, and removed ones of which something is held. Pure."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from admission.facts.cluster import QueueFact
 from queues.admissions import Admission
+from queues.quota.loans import LoansInForce, loans_in_force
 from queues.quota.queue import Queue, with_removed
+from queues.quota.tree import QueueTree
+from queues.resources import Resources
 from queues.workload import QueueName
 
 
@@ -13,21 +17,71 @@ class QueueFacts:
 
     def __init__(self, parents: Mapping[QueueName, QueueName | None]) -> None:
         """``parents``: of queues that were removed: what is held of them counts along the same path as before."""
+        #: As their objects say. Limits of queues that lend, or that something is lent to, count otherwise: ``counted``.
         self.queues: dict[QueueName, QueueFact] = {}
         self._removed = dict(parents)
+        self._loans = LoansInForce()
+        #: Queues that were put since loans were looked at.
+        self._put: set[QueueName] = set()
 
-    def put(self, name: QueueName, fact: QueueFact | None) -> None:
-        """A Queue appeared, changed, or (None) is gone."""
+    def put(self, name: QueueName, fact: QueueFact | None) -> QueueFact | None:
+        """A Queue appeared, changed, or (None) is gone. Returns it as it counts, by the loans that are known so far."""
         before = self.queues.pop(name, None)
-        if fact is not None:
-            self.queues[name] = fact
-            self._removed.pop(name, None)
-        elif before is not None:
-            self._removed[name] = before.queue.parent
+        if fact is None:
+            if before is not None:
+                self._removed[name] = before.queue.parent
+            self._put.add(name)
+            return None
+        self.queues[name] = fact
+        self._removed.pop(name, None)
+        # Statuses change every few seconds, and loans do not depend on them.
+        if before is None or (before.queue, before.loans) != (fact.queue, fact.loans):
+            self._put.add(name)
+        return fact if name in self._put else self._counted(name)
+
+    def tell_time(self, now: int) -> dict[QueueName, QueueFact]:
+        """Queues of which the limits count otherwise than was told last, since a loan began, changed or ended.
+
+        ``now``: seconds since the epoch.
+        """
+        ends = self._loans.until
+        if not self._put and (ends is None or now < ends):
+            return {}
+        before, put = self._loans.queues, self._put
+        self._put = set()
+        loans = {name: fact.loans for name, fact in self.queues.items() if fact.loans}
+        stated = {name: fact.queue for name, fact in self.queues.items()} if loans else {}
+        self._loans = loans_in_force(stated, loans, now)
+        counted = self._loans.queues
+        changed = {
+            name
+            for name in before.keys() | counted.keys()
+            if name in put or before.get(name) != counted.get(name)
+        }
+        return {name: self._counted(name) for name in sorted(changed & self.queues.keys())}
+
+    @property
+    def loans_until(self) -> int | None:
+        """When the next loan ends, in seconds since the epoch; None: none lasts."""
+        return self._loans.until
+
+    def counted(self) -> dict[QueueName, Queue]:
+        """The queues that there are, with what they deserve by the loans that last."""
+        lent = self._loans.queues
+        return {name: lent.get(name, fact.queue) for name, fact in self.queues.items()}
+
+    def _counted(self, name: QueueName) -> QueueFact:
+        fact, queue = self.queues[name], self._loans.queues.get(name)
+        return fact if queue is None else replace(fact, queue=queue)
 
     def with_removed(self, admissions: Iterable[Admission]) -> dict[QueueName, Queue]:
-        """The queues that there are, and removed ones of which these hold something."""
-        known = {name: fact.queue for name, fact in self.queues.items()}
+        """The queues that there are, as they count, and removed ones of which these hold something."""
+        known = self.counted()
         if not self._removed.keys() - known.keys():
             return known
         return with_removed(known, {each.queue for each in admissions}, self._removed)
+
+    def problems(self, admissions: Iterable[Admission], capacity: Resources) -> dict[QueueName, str]:
+        """Queues that cannot be used, with all that is wrong with them. ``capacity``: of the nodes."""
+        tree = QueueTree.build(self.with_removed(admissions), capacity)
+        return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}

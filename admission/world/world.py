@@ -48,8 +48,7 @@ from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, Las
 from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
-from queues.quota.queue import DEFAULT_POLICY, ROOT, Queue
-from queues.quota.tree import QueueTree
+from queues.quota.queue import DEFAULT_POLICY, ROOT
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
@@ -241,9 +240,9 @@ class World:
             self._dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
-        self.queue_facts.put(name, fact)
+        counted = self.queue_facts.put(name, fact)
         self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
-        self.unsaved.queues[name] = fact
+        self.unsaved.queues[name] = counted
         if name == ROOT:
             self._dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
         self._dirty |= self._deadlines.policy_dependents
@@ -413,6 +412,9 @@ class World:
         """The same, at most ``size`` workloads (None: all) in each step, fewer of large ones. What becomes dirty
         meanwhile stays so. No snapshot is taken before the last step."""
         self.seen_times.tell_time(now)
+        if lent := self.queue_facts.tell_time(now):
+            self.unsaved.queues.update(lent)
+            self.snapshot_is_stale = True
         self._dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
         self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
         self._dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
@@ -570,7 +572,7 @@ class World:
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
-            queues=self._known_queues(),
+            queues=self.queue_facts.with_removed(self.admissions.values()),
             nodes=self.node_inventory.table().with_ports(
                 self.node_inventory.ports.by_node(self.admission_index.of)
             ),
@@ -591,10 +593,5 @@ class World:
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
-        tree = QueueTree.build(self._known_queues(), self.node_inventory.table().capacity())
-        problems = {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
-        return {**problems, **self.refused_rows.queues}
-
-    def _known_queues(self) -> dict[QueueName, Queue]:
-        """The queues that there are, and removed ones of which something is held."""
-        return self.queue_facts.with_removed(self.admissions.values())
+        capacity = self.node_inventory.table().capacity()
+        return {**self.queue_facts.problems(self.admissions.values(), capacity), **self.refused_rows.queues}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queues.api.names import ROOT_QUEUE
+from queues.api.quota_loans import entries
 from queues.errors import InvalidQuantity
 from queues.resources import amount, show
 
@@ -165,10 +166,29 @@ def _rest(spec: Spec) -> Iterator[tuple[str, str]]:
     for key, value in spec.items():
         if key in LIMITS or key == "flavors":
             continue
+        if key == "loans":
+            yield from _loans(spec)
+            continue
         yield from _flat(str(key), value, _COMPARED_DEPTH)
     names = [flavor for flavor, _ in _parts(spec) if flavor]
     if names:  # the order in which they are tried
         yield "flavors", ", ".join(names)
+
+
+def _loans(spec: Spec) -> Iterator[tuple[str, str]]:
+    """The amounts that are lent, by queue and resource, each with its end; several to one queue one after the other."""
+    found: dict[str, list[str]] = {}
+    for entry in entries(spec):
+        flavor, resources = entry.get("flavor") or "", entry.get("resources")
+        for resource, text in sorted(resources.items()) if isinstance(resources, Mapping) else ():
+            field = (
+                f"loans[{_value(entry.get('to'))}].{QuotaField(_value(flavor), 'deserved', str(resource))}"
+            )
+            found.setdefault(field, []).append(
+                f"{shown_amount(resource, text)} until {_value(entry.get('until'))}"
+            )
+    for field, texts in found.items():
+        yield field, ", ".join(texts)
 
 
 def _flat(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:

@@ -103,6 +103,7 @@ ROWS = {
     ),
     "levels of nesting in a document": Row("{}, where it has more than a thousand", ("store._DEEPEST",)),
     "limits of one Queue": Row("{}; a Queue with more is broken", ("user_values.MOST_LIMITS",)),
+    "loans of one Queue": Row("{}", ("quota_loans.MOST_LOANS",)),
     "an amount in a Queue": Row(
         "{} EiB of memory, as many thousandths of anything else as this has bytes",
         ("resources.MOST",),

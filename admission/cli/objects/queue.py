@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
-from admission.cli.access.queue_objects import QueueObject, queues_in_use, read_queue
+from admission.cli.access.objects import ClusterRoute, Refused, ask_for_action, path_of, send
+from admission.cli.access.queue_objects import QueueObject, queues_in_use, read_queue, read_queues
 from admission.cli.confirmation import confirm
 from admission.cli.objects.pausing import pause_queue, resume_queue
 from admission.cli.objects.queues import queues
@@ -35,26 +35,29 @@ queue.add_command(queues, "get")
 @click.option("--deserved", metavar=AMOUNTS, help="Its own share: nvidia.com/gpu=32,cpu=128.")
 @click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")
 @click.option("--capability", metavar=AMOUNTS, help="What is never exceeded.")
+@click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in the queue above.")
 @cluster
 def create(
     name: str,
     parent: str,
     weight: int | None,
-    deserved: str | None,
-    guarantee: str | None,
-    capability: str | None,
+    yes: bool,
     cluster: ClusterRoute,
+    **limits: str | None,
 ) -> None:
-    """Make the queue NAME."""
+    """Make the queue NAME.
+
+    Asks first if workloads run or wait in the queue above itself: with a queue below it, it takes none.
+    """
     spec: dict[str, Any] = {} if parent == ROOT_QUEUE else {"parent": parent}
     if weight is not None:
         spec["weight"] = weight
-    if deserved is not None:
-        spec["deserved"] = amounts("--deserved", deserved)
-    if capability is not None:
-        spec["capability"] = amounts("--capability", capability)
-    if guarantee is not None:
-        spec["guarantee"] = {"resource": amounts("--guarantee", guarantee)}
+    for limit in ("deserved", "capability", "guarantee"):
+        if (text := limits[limit]) is not None:
+            stated = amounts(f"--{limit}", text)
+            spec[limit] = {"resource": stated} if limit == "guarantee" else stated
+    if parent != ROOT_QUEUE:
+        _ask_for_parent(cluster, parent, name, yes=yes)
     document = {
         "apiVersion": QUEUES.api_version,
         "kind": QUEUES.kind,
@@ -131,6 +134,25 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
         path = path_of(QUEUES, None, each.name)
         send(cluster, "DELETE", path, options, tried=f"Deletion of queue {each.name}")
         click.echo(f"queue {each.name} deleted")
+
+
+def _ask_for_parent(cluster: ClusterRoute, parent: str, name: str, *, yes: bool) -> None:
+    """Whether the work of a queue that gets its first queue below it may be left without one. Raises CommandFailed."""
+    try:
+        above = read_queue(cluster, parent)
+    except Refused:  # who may not read it may make the queue all the same
+        return
+    shown, known = queues_in_use(cluster), read_queues(cluster)
+    parents = {each["parent"] for each in shown.values()} | {each.parent for each in (known or {}).values()}
+    if parent in parents:
+        return
+    if work := _work(above, shown.get(parent, {})):
+        click.echo(
+            f"queue {parent} has {work} itself, and takes none with {name} below it: what runs goes on; what waits is "
+            "not admitted (QueueNotLeaf) until it names another queue",
+            err=True,
+        )
+        confirm(f"Create queue {name}?", yes=yes)
 
 
 def _work(queue: QueueObject, shown: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
-from admission.cli.rendering.table import Cell, branches, rounded, short_duration, short_resource, table
+from admission.cli.rendering.table import Cell, age, branches, rounded, short_duration, short_resource, table
 
 _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -31,7 +31,8 @@ Queue = Mapping[str, Any]
 def queues(names: tuple[str, ...], resource: str | None, output: Output, route: Route) -> int:
     """Show the tree of queues: what each uses, deserves and may use, and how many workloads wait.
 
-    Numbers are those of the whole subtree. Where past use counts (usageHalfLife), SHARE is of half of USED and half
+    Numbers are those of the whole subtree. LOANS: what is lent to a queue (+) or by it (-), and for how long still;
+    DESERVED is with it. Where past use counts (usageHalfLife), SHARE is of half of USED and half
     of PAST-USE. With names: only these queues and what is below them. --resource takes a full name, such as
     nvidia.com/gpu; of one that no queue has, zeros are shown.
     """
@@ -49,7 +50,12 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
             click.echo("You may see no queue: RBAC lets you get none, or there is none yet.", err=True)
             return code
         text = queue_table(
-            chosen, resource=resource, wide=output.is_wide, headers=output.headers, tree=not output.sort_by
+            chosen,
+            resource=resource,
+            wide=output.is_wide,
+            headers=output.headers,
+            tree=not output.sort_by,
+            now=body["now"],
         )
         if any(_is_unread(queue) for queue in chosen):
             click.echo("Past use is still being read from the ledger; ask again.", err=True)
@@ -71,11 +77,17 @@ def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:
 
 
 def queue_table(
-    queues: Sequence[Queue], *, resource: str | None, wide: bool, headers: bool, tree: bool = True
+    queues: Sequence[Queue],
+    *,
+    resource: str | None,
+    wide: bool,
+    headers: bool,
+    tree: bool = True,
+    now: str = "",
 ) -> str:
     """One line per queue (wide: one per account), children drawn below their parents (``tree``).
 
-    Past use is shown if it counts in any of the queues.
+    Past use is shown if it counts in any of the queues, and loans if there are some. ``now``: of the answer.
     """
     stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
     chosen = resource or usual_resource(queues)
@@ -88,16 +100,30 @@ def queue_table(
     if fading:
         after = columns.index("USED") + 1
         columns[after:after] = ["PAST-USE", "HALF-LIFE"] if wide else ["PAST-USE"]
+    lending = any(_lent(queue, resource if wide else chosen, now) for queue in queues)
+    if lending:
+        columns.append("LOANS")
     for queue in queues:
         name = stems[queue["name"]] + queue["name"]
         if wide:
-            rows += _wide(queue, name, resource, fading)
+            rows += _wide(queue, name, resource, fading, now if lending else None)
         else:
             account = account_of(queue, chosen)
             past = [_past(queue, account)] if fading else []
             used, *others = _numbers(account)
+            loans = [_lent(queue, chosen, now) or None] if lending else []
             rows.append(
-                [name, queue["state"], chosen, used, *past, *others, *_workloads(queue), queue["message"]]
+                [
+                    name,
+                    queue["state"],
+                    chosen,
+                    used,
+                    *past,
+                    *others,
+                    *_workloads(queue),
+                    *loans,
+                    queue["message"],
+                ]
             )
     if any(row[-1] for row in rows):
         columns.append("MESSAGE")
@@ -150,7 +176,8 @@ def _bar(resource: str, account: Mapping[str, Any]) -> str | None:
     return "█" * full + "░" * (_BAR - full) + f" {part:.0%}"
 
 
-def _wide(queue: Queue, name: str, resource: str | None, fading: bool) -> list[list[Cell]]:
+def _wide(queue: Queue, name: str, resource: str | None, fading: bool, now: str | None) -> list[list[Cell]]:
+    """``now``: None: without a column for loans."""
     lines = [line for line in queue["accounts"] if resource in (None, line["resource"])] or [{}]
     rows: list[list[Cell]] = []
     for index, line in enumerate(lines):
@@ -168,10 +195,27 @@ def _wide(queue: Queue, name: str, resource: str | None, fading: bool) -> list[l
                 *_numbers(line)[1:],
                 *(_workloads(queue) if first else ("", "")),
                 (queue["changedBy"] or None) if first else "",
+                *(
+                    []
+                    if now is None
+                    else [_lent(queue, line.get("resource"), now, line.get("flavor")) or None]
+                ),
                 queue["message"] if first else "",
             ]
         )
     return rows
+
+
+def _lent(queue: Queue, resource: str | None, now: str, flavor: str | None = None) -> str:
+    """What is lent to a queue (+) and what it lends (-), each with the time that is left; "": nothing.
+
+    ``flavor``: None: of any.
+    """
+    return ", ".join(
+        f"{'-' if loan['from'] == queue['name'] else '+'}{loan['counts']} {age(now, loan['until'])}"
+        for loan in queue.get("loans", ())
+        if resource in (None, loan["resource"]) and flavor in (None, loan["flavor"])
+    )
 
 
 def _half_life(queue: Queue) -> str | None:

@@ -9,10 +9,19 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
+from admission.cli.objects.quota_lend import lend
 from admission.cli.objects.quota_set import move, set_
 from admission.cli.options import route
 from admission.cli.output import Output, output
-from admission.cli.rendering.quota import differences, differences_table, history_table, limits_table
+from admission.cli.rendering.quota import (
+    differences,
+    differences_table,
+    ended_by_themselves,
+    history_table,
+    limits_table,
+    loan_problems,
+    loans_table,
+)
 from admission.cli.rendering.table import moment
 from admission.cli.times import PastTime, as_text
 
@@ -31,6 +40,7 @@ def quota() -> None:
 
 quota.add_command(set_)
 quota.add_command(move)
+quota.add_command(lend)
 
 
 @quota.command(short_help="Limits and use of a queue and its children, now or before.")
@@ -42,7 +52,8 @@ quota.add_command(move)
 def show(queue: str, at: datetime | None, resource: str | None, output: Output, route: Route) -> int:
     """Show guarantee, deserved amount, capability and use of QUEUE and the queues directly below it.
 
-    Use is that of the whole subtree. Of an earlier time only limits are known, as they were written.
+    Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below. Of an
+    earlier time only limits are known, as they were written.
     """
     if at is not None:
         body = _at(route, queue, at)
@@ -53,6 +64,10 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
     text = output.document(body)
     if text is None:
         text = limits_table(body["items"], resource=resource, used=at is None, headers=output.headers)
+        if at is None and (loans := loans_table(body["items"], resource=resource, headers=output.headers)):
+            text += f"\n{loans}"
+        for problem in loan_problems(body["items"]) if at is None else ():
+            click.echo(problem, err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
@@ -104,7 +119,8 @@ def history(queue: str, since: datetime | None, limit: int | None, output: Outpu
     cut = next(wanted, None) is not None
     text = output.document({"name": queue, "items": shown})
     if text is None:
-        text = history_table(shown, headers=output.headers) if shown else ""
+        told = ended_by_themselves(shown, first["now"])
+        text = history_table(told, headers=output.headers) if told else ""
         if not shown:
             click.echo(f"Queue {queue} was not changed{_since(since)}.", err=True)
     click.echo(output.fitted(text), nl=False)

@@ -20,8 +20,10 @@ from admission.cli.access.queue_objects import (
 from admission.cli.access.quota_move import QuotaMove
 from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
+from admission.cli.objects.quota_effects import Shown, deserved_changes, tell_effects
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.table import Cell, table
+from admission.cli.resource_names import checked_resource, warn_of_unknown
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota_changes import Changes, moved, remainders
 from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of, shown_amount
@@ -87,6 +89,10 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     first; without a terminal it needs --yes.
     """
     changes = _asked(how.flavor, limits)
+    if queue == ROOT_QUEUE:
+        raise click.ClickException(
+            "Queue root has what the usable nodes can allocate, and no limits to set. Set those of the queues below it."
+        )
     why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
     known = read_queues(cluster)
     stated = quota_of(object_.spec)
@@ -95,9 +101,13 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
         click.echo(f"queue {queue} has these limits already; nothing was changed")
         return
     _tell([(object_, changes)])
-    _check(object_, changes, known)
-    _tell_rest(cluster, object_, changes, known)
     patch = patch_for(object_.spec, changes)
+    check(object_, patch, known)
+    shown = queues_in_use(cluster)
+    warn_of_unknown(shown, (field.resource for field, text in changes.items() if text is not None))
+    _tell_rest(shown, object_, changes, known)
+    tell_effects(shown, deserved_changes(queue, object_.spec, changes))
+    _tell_loans(known, [_patched(object_, patch)])
     if how.dry_run != "none":
         if how.dry_run == "server":
             change_queue(cluster, object_, patch, reason=why, dry_run=True)
@@ -122,21 +132,27 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     FROM is written first; if the API server refuses TO then, FROM gets back what it had. Asks
     first; without a terminal it needs --yes.
     """
-    units, why = _units(resource, amount_), checked_reason(how.reason)
+    units, why = units_of(resource, amount_), checked_reason(how.reason)
     if giver == taker:
         raise click.UsageError("FROM and TO are the same queue.")
     one, other = read_queue(cluster, giver), read_queue(cluster, taker)
-    _check_places(cluster, one, other)
+    check_places(cluster, one, other)
     field = QuotaField(how.flavor, "deserved", resource)
     lowering, raising = moved(one.spec, other.spec, field, units, names=(giver, taker))
     known = read_queues(cluster)
     then = None if known is None else {**known, giver: _after(one, lowering)}
     _tell([(one, lowering), (other, raising)])
-    _check(one, lowering, known)
-    _check(other, raising, then)
+    check(one, patch_for(one.spec, lowering), known)
+    check(other, patch_for(other.spec, raising), then)
+    shown = queues_in_use(cluster)
     if one.parent != other.parent:  # else together they have what they had
-        _tell_rest(cluster, one, lowering, known)
-        _tell_rest(cluster, other, raising, then)
+        _tell_rest(shown, one, lowering, known)
+        _tell_rest(shown, other, raising, then)
+    tell_effects(
+        shown,
+        [*deserved_changes(giver, one.spec, lowering), *deserved_changes(taker, other.spec, raising)],
+    )
+    _tell_loans(known, [_after(one, lowering), _after(other, raising)])
     sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
     if how.dry_run != "none":
         if how.dry_run == "server":
@@ -169,13 +185,17 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
                     "nvidia.com/gpu= removes the limit."
                 )
             removed = quantity in _REMOVED
+            if not removed:
+                checked_resource(f"--{limit}", name)
             found[QuotaField(flavor, limit, name)] = None if removed else shown_amount(name, quantity)
     if not found:
         raise click.UsageError("Nothing to change: expected --deserved, --guarantee or --capability.")
     return found
 
 
-def _units(resource: str, text: str) -> int:
+def units_of(resource: str, text: str) -> int:
+    """An AMOUNT above 0, in units of the resource. Raises UsageError."""
+    checked_resource("--resource", resource)
     try:
         units = amount(resource, text)
     except InvalidQuantity as error:
@@ -185,7 +205,7 @@ def _units(resource: str, text: str) -> int:
     return units
 
 
-def _check_places(route: ClusterRoute, one: QueueObject, other: QueueObject) -> None:
+def check_places(route: ClusterRoute, one: QueueObject, other: QueueObject) -> None:
     """Raises CommandFailed: one queue is above the other."""
     for below, above in ((one, other), (other, one)):
         if any(each.name == above.name for each in queues_above(route, below)):
@@ -207,9 +227,8 @@ def _tell(changes: Sequence[tuple[QueueObject, Changes]]) -> None:
     click.echo(table(["QUEUE", "FIELD", "BEFORE", "", "AFTER"], rows, right="BEFORE AFTER"), nl=False)
 
 
-def _tell_rest(route: ClusterRoute, queue: QueueObject, changes: Changes, known: Known | None) -> None:
+def _tell_rest(shown: Shown, queue: QueueObject, changes: Changes, known: Known | None) -> None:
     """What is left of the parent's amounts, and whether more is used than a new capability: as far as it is known."""
-    shown = queues_in_use(route)
     if known is None:
         click.echo("What is left of the parent's amounts is not told: you may not list queues.", err=True)
     else:
@@ -241,14 +260,27 @@ def _exceeds(field: QuotaField, used: str, limit: str) -> bool:
         return False
 
 
+def _tell_loans(known: Known | None, changed: Sequence[QueueObject]) -> None:
+    """Of which loans more or less counts then; without loans there is nothing to compute."""
+    if known is not None and any(each.spec.get("loans") for each in known.values()):
+        from admission.cli.objects.loans import tell_loans
+
+        tell_loans(known, {each.name: each for each in changed})
+
+
 def _after(queue: QueueObject, changes: Changes) -> QueueObject:
-    return QueueObject(document=merged(queue.document, {"spec": patch_for(queue.spec, changes)}))
+    return _patched(queue, patch_for(queue.spec, changes))
 
 
-def _check(queue: QueueObject, changes: Changes, known: Known | None) -> None:
+def _patched(queue: QueueObject, patch: Mapping[str, Any]) -> QueueObject:
+    return QueueObject(document=merged(queue.document, {"spec": patch}))
+
+
+def check(queue: QueueObject, patch: Mapping[str, Any], known: Known | None) -> None:
     """Refuse what the admission webhook refuses, in its words, and tell what it warns of. Raises CommandFailed.
 
-    The webhook may be down, and a dry run of the client does not ask it. ``known``: None: the tree is not checked.
+    The webhook may be down, and a dry run of the client does not ask it. ``patch``: of the spec. ``known``: None: the
+    tree is not checked.
     """
     from queues.api.types.queue import QueueDocument
     from queues.api.validation.validation import Known as KnownObjects
@@ -262,7 +294,7 @@ def _check(queue: QueueObject, changes: Changes, known: Known | None) -> None:
         except InvalidDocument:  # another queue's fault
             continue
     found = violations_of(
-        _after(queue, changes).document,
+        _patched(queue, patch).document,
         KnownObjects(queues=None if known is None else domain),
         old=queue.document,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import Cell, table
+from admission.cli.rendering.table import Cell, moment, table
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
 #: What of a queue is compared between two times, beside its limits.
@@ -42,11 +42,78 @@ def limits_table(queues: Iterable[Body], *, resource: str | None, used: bool, he
     return table(columns, rows, headers=headers, right=_NUMBERS)
 
 
+def loans_table(queues: Iterable[Body], *, resource: str | None, headers: bool) -> str:
+    """One line per loan in which one of the queues takes part; "": there is none."""
+    loans = _loans(queues, resource)
+    in_part = any(loan["counts"] != loan["amount"] for loan in loans)
+    rows: list[list[Cell]] = [
+        [
+            loan["from"],
+            loan["to"],
+            _account(loan),
+            loan["amount"],
+            *([loan["counts"]] if in_part else []),
+            loan["until"],
+            loan["reason"] or None,
+        ]
+        for loan in loans
+    ]
+    columns = ["FROM", "TO", "RESOURCE", "LENT", *(["COUNTS"] if in_part else []), "UNTIL", "REASON"]
+    return table(columns, rows, headers=headers, right="LENT COUNTS") if rows else ""
+
+
+def loan_problems(queues: Iterable[Body]) -> list[str]:
+    """Why loans do not count in full, a sentence each."""
+    return [
+        f"Of the {loan['amount']} {_account(loan)} for {loan['to']} {loan['counts']} counts: {loan['problem']}."
+        for loan in _loans(queues, None)
+        if loan["problem"]
+    ]
+
+
+def _loans(queues: Iterable[Body], resource: str | None) -> list[Body]:
+    """The loans of queues, each once: the queue that lends and the one that gets it both have it."""
+    found: list[Body] = []
+    for queue in queues:
+        found += (
+            each
+            for each in queue.get("loans", ())
+            if each not in found and resource in (None, each["resource"])
+        )
+    return found
+
+
+def _account(loan: Body) -> str:
+    return f"{loan['resource']} of flavor {loan['flavor']}" if loan["flavor"] else str(loan["resource"])
+
+
+def ended_by_themselves(versions: Sequence[Body], now: str) -> list[dict[str, Any]]:
+    """The versions, the newest first, and between them the ends of loans that nobody ended. ``now``: of the answer."""
+    found: list[dict[str, Any]] = []
+    newer = moment(now)
+    for version in versions:
+        at = moment(version["at"])
+        loans = (version["after"] or {}).get("loans", ())
+        ended = [loan for loan in loans if at < moment(loan["until"]) <= newer]
+        for loan in sorted(ended, key=lambda each: str(each["until"]), reverse=True):
+            found.append({"what": "loan ended", "at": loan["until"], "loan": loan})
+        found.append(dict(version))
+        newer = at
+    return found
+
+
 def history_table(versions: Iterable[Body], *, headers: bool) -> str:
     """One line per field that was changed, with author and reason in the first of each version."""
     columns = ["AT", "BY", "CHANGE", "BEFORE", "AFTER", "REASON"]
     rows: list[list[Cell]] = []
     for version in versions:
+        if version["what"] == "loan ended":
+            loan = version["loan"]
+            what = f"loan to {loan['to']} ended"
+            rows.append(
+                [version["at"], None, what, f"{loan['amount']} {_account(loan)}", None, "its time was over"]
+            )
+            continue
         lines = _changes(version)
         for index, (field, before, after) in enumerate(lines):
             first = index == 0

@@ -14,6 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from time import time
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -198,7 +199,7 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
         change = QueueChange(name, old, document)
         queues = await surroundings.list_queue_documents()
         # Of thousands of queues it takes a while, in which other reviews are answered.
-        refusals = await asyncio.to_thread(change_refusals, change, by, queues)
+        refusals = await asyncio.to_thread(change_refusals, change, by, queues, time())
     return ReviewAnswer(uid=request.uid, refusals=_first(refusals), is_forbidden=True)
 
 

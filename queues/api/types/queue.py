@@ -7,8 +7,20 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StrictInt
 
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text, seconds_of
+from queues.api.model import (
+    Count,
+    Duration,
+    Flag,
+    Int32,
+    Model,
+    OpenModel,
+    Quantities,
+    Text,
+    Time,
+    seconds_of,
+)
 from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.quota_loans import MOST_LOANS
 from queues.api.reading.user_values import MOST_LIMITS, resource_problem
 from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
@@ -197,6 +209,21 @@ class QueueAccess(Model):
     max_run_time: Duration | None = None
 
 
+class QueueLoan(Model):
+    """A part of what a queue deserves that another queue has until a time."""
+
+    #: The queue that gets it.
+    to: Annotated[Text, Field(min_length=1, max_length=253)]
+    #: Amounts by resource, of what the queue itself states as ``deserved``.
+    resources: Quantities
+    #: Of this flavor. Absent: of the plain ``deserved``.
+    flavor: Annotated[Text, Field(max_length=63)] = ""
+    #: When it ends, by itself.
+    until: Time
+    #: Why, for people.
+    reason: Annotated[Text, Field(max_length=500)] = ""
+
+
 class QueueSpec(OpenModel):
     """What an administrator grants to a queue."""
 
@@ -228,6 +255,8 @@ class QueueSpec(OpenModel):
     policy: QueuePolicySpec = QueuePolicySpec()
     #: Who may use it, and how much.
     access: QueueAccess = QueueAccess()
+    #: What it lends to other queues until a time. A loan that has ended has no effect.
+    loans: Annotated[tuple[QueueLoan, ...], Field(max_length=MOST_LOANS)] = ()
 
 
 class ReservationStatus(Model):

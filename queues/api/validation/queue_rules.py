@@ -7,6 +7,7 @@ from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
 from queues.api.reading.user_values import SUBDOMAIN
 from queues.api.types.queue import FlavorLimits, QueueDocument
+from queues.api.validation.loan_rules import loan_violations
 from queues.api.validation.violations import Violation, in_order, quantity_violations, selector_violations
 from queues.errors import GuaranteesExceedParent, QueueCycle, QueueTooDeep, UnknownParent
 from queues.quota.queue import MOST_LEVELS, ROOT
@@ -35,6 +36,7 @@ def queue_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | N
             found.append(Violation(path, excerpt(flavor.name), "a flavor that is not listed before"))
         names.add(flavor.name)
     found += _access(queue)
+    found += loan_violations(queue, queues)
     found += _recovery(queue)
     found += _hierarchy(queue)
     if queue.metadata.name == ROOT:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from queues.api.model import excerpt
 from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
+from queues.api.validation.loan_rules import loan_refusals
 from queues.errors import InvalidDocument
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Queue
@@ -62,10 +63,12 @@ _RESERVED: Final[tuple[tuple[str, Callable[[QueueSpec], object]], ...]] = (
 )
 
 
-def change_refusals(change: QueueChange, by: Requester, queues: Mapping[str, Document]) -> list[str]:
+def change_refusals(
+    change: QueueChange, by: Requester, queues: Mapping[str, Document], now: float = 0.0
+) -> list[str]:
     """Why a user who is no platform administrator may not write a Queue; empty: they may.
 
-    ``queues``: all Queues as they are stored, by name.
+    ``queues``: all Queues as they are stored, by name. ``now``: seconds since the epoch.
     """
     tree = TenantTree(queues)
     stranger = [_not_an_administrator(change.name, by)]
@@ -80,13 +83,32 @@ def change_refusals(change: QueueChange, by: Requester, queues: Mapping[str, Doc
     if before is None:
         if after is None:
             return stranger
-        return _children_refusals(change.name, tree, "create") or _content_refusals(change, after, tree)
+        return (
+            _children_refusals(change.name, tree, "create")
+            or _loan_refusals(change, by, tree, now)
+            or _content_refusals(change, after, tree)
+        )
     if after is None or after[-1] != before[-1]:
         return [
             f"queue {change.name}: found spec.parent {excerpt(parent)}, expected a queue of the same tenant that "
             f"{by.name} administers. Ask a platform administrator to move it"
         ]
-    return _content_refusals(change, after, tree)
+    return _loan_refusals(change, by, tree, now) or _content_refusals(change, after, tree)
+
+
+def _loan_refusals(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
+    """A loan changes what all queues between its two ends and the nearest queue above both deserve."""
+    assert change.after is not None
+    known = tree.changed(change.name, change.after)
+
+    def administers(lender: str, receiver: str) -> bool:
+        lending, receiving = known.path(lender), known.path(receiver)
+        above = next((name for name in lending if name in receiving), None)
+        if above is None or above in (lender, receiver):
+            return False
+        return tree.administered(above, by) is not None
+
+    return loan_refusals(change.name, change.before, change.after, administers, now)
 
 
 def command_refusals(target: str, by: Requester, queues: Mapping[str, Document]) -> list[str]:

@@ -246,11 +246,11 @@ def test_a_pause_above_is_told_and_a_queue_with_work_is_not_deleted_unasked(
 def test_the_commands_of_the_documentation_print_what_it_says(
     sandbox: Sandbox, tenants: None, ada: Person
 ) -> None:
-    assert len(PAGE) == 4
+    assert len(PAGE) == 7
     for exchange in PAGE:
         kubectl, muster, *words = shlex.split(exchange.command)
         assert (kubectl, muster) == ("kubectl", "muster")
-        if words[:2] in (["quota", "set"], ["quota", "move"]):
+        if words[:2] in (["quota", "set"], ["quota", "move"], ["quota", "lend"]):
             printed = ada.does(*words)
             assert exchange.matches(printed), printed
         else:  # what was changed is recorded a moment later

@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,9 +19,12 @@ from admission.world.world import World
 from queues.admissions import Admission, AdmissionState
 from queues.errors import DatabaseUnavailable
 from queues.plan import Evict, Plan, Reason
+from queues.quota.accounts import Account
+from queues.quota.loans import Loan
+from queues.quota.queue import Limits
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import Term
-from queues.workload import AdmissionId, QueueName
+from queues.workload import NO_FLAVOR, AdmissionId, QueueName
 from tests.builders.facts import JOB, NOW, job, node, queue, world
 
 
@@ -145,3 +149,13 @@ async def test_a_workload_that_the_scheduler_refused_waits_with_its_words(
     reason = WorldStatuses(known, None, {}).why_waiting(JOB)  # type: ignore[arg-type]
     assert reason is not None
     assert reason.message == told.format(words)
+
+
+async def test_the_end_of_a_loan_has_a_turn_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "save", nothing_to_save)
+    loan = Loan(to=QueueName("b"), account=Account(NO_FLAVOR, "cpu"), units=1, until=NOW + 7)
+    owning = Limits(deserved={"cpu": 8})
+    known = world([replace(queue("a", limits=owning), loans=(loan,)), queue("b", limits=owning)])
+    cycle = cycle_over(known, Away())
+    await cycle.turn()
+    assert cycle.next_look == NOW + 7

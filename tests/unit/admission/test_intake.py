@@ -15,13 +15,16 @@ from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.errors import Fenced
+from queues.quota.accounts import Account
+from queues.quota.loans import Loan
+from queues.quota.queue import Limits
 from queues.reason_codes import ReasonCode
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     JOB,
     NOW,
@@ -261,3 +264,19 @@ async def test_what_was_described_stays_when_its_object_goes_while_it_runs(store
     await store.save_rest(known)
 
     assert await store.ask(f"SELECT {columns} FROM workloads") == [(*described, True, "deleted")]
+
+
+async def test_a_loan_is_in_the_limits_of_both_queues_until_it_ends(store: Store) -> None:
+    loan = Loan(to=QueueName("b"), account=Account(NO_FLAVOR, "cpu"), units=3000, until=NOW + 60)
+    owning = Limits(deserved={"cpu": 8000})
+    known = world([replace(queue("a", limits=owning), loans=(loan,)), queue("b", limits=owning)])
+    limits = "SELECT queue, deserved FROM queue_limits WHERE deserved IS NOT NULL ORDER BY queue"
+    versions = "SELECT count(*) FROM queue_versions"
+    await store.save(known)
+    assert await store.ask(limits) == [("a", 5000), ("b", 11000)]
+    stored = await store.ask(versions)
+
+    known.refresh(NOW + 60)
+    assert await store.save(known)
+    assert await store.ask(limits) == [("a", 8000), ("b", 8000)]
+    assert await store.ask(versions) == stored

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from admission.cli.times import as_text, past_time
+from admission.cli.times import as_text, future_time, past_time
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -53,3 +53,32 @@ def test_a_time_is_a_date_or_how_long_ago(text: str, expected: str) -> None:
 )
 def test_what_is_no_time_is_none(text: str) -> None:
     assert past_time(text, NOW) is None
+
+
+SATURDAY = NOW
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tomorrow", "2026-11-22T00:00:00Z"),
+        ("sunday", "2026-11-22T00:00:00Z"),
+        ("friday", "2026-11-27T00:00:00Z"),
+        ("Fri", "2026-11-27T00:00:00Z"),
+        ("saturday", "2026-11-28T00:00:00Z"),
+        ("2026-11-27", "2026-11-27T00:00:00Z"),
+        ("2026-11-27T18:00", "2026-11-27T18:00:00Z"),
+        ("2026-11-27T18:00:00+01:00", "2026-11-27T17:00:00Z"),
+    ],
+)
+def test_a_time_to_come_is_a_day_a_date_or_a_time(text: str, expected: str) -> None:
+    found = future_time(text, SATURDAY)
+    assert found is not None
+    assert as_text(found) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "12h", "now", "today", "yesterday", "frid", "2026-13-01", "18:00"]
+)
+def test_what_is_no_time_to_come_is_none(text: str) -> None:
+    assert future_time(text, SATURDAY) is None

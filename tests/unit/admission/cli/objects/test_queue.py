@@ -187,3 +187,25 @@ async def test_what_may_not_be_asked_for_is_refused_in_words_of_the_command_line
     )
     assert "the ClusterRole muster-queue-admin has it" in err
     assert "CloseQueue" not in err
+
+
+async def test_a_queue_below_one_with_work_is_made_only_after_a_question(
+    server: QueueServer, queue: Asking
+) -> None:
+    code, _, err = await queue("create", "deep", "--parent", "sim")
+    assert (code, server.writes()) == (1, [])
+    assert "queue sim has 3 running and 4 waiting workloads itself, and takes none with deep below it" in err
+    assert "Say --yes to go on." in err
+
+    server.once("POST", answers(409, "it was sent", "AlreadyExists"))
+    code, _, err = await queue("create", "deep", "--parent", "sim", "--yes")
+    assert (code, "it was sent" in err) == (1, True)
+
+
+@pytest.mark.parametrize("parent", ["robotics", "root"])
+async def test_a_queue_below_one_that_takes_no_work_itself_is_made_without_a_question(
+    server: QueueServer, queue: Asking, parent: str
+) -> None:
+    await server.add("robotics", status={"pending": 4})
+    server.once("POST", answers(409, "it was sent", "AlreadyExists"))
+    assert "it was sent" in (await queue("create", "second", "--parent", parent))[2]

@@ -135,3 +135,54 @@ def test_a_queue_that_is_too_deep_already_may_be_changed_and_moved_up():
 def test_a_cycle_can_be_broken_whatever_is_below_it():
     queues = {"a": Queue(name="a", parent="b"), "b": Queue(name="b", parent="a")}
     assert messages(below("root", "a"), queues=queues) == []
+
+
+def lending(**loan):
+    entry = {"to": "leaf", "resources": {"cpu": 1}, "until": "2030-01-01T00:00:00Z", **loan}
+    return changed(QUEUE, ("spec", {"parent": "inner", "deserved": {"cpu": 2}, "loans": [entry]}))
+
+
+def test_a_loan_to_a_queue_that_exists_is_accepted():
+    assert violations_of(lending(), Known(queues=TREE)) == []
+
+
+@pytest.mark.parametrize(
+    ("loan", "path"),
+    [
+        ({"to": "root"}, "spec.loans[0].to"),
+        ({"to": ""}, "spec.loans[0].to"),
+        ({"until": "friday"}, "spec.loans[0].until"),
+        ({"until": "2030-01-01T00:00:00"}, "spec.loans[0].until"),
+        ({"until": None}, "spec.loans[0].until"),
+        ({"resources": {}}, "spec.loans[0].resources"),
+        ({"resources": {"cpu": 0}}, "spec.loans[0].resources[cpu]"),
+        ({"resources": {"cpu": -1}}, "spec.loans[0].resources.cpu"),
+        ({"resources": {"cpu": "many"}}, "spec.loans[0].resources.cpu"),
+        ({"resources": {"no name": 1}}, "spec.loans[0].resources"),
+    ],
+)
+def test_a_loan_that_says_nothing_that_can_count_is_refused(loan, path):
+    found = [one for one in violations_of(lending(**loan), Known(queues=TREE)) if not one.tolerable]
+    assert [one.path for one in found] == [path]
+
+
+@pytest.mark.parametrize(
+    ("loan", "path"),
+    [
+        ({"to": "nobody"}, "spec.loans[0].to"),
+        ({"resources": {"memory": "1Gi"}}, "spec.loans[0].resources"),
+        ({"flavor": "fast"}, "spec.loans[0].resources"),
+    ],
+)
+def test_a_loan_without_effect_as_things_are_is_worth_a_warning(loan, path):
+    assert [(one.path, one.tolerable) for one in violations_of(lending(**loan), Known(queues=TREE))] == [
+        (path, True)
+    ]
+
+
+def test_root_lends_nothing():
+    document = lending()
+    document["metadata"]["name"], document["spec"]["parent"] = "root", ""
+    assert "spec.loans[0]" in [
+        one.path for one in violations_of(document, Known(queues=TREE)) if not one.tolerable
+    ]

@@ -295,3 +295,55 @@ def test_queues_of_the_tenant_are_closed_by_commands_and_others_are_not() -> Non
 def test_a_status_is_refused_with_what_to_do() -> None:
     [told] = status_refusals("a-train", ANN)
     assert "`kubectl muster queue close a-train` closes" in told
+
+
+# ── loans ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def loan(to: str, until: str = "2030-01-01T00:00:00Z") -> dict[str, Any]:
+    return {"to": to, "resources": {GPU: 4}, "until": until}
+
+
+def lending(
+    name: str, by: Requester = ANN, *, to: str, before: tuple[Any, ...] = (), now: float = 0.0
+) -> list[str]:
+    stored = {**TREE[name], "spec": {**TREE[name]["spec"], "loans": list(before)}}
+    after = {**stored, "spec": {**stored["spec"], "loans": [loan(to)] if to else []}}
+    return change_refusals(QueueChange(name, stored, after), by, {**TREE, name: stored}, now)
+
+
+def test_an_administrator_lends_between_queues_of_the_tenant() -> None:
+    assert lending("a-train", to="a-infer") == []
+    assert lending("a-train-x", to="a-infer") == []
+    assert lending("a-infer", to="", before=(loan("a-train-x"),)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "to", "by"),
+    [
+        ("a-train", "b-one", ANN),
+        ("a-train", "b", ANN),
+        ("a-train", "a", ANN),
+        ("a-train", "gone", ANN),
+        ("a-train", "a-train", INNER),
+        ("a-train-x", "a-infer", INNER),
+    ],
+)
+def test_a_loan_that_reaches_beyond_what_somebody_administers_is_refused(
+    name: str, to: str, by: Requester
+) -> None:
+    (refusal,) = lending(name, by, to=to)
+    assert f"found a loan to {to} that is made" in refusal or "being neither" in refusal
+
+
+def test_who_may_change_a_queue_may_not_end_a_loan_of_a_platform_administrator_before_its_time() -> None:
+    before = (loan("b-one", "2026-11-27T12:00:00Z"),)
+    (refusal,) = lending("a-infer", to="", before=before)
+    assert "found a loan to b-one" in refusal
+    assert lending("a-infer", to="a-train", before=before, now=1795780800.0) == []
+
+
+def test_a_queue_is_not_made_with_a_loan_to_another_tenant() -> None:
+    (refusal,) = created(queue("a-new", "a", deserved={GPU: 8}, loans=[loan("b-one")]))
+    assert "found a loan to b-one" in refusal
+    assert created(queue("a-new", "a", deserved={GPU: 8}, loans=[loan("a-infer")])) == []

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from admission.web import bodies
+from admission.web.quota.loans import stated_loans
 from queues.api.quota_document import LIMITS, FieldChange, changes_between, parent_of, quota_of
 from queues.sql.read.queue_versions import LARGEST, RecordedVersion
 from queues.text_format import rfc3339
@@ -71,8 +73,8 @@ def _size(version: RecordedVersion | None) -> str | None:
     return f"larger than {LARGEST // 1024} KiB" if version.unread else "smaller"
 
 
-def _limits(spec: Mapping[str, object]) -> dict[str, tuple[bodies.LimitBody, ...]]:
-    """The limits of a spec as fields of ``QuotaBody``."""
+def _limits(spec: Mapping[str, object]) -> dict[str, Any]:
+    """The limits and the loans of a spec as fields of ``QuotaBody``."""
     by_account: dict[tuple[str, str], dict[str, str]] = {}
     for field, text in quota_of(spec).items():
         by_account.setdefault((field.flavor, field.resource), {})[field.limit] = text
@@ -80,4 +82,4 @@ def _limits(spec: Mapping[str, object]) -> dict[str, tuple[bodies.LimitBody, ...
         bodies.LimitBody(flavor=flavor, resource=resource, **{name: stated.get(name) for name in LIMITS})
         for (flavor, resource), stated in sorted(by_account.items())
     )
-    return {"limits": limits}
+    return {"limits": limits, "loans": stated_loans(spec)}

@@ -1,0 +1,76 @@
+"""What a change of deserved amounts does to queues, as far as the read API tells what they use now."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from queues.api.quota_changes import Changes
+from queues.api.quota_document import Spec, quota_of
+from queues.errors import InvalidQuantity
+from queues.resources import amount, show
+from queues.text_format import counted
+
+#: Queues that the read API shows, by name.
+Shown = Mapping[str, Mapping[str, Any]]
+
+
+class DeservedChange(NamedTuple):
+    """What a queue deserves of a resource, before and after."""
+
+    queue: str
+    #: "": of all flavors.
+    flavor: str
+    resource: str
+    #: Of ``queues.resources``; None: it has none of its own.
+    before: int | None
+    after: int | None
+
+
+def deserved_changes(queue: str, spec: Spec, changes: Changes) -> list[DeservedChange]:
+    """Those among the changes of a queue's limits. ``spec``: before."""
+    stated = quota_of(spec)
+    return [
+        DeservedChange(
+            queue,
+            field.flavor,
+            field.resource,
+            _units(field.resource, stated.get(field)),
+            _units(field.resource, text),
+        )
+        for field, text in changes.items()
+        if field.limit == "deserved"
+    ]
+
+
+def tell_effects(shown: Shown, changes: Iterable[DeservedChange]) -> None:
+    """Print who could be reclaimed from, and what waits in the queues. Nothing is told of queues that are not shown."""
+    every = list(changes)
+    for each in every:
+        used = _used(shown.get(each.queue, {}), each)
+        is_lowered = each.after is not None and (each.before is None or each.after < each.before)
+        if used is None or each.after is None or not is_lowered or used <= each.after:
+            continue
+        now, more = (show(each.resource, units) for units in (used, used - each.after))
+        click.echo(
+            f"queue {each.queue} uses {now} {each.resource} now: {more} of that would be borrowed, and may be reclaimed"
+        )
+    waiting = {
+        name: shown[name]["pending"] for name in dict.fromkeys(each.queue for each in every) if name in shown
+    }
+    if any(waiting.values()):
+        told = ", ".join(f"{counted(count, 'workload')} in {name}" for name, count in waiting.items())
+        click.echo(f"waiting now: {told}")
+
+
+def _used(queue: Mapping[str, Any], change: DeservedChange) -> int | None:
+    account = (change.flavor, change.resource)
+    lines = (line for line in queue.get("accounts", ()) if (line["flavor"], line["resource"]) == account)
+    return next((_units(change.resource, line["used"]) for line in lines), None)
+
+
+def _units(resource: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else amount(resource, text)
+    except InvalidQuantity:
+        return None

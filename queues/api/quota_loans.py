@@ -1,0 +1,51 @@
+"""The loans in a Queue's document (``spec.loans``) as they are written.
+
+Works on plain JSON data, whatever is in it, as ``quota_document`` does, and loads as little.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+#: Entries of ``spec.loans``; further ones are not read, and the API server refuses them.
+MOST_LOANS: Final = 32
+
+Entry = dict[str, Any]
+
+
+def entries(spec: Mapping[str, Any]) -> list[Entry]:
+    """The entries of ``spec.loans``, as they are written."""
+    stated = spec.get("loans")
+    if not isinstance(stated, Sequence) or isinstance(stated, str):
+        return []
+    return [dict(entry) for entry in stated[:MOST_LOANS] if isinstance(entry, Mapping)]
+
+
+def lasting(spec: Mapping[str, Any], now: float) -> list[Entry]:
+    """The entries that have not ended, and those of which that cannot be read."""
+    return [entry for entry in entries(spec) if (end := end_of(entry)) is None or end > now]
+
+
+def without(loans: Sequence[Entry], to: str, resource: str | None, flavor: str) -> list[Entry]:
+    """These entries without loans to a queue. ``resource``: only those of it; None: all. ``flavor``: "": of any."""
+    left: list[Entry] = []
+    for entry in loans:
+        if entry.get("to") != to or (flavor and entry.get("flavor") != flavor):
+            left.append(entry)
+            continue
+        resources = entry.get("resources")
+        if resource is None or not isinstance(resources, Mapping):
+            continue
+        if kept := {name: amount for name, amount in resources.items() if name != resource}:
+            left.append({**entry, "resources": kept})
+    return left
+
+
+def end_of(entry: Mapping[str, Any]) -> int | None:
+    """When a loan ends, in seconds since the epoch; None: it cannot be read."""
+    until = entry.get("until")
+    try:
+        read = datetime.fromisoformat(until) if isinstance(until, str) and len(until) <= 64 else None
+    except ValueError:
+        return None
+    return None if read is None or read.tzinfo is None else int(read.astimezone(UTC).timestamp())

@@ -1,0 +1,96 @@
+"""Rules for the loans of a Queue: what each says, and who may make or end it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from queues.api.model import excerpt
+from queues.api.quota_loans import end_of, lasting
+from queues.api.reading.user_values import resource_problem
+from queues.api.types.queue import QueueDocument
+from queues.api.validation.violations import Violation, quantity_violations
+from queues.errors import InvalidQuantity
+from queues.quota.queue import ROOT
+from queues.quota.queue import Queue as DomainQueue
+from queues.resources import amount
+
+Document = Mapping[str, Any]
+
+
+def loan_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | None) -> Iterator[Violation]:
+    """Violations of ``spec.loans``. ``queues``: those that exist; None: not known."""
+    name = queue.metadata.name
+    for index, loan in enumerate(queue.spec.loans):
+        here = f"spec.loans[{index}]"
+        if name == ROOT:
+            yield Violation(here, "a loan", "none: root has what the nodes can allocate, and lends nothing")
+            continue
+        if loan.to in (name, ROOT):
+            yield Violation(
+                f"{here}.to", excerpt(loan.to), "the name of another queue than this one and root"
+            )
+        elif queues is not None and loan.to not in queues:
+            expected = "the name of a Queue that exists; until then the loan has no effect"
+            yield Violation(f"{here}.to", excerpt(loan.to), expected, tolerable=True)
+        if end_of(loan.document()) is None:
+            yield Violation(f"{here}.until", excerpt(loan.until), "a time such as 2026-11-27T18:00:00Z")
+        yield from _amounts(loan.resources, f"{here}.resources")
+        yield from _stated(queue, loan.flavor, loan.resources, here)
+
+
+def _amounts(resources: Mapping[str, Any], path: str) -> Iterator[Violation]:
+    if not resources:
+        yield Violation(path, "nothing", "amounts by resource, such as nvidia.com/gpu: 16")
+    if (problem := resource_problem(resources)) is not None:
+        yield Violation(path, *problem)
+        return
+    yield from quantity_violations(resources, path)
+    for resource, text in resources.items():
+        try:
+            is_nothing = amount(resource, text) == 0
+        except InvalidQuantity:
+            continue
+        if is_nothing:
+            yield Violation(f"{path}[{resource}]", excerpt(text), "an amount above 0")
+
+
+def _stated(
+    queue: QueueDocument, flavor: str, resources: Mapping[str, Any], path: str
+) -> Iterator[Violation]:
+    """A queue lends only of what it states as ``deserved``."""
+    spec = queue.spec
+    stated = spec.deserved
+    if flavor:
+        stated = next((each.deserved for each in spec.flavors if each.name == flavor), {})
+    for resource in resources:
+        if resource not in stated:
+            of = f" of flavor {flavor}" if flavor else ""
+            found = f"{resource}{of}, of which the queue states no deserved amount"
+            expected = "a resource that it does state; until then the loan has no effect"
+            yield Violation(f"{path}.resources", found, expected, tolerable=True)
+
+
+def loan_refusals(
+    name: str,
+    before: Document | None,
+    after: Document,
+    administers: Callable[[str, str], bool],
+    now: float,
+) -> list[str]:
+    """Why a user who is no platform administrator may not change the loans of a queue; empty: they may.
+
+    ``administers``: of two queues, whether the user administers everything that a loan between them changes. ``now``:
+    seconds since the epoch; loans that have ended by then may be taken out by anybody.
+    """
+    old, new = _lasting(before or {}, now), _lasting(after, now)
+    changed = [each for each in (*new, *old) if (each in new) != (each in old)]
+    return [
+        f"queue {name}: found a loan to {receiver[:60]} that is made, changed or ended, expected one between queues "
+        "below a queue that you administer. Ask a platform administrator to lend beyond that"
+        for receiver in dict.fromkeys(str(each.get("to")) for each in changed)
+        if not administers(name, receiver)
+    ]
+
+
+def _lasting(document: Document, now: float) -> list[dict[str, Any]]:
+    spec = document.get("spec")
+    return lasting(spec, now) if isinstance(spec, Mapping) else []

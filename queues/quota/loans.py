@@ -1,0 +1,180 @@
+"""Loans: a queue lends a part of what it deserves to another one until a time. Pure.
+
+A loan is told by the queue that lends. Nothing is stored when it begins or ends: what queues deserve at a time follows
+from what they state and from the loans that last then. So a loan ends by itself, whoever was down meanwhile.
+
+- What is lent leaves the lender and every queue between it and the nearest queue above both; it reaches the receiver
+  and every queue between. A queue that states no deserved amount there stays as it is.
+- A guarantee is never lent. Only what a queue states itself is lent on, not what was lent to it.
+- A loan counts as far as the lender, and those between, have the amount: earlier loans first.
+- A capability below what the receiver, or a queue between, deserves with the loan is raised to it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT, Limits, Queue
+from queues.quota.tree import QueueTree, numbers_of
+from queues.workload import NO_FLAVOR, FlavorName, QueueName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loan:
+    """An amount that a queue lends."""
+
+    to: QueueName
+    account: Account
+    #: Of ``queues.resources``.
+    units: int
+    #: When it ends, in seconds since the epoch.
+    until: int
+    reason: str = ""
+
+
+class LoanInForce(NamedTuple):
+    """A loan that has not ended, and how much of it counts."""
+
+    lender: QueueName
+    loan: Loan
+    units: int
+    #: Why it does not count in full; "": it does.
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoansInForce:
+    """What follows from loans at a time."""
+
+    loans: tuple[LoanInForce, ...] = ()
+    #: Queues with other limits than they state, as they count.
+    queues: Mapping[QueueName, Queue] = field(default_factory=dict)
+    #: When the next loan ends, in seconds since the epoch; None: there is none.
+    until: int | None = None
+
+
+Loans = Mapping[QueueName, Sequence[Loan]]
+
+
+def loans_in_force(queues: Mapping[QueueName, Queue], loans: Loans, now: int) -> LoansInForce:
+    """The loans that last at ``now``. ``queues``: as they state their limits; ``loans``: by the queue that lends."""
+    lasting = [
+        (lender, loan)
+        for lender in sorted(loans)
+        for loan in loans[lender]
+        if loan.until > now and lender in queues
+    ]
+    if not lasting:
+        return LoansInForce()
+    books = _Books(QueueTree.build(queues, None))
+    counted = tuple(books.lend(lender, loan) for lender, loan in lasting)
+    return LoansInForce(
+        loans=counted,
+        queues={name: _shifted(queues[name], amounts) for name, amounts in books.shifts.items()},
+        until=min(loan.until for _, loan in lasting),
+    )
+
+
+class _Books:
+    """What loans take and give, each after those before it."""
+
+    def __init__(self, tree: QueueTree) -> None:
+        self._tree = tree
+        self._lent: Counter[tuple[QueueName, Account]] = Counter()
+        #: By queue and account what is added to its deserved amount; below 0: taken from it.
+        self.shifts: dict[QueueName, Counter[Account]] = {}
+
+    def lend(self, lender: QueueName, loan: Loan) -> LoanInForce:
+        """Enter a loan as far as it counts."""
+        wrong = self._why_not(lender, loan)
+        if wrong:
+            return LoanInForce(lender, loan, 0, wrong)
+        giving, taking = self._sides(lender, loan.to)
+        units, scarce = min((self._left(queue, loan.account), queue) for queue in giving)
+        counts = max(0, min(loan.units, units))
+        for queue, sign in (*((each, -1) for each in giving), *((each, 1) for each in taking)):
+            for account in self._stated(queue, loan.account):
+                if sign < 0:
+                    self._lent[queue, account] += counts
+                if counts:
+                    self.shifts.setdefault(queue, Counter())[account] += sign * counts
+        if counts == loan.units:
+            return LoanInForce(lender, loan, counts)
+        has = f"queue {scarce} has {loan.account.amount(counts)} to lend: what it deserves without its guarantee"
+        return LoanInForce(lender, loan, counts, f"{has}, and without what it lends already")
+
+    def _why_not(self, lender: QueueName, loan: Loan) -> str:
+        """Why a loan does not count at all; "": it may."""
+        tree, account = self._tree, loan.account
+        if loan.to not in tree.queues or loan.to == ROOT:
+            return f"there is no queue {loan.to}" if loan.to != ROOT else "root has all there is"
+        if (broken := next((each for each in (lender, loan.to) if not tree.usable(each)), None)) is not None:
+            return f"queue {broken} cannot be used"
+        if lender in tree.paths[loan.to] or loan.to in tree.paths[lender]:
+            return "of the two queues one is above the other, or they are the same"
+        silent = next((each for each in (lender, loan.to) if account not in tree.own_deserved[each]), None)
+        return "" if silent is None else f"queue {silent} states no deserved {account}"
+
+    def _sides(self, lender: QueueName, receiver: QueueName) -> tuple[list[QueueName], list[QueueName]]:
+        """The queues from each of the two up to below the nearest queue above both."""
+        one, other = self._tree.paths[lender], self._tree.paths[receiver]
+        shared = frozenset(one) & frozenset(other)
+        return [each for each in one if each not in shared], [each for each in other if each not in shared]
+
+    def _stated(self, queue: QueueName, account: Account) -> Iterator[Account]:
+        """The accounts that a loan changes in a queue: its own, and the one over all flavors."""
+        for each in dict.fromkeys((account, Account(NO_FLAVOR, account.resource))):
+            if each in self._tree.own_deserved[queue]:
+                yield each
+
+    def _left(self, queue: QueueName, account: Account) -> int:
+        """How much of an account a queue can lend still; a queue that states nothing does not limit it."""
+        tree = self._tree
+        left = [
+            tree.own_deserved[queue][each] - tree.guarantee(queue, each) - self._lent[queue, each]
+            for each in self._stated(queue, account)
+        ]
+        return min(left, default=2**63)
+
+
+def _shifted(queue: Queue, amounts: Mapping[Account, int]) -> Queue:
+    """A queue with these amounts added to what it states as deserved, and capabilities that allow it."""
+    deserved = {flavor: dict(limits.deserved) for flavor, limits in _limits(queue)}
+    for account, units in amounts.items():
+        own = deserved.get(account.flavor, {})
+        if account.resource in own:  # else it follows from the flavors
+            own[account.resource] += units
+    lent = _with(
+        queue, {flavor: replace(limits, deserved=deserved[flavor]) for flavor, limits in _limits(queue)}
+    )
+    now = numbers_of(lent).deserved
+    return _with(
+        lent,
+        {
+            flavor: replace(
+                limits,
+                capability={
+                    resource: max(units, now.get(Account(flavor, resource), 0))
+                    if _is_raised(amounts, resource)
+                    else units
+                    for resource, units in limits.capability.items()
+                },
+            )
+            for flavor, limits in _limits(lent)
+        },
+    )
+
+
+def _is_raised(amounts: Mapping[Account, int], resource: str) -> bool:
+    return any(account.resource == resource for account in amounts)
+
+
+def _limits(queue: Queue) -> Iterable[tuple[FlavorName, Limits]]:
+    return ((NO_FLAVOR, queue.limits), *queue.flavors.items())
+
+
+def _with(queue: Queue, limits: Mapping[FlavorName, Limits]) -> Queue:
+    flavors = {flavor: limits[flavor] for flavor in queue.flavors}
+    return replace(queue, limits=limits[NO_FLAVOR], flavors=flavors)

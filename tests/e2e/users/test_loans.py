@@ -1,0 +1,127 @@
+"""A tenant's administrator lends quota between queues of the tenant; it ends by itself, whoever was down meanwhile."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from deploy.local.client import LocalClient
+from queues.text_format import rfc3339
+from tests.e2e.support.api_paths import path
+from tests.e2e.support.manifests import batch_job
+from tests.e2e.support.sandbox import GPU, Sandbox
+from tests.e2e.users.test_quota import BINDINGS, Person
+
+
+@pytest.fixture
+def lea(sandbox: Sandbox) -> Iterator[Person]:
+    """The administrator of a tenant, with the role for it and no other right."""
+    person = Person(sandbox, f"lea-{sandbox.name}", "muster-tenant-admin")
+    yield person
+    sandbox.api.delete(f"{BINDINGS}/{person.name}")
+
+
+@pytest.fixture
+def tenant(sandbox: Sandbox, lea: Person) -> tuple[str, str]:
+    """Two queues of her tenant, of 8 GPUs each."""
+    lab = sandbox.add_queue(deserved={GPU: 16}, access={"admins": [{"user": lea.name}]})
+    return tuple(sandbox.add_queue(name, parent=lab, deserved={GPU: 8}) for name in ("a", "b"))  # type: ignore[return-value]
+
+
+def deserved(sandbox: Sandbox, queue: str) -> str:
+    """What counts, as the read API tells; "": it does not know the queue yet."""
+    items = sandbox.api.get("/apis/read.muster.dev/v1/queues")["items"]
+    accounts = [line for each in items if each["name"] == queue for line in each["accounts"]]
+    plain = (line["deserved"] for line in accounts if (line["flavor"], line["resource"]) == ("", GPU))
+    return str(next(plain, ""))
+
+
+def add_work(sandbox: Sandbox, name: str, queue: str) -> None:
+    """Half of what the nodes have."""
+    document = batch_job(sandbox, name, 1, 8)
+    document["metadata"]["labels"]["muster.dev/queue-name"] = queue
+    sandbox.add(document)
+
+
+def test_what_was_lent_is_reclaimed_once_the_loan_has_ended(
+    sandbox: Sandbox, tenant: tuple[str, str], lea: Person
+) -> None:
+    sandbox.add_nodes(2)
+    one, other = tenant
+    sandbox.wait(lambda: deserved(sandbox, one) == "8", "the queues to be known")
+    until = int(time.time()) + 25
+    lend = ("quota", "lend", one, other, "8", "--until", rfc3339(until), "--reason", "a deadline")
+
+    assert "(server dry run)" in lea.does(*lend, "--dry-run=server")
+    told = lea.does(*lend, "--yes")
+    assert f"8 {GPU} from {one} to {other} until " in told
+    sandbox.wait(lambda: deserved(sandbox, other) == "16", "the loan to count")
+    assert deserved(sandbox, one) == "0"
+    assert [one, other, GPU, "8"] in [
+        line.split()[:4] for line in lea.does("quota", "show", other).splitlines()
+    ]
+
+    for name, queue in (("first", other), ("second", other)):
+        add_work(sandbox, name, queue)
+        sandbox.wait_running(name, 1)
+    add_work(sandbox, "owner", one)
+    sandbox.wait_reason("owner", "NoFit")
+    assert time.time() < until, "the loan lasts still"
+
+    sandbox.wait_running("owner", 1, seconds=90)
+    assert time.time() >= until
+    sandbox.wait(
+        lambda: (deserved(sandbox, one), deserved(sandbox, other)) == ("8", "8"), "both to have what they had"
+    )
+    history = lea.does("quota", "history", one, "--no-headers").splitlines()
+    assert f"loan to {other} ended" in history[0]
+    assert history[1].split()[1:3] == [lea.name, f"loans[{other}].deserved[{GPU}]"]
+    assert history[1].rstrip().endswith("a deadline")
+
+
+def test_a_loan_that_ends_while_muster_is_down_has_ended_when_it_is_back(
+    sandbox: Sandbox, tenant: tuple[str, str], lea: Person, absent_muster: Callable[[], None]
+) -> None:
+    one, other = tenant
+    sandbox.wait(lambda: deserved(sandbox, one) == "8", "the queues to be known")
+    lea.does("quota", "lend", one, other, "4", "--for", "10s", "--yes")
+    ends = time.time() + 10
+    sandbox.wait(lambda: deserved(sandbox, other) == "12", "the loan to count")
+
+    absent_muster()
+    sandbox.wait(lambda: time.time() > ends, "the loan to end")
+    sandbox.stack.start_muster("muster-again")
+    sandbox.wait(lambda: is_now(sandbox, tenant, ("8", "8")), "both to have what they had")
+
+
+def is_now(sandbox: Sandbox, queues: tuple[str, str], amounts: tuple[str, str]) -> bool:
+    """Whether queues deserve these amounts; false as long as nobody answers."""
+    try:
+        return tuple(deserved(sandbox, each) for each in queues) == amounts
+    except Exception:
+        return False
+
+
+def test_a_loan_is_ended_by_who_made_it_and_reaches_no_other_tenant(
+    sandbox: Sandbox, tenant: tuple[str, str], lea: Person
+) -> None:
+    one, other = tenant
+    theirs = sandbox.add_queue("theirs", deserved={GPU: 8})
+    sandbox.wait(lambda: deserved(sandbox, theirs) == "8", "the queues to be known")
+    lea.does("quota", "lend", one, other, "4", "--until", "tomorrow", "--yes")
+    sandbox.wait(lambda: deserved(sandbox, one) == "4", "the loan to count")
+    done = lea.says("quota", "lend", one, theirs, "2", "--until", "tomorrow", "--yes")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert f"queue {one}: found a loan to {theirs} that is made, changed or ended" in done.stderr
+    assert loans(sandbox.api, one) == [(other, "4")]
+
+    assert "has ended" in lea.does("quota", "lend", one, other, "--end", "--yes")
+    sandbox.wait(lambda: deserved(sandbox, one) == "8", "the loan to end")
+    assert loans(sandbox.api, one) == []
+
+
+def loans(api: LocalClient, queue: str) -> list[tuple[Any, Any]]:
+    """The loans of a queue as they are stored."""
+    spec = api.get(path("Queue", "", queue))["spec"]
+    return [(each["to"], each["resources"][GPU]) for each in spec.get("loans", [])]
