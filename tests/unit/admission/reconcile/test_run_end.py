@@ -1,5 +1,6 @@
 """What objects are told, and what is written to them, when work has run for as long as its queue allows."""
 
+from dataclasses import replace
 from typing import Any
 
 from admission.kube.writers.events import EventWriter, event
@@ -23,7 +24,7 @@ from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
-from queues.workload import AdmissionId, QueueName
+from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     GRACE,
     JOB,
@@ -172,3 +173,20 @@ def test_the_read_api_tells_when_open_admissions_end() -> None:
     ends = [each.ends for each in with_ends([told(3), told(2), told(1)], [first, joined, gone], tree)]
     assert ends == [None, rfc3339(NOW + 100), rfc3339(NOW + 100)]
     assert with_ends([told(3)], [gone], tree) == (told(3),)
+
+
+def test_an_object_of_another_kind_stays_suspended_and_says_why() -> None:
+    key = WorkloadKey(WorkloadKind.JOB_SET, "set-uid")
+    fact = replace(job(1, suspended=True), key=key)
+    state = state_of(fact, setbacks=RUN_OUT)
+    assert state.workload.obstacle is not None
+    assert state.workload.obstacle.code is ReasonCode.MAX_RUN_TIME
+    assert intents(fact) == []
+    held = admission(key, "n1", pod_set="main", started=True)
+    assert intents(replace(fact, suspended=False), evicting(held)) == ["suspend"]
+    known = world([queue(TEAM), fact], arrivals={key: 1})
+    known.put_setback(key, Setback(not_before=NEVER_AGAIN), NOW)
+    known.put_reasons({key: Reason(code=ReasonCode.MAX_RUN_TIME, message="it has run")}, ())
+    known.refresh(NOW)
+    (wanted,) = WorldStatuses(known, None, {}).of(key)  # type: ignore[arg-type]
+    assert [each.type for each in wanted.conditions] == ["muster.dev/Admitted"]
