@@ -60,6 +60,8 @@ class TurnPlan:
     users: Mapping[WorkloadKey, str] = field(default_factory=dict)
     #: When admissions that it changes came how far, as far as that is not stored.
     stages: Mapping[AdmissionId, StageTimes] = field(default_factory=dict)
+    #: Device-seconds of work that evictions cost, for the decision log.
+    lost: Mapping[AdmissionId, int] = field(default_factory=dict)
 
     def changes_ledger(self) -> bool:
         """True if there is anything to commit."""
@@ -200,7 +202,7 @@ async def _write(
     await ledger.record_job_states(tx, transaction, {job.key: job.new.to_json() for job in turn.jobs})
     changed = {**turn.reasons.changed, **_dropped(plan, outcome)}
     await ledger.record_reasons(tx, transaction, changed, turn.reasons.gone)
-    decisions = _decisions(plan, outcome, adopted, evicted, admissions)
+    decisions = _decisions(plan, outcome, adopted, evicted, admissions, turn.lost)
     await ledger.record_decisions(tx, transaction, decisions)
     return _Written(
         ledger_seq=transaction.seq, freed=freed, adopted=adopted, outcome=outcome, evicted=evicted
@@ -245,6 +247,7 @@ def _decisions(
     adopted: list[AdmissionId],
     evicted: frozenset[AdmissionId],
     admissions: Mapping[AdmissionId, Admission],
+    lost: Mapping[AdmissionId, int],
 ) -> list[ledger.Decision]:
     """Lines of the decision log."""
     lines = []
@@ -253,6 +256,8 @@ def _decisions(
         if evict.admission in evicted:
             line = _line("evict", admissions[evict.admission], evict.code, evict.admission, evict.message)
             numbers = {**line.numbers, **evict.facts}
+            if evict.admission in lost:
+                numbers["lostDeviceSeconds"] = lost[evict.admission]
             lines.append(replace(line, beneficiary=evict.beneficiary, numbers=numbers))
     for free in plan.frees:
         if free.closes:

@@ -24,6 +24,7 @@ from admission.turn_report import (
     evictions_of,
     log_applied,
     log_queue_changes,
+    lost_work,
 )
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
@@ -156,6 +157,10 @@ class Cycle:
             jobs=jobs,
             reasons=_to_store(reasons),
             users=self._users(plan),
+            lost={
+                each.admission: lost_work(snapshot.admissions[each.admission], snapshot)
+                for each in plan.evicts
+            },
             stages=self.stages.of(plan, snapshot.admissions, world.states, self._clock()),
         )
         applied = None

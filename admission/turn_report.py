@@ -40,14 +40,18 @@ def evictions_of(evicts: Iterable[Evict], snapshot: Snapshot) -> dict[ReasonCode
         admission = snapshot.admissions.get(evict.admission)
         if admission is None:
             continue
-        holder = snapshot.holders.get(admission.workload) or snapshot.pending.get(admission.workload)
-        interval = None if holder is None else holder.checkpoint_interval
-        ran = max(0, snapshot.now - admission.opened_at)
-        devices = sum(_devices(seat.takes) for seat in admission.holding())
         before = found.get(evict.code, EvictionCost())
-        lost = devices * (ran % interval if interval else ran) // WHOLE
-        found[evict.code] = EvictionCost(before.admissions + 1, before.lost + lost)
+        found[evict.code] = EvictionCost(before.admissions + 1, before.lost + lost_work(admission, snapshot))
     return found
+
+
+def lost_work(admission: Admission, snapshot: Snapshot) -> int:
+    """Device-seconds that an eviction costs now: since the start, or the last declared checkpoint."""
+    holder = snapshot.holders.get(admission.workload) or snapshot.pending.get(admission.workload)
+    interval = None if holder is None else holder.checkpoint_interval
+    ran = max(0, snapshot.now - admission.opened_at)
+    devices = sum(_devices(seat.takes) for seat in admission.holding())
+    return devices * (ran % interval if interval else ran) // WHOLE
 
 
 def _devices(takes: Resources) -> int:

@@ -96,6 +96,8 @@ class _Question:
     #: All that it holds, last; before that, what of it can be evicted alone.
     candidates: Sequence[Candidate]
     usage: Usage
+    #: Workloads that wait and may preempt, by queue.
+    pending: Mapping[QueueName, Sequence[Workload]]
     #: The seconds from which on it may be evicted for its own queue, for other queues, and for a reclaim.
     own_from: int
     others_from: int
@@ -116,9 +118,14 @@ class _Question:
         protection = protection_of([each for each in running if each.queue == whole.queue], state.tree, now)
         wish_counts = whole.wish_end > now and whole.workload.key not in protection.in_own_queue
         others = max(whole.evictable_from, whole.wish_end if wish_counts else 0)
+        pending: dict[QueueName, list[Workload]] = {}
+        for each in snapshot.pending.values():
+            if each.preempts and each.key != holder.key:
+                pending.setdefault(each.queue, []).append(each)
         return cls(
             snapshot=snapshot,
             candidates=mine,
+            pending=pending,
             usage=held.after_draining(trial).usage,
             own_from=max(whole.evictable_from, whole.wish_end),
             others_from=others,
@@ -153,9 +160,10 @@ class _Question:
     def waiting(self, queue: QueueName) -> list[Workload]:
         """Workloads that wait in a queue and may preempt, the highest priority first."""
         tree = self.usage.tree
-        found = [each for each in self.snapshot.pending.values() if each.queue == queue and each.preempts]
-        found = [each for each in found if each.key != self.whole.workload.key]
-        return sorted(found, key=lambda each: (-tree.counted_priority(queue, each.priority), each.arrival))
+        return sorted(
+            self.pending.get(queue, ()),
+            key=lambda each: (-tree.counted_priority(queue, each.priority), each.arrival),
+        )
 
     def excess(self, name: QueueName) -> dict[Account, int]:
         """What a queue uses beyond what it deserves."""
@@ -256,7 +264,7 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
     if units > 0:
         message = f"{who} may take back up to {account.amount(units)} that it deserves and does not use"
     else:
-        message = f"{who} only in place of work of its own: it uses all that it deserves"
+        message = f"{who} only in place of work of its own, as it uses all that it deserves"
     return Taker(
         rule=TakerRule.RECLAIMED,
         queue=name,

@@ -349,7 +349,17 @@ RUNNING = bodies.ExplanationBody(
             ended=4,
         ),
     ),
-    history=(),
+    history=(
+        bodies.EventBody(
+            at="2026-11-21T07:30:00Z",
+            what="evict",
+            code="Cleared",
+            message="its place was wanted",
+            admission=9,
+            beneficiary=None,
+            numbers={"seats": 4, "lostDeviceSeconds": 14400},
+        ),
+    ),
 )
 
 

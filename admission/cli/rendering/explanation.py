@@ -31,7 +31,7 @@ def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str
         _section("Limits on the way", _limits(one, wide, headers)),
         _section("Waits behind", _behind(one)),
         *(
-            _section(_admission_title(held, one["now"]), _admission(held, one["now"], headers))
+            _section(_admission_title(held, one["now"]), _admission(held, one, headers))
             for held in one["admissions"]
         ),
         _section("History", _history(one, wide, headers)),
@@ -277,11 +277,19 @@ def _admission_title(held: Mapping[str, Any], now: str) -> str:
     return f"Admission {held['id']}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
 
 
-def _admission(held: Mapping[str, Any], now: str, headers: bool) -> str:
-    text = ""
+def _lost(held: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> str:
+    """The work that the eviction of an admission cost; "": none, or it is not known."""
+    evicts = (each for each in history if each["what"] == "evict" and each["admission"] == held["id"])
+    seconds = next((each["numbers"].get("lostDeviceSeconds", 0) for each in evicts), 0)
+    return f"{seconds / 3600:.2g} device-hours of work were lost\n" if seconds else ""
+
+
+def _admission(held: Mapping[str, Any], one: WorkloadBody, headers: bool) -> str:
+    text, now = "", one["now"]
     if held["eviction"]:
         done = "Taken back" if held["state"] == "closed" else "Being taken back"
         text += f"{done}, {held['eviction']['code']}: {one_line(held['eviction']['message'])}\n"
+        text += _lost(held, one["history"])
     rows = [
         (
             seats["node"],

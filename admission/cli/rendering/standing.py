@@ -1,9 +1,12 @@
 """Who could take the place of a workload that runs, as sentences."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from admission.cli.rendering.table import age, printable
+
+#: Of a terminal, without what the paragraph is indented by.
+_WIDTH: Final = 78
 
 
 def standing_text(standing: Mapping[str, Any] | None, now: str) -> str:
@@ -16,7 +19,20 @@ def standing_text(standing: Mapping[str, Any] | None, now: str) -> str:
     lines += [f"- {when(taker, now)}: {taker['message']} [{taker['rule']}]" for taker in standing["takers"]]
     if standing["nobody"]:
         lines.append(standing["nobody"])
-    return "".join(f"{printable(line)}\n" for line in lines)
+    from textwrap import wrap
+
+    wrapped = [
+        part
+        for line in lines
+        for part in wrap(
+            printable(line),
+            _WIDTH,
+            subsequent_indent="  " if line.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
+    return "".join(f"{line}\n" for line in wrapped)
 
 
 def when(taker: Mapping[str, Any], now: str) -> str:

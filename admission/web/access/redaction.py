@@ -1,5 +1,6 @@
 """Answers without the names of workloads that the user may not see: they stand in messages about other workloads."""
 
+import re
 from typing import Any, Final
 
 from admission.reconcile.named_workloads import redacted as redacted_text
@@ -9,8 +10,12 @@ from admission.web.reader import Sight
 _BY_UID: Final = {"ahead": (), "beneficiary": None}
 
 
+#: The list of those who could take a workload's place, which names queues.
+_TAKERS: Final = "takers"
+
+
 def redacted(document: Any, sight: Sight) -> Any:
-    """The JSON document with the names of workloads that are out of sight replaced."""
+    """The JSON document with the names of workloads, and of queues of takers, that are out of sight replaced."""
     if sight.workloads is None:
         return document
     if isinstance(document, str):
@@ -23,9 +28,28 @@ def redacted(document: Any, sight: Sight) -> Any:
 
 
 def _field(name: str, value: Any, sight: Sight) -> Any:
+    if name == _TAKERS:
+        return [redacted(_without_queues(each, sight), sight) for each in value]
     names_uids = isinstance(value, str) or (
         isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
     )
     if name in _BY_UID and names_uids:
         return _BY_UID[name]
     return redacted(value, sight)
+
+
+def _without_queues(taker: dict[str, Any], sight: Sight) -> dict[str, Any]:
+    """A taker (``bodies.TakerBody``) without the names of queues that are out of sight."""
+    facts: dict[str, Any] = taker["facts"]
+    named = {taker["queue"], facts.get("above"), *facts.get("queues", ())} - {None}
+    hidden = {name for name in named if not sight.shows_queue(name)}
+    if not hidden:
+        return taker
+    message = taker["message"]
+    for name in hidden:
+        message = re.sub(rf"\bqueue {re.escape(name)}(?![\w-])", "another queue", message)
+    kept = {key: value for key, value in facts.items() if key != "above" or value not in hidden}
+    if "queues" in kept:
+        kept["queues"] = [name for name in kept["queues"] if name not in hidden]
+    queue = None if taker["queue"] in hidden else taker["queue"]
+    return {**taker, "queue": queue, "message": message, "facts": kept}

@@ -80,7 +80,12 @@ def test_a_preempted_job_tells_its_user_its_whole_story_also_when_it_is_gone(
     evict = next(each for each in preempted["history"] if each["what"] == "evict")
     assert evict["code"] == "Preempted"
     assert f"vcjob/{sandbox.name}/urgent of the same queue is more urgent" in evict["message"]
+    assert evict["numbers"]["lostDeviceSeconds"] > 0
     times_are_plausible(preempted, sandbox)
+    taker = sandbox.explain("urgent")
+    assert all(f"  {stage} " in taker for stage in ("created", "seen", "admitted", "released", "bound")), (
+        taker
+    )
 
     sandbox.delete("Job", "urgent")
     sandbox.wait_running("train-", 2)

@@ -83,7 +83,7 @@ def test_a_queue_that_uses_what_it_deserves_takes_in_place_of_its_own_work_only(
     running = [*gang(), (job("own", "a", gpus=8), ["n2"])]
 
     assert told(world([queue("a", 8), queue("b", 8)], running, []))[TakerRule.RECLAIMED] == (
-        "queue a only in place of work of its own: it uses all that it deserves"
+        "queue a only in place of work of its own, as it uses all that it deserves"
     )
 
 

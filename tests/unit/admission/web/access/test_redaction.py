@@ -25,3 +25,34 @@ def test_uids_of_others_are_left_out() -> None:
     document = [{"beneficiary": "vcjob/4f1c", "ahead": ["vcjob/77aa"]}, {"ahead": [{"name": "own"}]}]
 
     assert redacted(document, ALICE) == [{"beneficiary": None, "ahead": ()}, {"ahead": [{"name": "own"}]}]
+
+
+def test_those_who_could_take_a_place_are_named_as_far_as_they_may_be_seen() -> None:
+    sight = Sight(workloads={"job": {"alice"}}, queues=frozenset(("mine",)))
+    takers = [
+        {
+            "queue": "bobs",
+            "message": "queue bobs may take back up to 8 gpu",
+            "facts": {"units": "8", "above": "mine"},
+        },
+        {
+            "queue": None,
+            "message": "a larger gang of queue mine and queue bobs (job/bob/x waits)",
+            "facts": {"waiting": 1, "queues": ["mine", "bobs"]},
+        },
+        {"queue": "mine", "message": "a workload of its own queue mine", "facts": {"priority": 0}},
+    ]
+
+    assert redacted({"standing": {"takers": takers}}, sight)["standing"]["takers"] == [
+        {
+            "queue": None,
+            "message": "another queue may take back up to 8 gpu",
+            "facts": {"units": "8", "above": "mine"},
+        },
+        {
+            "queue": None,
+            "message": "a larger gang of queue mine and another queue (another workload waits)",
+            "facts": {"waiting": 1, "queues": ["mine"]},
+        },
+        takers[2],
+    ]
