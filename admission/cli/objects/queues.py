@@ -57,6 +57,10 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
             tree=not output.sort_by,
             now=body["now"],
         )
+        if not output.is_wide and output.headers and _is_too_long(text, output.width):
+            narrow = overview_table(chosen, resource=resource, width=output.width, tree=not output.sort_by)
+            messages = (f"{queue['name']}: {queue['message']}\n" for queue in chosen if queue["message"])
+            text = narrow + "".join(messages)
         if any(_is_unread(queue) for queue in chosen):
             click.echo("Past use is still being read from the ledger; ask again.", err=True)
     click.echo(output.fitted(text), nl=False)
@@ -132,13 +136,19 @@ def queue_table(
     return table(columns, rows, headers=headers, right=_NUMBERS)
 
 
-def overview_table(queues: Sequence[Queue], *, resource: str | None, width: int | None) -> str:
+def _is_too_long(text: str, width: int | None) -> bool:
+    return width is not None and max(map(len, text.splitlines()), default=0) > width
+
+
+def overview_table(
+    queues: Sequence[Queue], *, resource: str | None, width: int | None, tree: bool = True
+) -> str:
     """The tree in few columns, with a bar of what is used where ``width`` (None: any) has room for it.
 
     The bar is of the capability, of a queue without one of its deserved amount. A state other than open is beside the
-    name.
+    name. Past use is left out: SHARE has it.
     """
-    stems = branches({queue["name"]: queue["parent"] for queue in queues})
+    stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
     chosen = resource or usual_resource(queues)
     columns = [
         "QUEUE",

@@ -121,7 +121,7 @@ def test_queues_and_pending_tell_use_and_places(sandbox: Sandbox, whole_stack: S
     assert [cell for cell in row if cell.isdecimal()][:2] == ["6", "8"]
     pending = lines(kubectl_muster(whole_stack, "pending", "-n", sandbox.name))
     assert [row[:2] for row in pending[1:]] == [["1", "vcjob/first"], ["2", "vcjob/second"]]
-    assert "State     admitted" in sandbox.explain("runs")
+    assert "State     running" in sandbox.explain("runs")
 
 
 def test_fields_that_do_nothing_yet_are_named_on_the_object(sandbox: Sandbox) -> None:

@@ -74,6 +74,9 @@ def test_parts_of_several_devices_are_no_whole_device() -> None:
     assert free_devices(limits, {}) == {gpu: 3}
     halves = {gpu: 1000, f"{gpu}#0": 500, f"{gpu}#1": 500}
     assert free_devices(limits, halves) == {gpu: 1}
+    four = {gpu: 4000, **{f"{gpu}#{index}": 1000 for index in range(4)}}
+    halves_and_one_unnamed = {gpu: 2000, f"{gpu}#0": 500, f"{gpu}#1": 500}
+    assert free_devices(four, halves_and_one_unnamed) == {gpu: 1}
     # Devices of a pod that the books do not name by number: some that looks untouched is not.
     assert free_devices(limits, {gpu: 2000}) == {gpu: 1}
     assert free_devices({gpu: 8000}, {gpu: 2500}) == {gpu: 5}

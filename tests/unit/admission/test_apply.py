@@ -132,6 +132,18 @@ async def test_what_happens_is_one_line_each_in_the_log(ring: Ring, caplog: pyte
     ]
 
 
+async def test_what_makes_room_is_decided_before_who_gets_it(ring: Ring) -> None:
+    second = WorkloadKey(WorkloadKind.VOLCANO_JOB, "second")
+    await ring.begin(*QUEUES, node("n1"), volcano_job(8, name="first"))
+    await ring.turn()
+    assert len(ring.admissions) == 1
+    # The node is full: the second one comes in with what the first one gives back, in one turn.
+    await ring.turn(gone(volcano_job(8, name="first")), replace(volcano_job(8, name="second"), key=second))
+    await ring.turn()
+    kinds = await ring.one("SELECT string_agg(kind || ' ' || name, ', ' ORDER BY id) FROM decisions")
+    assert kinds == "admit first, free first, admit second"
+
+
 async def test_a_gang_the_ledger_refuses_stays_pending_with_the_ledgers_reason(ring: Ring) -> None:
     await ring.begin(*QUEUES, node("n1"), volcano_job(4), replace(job(1), minimum=1))
     await ring.turn()

@@ -10,7 +10,8 @@ import pytest
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.rendering.node_use import use_table
+from admission.cli.rendering.node_use import use_table, with_use
+from admission.cli.rendering.nodes import node_lines
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
 from queues.api.api_resources import NODES, TOPOLOGIES
 from tests.fakes.fake_api_server import FakeApiServer
@@ -207,6 +208,16 @@ def test_racks_are_those_of_a_topology_or_of_a_usual_label() -> None:
         False,
         False,
     )
+
+
+def test_of_a_node_that_takes_no_pods_nothing_is_free() -> None:
+    documents = [node("gpu-1", "r1"), node("gpu-2", "r1", unschedulable=True)]
+    use = {
+        name: {"usable": usable, "freeDevices": {"nvidia.com/gpu": 8}, "workloads": None}
+        for name, usable in (("gpu-1", False), ("gpu-2", True))
+    }
+    lines = with_use(node_lines(documents, []), documents, Racks(), use)
+    assert [(each["usable"], each["free"]) for each in lines] == [(False, 0), (False, 0)]
 
 
 def test_a_node_names_few_workloads_and_counts_the_others() -> None:

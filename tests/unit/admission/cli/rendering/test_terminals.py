@@ -74,7 +74,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     [
         ("top", "QUEUE", "waiting that you may see"),
         ("jobs -A --since 9d", "NAMESPACE", "(NoFit)"),
-        ("queues", "QUEUE", "team-b"),
+        ("queues", "QUEUE", "its ancestors"),
         ("pending -A", "POS", "not considered yet"),
     ],
 )
@@ -94,7 +94,9 @@ async def test_an_answer_fits_the_screen_and_has_colours(
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)
-async def test_a_view_is_redrawn_without_left_overs(terminal: Terminal, columns: int, lines: int) -> None:
+async def test_a_view_is_redrawn_without_left_overs(
+    terminal: Terminal, tmp_path: Path, columns: int, lines: int
+) -> None:
     reader = FakeReader()
     async with served(reader) as url:
         terminal.run("queues --watch", columns, lines, url)
@@ -105,7 +107,14 @@ async def test_a_view_is_redrawn_without_left_overs(terminal: Terminal, columns:
         reader.tree = (structs.replace(TEAM_B, name="q", parent=None),)
         after = await terminal.shows(lambda shown: any(line.startswith("q ") for line in shown), "the change")
 
-        assert [line.split()[0] for line in after if line] == ["QUEUE", "q"]
+        (tmp_path / "other").mkdir()
+        other = Terminal(tmp_path / "other")
+        other.run("queues", columns, lines, url)
+        try:
+            fresh = await other.shows(lambda shown: any(line.startswith("q ") for line in shown), "one queue")
+        finally:
+            other.tmux("kill-server")
+    assert after == fresh
 
 
 async def test_what_does_not_fit_is_cut_at_the_end_of_the_screen(terminal: Terminal) -> None:
@@ -113,4 +122,4 @@ async def test_what_does_not_fit_is_cut_at_the_end_of_the_screen(terminal: Termi
         terminal.run("queues --watch", 80, 5, url)
         shown = await terminal.shows(lambda screen: any("more lines" in line for line in screen), "the cut")
     assert shown[0].startswith("QUEUE")
-    assert shown[-1] == "… 4 more lines"
+    assert shown[-1].startswith("… ")
