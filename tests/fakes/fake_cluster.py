@@ -11,6 +11,7 @@ from typing import Any
 
 from queues.api import names
 from queues.errors import ApiRefused, Conflict, NotFound
+from queues.text_format import rfc3339
 from tests.fakes.fake_objects import (
     ENDED,
     GPU,
@@ -143,6 +144,16 @@ class FakeCluster:
             "spec": spec,
         }
         self.put("queues", name, document)
+
+    def lend(self, lender: str, receiver: str, units: int, until: int) -> None:
+        """A loan beside those that the queue has. Both queues state what they deserve."""
+        for name in {lender, receiver}:
+            spec = self.objects["queues"][name]["spec"]
+            most = spec.get("capability", {}).get(GPU, 4)
+            self.change("queues", name, {"spec": {"deserved": {GPU: min(4, most)}}})
+        loan = {"to": receiver, "resources": {GPU: units}, "until": rfc3339(until)}
+        earlier = self.objects["queues"][lender]["spec"].get("loans", [])
+        self.change("queues", lender, {"spec": {"loans": [*earlier[-3:], loan]}})
 
     def add_volcano_job(
         self, name: str, queue: str, replicas: int, minimum: int, gpus: int, policies: Sequence[Document] = ()

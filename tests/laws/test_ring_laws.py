@@ -22,7 +22,12 @@ from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_components import control_jobs, preempt, run_pods, schedule
 from tests.fakes.fake_objects import ENDED, owner_of
 from tests.laws.laws.release import no_device_twice, no_two_pods_on_one_seat
-from tests.laws.laws.ring import balances_equal_seats, equals_reloaded, no_pod_beyond_its_seat
+from tests.laws.laws.ring import (
+    balances_equal_seats,
+    deserved_is_stored,
+    equals_reloaded,
+    no_pod_beyond_its_seat,
+)
 from tests.laws.worlds.ring import Killed, Ring
 from tests.node_affinity import pinned_nodes
 
@@ -213,6 +218,10 @@ class RingUnderFaults(RuleBasedStateMachine):
     def quota(self, queue: str, capability: int | None, paused: bool) -> None:
         self.cluster.add_queue(queue, capability, paused=paused)
 
+    @rule(queue=queues, to=queues, units=st.integers(1, 6), seconds=st.sampled_from([1, 11, 60]))
+    def loan(self, queue: str, to: str, units: int, seconds: int) -> None:
+        self.cluster.lend(queue, to, units, self.cluster.now + seconds)
+
     # ── what everybody does in between ──────────────────────────────────────────────────────────────────────
 
     @rule(most=st.sampled_from([1, 1000]))
@@ -255,6 +264,7 @@ class RingUnderFaults(RuleBasedStateMachine):
         self.does(self.ring.turn(delivered, fault))
         self.does(self.no_plan_was_rejected())
         self.does(balances_equal_seats(self.ring))
+        self.does(deserved_is_stored(self.ring))
         self.does(equals_reloaded(self.ring))
         no_pod_beyond_its_seat(self.ring)
 

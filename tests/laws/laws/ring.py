@@ -134,6 +134,19 @@ async def balances_equal_seats(ring: Ring) -> None:
     assert ring.world.admissions == {admission.id: admission for admission in rows.admissions}
 
 
+async def deserved_is_stored(ring: Ring) -> None:
+    """The database has what queues deserve with the loans that last, as decisions see it."""
+    async with ring.database.snapshot() as tx:
+        rows = await tx.execute(
+            text("SELECT queue, deserved FROM queue_limits WHERE flavor = '' AND deserved IS NOT NULL")
+        )
+        stored = {row.queue: row.deserved for row in rows}
+    counted = ring.world.queue_facts.counted()
+    assert stored == {
+        name: each.limits.deserved[GPU] for name, each in counted.items() if each.limits.deserved
+    }
+
+
 def seen(world: World, now: int) -> dict[str, Any]:
     """Everything of a world that a decision, an order or a status may depend on."""
     nodes = {
@@ -146,6 +159,7 @@ def seen(world: World, now: int) -> dict[str, Any]:
         "pods": world.pods,
         "facts": world.facts,
         "queues": world.queues,
+        "queues with their loans": world.queue_facts.counted(),
         "admissions": world.admissions,
         "arrivals": world.arrivals,
         "outcomes": {key: value for key, value in world.outcomes.items() if value},
