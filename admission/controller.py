@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -37,6 +38,7 @@ from admission.node_recovery.figures import NodeHealth
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
+from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.volcano_jobs.pods import PodRules
 from admission.web import http
@@ -150,7 +152,11 @@ class Controller:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="muster-")))
         channel = folder / "leader.sock"
         answers = LeaderAnswers(
-            self._last, self._metrics_text, identity=self._settings.identity, problems=self._problems
+            self._last,
+            self._metrics_text,
+            identity=self._settings.identity,
+            problems=self._problems,
+            world_view=self._world_view,
         )
         await stack.enter_async_context(http.serving(answers.application(), channel))
         return channel
@@ -272,6 +278,19 @@ class Controller:
     def _problems(self, namespace: str, name: str) -> list[tuple[Workload, Reason]]:
         statuses = self._term.statuses if self._term is not None else None
         return list(statuses.problems_of(namespace, name)) if statuses is not None else []
+
+    def _world_view(self) -> WorldView | None:
+        """What trials are told; None: this replica does not lead."""
+        term = self._term
+        if term is None or term.world is None:
+            return None
+        return WorldView(
+            world=term.world,
+            context=term.informers.context,
+            now=int(time.time()),
+            aliases=frozenset(self._settings.scheduler_aliases),
+            scheduler=self._settings.scheduler_name,
+        )
 
     def _requests(self) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}

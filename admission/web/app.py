@@ -14,6 +14,7 @@
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/version
 /apis/read.muster.dev/v1/snapshot                                          from the leader
+/apis/read.muster.dev/v1/trials                 POST: a question with a body  from the leader
 /metrics
 """
 
@@ -39,6 +40,8 @@ from admission.web.http import BadQuery, encode, errors_as_json, json_answer, nu
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
+from admission.web.trials.handler import LARGEST_TRIAL
+from admission.web.trials.handler import answer as trial_answer
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
@@ -66,7 +69,7 @@ _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
     f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/workloads, "
     f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/usage, "
-    f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
+    f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot, {PREFIX}/trials"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
 _DISCOVERY: Final = encode(
@@ -157,7 +160,15 @@ class Authorizer(Protocol):
 class Leader(Protocol):
     """Answers from the leader's memory; see ``LeaderQuestions``."""
 
-    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
+    async def ask(
+        self,
+        path: str,
+        query: dict[str, str | None],
+        *,
+        public: str,
+        forwarded: bool,
+        body: bytes | None = None,
+    ) -> bytes:
         """The leader's answer. Raises NotLeading."""
         ...
 
@@ -180,8 +191,8 @@ class ReadApi:
 
     def application(self) -> web.Application:
         """The application with all routes."""
-        # Questions have no body.
-        application = web.Application(middlewares=[errors_as_json(_PATHS)], client_max_size=1024)
+        # Of all questions only trials have a body.
+        application = web.Application(middlewares=[errors_as_json(_PATHS)], client_max_size=LARGEST_TRIAL)
         application.add_routes(
             [
                 web.get(PREFIX, self.discover),
@@ -197,6 +208,7 @@ class ReadApi:
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
+                web.post(f"{PREFIX}/trials", self.try_out),
                 web.get(f"{PREFIX}/version", self.show_version),
                 web.get("/metrics", self.show_metrics),
             ]
@@ -377,6 +389,13 @@ class ReadApi:
 
         content = (await self._answered(request, answer)).body
         return web.Response(body=content, content_type="application/octet-stream")
+
+    async def try_out(self, request: web.Request) -> web.Response:
+        """What would become of objects if they were submitted now."""
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            caller = await self.authenticate(request)
+            async with self.gate.entered(caller.name):
+                return json_answer(await trial_answer(request, caller, self.rights, self.leader))
 
     async def show_version(self, request: web.Request) -> web.Response:
         """The version of this replica."""

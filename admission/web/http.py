@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from admission.settings import Address
+from admission.trials.submitted import NothingToTry, UnusableDocument
 from admission.web import bodies
 from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import RETRY_AFTER, TooBusy
@@ -34,6 +35,8 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
         "Ask through the API server, as kubectl muster does, or send the token of a user or service account.",
     ),
     (Forbidden, 403, "An administrator can grant that right by RBAC."),
+    (NothingToTry, 400, ""),
+    (UnusableDocument, 400, ""),
     (TooBusy, 429, "Ask again in a second."),
     (NotLeading, 409, "Ask again; another replica may answer."),
     (
@@ -136,7 +139,11 @@ def _http_problem(request: web.Request, error: web.HTTPException, paths: str) ->
     if error.status == 404:
         return problem(404, f"There is nothing at {request.path}.", expected=paths)
     if error.status == 405:
-        return problem(405, f"{request.method} is not possible at {request.path}.", expected="GET")
+        return problem(
+            405,
+            f"{request.method} is not possible at {request.path}.",
+            expected=", ".join(sorted(set(error.allowed_methods) - {"HEAD"})),
+        )
     return problem(error.status, f"{error.reason}.")
 
 

@@ -6,20 +6,26 @@ than a quarter of a processor from its turns.
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohttp import web
 
 from admission.replay.fingerprint import fingerprint
 from admission.replay.snapshot_file import save
+from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.access.limits import TooBusy
 from admission.web.http import encode, errors_as_json, json_answer
 from admission.web.leader.outlook import Problem, outlooks
 from admission.web.reader import NotLeading
+from admission.web.trials.on_leader import InThread, trial
+
+T = TypeVar("T")
+#: A question that is worked on; it is given what runs a function in the thread.
+Work = Callable[[InThread], Awaitable[bytes]]
 
 #: Questions that wait for the one that is being worked on.
 _WAITING: Final = 4
@@ -38,10 +44,12 @@ class LeaderAnswers:
         *,
         identity: str,
         problems: Callable[[str, str], Sequence[Problem]] = lambda namespace, name: (),
+        world_view: Callable[[], WorldView | None] = lambda: None,
     ) -> None:
         """``last``: the last decision of this replica; None: it does not lead. ``problems``: those of workloads with
-        seats, by namespace and name."""
+        seats, by namespace and name. ``world_view``: what trials are told; None: it does not lead."""
         self._last = last
+        self._world_view = world_view
         self._problems = problems
         self._metrics = metrics
         self._identity = identity
@@ -51,10 +59,11 @@ class LeaderAnswers:
 
     def application(self) -> web.Application:
         """The application with all routes."""
-        application = web.Application(middlewares=[errors_as_json("/outlook, /snapshot, /metrics")])
+        application = web.Application(middlewares=[errors_as_json("/outlook, /trials, /snapshot, /metrics")])
         application.add_routes(
             [
                 web.get("/outlook", self.outlook),
+                web.post("/trials", self.trials),
                 web.get("/snapshot", self.snapshot),
                 web.get("/metrics", self.metrics),
             ]
@@ -66,17 +75,27 @@ class LeaderAnswers:
         last, query = self._decided(), request.query
         namespace, name, kind = query["namespace"], query["name"], query.get("kind")
 
-        def begin() -> Callable[[], bytes]:
+        async def outlook(in_thread: InThread) -> bytes:
             problems = self._problems(namespace, name)
-            return lambda: encode(outlooks(last.snapshot, last.plan, namespace, name, kind, problems))
+            return await in_thread(
+                lambda: encode(outlooks(last.snapshot, last.plan, namespace, name, kind, problems))
+            )
 
-        return json_answer(await self._computed(begin))
+        return json_answer(await self._computed(outlook))
+
+    async def trials(self, request: web.Request) -> web.Response:
+        """What would become of objects if they were submitted now."""
+        last, view = self._decided(), self._world_view()
+        if view is None:
+            raise self._not_leading()
+        content = await request.read()
+        return json_answer(await self._computed(lambda in_thread: trial(content, last, view, in_thread)))
 
     async def snapshot(self, _: web.Request) -> web.Response:
         """The last turn, as a file."""
         last = self._decided()
         content = await self._computed(
-            lambda: functools.partial(save, last.snapshot, last.plan, fingerprint())
+            lambda in_thread: in_thread(functools.partial(save, last.snapshot, last.plan, fingerprint()))
         )
         return web.Response(body=content, content_type="application/octet-stream")
 
@@ -87,26 +106,29 @@ class LeaderAnswers:
     def _decided(self) -> Decided:
         last = self._last()
         if last is None:
-            raise NotLeading(identity=self._identity, leader="another replica")
+            raise self._not_leading()
         return last
 
-    async def _computed(self, begin: Callable[[], Callable[[], bytes]]) -> bytes:
-        """What the thread computes; ``begin`` is called on the loop before, when it is its turn."""
+    def _not_leading(self) -> NotLeading:
+        return NotLeading(identity=self._identity, leader="another replica")
+
+    async def _computed(self, work: Work) -> bytes:
+        """The outcome of work that begins when it is its turn: on the loop, and in the thread where it says so."""
         if len(self._waiting) > _WAITING:
             raise TooBusy(who="To the leader")
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._work(begin, answer))
+        task = asyncio.create_task(self._work(work, answer))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
         return await answer
 
-    async def _work(self, begin: Callable[[], Callable[[], bytes]], answer: "asyncio.Future[bytes]") -> None:
+    async def _work(self, work: Work, answer: "asyncio.Future[bytes]") -> None:
         async with self._one:
             if answer.cancelled():  # the client has left
                 return
             started = monotonic()
             try:
-                content = await asyncio.get_running_loop().run_in_executor(self._thread, begin())
+                content = await work(self._in_thread)
             except Exception as error:
                 if not answer.cancelled():
                     answer.set_exception(error)
@@ -114,3 +136,6 @@ class LeaderAnswers:
                 if not answer.cancelled():
                     answer.set_result(content)
             await asyncio.sleep(min(_LONGEST_REST, _REST * (monotonic() - started)))
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)

@@ -57,14 +57,15 @@ def _outlook(
         ahead=tuple(str(key) for key in explained.ahead),
         behind=explained.behind,
         changes=tuple(
-            bodies.ChangeBody(kind=str(each.kind), message=each.message, facts=_facts(each.facts))
+            bodies.ChangeBody(kind=str(each.kind), message=each.message, facts=facts_of(each.facts))
             for each in explained.changes
         ),
         problem=None if problem is None else bodies.ReasonBody(code=problem.code, message=problem.message),
     )
 
 
-def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a suggestion, with amounts as Kubernetes writes them."""
     form = dict(facts)
     if "takes" in form:
         form["takes"] = quantities(form["takes"])

@@ -1,0 +1,121 @@
+"""What ``POST /trials`` takes and answers, field by field. Docs: docs/reference/http.md."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from admission.web.bodies import Body, ChangeBody, ReasonBody
+
+
+class TrialRequestBody(Body, frozen=True, kw_only=True):
+    """What is to be tried."""
+
+    #: Objects as they would be submitted.
+    documents: tuple[dict[str, Any], ...] = ()
+    #: Where documents are that name no namespace.
+    namespace: str = "default"
+    #: The queue that all of them are tried in; "": those that they name.
+    queue: str = ""
+    #: Who would submit them; "": the user who asks. Only for those who see everything.
+    user: str = ""
+
+
+class PlaceBody(Body, frozen=True, kw_only=True):
+    """Pods of one pod set on one node."""
+
+    node: str
+    #: The innermost topology domain above the node, as "block/rack"; "": it is in none.
+    domain: str
+    pod_set: str
+    flavor: str
+    count: int
+    #: What they take together.
+    takes: Mapping[str, str]
+
+
+class QuotaTakenBody(Body, frozen=True, kw_only=True):
+    """What a workload would take of one line of its queue's books."""
+
+    queue: str
+    #: "" sums over all flavors.
+    flavor: str
+    resource: str
+    takes: str
+    #: Of it, within what the queue deserves, and beyond that; null: the queue states no deserved amount.
+    owned: str | None
+    borrowed: str | None
+    #: What the queue uses before, and what it deserves.
+    used: str
+    deserved: str | None
+
+
+class VictimBody(Body, frozen=True, kw_only=True):
+    """A workload that would be evicted."""
+
+    #: null, as its names: the user may not see it.
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    queue: str | None
+    code: str
+    message: str
+
+
+class TrialBody(Body, frozen=True, kw_only=True):
+    """What would become of one object."""
+
+    kind: str
+    namespace: str
+    name: str
+    #: admitted | preempts | waits | refused | unmanaged
+    state: str
+    queue: str | None = None
+    priority: int | None = None
+    #: Pods that want a seat, and how many of them start together.
+    pods: int = 0
+    minimum: int = 0
+    asks: Mapping[str, str] = {}
+    #: Why it is not admitted at once; null: it is, or it is refused.
+    reason: ReasonBody | None = None
+    #: Why it would be refused.
+    refusals: tuple[str, ...] = ()
+    #: What the API server would warn of.
+    warnings: tuple[str, ...] = ()
+    #: Where its pods would be, at most 100; and how many nodes there are in all.
+    places: tuple[PlaceBody, ...] = ()
+    node_count: int = 0
+    quota: tuple[QuotaTakenBody, ...] = ()
+    #: At most 50; and how many there are in all.
+    victims: tuple[VictimBody, ...] = ()
+    victim_count: int = 0
+    #: Of one that waits; null: it is not tried as it is, or there was no time to work it out.
+    position: int | None = None
+    queue_length: int | None = None
+    #: What it waits behind, as a sentence.
+    behind: str = ""
+    #: What would let it in, the smallest first; null: there was no time to work it out.
+    changes: tuple[ChangeBody, ...] | None = None
+
+
+class SkippedBody(Body, frozen=True, kw_only=True):
+    """A document of a kind that waits in no queue."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class TrialList(Body, frozen=True, kw_only=True):
+    """``POST /trials``."""
+
+    #: The time that was decided at; the cluster is that of the leader's last turn.
+    now: str
+    items: tuple[TrialBody, ...]
+    skipped: tuple[SkippedBody, ...] = ()
+
+
+class TrialFailureBody(Body, frozen=True, kw_only=True):
+    """From the leader: the question cannot be answered as it is asked."""
+
+    status: int
+    failure: str
+    hint: str = ""
