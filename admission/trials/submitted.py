@@ -130,7 +130,7 @@ class Cluster:
     def known(self, namespace: str) -> Known:
         """As the admission webhook knows it."""
         return Known(
-            queues=self.snapshot.queues,
+            queues={str(name): queue for name, queue in self.snapshot.queues.items()},
             levels=frozenset(self.snapshot.nodes.layout.levels),
             namespace_queue=self.context.queues.get(namespace),
             namespace_labels=self.snapshot.namespaces.get(namespace),

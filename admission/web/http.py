@@ -138,12 +138,9 @@ def muster_problem(error: MusterError) -> web.Response:
 def _http_problem(request: web.Request, error: web.HTTPException, paths: str) -> web.Response:
     if error.status == 404:
         return problem(404, f"There is nothing at {request.path}.", expected=paths)
-    if error.status == 405:
-        return problem(
-            405,
-            f"{request.method} is not possible at {request.path}.",
-            expected=", ".join(sorted(set(error.allowed_methods) - {"HEAD"})),
-        )
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        expected = ", ".join(sorted(error.allowed_methods - {"HEAD"}))
+        return problem(405, f"{request.method} is not possible at {request.path}.", expected=expected)
     return problem(error.status, f"{error.reason}.")
 
 
