@@ -20,7 +20,7 @@ from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
 from queues.api import names
-from queues.api.api_resources import POD_GROUPS, PODS
+from queues.api.api_resources import POD_GROUPS, PODS, VOLCANO_JOBS
 from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.model import excerpt
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
@@ -44,6 +44,8 @@ _OF_STORED: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
     *("deletionTimestamp", "deletionGracePeriodSeconds"),
 )
+#: Kinds of which the admission webhook sees every new object.
+_REVIEWED: Final = (VOLCANO_JOBS, POD_GROUPS)
 _SUPPORT: Final[Mapping[tuple[str, str], KindSupport]] = {
     (each.resource.api_version, each.resource.kind): each for each in KINDS
 }
@@ -257,20 +259,18 @@ def _read(reading: _Reading) -> Submitted:
     if asked.namespace not in cluster.snapshot.namespaces:
         return reading.refused(f"there is no namespace {asked.namespace}")
     document = _as_created(reading)
-    if asked.support.resource is not POD_GROUPS and asked.support.kind in (
-        WorkloadKind.JOB,
-        WorkloadKind.POD,
-    ):
+    if asked.support.kind in (WorkloadKind.JOB, WorkloadKind.POD):
         waiting = _made_to_wait(document, reading)
         if waiting is None:
             return reading.unmanaged()
         document = waiting
-    known = cluster.known(asked.namespace)
-    document = defaulted(document, known)
-    violations = violations_of(document, known)
-    reading.warnings += [each.message for each in violations if each.tolerable]
-    if refusals := [each.message for each in violations if not each.tolerable]:
-        return reading.refused(*refusals)
+    elif asked.support.resource in _REVIEWED:
+        known = cluster.known(asked.namespace)
+        document = defaulted(document, known)
+        violations = violations_of(document, known)
+        reading.warnings += [each.message for each in violations if each.tolerable]
+        if refusals := [each.message for each in violations if not each.tolerable]:
+            return reading.refused(*refusals)
     try:
         raw = json.dumps(document).encode()
         if asked.support.resource is PODS:
