@@ -23,12 +23,15 @@ from admission.workloads.kinds import KINDS, read_pod
 from admission.world.world import World
 from queues.api import names
 from queues.plan import Plan
+from queues.quota.queue import Limits
 from queues.workload import AdmissionId
 from queues.world_rows import WorldRows
+from tests.builders import facts
 from tests.builders.facts import NOW, seen
 
 Document = dict[str, Any]
 GPU = "nvidia.com/gpu"
+HOST = "kubernetes.io/hostname"
 _SUPPORT = {(each.resource.api_version, each.resource.kind): each for each in KINDS}
 
 
@@ -45,9 +48,9 @@ class WorldInMemory:
     arrived: int = 0
     last_id: int = 0
 
-    def see(self, *facts: Fact) -> None:
+    def see(self, *found: Fact) -> None:
         """Facts as informers tell them."""
-        self.world.observe([seen(fact) for fact in facts])
+        self.world.observe([seen(fact) for fact in found])
 
     def see_namespaces(self, **labels: Mapping[str, str]) -> None:
         self.see(*(NamespaceFact(name=name, labels=dict(each)) for name, each in labels.items()))
@@ -110,6 +113,25 @@ class WorldInMemory:
         inputs = view.inputs(self.snapshot, objects)
         ground = view.ground(self.snapshot, self.plan, objects)
         return tried(ground, list(zip(objects, inputs, strict=True)))
+
+
+def two_racks() -> WorldInMemory:
+    """Two racks of two nodes with eight GPUs each; queue team deserves 16 of them and may use 24."""
+    found = WorldInMemory(context=Context(priorities={"high": 100}))
+    found.see_namespaces(ml={}, vision={}, gated={names.GATED_NAMESPACE: "true"})
+    limits = Limits(deserved={GPU: 16_000}, capability={GPU: 24_000})
+    found.see(
+        facts.queue("root", parent=None),
+        facts.queue("default"),
+        facts.queue("team", limits=limits),
+        facts.queue("other"),
+        *(
+            facts.node(f"n{number}", labels={HOST: f"n{number}", "rack": f"r{number // 2}"})
+            for number in range(4)
+        ),
+    )
+    found.settle()
+    return found
 
 
 def container(**requests: int | str) -> Document:

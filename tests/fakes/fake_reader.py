@@ -1,5 +1,6 @@
 """A small cluster as the read API shows it, and a server that answers with it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,6 +10,7 @@ from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.settings import Address
+from admission.turn_report import Decided
 from admission.web import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.callers import Unauthenticated
@@ -17,7 +19,10 @@ from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
+from admission.web.trials.on_leader import trial
+from admission.workloads.kinds import KINDS
 from queues.sql.read.decisions import DecisionQuestion
+from tests.builders.worlds_in_memory import WorldInMemory
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW
 from tests.fakes.read_api.fake_quota import FakeQuota
 
@@ -443,19 +448,34 @@ class FakeRights:
         return await self.sight(caller)
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
-        if caller.name in self._sights:
+        sight = self._sights.get(caller.name, EVERYTHING)
+        kinds = [str(each.kind) for each in KINDS if each.resource is access.resource]
+        lists_workloads = access.verb == "list" and any(sight.shows(each, access.namespace) for each in kinds)
+        if caller.name in self._sights and not lists_workloads:
             raise Forbidden(user=caller.name, what=what)
 
 
 class FakeLeader:
-    """A leader whose memory holds one outlook and a snapshot."""
+    """A leader whose memory holds one outlook and a snapshot; and a world in which objects are tried."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: WorldInMemory | None = None) -> None:
         self.lost = False
+        self._world = world
 
-    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
+    async def ask(
+        self,
+        path: str,
+        query: dict[str, str | None],
+        *,
+        public: str,
+        forwarded: bool,
+        body: bytes | None = None,
+    ) -> bytes:
         if self.lost:
             raise NotLeading(identity="b", leader="a")
+        if body is not None and self._world is not None:
+            last = Decided(snapshot=self._world.snapshot, plan=self._world.plan)
+            return await trial(body, last, self._world.view(), asyncio.to_thread)
         if path == "/snapshot":
             return b"\x93NUMPY-like bytes"
         return encode(

@@ -48,12 +48,11 @@ def _object_text(one: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
 
 
 def _title(one: Mapping[str, Any]) -> str:
-    where = f" in queue {one['queue']}" if one["queue"] else ""
-    state = _STATES[one["state"]]
+    where = f"namespace {one['namespace']}" + (f", queue {one['queue']}" if one["queue"] else "")
     place = ""
     if one["position"] is not None:
         place = f", at position {one['position']} of {one['queueLength']}"
-    return printable(f"{one['kind']}/{one['name']} of namespace {one['namespace']} {state}{where}{place}")
+    return printable(f"{one['kind']}/{one['name']} ({where}) {_STATES[one['state']]}{place}")
 
 
 def _asks(one: Mapping[str, Any]) -> str:

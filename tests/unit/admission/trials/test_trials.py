@@ -10,7 +10,7 @@ from admission.trials.trial import Outcome, TrialState, explained
 from admission.workloads.context import Context
 from queues.api import names
 from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
-from queues.quota.queue import Limits, QueuePolicy
+from queues.quota.queue import QueuePolicy
 from queues.reason_codes import ReasonCode
 from tests.builders import facts
 from tests.builders.worlds_in_memory import (
@@ -21,29 +21,14 @@ from tests.builders.worlds_in_memory import (
     pod,
     pod_group,
     stored,
+    two_racks,
     volcano_job,
 )
-
-HOST = "kubernetes.io/hostname"
 
 
 @pytest.fixture
 def cluster() -> WorldInMemory:
-    found = WorldInMemory(context=Context(priorities={"high": 100}))
-    found.see_namespaces(ml={}, gated={names.GATED_NAMESPACE: "true"})
-    limits = Limits(deserved={GPU: 16_000}, capability={GPU: 24_000})
-    found.see(
-        facts.queue("root", parent=None),
-        facts.queue("default"),
-        facts.queue("team", limits=limits),
-        facts.queue("other"),
-        *(
-            facts.node(f"n{number}", labels={HOST: f"n{number}", "rack": f"r{number // 2}"})
-            for number in range(4)
-        ),
-    )
-    found.settle()
-    return found
+    return two_racks()
 
 
 def one(cluster: WorldInMemory, *documents: dict[str, Any], **about: Any) -> Outcome:
@@ -244,7 +229,7 @@ def test_other_kinds_are_left_out_and_alone_they_are_an_error() -> None:
     ],
 )
 def test_what_is_no_object_is_told_with_its_number(document: dict[str, Any]) -> None:
-    with pytest.raises(UnusableDocument, match="^Document 1: found"):
+    with pytest.raises(UnusableDocument, match=r"^Document 1: found"):
         asked_of(Question(documents=(document,), namespace="ml"))
 
 

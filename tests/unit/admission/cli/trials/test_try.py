@@ -1,0 +1,154 @@
+"""``kubectl muster try``: what people see, and how wrong files are told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from tests.builders.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks, volcano_job
+from tests.fakes.fake_reader import FakeLeader, FakeReader, served
+
+Asking = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest.fixture
+def world() -> WorldInMemory:
+    return two_racks()
+
+
+@pytest.fixture
+async def ask(
+    world: WorldInMemory, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    async with served(FakeReader(), leader=FakeLeader(world)) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(*words: str) -> tuple[int, str, str]:
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ["try", *words])
+            return (code, *capfd.readouterr())
+
+        yield asked
+
+
+def written(tmp_path: Path, *documents: Any) -> str:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return str(file)
+
+
+async def test_one_that_starts_is_told_where_and_from_which_quota(ask: Asking, tmp_path: Path) -> None:
+    code, out, err = await ask("-f", written(tmp_path, batch_job("a", 2, queue="team", gpu=8)), "-n", "ml")
+
+    assert (code, err) == (0, "")
+    assert (
+        out
+        == """\
+job/a (namespace ml, queue team) would start now
+  2 pods, all together or none: 16 nvidia.com/gpu
+On 2 nodes:
+  NODE   POD SET   PODS   TAKES
+  n0     main         1   8 gpu
+  n1     main         1   8 gpu
+Quota:
+  QUEUE   RESOURCE         TAKES   OWN   BORROWED   USED   DESERVED
+  team    nvidia.com/gpu      16    16          0      0         16
+"""
+    )
+
+
+async def test_one_that_evicts_others_names_them(ask: Asking, world: WorldInMemory, tmp_path: Path) -> None:
+    world.store(stored(batch_job("low", 4, queue="other", gpu=8), "low"))
+    world.settle()
+
+    code, out, _ = await ask("-f", written(tmp_path, batch_job("a", 2, queue="team", gpu=8)), "-n", "ml")
+
+    assert code == 0
+    assert "job/a (namespace ml, queue team) would start once others have made room" in out
+    assert (
+        "Evicted for it: 1:\n  WORKLOAD   NAMESPACE   QUEUE   CODE\n  job/low    ml          other   Reclaimed"
+        in out
+    )
+
+
+async def test_one_that_waits_is_told_why_and_what_would_let_it_in(ask: Asking, tmp_path: Path) -> None:
+    code, out, _ = await ask("-f", written(tmp_path, batch_job("a", 4, queue="team", gpu=8)), "-n", "ml")
+
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "job/a (namespace ml, queue team) would wait, at position 1 of 1"
+    assert "Waits because:" in lines
+    assert any(line.startswith("  QueueLimit: ") for line in lines)
+    assert "What would let it in:" in lines
+
+
+async def test_several_documents_of_several_files_and_of_standard_input(
+    ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    file = written(tmp_path, batch_job("a", 1, queue="team", gpu=1), config)
+    listed = tmp_path / "list.json"
+    items = [volcano_job("b", 1, queue="team", gpu=1), batch_job("c", 1, gpu=1)]
+    listed.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    code, out, _ = await ask("-f", file, "-f", str(listed), "-n", "ml", "-o", "json")
+    body = json.loads(out)
+    assert code == 0
+    assert [(each["name"], each["state"]) for each in body["items"]] == [
+        ("a", "admitted"),
+        ("b", "admitted"),
+        ("c", "unmanaged"),
+    ]
+    _, out, _ = await ask("-f", file, "-f", str(listed), "-n", "ml")
+    assert "job/c (namespace ml) would not wait: it names no queue" in out
+    assert "Not tried, for objects of these kinds wait in no queue: v1 ConfigMap" in out
+
+
+async def test_what_would_be_refused_is_told_with_its_exit_code(ask: Asking, tmp_path: Path) -> None:
+    code, out, _ = await ask("-f", written(tmp_path, volcano_job("a", 2, queue="nowhere", gpu=1)), "-n", "ml")
+
+    assert code == 1
+    assert out.splitlines()[0] == "vcjob/a (namespace ml) would be refused"
+    assert "unable to find job queue" in out
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("kind: [", "line 2: did not find expected node content"),
+        ("just text", "expected an object of Kubernetes"),
+        ("", "there is no document"),
+        ("\tkind: Job", "a tab in the indentation, expected spaces"),
+        ("a: 1\n---\n" * 65, "65 documents, expected at most 64 at a time"),
+        (f"a: '{'x' * 300_000}'", "KiB of documents, expected at most 256 KiB"),
+        ("metadata: {namespace: vision}", "an object in namespace vision, but -n names ml"),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}",
+            "found apps/v1 Deployment, expected one of",
+        ),
+    ],
+)
+async def test_a_wrong_file_is_told_in_one_line(ask: Asking, tmp_path: Path, content: str, told: str) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(content)
+
+    code, out, err = await ask("-f", str(file), "-n", "ml")
+
+    assert code != 0
+    assert out == ""
+    assert told in err
+    assert "Traceback" not in err
+
+
+async def test_a_missing_file_and_an_unknown_queue_are_told(ask: Asking, tmp_path: Path) -> None:
+    code, _, err = await ask("-f", str(tmp_path / "nowhere.yaml"))
+    assert (code, "No such file" in err) == (1, True)
+    file = written(tmp_path, batch_job("a", 1, gpu=1))
+    code, _, err = await ask("-f", file, "-n", "ml", "-q", "nowhere")
+    assert (code, err) == (1, "Error: There is no queue nowhere.\n")

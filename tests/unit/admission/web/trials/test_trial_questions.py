@@ -1,0 +1,152 @@
+"""``POST /trials``: what is answered to whom, its bounds and its errors."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from admission.web.app import PREFIX
+from admission.web.reader import Sight
+from admission.web.trials.handler import LARGEST_TRIAL
+from tests.builders.worlds_in_memory import batch_job, pod, stored, two_racks, volcano_job
+from tests.fakes.fake_reader import FakeLeader, FakeReader, served
+
+#: alice may see batch/v1 Jobs of her namespace, and nothing of others.
+SIGHTS = {"alice": Sight(workloads={"job": {"ml"}}, queues=frozenset({"team"}))}
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+
+
+@pytest.fixture
+def leader() -> FakeLeader:
+    world = two_racks()
+    low = batch_job("secret", 4, queue="other", gpu=8)
+    world.store(stored(low, "low", namespace="vision"))
+    world.settle()
+    return FakeLeader(world)
+
+
+@pytest.fixture
+async def server(leader: FakeLeader) -> AsyncIterator[str]:
+    async with served(FakeReader(), leader=leader, sights=SIGHTS) as url:
+        yield url
+
+
+async def post(url: str, body: Any, user: str = "admin", query: str = "") -> tuple[int, Any]:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {user}"}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(f"{url}{PREFIX}/trials{query}", data=content) as answer,
+    ):
+        return answer.status, await answer.json()
+
+
+def question(*documents: Any, **more: Any) -> dict[str, Any]:
+    return {"documents": documents, "namespace": "ml", **more}
+
+
+async def test_an_object_is_told_where_it_would_be_and_who_would_go(server: str) -> None:
+    status, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8), CONFIG))
+
+    assert status == 200
+    (item,) = body["items"]
+    assert (item["kind"], item["namespace"], item["name"], item["state"]) == ("job", "ml", "a", "preempts")
+    assert (item["queue"], item["pods"], item["minimum"]) == ("team", 2, 2)
+    assert item["asks"] == {"nvidia.com/gpu": "16", "pods": "2"}
+    assert [(each["podSet"], each["count"], each["takes"]["nvidia.com/gpu"]) for each in item["places"]] == [
+        ("main", 1, "8"),
+        ("main", 1, "8"),
+    ]
+    assert item["nodeCount"] == 2
+    (gpus,) = item["quota"]
+    assert {name: gpus[name] for name in ("queue", "resource", "takes", "owned", "borrowed", "used")} == {
+        "queue": "team",
+        "resource": "nvidia.com/gpu",
+        "takes": "16",
+        "owned": "16",
+        "borrowed": "0",
+        "used": "0",
+    }
+    (victim,) = item["victims"]
+    assert (victim["namespace"], victim["name"], victim["code"]) == ("vision", "secret", "Reclaimed")
+    assert body["skipped"] == [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}]
+
+
+async def test_a_user_is_not_told_the_names_of_others(server: str) -> None:
+    status, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8)), "alice")
+
+    assert status == 200
+    (victim,) = body["items"][0]["victims"]
+    assert (victim["kind"], victim["namespace"], victim["name"]) == (None, None, None)
+    assert "secret" not in json.dumps(body)
+    assert "vision" not in json.dumps(body)
+
+
+async def test_one_that_waits_is_told_what_would_let_it_in(server: str) -> None:
+    _, body = await post(server, question(batch_job("a", 4, queue="team", gpu=8)), "alice")
+
+    (item,) = body["items"]
+    assert (item["state"], item["reason"]["code"], item["position"]) == ("waits", "QueueLimit", 1)
+    assert item["changes"]
+    assert item["places"] == []
+    assert "secret" not in json.dumps(body)
+
+
+async def test_users_need_the_right_to_list_the_kind_in_the_namespace(server: str) -> None:
+    status, body = await post(server, question(volcano_job("a", 1, queue="team", gpu=1)), "alice")
+    assert (status, body["error"]) == (403, "alice may not list jobs in namespace ml.")
+    status, body = await post(server, question(pod("a", queue="team", gpu=1), namespace="vision"), "alice")
+    assert (status, body["error"]) == (403, "alice may not list pods in namespace vision.")
+
+
+async def test_only_who_sees_everything_tries_as_another_user(server: str) -> None:
+    asked = question(batch_job("a", 1, queue="team", gpu=1), user="bob")
+    assert (await post(server, asked))[0] == 200
+    status, body = await post(server, asked, "alice")
+    assert (status, body["error"]) == (
+        403,
+        "alice may not try as another user: that is for those who see everything.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        (b"{", 400, "the body cannot be read"),
+        (b'{"documents": [1]}', 400, "the body cannot be read"),
+        (b"[" * 5000, 400, "the body cannot be read"),
+        (question(*[batch_job(f"a{number}", 1) for number in range(65)]), 400, "there are 65 documents"),
+        (b" " * (LARGEST_TRIAL + 1), 400, "the body is too large"),
+        (question(batch_job("a", 1), namespace="A B"), 400, "namespace is 'A B'"),
+        (question(batch_job("a", 1), queue="A B"), 400, "queue is 'A B'"),
+        (question(batch_job("a", 1), queue="nowhere"), 404, "There is no queue nowhere."),
+        (
+            question(CONFIG),
+            400,
+            "None of the documents is of a kind that waits in a queue: found v1 ConfigMap",
+        ),
+        (question({"kind": "Job"}), 400, "Document 1: found apiVersion"),
+        (question(), 400, "None of the documents is of a kind that waits in a queue: found nothing"),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+async def test_a_wrong_question_is_told_in_one_line(server: str, body: Any, status: int, error: str) -> None:
+    found, answer = await post(server, body)
+    assert found == status
+    assert answer["error"].startswith(error)
+    assert "\n" not in answer["error"]
+
+
+async def test_there_are_no_parameters_and_no_other_methods(server: str) -> None:
+    status, body = await post(server, question(), query="?dryRun=All")
+    assert (status, body["error"]) == (400, f"dryRun is not a parameter of {PREFIX}/trials.")
+    async with aiohttp.ClientSession() as session, session.get(f"{server}{PREFIX}/trials") as answer:
+        assert (answer.status, (await answer.json())["expected"]) == (405, "POST")
+
+
+async def test_without_a_leader_that_is_told(server: str, leader: FakeLeader) -> None:
+    leader.lost = True
+    status, body = await post(server, question(batch_job("a", 1, queue="team", gpu=1)))
+    assert (status, body["error"]) == (409, "This replica (b) does not lead; a does.")
