@@ -123,15 +123,17 @@ def arrival_after(snapshot: Snapshot) -> int:
     return max((each.arrival for each in known), default=0) + _LATER
 
 
-def tried(ground: Ground, objects: Sequence[tuple[Submitted, WorkloadInputs | None]]) -> Decided:
-    """What would become of these objects. Inputs None: it is refused, or would not wait."""
+def tried(
+    ground: Ground, next_turn: Snapshot, objects: Sequence[tuple[Submitted, WorkloadInputs | None]]
+) -> Decided:
+    """What would become of these objects. ``next_turn``: what they are decided on, of the ground or changed. Inputs
+    None: it is refused, or would not wait."""
     pending: dict[WorkloadKey, Workload] = {}
     for each, inputs in objects:
         workload = None if inputs is None else _workload(ground, inputs)
         if workload is not None:
             pending[each.key] = workload
             ground.demand.update(each.key, workload.pod_sets)
-    next_turn = ground.next_turn()
     snapshot = replace(next_turn, pending={**next_turn.pending, **pending}, typical=ground.demand.typical())
     plan, memo = decide(snapshot, Memo(), NO_LIMIT)
     tree, usage = memo.tree, memo.usage

@@ -3,8 +3,9 @@
 Only the controller's loop calls this.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from admission.engine.snapshot import Snapshot
 from admission.trials.submitted import Cluster, Submitted
@@ -27,6 +28,13 @@ class WorldView:
     #: Scheduler names that mean "through the queues", and the one that binds pods.
     aliases: frozenset[str]
     scheduler: str
+
+    def queue_documents(self) -> dict[str, Mapping[str, Any]]:
+        """Every Queue as it is stored, by name."""
+        return {
+            str(name): {"metadata": {"name": str(name)}, **fact.document}
+            for name, fact in self.world.queues.items()
+        }
 
     def cluster(self, snapshot: Snapshot) -> Cluster:
         """What an object meets when it is stored. ``snapshot``: of the last turn."""

@@ -19,6 +19,7 @@ from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import RETRY_AFTER, TooBusy
 from admission.web.access.rights import Forbidden
 from admission.web.reader import NotLeading, PeriodTooLarge, UnknownName
+from admission.web.trials.errors import NotAllowed, TrialRefused
 from queues.errors import ApiError, DatabaseError, MusterError
 
 _log = logging.getLogger(__name__)
@@ -37,6 +38,8 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
     (Forbidden, 403, "An administrator can grant that right by RBAC."),
     (NothingToTry, 400, ""),
     (UnusableDocument, 400, ""),
+    (TrialRefused, 400, ""),
+    (NotAllowed, 403, ""),
     (TooBusy, 429, "Ask again in a second."),
     (NotLeading, 409, "Ask again; another replica may answer."),
     (

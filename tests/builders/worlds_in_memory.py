@@ -11,8 +11,10 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.facts.changes import Change, Fact
-from admission.facts.cluster import NamespaceFact
+from admission.facts.changes import Change, Fact, FactKind
+from admission.facts.cluster import NamespaceFact, TopologyFact
+from admission.trials.changes import Wanted, changed
+from admission.trials.comparison import Compared, compared
 from admission.trials.submitted import Question, Submitted, asked_of, submitted
 from admission.trials.trial import Decided, tried
 from admission.trials.world_view import WorldView
@@ -107,17 +109,22 @@ class WorldInMemory:
         question = Question(documents=documents, **{"namespace": "ml", "user": "alice", **about})
         return submitted(question, asked_of(question)[0], self.view().cluster(self.snapshot))
 
-    def tried(self, *documents: Document, **about: Any) -> Decided:
+    def tried(self, *documents: Document, changes: Wanted | None = None, **about: Any) -> Decided:
         """What a trial says of these documents."""
         view, objects = self.view(), self.objects(*documents, **about)
         inputs = view.inputs(self.snapshot, objects)
         ground = view.ground(self.snapshot, self.plan, objects)
-        return tried(ground, list(zip(objects, inputs, strict=True)))
+        next_turn = ground.next_turn()
+        if changes is not None:
+            next_turn = changed(next_turn, changes).snapshot
+        return tried(ground, next_turn, list(zip(objects, inputs, strict=True)))
 
 
 def two_racks() -> WorldInMemory:
     """Two racks of two nodes with eight GPUs each; queue team deserves 16 of them and may use 24."""
     found = WorldInMemory(context=Context(priorities={"high": 100}))
+    levels = TopologyFact(name="site", levels=("rack", HOST))
+    found.world.observe([Change(FactKind.TOPOLOGY, "site", levels)])
     found.see_namespaces(ml={}, vision={}, gated={names.GATED_NAMESPACE: "true"})
     limits = Limits(deserved={GPU: 16_000}, capability={GPU: 24_000})
     found.see(
@@ -132,6 +139,14 @@ def two_racks() -> WorldInMemory:
     )
     found.settle()
     return found
+
+
+def compared_with(cluster: WorldInMemory, **wanted: Any) -> tuple[Compared, tuple[str, ...]]:
+    """What changes make of a cluster, and the changes in words."""
+    ground = cluster.view().ground(cluster.snapshot, cluster.plan, ())
+    next_turn = ground.next_turn()
+    found = changed(next_turn, Wanted(**wanted))
+    return compared(next_turn, found), found.notes
 
 
 def container(**requests: int | str) -> Document:

@@ -1,14 +1,13 @@
 """The answer of ``kubectl muster try`` for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.cli.questions.pending import one_line
-from admission.cli.rendering.table import Cell, amounts, printable, table
+from admission.cli.rendering.comparison import comparison_text, cut_table
+from admission.cli.rendering.table import amounts, printable
 from queues.text_format import counted
 
-#: Nodes and victims that are shown without ``-o wide``.
-_SHOWN: Final = 8
 _STATES: Final = {
     "admitted": "would start now",
     "preempts": "would start once others have made room",
@@ -20,7 +19,10 @@ _STATES: Final = {
 
 def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
     """What would become of each object, one after the other; then what was left out."""
-    parts = [_object_text(one, wide=wide, headers=headers) for one in body["items"]]
+    parts = []
+    if body["comparison"] is not None:
+        parts.append(comparison_text(body["comparison"], wide=wide, headers=headers))
+    parts += [_object_text(one, wide=wide, headers=headers) for one in body["items"]]
     if body["skipped"]:
         kinds = ", ".join(dict.fromkeys(f"{one['apiVersion']} {one['kind']}" for one in body["skipped"]))
         parts.append(f"Not tried, for objects of these kinds wait in no queue: {printable(kinds)}\n")
@@ -97,7 +99,7 @@ def _places(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
         for place in one["places"]
     ]
     columns = ["NODE", "DOMAIN", "FLAVOR", "POD SET", "PODS", "TAKES"]
-    return _shown(columns, rows, one["nodeCount"], wide=wide, headers=headers, noun="places", right="PODS")
+    return cut_table(columns, rows, one["nodeCount"], wide=wide, headers=headers, noun="places", right="PODS")
 
 
 def _quota(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
@@ -117,7 +119,7 @@ def _quota(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
     ]
     columns = ["QUEUE", "FLAVOR", "RESOURCE", "TAKES", "OWN", "BORROWED", "USED", "DESERVED"]
     right = "TAKES OWN BORROWED USED DESERVED"
-    return _shown(columns, rows, len(rows), wide=True, headers=headers, noun="lines", right=right)
+    return cut_table(columns, rows, len(rows), wide=True, headers=headers, noun="lines", right=right)
 
 
 def _victims(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
@@ -132,32 +134,4 @@ def _victims(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
         for each in one["victims"]
     ]
     columns = ["WORKLOAD", "NAMESPACE", "QUEUE", "CODE", *(["MESSAGE"] if wide else [])]
-    return _shown(columns, rows, one["victimCount"], wide=wide, headers=headers, noun="workloads")
-
-
-def _shown(
-    columns: list[str],
-    rows: Sequence[Sequence[Cell]],
-    total: int,
-    *,
-    wide: bool,
-    headers: bool,
-    noun: str,
-    right: str = "",
-) -> list[str]:
-    """A table without empty columns; long ones are cut."""
-    if not rows:
-        return []
-    filled = [index for index in range(len(columns)) if any(row[index] is not None for row in rows)]
-    kept = rows if wide else rows[:_SHOWN]
-    text = table(
-        [columns[index] for index in filled],
-        [[row[index] for index in filled] for row in kept],
-        headers=headers,
-        right=right,
-    )
-    lines = text.splitlines()
-    if total > len(kept):
-        how = "" if wide else "; -o wide shows more"
-        lines.append(f"{len(kept)} of {total} {noun} shown{how}")
-    return lines
+    return cut_table(columns, rows, one["victimCount"], wide=wide, headers=headers, noun="workloads")

@@ -6,6 +6,14 @@ from typing import Any
 from admission.web.bodies import Body, ChangeBody, ReasonBody
 
 
+class AddedNodesBody(Body, frozen=True, kw_only=True):
+    """Nodes that would come."""
+
+    count: int
+    #: The node that they are like.
+    like: str
+
+
 class TrialRequestBody(Body, frozen=True, kw_only=True):
     """What is to be tried."""
 
@@ -17,6 +25,15 @@ class TrialRequestBody(Body, frozen=True, kw_only=True):
     queue: str = ""
     #: Who would submit them; "": the user who asks. Only for those who see everything.
     user: str = ""
+    #: The groups of that user, and whether they see everything: told to the leader, of users not taken.
+    groups: tuple[str, ...] = ()
+    sees_everything: bool = False
+    #: Changes of the cluster: limits of queues (``QUEUE.[LIMIT.]RESOURCE=AMOUNT``), of a flavor ("": the plain ones);
+    #: nodes that are drained (a node, a domain, ``KEY=VALUE``); nodes that come.
+    quota: tuple[str, ...] = ()
+    flavor: str = ""
+    drain: tuple[str, ...] = ()
+    add_nodes: tuple[AddedNodesBody, ...] = ()
 
 
 class PlaceBody(Body, frozen=True, kw_only=True):
@@ -104,6 +121,52 @@ class SkippedBody(Body, frozen=True, kw_only=True):
     name: str
 
 
+class DifferenceBody(Body, frozen=True, kw_only=True):
+    """A workload for which the changes matter."""
+
+    #: starts | waits | stops | restarts | moves | grows | shrinks | stays
+    what: str
+    #: null, as its names: the user may not see it.
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    queue: str
+    priority: int
+    pods: int
+    asks: Mapping[str, str]
+    #: Why it waits or is evicted, with the changes; null: it does not, or is not.
+    reason: ReasonBody | None = None
+    #: For whom it is evicted, as KIND/NAMESPACE/NAME; null: for nobody.
+    beneficiary: str | None = None
+
+
+class QueueDifferenceBody(Body, frozen=True, kw_only=True):
+    """What a queue with its subtree uses of a resource, and how many workloads wait in it; without and with the
+    changes."""
+
+    queue: str
+    #: "": only what waits in it differs.
+    resource: str
+    used_before: str
+    used_after: str
+    waiting_before: int
+    waiting_after: int
+
+
+class ComparisonBody(Body, frozen=True, kw_only=True):
+    """The cluster at rest with the changes, beside the cluster at rest without them. No time passes."""
+
+    #: The changes, as sentences.
+    changes: tuple[str, ...]
+    #: How many workloads there are by ``what``.
+    counts: Mapping[str, int]
+    #: At most 200.
+    workloads: tuple[DifferenceBody, ...]
+    queues: tuple[QueueDifferenceBody, ...]
+    #: False: after 16 turns there was still something to decide.
+    at_rest: bool = True
+
+
 class TrialList(Body, frozen=True, kw_only=True):
     """``POST /trials``."""
 
@@ -111,6 +174,8 @@ class TrialList(Body, frozen=True, kw_only=True):
     now: str
     items: tuple[TrialBody, ...]
     skipped: tuple[SkippedBody, ...] = ()
+    #: null: no changes were asked for.
+    comparison: ComparisonBody | None = None
 
 
 class TrialFailureBody(Body, frozen=True, kw_only=True):

@@ -4,12 +4,14 @@ A question that needs a body, as a SubjectAccessReview does: docs/decisions/0049
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
+from admission.trials.changes import MOST_CHANGES
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden
@@ -17,8 +19,8 @@ from admission.web.http import BadQuery, encode
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.trials.bodies import TrialRequestBody
+from admission.web.trials.errors import NotAllowed, TrialRefused
 from queues.api.reading.user_values import is_dns_name
-from queues.errors import MusterError
 
 #: Bytes of a question.
 LARGEST_TRIAL: Final = 256 * 1024
@@ -58,40 +60,48 @@ class Leader(Protocol):
         ...
 
 
-class TrialRefused(MusterError):
-    """{failure}"""
-
-
 async def answer(request: web.Request, caller: Caller, rights: Rights, leader: Leader) -> bytes:
     """The answer for a user.
 
-    Raises BadQuery, NothingToTry, UnusableDocument, Forbidden, UnknownName, and the errors of the leader.
+    Raises BadQuery, NothingToTry, UnusableDocument, TrialRefused, Forbidden, UnknownName, and the errors of the leader.
     """
     asked = await _question(request)
-    question = Question(
-        documents=asked.documents, namespace=asked.namespace, queue=asked.queue, user=asked.user
-    )
-    found, _ = asked_of(question)
     sight = await rights.sight(caller)
-    if asked.user and sight != EVERYTHING:
-        raise Forbidden(user=caller.name, what="try as another user: that is for those who see everything")
-    for support, namespace in resources_of(found):
-        access = AccessRequest(verb="list", resource=support.resource, namespace=namespace)
-        await rights.require(caller, access, f"list {support.resource.plural} in namespace {namespace}")
-    passed_on = encode(msgspec.structs.replace(asked, user=asked.user or caller.name))
-    told = await leader.ask(
-        "/trials",
-        {},
-        public=request.path_qs,
-        forwarded=FORWARDED in request.headers,
-        body=passed_on,
+    await _check(asked, caller, sight, rights)
+    if FORWARDED in request.headers and sight == EVERYTHING:
+        # The replica that passes it on says who asks, and leaves out what that user may not see.
+        return await _told(asked, request, leader)
+    asked = structs.replace(
+        asked,
+        user=asked.user or caller.name,
+        groups=() if asked.user else caller.groups,
+        sees_everything=sight == EVERYTHING,
     )
-    document = msgspec.json.decode(told)
-    if FORWARDED in request.headers:
-        return told  # the replica that passed it on leaves out what its user may not see
+    document = msgspec.json.decode(await _told(asked, request, leader))
     if "failure" in document:
         _raise(document)
     return encode(await _shown(document, caller, sight, rights))
+
+
+async def _told(asked: TrialRequestBody, request: web.Request, leader: Leader) -> bytes:
+    forwarded = FORWARDED in request.headers
+    return await leader.ask("/trials", {}, public=request.path_qs, forwarded=forwarded, body=encode(asked))
+
+
+async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: Rights) -> None:
+    """Raises Forbidden: the user may not ask that; NothingToTry, UnusableDocument."""
+    if asked.documents or not (asked.quota or asked.drain or asked.add_nodes):
+        found, _ = asked_of(Question(documents=asked.documents, namespace=asked.namespace))
+        for support, namespace in resources_of(found):
+            access = AccessRequest(verb="list", resource=support.resource, namespace=namespace)
+            await rights.require(caller, access, f"list {support.resource.plural} in namespace {namespace}")
+    if sight == EVERYTHING:
+        return
+    if asked.user:
+        raise Forbidden(user=caller.name, what="try as another user: that is for those who see everything")
+    if asked.drain or asked.add_nodes:
+        what = "list the workloads of all kinds and namespaces, and all queues: other nodes may matter to all of them"
+        raise Forbidden(user=caller.name, what=what)
 
 
 async def _question(request: web.Request) -> TrialRequestBody:
@@ -115,28 +125,46 @@ async def _question(request: web.Request) -> TrialRequestBody:
         raise BadQuery(
             f"there are {len(asked.documents)} documents", expected=f"at most {MOST_DOCUMENTS} at a time"
         )
+    for what, changes in (
+        ("quota", asked.quota),
+        ("drain", asked.drain),
+        ("addNodes", asked.add_nodes),
+    ):
+        if len(changes) > MOST_CHANGES:
+            raise BadQuery(f"{what} has {len(changes)} entries", expected=f"at most {MOST_CHANGES}")
     for what, value in (("namespace", asked.namespace), ("queue", asked.queue)):
         if (value or what == "namespace") and not is_dns_name(value):
             raise BadQuery(f"{what} is {value[:100]!r}", expected="a name that there can be")
     return asked
 
 
-def _raise(document: dict[str, Any]) -> None:
-    if document["status"] == 404:
-        raise UnknownName(what="queue", name=document["failure"])
-    raise TrialRefused(failure=document["failure"])
+def _raise(document: dict[str, Any]) -> NoReturn:
+    match document["status"]:
+        case 404:
+            raise UnknownName(what="queue", name=document["failure"])
+        case 403:
+            raise NotAllowed(failure=document["failure"])
+        case _:
+            raise TrialRefused(failure=document["failure"])
 
 
 async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: Rights) -> Any:
     """The answer without what the user may not see."""
-    if sight.workloads is None:
+    if sight == EVERYTHING:
         return document
+    if (comparison := document["comparison"]) is not None:
+        comparison["queues"] = [each for each in comparison["queues"] if sight.shows_queue(each["queue"])]
     victims = [victim for item in document["items"] for victim in item["victims"]]
-    names = {each["namespace"] for each in (*victims, *document["items"])}
+    workloads = [] if comparison is None else comparison["workloads"]
+    names = {each["namespace"] for each in (*victims, *workloads, *document["items"])}
     seen = together(sight, await rights.sight_in(caller, sorted(names)))
+    if comparison is not None:
+        comparison["workloads"] = [_named(each, seen) for each in workloads]
     for item in document["items"]:
-        item["victims"] = [
-            victim if seen.shows(victim["kind"], victim["namespace"]) else {**victim, **_HIDDEN}
-            for victim in item["victims"]
-        ]
+        item["victims"] = [_named(victim, seen) for victim in item["victims"]]
     return redacted(document, seen)
+
+
+def _named(each: dict[str, Any], seen: Sight) -> dict[str, Any]:
+    """What is told of a workload, without its name if the user may not see it."""
+    return each if seen.shows(each["kind"], each["namespace"]) else {**each, **_HIDDEN}

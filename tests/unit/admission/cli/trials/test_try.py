@@ -52,10 +52,10 @@ async def test_one_that_starts_is_told_where_and_from_which_quota(ask: Asking, t
         == """\
 job/a (namespace ml, queue team) would start now
   2 pods, all together or none: 16 nvidia.com/gpu
-On 2 nodes:
-  NODE   POD SET   PODS   TAKES
-  n0     main         1   8 gpu
-  n1     main         1   8 gpu
+On 2 nodes in r0:
+  NODE   DOMAIN   POD SET   PODS   TAKES
+  n0     r0       main         1   8 gpu
+  n1     r0       main         1   8 gpu
 Quota:
   QUEUE   RESOURCE         TAKES   OWN   BORROWED   USED   DESERVED
   team    nvidia.com/gpu      16    16          0      0         16
@@ -152,3 +152,65 @@ async def test_a_missing_file_and_an_unknown_queue_are_told(ask: Asking, tmp_pat
     file = written(tmp_path, batch_job("a", 1, gpu=1))
     code, _, err = await ask("-f", file, "-n", "ml", "-q", "nowhere")
     assert (code, err) == (1, "Error: There is no queue nowhere.\n")
+
+
+async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: WorldInMemory) -> None:
+    for name, pods in (("a", 3), ("b", 1)):
+        world.store(stored(batch_job(name, pods, queue="team", gpu=8), name))
+        world.settle()
+
+    code, out, err = await ask("--quota", "team.gpu=32")
+
+    assert (code, err) == (0, "")
+    assert (
+        out
+        == """\
+If queue team: deserved nvidia.com/gpu 16 → 32; queue team: capability nvidia.com/gpu 24 → 32, with it:
+  QUEUE   RESOURCE   USED       THEN   WAITING       THEN
+  root    gpu          24   →     32         1   →      0
+  team    gpu          24   →     32         1   →      0
+Would start now: 1
+  WORKLOAD   NAMESPACE   QUEUE   PODS   ASKS
+  job/b      ml          team       1   8 gpu
+"""
+    )
+
+
+async def test_a_drain_tells_who_goes_and_a_change_of_nothing_says_so(
+    ask: Asking, world: WorldInMemory
+) -> None:
+    world.store(stored(batch_job("a", 2, queue="team", gpu=8), "a"))
+    world.settle()
+
+    _, out, _ = await ask("--drain", "n0")
+    assert "Pods would start again on other nodes: 1\n  WORKLOAD   NAMESPACE" in out
+    _, out, _ = await ask("--add-nodes", "2", "--like", "n0")
+    assert out == "If 2 nodes like n0 more, in rack r0, empty:\n  nothing would change now\n"
+
+
+async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> None:
+    file = written(tmp_path, batch_job("a", 4, queue="team", gpu=8))
+    _, out, _ = await ask("-f", file, "-n", "ml", "--quota", "team.gpu=32", "-o", "yaml")
+    body = yaml.safe_load(out)
+    assert body["items"][0]["state"] == "admitted"
+    assert body["comparison"]["counts"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "Expected -f FILE, or a change: --quota, --drain or --add-nodes."),
+        (["--add-nodes", "2"], "--add-nodes N and --like NODE belong together."),
+        (["--like", "n0"], "--add-nodes N and --like NODE belong together."),
+        (["--flavor", "h100", "--drain", "n0"], "--flavor is for --quota."),
+        (["--add-nodes", "0", "--like", "n0"], "0 is not in the range 1<=x<=5000"),
+        (["--drain", "nowhere"], "--drain: found 'nowhere', expected a node, a domain such as rack-3"),
+        (["--quota", "team=64"], "--quota: found 'team=64', expected QUEUE.RESOURCE=AMOUNT"),
+    ],
+)
+async def test_wrong_changes_are_told_in_one_line(ask: Asking, words: list[str], told: str) -> None:
+    code, out, err = await ask(*words)
+    assert code != 0
+    assert out == ""
+    assert told in err
+    assert "Traceback" not in err

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -10,6 +11,7 @@ import pytest
 from admission.web.app import PREFIX
 from admission.web.reader import Sight
 from admission.web.trials.handler import LARGEST_TRIAL
+from tests.builders import facts
 from tests.builders.worlds_in_memory import batch_job, pod, stored, two_racks, volcano_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 
@@ -150,3 +152,75 @@ async def test_without_a_leader_that_is_told(server: str, leader: FakeLeader) ->
     leader.lost = True
     status, body = await post(server, question(batch_job("a", 1, queue="team", gpu=1)))
     assert (status, body["error"]) == (409, "This replica (b) does not lead; a does.")
+
+
+async def test_other_nodes_are_for_those_who_see_everything(server: str) -> None:
+    for changes in ({"drain": ["n0"]}, {"addNodes": [{"count": 1, "like": "n0"}]}):
+        status, body = await post(server, {"namespace": "ml", **changes})
+        assert (status, body["items"]) == (200, [])
+        assert body["comparison"]["changes"]
+        status, body = await post(server, {"namespace": "ml", **changes}, "alice")
+        assert (status, body["error"]) == (
+            403,
+            "alice may not list the workloads of all kinds and namespaces, and all queues: "
+            "other nodes may matter to all of them.",
+        )
+
+
+async def test_other_quota_is_for_the_administrators_of_the_queue(server: str) -> None:
+    asked = {"namespace": "ml", "quota": ["team.gpu=8"]}
+    assert (await post(server, asked))[0] == 200
+    status, body = await post(server, asked, "alice")
+    assert status == 403
+    assert body["error"].startswith("alice does not administer queue team")
+
+
+@pytest.fixture
+async def of_a_tenant() -> AsyncIterator[str]:
+    """alice administers the queues below tenant, where her Job waits; a Job that she may not see has all GPUs."""
+    world = two_racks()
+    admins = {"spec": {"parent": "root", "access": {"admins": [{"user": "alice"}]}}}
+    below = {"spec": {"parent": "tenant"}}
+    world.see(
+        replace(facts.queue("tenant"), document=admins),
+        replace(facts.queue("below", parent="tenant"), document=below),
+    )
+    world.store(stored(batch_job("secret", 4, queue="other", gpu=8), "low", namespace="vision"))
+    world.settle()
+    world.store(stored(batch_job("hers", 1, queue="below", gpu=8), "hers"))
+    world.settle()
+    sights = {"alice": Sight(workloads={"job": {"ml"}}, queues=frozenset({"tenant", "below"}))}
+    async with served(FakeReader(), leader=FakeLeader(world), sights=sights) as url:
+        yield url
+
+
+async def test_a_tenants_administrator_tries_quota_and_is_told_nothing_of_others(of_a_tenant: str) -> None:
+    status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["below.gpu=8"]}, "alice")
+
+    assert status == 200
+    comparison = body["comparison"]
+    assert comparison["counts"] == {"stops": 1, "starts": 1}
+    stops, starts = comparison["workloads"]
+    assert (stops["what"], stops["kind"], stops["name"]) == ("stops", None, None)
+    assert (starts["what"], starts["kind"], starts["name"]) == ("starts", "job", "hers")
+    assert {each["queue"] for each in comparison["queues"]} == {"tenant", "below"}
+    assert "secret" not in json.dumps(body)
+    # Not of the tenant itself, nor of others, whatever the request claims.
+    for forged in ({"quota": ["tenant.gpu=8"]}, {"quota": ["team.gpu=8"], "seesEverything": True}):
+        assert (await post(of_a_tenant, {"namespace": "ml", **forged}, "alice"))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"quota": ["team=8"]}, "--quota: found 'team=8', expected QUEUE.RESOURCE=AMOUNT"),
+        ({"drain": ["nowhere"]}, "--drain: found 'nowhere'"),
+        ({"drain": ["n0"] * 65}, "drain has 65 entries."),
+        ({"addNodes": [{"count": 0, "like": "n0"}]}, "--add-nodes: found 0"),
+        ({"addNodes": [{"count": "many", "like": "n0"}]}, "the body cannot be read"),
+    ],
+)
+async def test_wrong_changes_are_told_in_one_line(server: str, changes: dict[str, Any], error: str) -> None:
+    status, body = await post(server, {"namespace": "ml", **changes})
+    assert status == 400
+    assert body["error"].startswith(error)
