@@ -4,7 +4,7 @@ No time passes: turns follow one another, and victims are gone at once, until no
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -12,12 +12,14 @@ from typing import Final
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.host_ports import ports_of
+from admission.engine.placement.need import missing_members
 from admission.engine.plan_limit import NO_LIMIT
-from admission.engine.snapshot import Snapshot
+from admission.engine.snapshot import Rollback, Snapshot
 from admission.trials.changes import Changed
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Evict, Reason
 from queues.quota.accounts import Account, charges
+from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, PODS, Resources
 from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
@@ -25,7 +27,7 @@ from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, Workloa
 MOST_TURNS: Final = 16
 
 
-class Difference(StrEnum):
+class Effect(StrEnum):
     """What becomes of a workload by the changes."""
 
     #: It waits, and would start.
@@ -50,7 +52,7 @@ class Difference(StrEnum):
 class WorkloadDifference:
     """One workload for which the changes matter."""
 
-    what: Difference
+    what: Effect
     workload: Workload
     #: Why it waits or was evicted, with the changes.
     reason: Reason | None
@@ -98,7 +100,7 @@ class _Settled:
 
 def compared(snapshot: Snapshot, changed: Changed) -> Compared:
     """What the changes make of the cluster. ``snapshot``: of the next turn, without them."""
-    before, after = settled(snapshot), settled(changed.snapshot)
+    before, after = settled(snapshot), settled(changed.snapshot, changed.drained)
     return Compared(
         differences=tuple(_differences(snapshot, before, after)),
         queues=tuple(_queues(before, after)),
@@ -106,15 +108,23 @@ def compared(snapshot: Snapshot, changed: Changed) -> Compared:
     )
 
 
-def settled(snapshot: Snapshot) -> _Settled:
-    """Turns at one moment until nothing changes."""
+def settled(snapshot: Snapshot, drained: Set[WorkloadKey] = frozenset()) -> _Settled:
+    """Turns at one moment until nothing changes.
+
+    Gangs that are ``drained`` and find no place for members without which they cannot go on are taken back whole, as
+    they are after a while (``policy.readyWithin``).
+    """
     found, memo, last = _Settled(snapshot), Memo(), max(snapshot.admissions, default=AdmissionId(0))
     for _ in range(MOST_TURNS):
         plan, memo = decide(found.snapshot, memo, NO_LIMIT)
         found.reasons = plan.reasons
         if not plan.changes_ledger():
-            found.at_rest = True
-            break
+            broken = _broken(found.snapshot, drained)
+            if not broken:
+                found.at_rest = True
+                break
+            found.snapshot = replace(found.snapshot, evictable=broken)
+            continue
         for evict in plan.evicts:
             found.evicts.setdefault(found.snapshot.admissions[evict.admission].workload, evict)
         later = found.snapshot.after(plan, last)
@@ -122,6 +132,24 @@ def settled(snapshot: Snapshot) -> _Settled:
         found.snapshot = without_victims(later)
     if memo.state is not None:
         memo.state.retire()  # nothing collects what refers to itself in a circle
+    return found
+
+
+def _broken(snapshot: Snapshot, drained: Set[WorkloadKey]) -> dict[AdmissionId, Rollback]:
+    """Admissions of these workloads that lack members without which their gang cannot go on."""
+    held: dict[WorkloadKey, list[Admission]] = {}
+    for admission in snapshot.admissions.values():
+        if admission.workload in drained and admission.state is AdmissionState.OPEN:
+            held.setdefault(admission.workload, []).append(admission)
+    found = {}
+    for key, admissions in held.items():
+        workload = snapshot.pending.get(key)
+        if workload is None:
+            continue
+        need = missing_members(workload, [seat for each in admissions for seat in each.holding()])
+        if need.minimum:
+            why = "it would lack members without which it cannot go on"
+            found |= {each.id: Rollback(ReasonCode.TAKEN_BACK, why, 0) for each in admissions}
     return found
 
 
@@ -168,9 +196,9 @@ def _differences(snapshot: Snapshot, before: _Settled, after: _Settled) -> list[
         evict = after.evicts.get(key)
         beneficiary = None if evict is None or evict.beneficiary is None else known.get(evict.beneficiary)
         reason = None
-        if what not in (Difference.STARTS, Difference.STAYS, Difference.GROWS):
+        if what not in (Effect.STARTS, Effect.STAYS, Effect.GROWS):
             reason = after.reasons.get(key)
-            if evict is not None and (reason is None or what is Difference.RESTARTS):
+            if evict is not None and (reason is None or what is Effect.RESTARTS):
                 reason = Reason(code=evict.code, message=evict.message)
         found.append(WorkloadDifference(what, known[key], reason, beneficiary))
     return found
@@ -181,23 +209,21 @@ def _difference(
     ran: Mapping[WorkloadKey, list[Seat]],
     seats: tuple[Mapping[WorkloadKey, list[Seat]], Mapping[WorkloadKey, list[Seat]]],
     settled: tuple[_Settled, _Settled],
-) -> Difference | None:
+) -> Effect | None:
     """What becomes of one workload; None: the same with the changes as without them."""
     without, with_changes = (each.get(key, []) for each in seats)
     evicted = [key in each.evicts for each in settled]
     if key not in ran or not (without and with_changes):
         if bool(without) == bool(with_changes):
             return None
-        gets, loses = (
-            (Difference.STAYS, Difference.STOPS) if key in ran else (Difference.STARTS, Difference.WAITS)
-        )
+        gets, loses = (Effect.STAYS, Effect.STOPS) if key in ran else (Effect.STARTS, Effect.WAITS)
         return gets if with_changes else loses
     if evicted[0] != evicted[1]:
-        return Difference.RESTARTS if evicted[1] else Difference.STAYS
+        return Effect.RESTARTS if evicted[1] else Effect.STAYS
     if len(with_changes) != len(without):
-        return Difference.GROWS if len(with_changes) > len(without) else Difference.SHRINKS
+        return Effect.GROWS if len(with_changes) > len(without) else Effect.SHRINKS
     places = [Counter(seat.node for seat in each) for each in (without, with_changes)]
-    return Difference.MOVES if places[0] != places[1] else None
+    return Effect.MOVES if places[0] != places[1] else None
 
 
 def _queues(before: _Settled, after: _Settled) -> list[QueueDifference]:

@@ -109,7 +109,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedTrial:
     """The turn that decided on a trial."""
 
     snapshot: Snapshot
@@ -125,7 +125,7 @@ def arrival_after(snapshot: Snapshot) -> int:
 
 def tried(
     ground: Ground, next_turn: Snapshot, objects: Sequence[tuple[Submitted, WorkloadInputs | None]]
-) -> Decided:
+) -> DecidedTrial:
     """What would become of these objects. ``next_turn``: what they are decided on, of the ground or changed. Inputs
     None: it is refused, or would not wait."""
     pending: dict[WorkloadKey, Workload] = {}
@@ -143,7 +143,7 @@ def tried(
         memo.state.retire()  # nothing collects what refers to itself in a circle
     answers = _Answers(plan, tree, usage.copy(), _beyond_quotas(plan, pending, ground.rooms))
     outcomes = tuple(answers.of(each, pending.get(each.key)) for each, _ in objects)
-    return Decided(snapshot, plan, outcomes)
+    return DecidedTrial(snapshot, plan, outcomes)
 
 
 class _Answers:
@@ -205,7 +205,7 @@ class _Answers:
         return tuple(found)
 
 
-def explained(decided: Decided, has_time: Callable[[], bool]) -> tuple[Outcome, ...]:
+def explained(decided: DecidedTrial, has_time: Callable[[], bool]) -> tuple[Outcome, ...]:
     """The outcomes, those that wait with what would let them in. ``has_time``: asked before each: False: it is left
     out."""
     return tuple(
@@ -249,7 +249,7 @@ def _asking_for_pods(plan: Plan) -> Iterable[WorkloadKey]:
     return dict.fromkeys((*(each.workload for each in plan.admits), *sorted(beneficiaries)))
 
 
-def victims_of(decided: Decided, outcome: Outcome) -> list[tuple[AdmissionId, Workload | None]]:
+def victims_of(decided: DecidedTrial, outcome: Outcome) -> list[tuple[AdmissionId, Workload | None]]:
     """The admissions that would be evicted for it, each with its workload; None: its object is gone."""
     admissions, holders = decided.snapshot.admissions, decided.snapshot.holders
     return [(each.admission, holders.get(admissions[each.admission].workload)) for each in outcome.victims]

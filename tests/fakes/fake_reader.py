@@ -22,7 +22,7 @@ from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
 from admission.workloads.kinds import KINDS
 from queues.sql.read.decisions import DecisionQuestion
-from tests.builders.worlds_in_memory import WorldInMemory
+from tests.builders.trials.worlds_in_memory import WorldInMemory
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW
 from tests.fakes.read_api.fake_quota import FakeQuota
 

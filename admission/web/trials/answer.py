@@ -8,7 +8,7 @@ from msgspec import structs
 
 from admission.engine.nodes.table import Layout
 from admission.trials.submitted import Skipped
-from admission.trials.trial import Decided, Outcome, QuotaTaken, explained
+from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
 from admission.web.bodies import ChangeBody, ReasonBody
 from admission.web.leader.outlook import facts_of
 from admission.web.quantities import facts_with_quantities, quantities
@@ -24,7 +24,7 @@ MOST_VICTIMS: Final = 50
 
 
 def trial_list(
-    decided: Decided, skipped: Sequence[Skipped], has_time: Callable[[], bool]
+    decided: DecidedTrial, skipped: Sequence[Skipped], has_time: Callable[[], bool]
 ) -> bodies.TrialList:
     """The answer. ``has_time``: whether there is time to work out what would let the next workload in."""
     return bodies.TrialList(
@@ -37,7 +37,7 @@ def trial_list(
     )
 
 
-def _trial(decided: Decided, outcome: Outcome) -> bodies.TrialBody:
+def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
     named, workload, found = outcome.submitted, outcome.workload, outcome.explained
     body = bodies.TrialBody(
         kind=str(named.kind),
@@ -124,7 +124,7 @@ def _quota(each: QuotaTaken) -> bodies.QuotaTakenBody:
     )
 
 
-def _victim(decided: Decided, evict: Evict) -> bodies.VictimBody:
+def _victim(decided: DecidedTrial, evict: Evict) -> bodies.VictimBody:
     admission = decided.snapshot.admissions[evict.admission]
     return bodies.VictimBody(
         kind=str(admission.workload.kind),

@@ -28,7 +28,7 @@ _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 _HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
 
 
-class Rights(Protocol):
+class TrialRights(Protocol):
     """See ``admission.web.access.rights.Rights``."""
 
     async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
@@ -44,7 +44,7 @@ class Rights(Protocol):
         ...
 
 
-class Leader(Protocol):
+class TrialLeader(Protocol):
     """See ``LeaderQuestions``."""
 
     async def ask(
@@ -60,7 +60,7 @@ class Leader(Protocol):
         ...
 
 
-async def answer(request: web.Request, caller: Caller, rights: Rights, leader: Leader) -> bytes:
+async def answer(request: web.Request, caller: Caller, rights: TrialRights, leader: TrialLeader) -> bytes:
     """The answer for a user.
 
     Raises BadQuery, NothingToTry, UnusableDocument, TrialRefused, Forbidden, UnknownName, and the errors of the leader.
@@ -83,12 +83,12 @@ async def answer(request: web.Request, caller: Caller, rights: Rights, leader: L
     return encode(await _shown(document, caller, sight, rights))
 
 
-async def _told(asked: TrialRequestBody, request: web.Request, leader: Leader) -> bytes:
+async def _told(asked: TrialRequestBody, request: web.Request, leader: TrialLeader) -> bytes:
     forwarded = FORWARDED in request.headers
     return await leader.ask("/trials", {}, public=request.path_qs, forwarded=forwarded, body=encode(asked))
 
 
-async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: Rights) -> None:
+async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: TrialRights) -> None:
     """Raises Forbidden: the user may not ask that; NothingToTry, UnusableDocument."""
     if asked.documents or not (asked.quota or asked.drain or asked.add_nodes):
         found, _ = asked_of(Question(documents=asked.documents, namespace=asked.namespace))
@@ -148,7 +148,7 @@ def _raise(document: dict[str, Any]) -> NoReturn:
             raise TrialRefused(failure=document["failure"])
 
 
-async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: Rights) -> Any:
+async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: TrialRights) -> Any:
     """The answer without what the user may not see."""
     if sight == EVERYTHING:
         return document

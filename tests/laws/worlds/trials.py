@@ -12,7 +12,7 @@ from queues.quota.queue import Limits, QueuePolicy
 from queues.resources import Resources
 from queues.workload import WorkloadKey
 from tests.builders import facts
-from tests.builders.worlds_in_memory import (
+from tests.builders.trials.worlds_in_memory import (
     GPU,
     Document,
     WorldInMemory,

@@ -6,9 +6,11 @@ import pytest
 
 from admission.trials.changes import UnusableChange, Wanted, changed
 from admission.trials.comparison import Compared
+from queues.api import names
 from queues.quota.queue import Limits
+from queues.reason_codes import ReasonCode
 from tests.builders import facts
-from tests.builders.worlds_in_memory import (
+from tests.builders.trials.worlds_in_memory import (
     GPU,
     HOST,
     WorldInMemory,
@@ -90,9 +92,24 @@ def test_pods_of_a_drained_node_move_where_there_is_room(cluster: WorldInMemory)
 
 def test_a_gang_that_has_no_other_place_waits(cluster: WorldInMemory) -> None:
     submit(cluster, "a", 3)
+    submit(cluster, "b", 1)
+
     found, notes = compared_with(cluster, drain=("r0",))
+
     assert notes == ("2 nodes drained: n0 and n1",)
-    assert told(found) in ({"a": "stops"}, {"a": "shrinks"})
+    # What is left of it is taken back: 16 GPUs are left, and others can use them.
+    assert told(found) == {"a": "stops", "b": "starts"}
+    (stops,) = (each for each in found.differences if each.workload.name == "a")
+    assert stops.reason is not None
+    assert stops.reason.code == ReasonCode.QUEUE_LIMIT
+
+
+def test_a_gang_that_can_go_on_with_fewer_pods_does(cluster: WorldInMemory) -> None:
+    document = batch_job("a", 3, queue="team", gpu=8)
+    document["metadata"]["annotations"] = {names.GROUP_MIN_MEMBER: "1"}
+    cluster.store(stored(document, "a-uid"))
+    cluster.settle()
+    assert told(compared_with(cluster, drain=("r0",))[0]) == {"a": "shrinks"}
 
 
 @pytest.mark.parametrize(

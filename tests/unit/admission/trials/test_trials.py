@@ -13,7 +13,7 @@ from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.quota.queue import QueuePolicy
 from queues.reason_codes import ReasonCode
 from tests.builders import facts
-from tests.builders.worlds_in_memory import (
+from tests.builders.trials.worlds_in_memory import (
     GPU,
     WorldInMemory,
     batch_job,

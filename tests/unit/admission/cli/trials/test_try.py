@@ -11,7 +11,7 @@ import yaml
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from tests.builders.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks, volcano_job
+from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks, volcano_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 
 Asking = Callable[..., Awaitable[tuple[int, str, str]]]

@@ -20,7 +20,7 @@ from admission.web.leader.channel import ChannelBroken, LeaderChannel
 from admission.web.leader.forwarding import LeaderFailed, LeaderQuestions
 from admission.web.reader import NotLeading
 from queues.sql.heartbeat import Heartbeat
-from tests.builders.worlds_in_memory import batch_job, two_racks
+from tests.builders.trials.worlds_in_memory import batch_job, two_racks
 from tests.fakes.fake_reader import FakeLeader, FakeReader, fake_api
 
 HOST = "muster.muster-system.svc"

@@ -12,7 +12,7 @@ from admission.web.app import PREFIX
 from admission.web.reader import Sight
 from admission.web.trials.handler import LARGEST_TRIAL
 from tests.builders import facts
-from tests.builders.worlds_in_memory import batch_job, pod, stored, two_racks, volcano_job
+from tests.builders.trials.worlds_in_memory import batch_job, pod, stored, two_racks, volcano_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 
 #: alice may see batch/v1 Jobs of her namespace, and nothing of others.

@@ -16,7 +16,7 @@ from admission.facts.cluster import NamespaceFact, TopologyFact
 from admission.trials.changes import Wanted, changed
 from admission.trials.comparison import Compared, compared
 from admission.trials.submitted import Question, Submitted, asked_of, submitted
-from admission.trials.trial import Decided, tried
+from admission.trials.trial import DecidedTrial, tried
 from admission.trials.world_view import WorldView
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
@@ -109,7 +109,7 @@ class WorldInMemory:
         question = Question(documents=documents, **{"namespace": "ml", "user": "alice", **about})
         return submitted(question, asked_of(question)[0], self.view().cluster(self.snapshot))
 
-    def tried(self, *documents: Document, changes: Wanted | None = None, **about: Any) -> Decided:
+    def tried(self, *documents: Document, changes: Wanted | None = None, **about: Any) -> DecidedTrial:
         """What a trial says of these documents."""
         view, objects = self.view(), self.objects(*documents, **about)
         inputs = view.inputs(self.snapshot, objects)

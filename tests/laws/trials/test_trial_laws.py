@@ -7,7 +7,7 @@ from admission.replay.snapshot_file import save
 from admission.trials.changes import Wanted, changed
 from admission.trials.comparison import settled
 from queues.workload import QueueName
-from tests.builders.worlds_in_memory import GPU, WorldInMemory, compared_with
+from tests.builders.trials.worlds_in_memory import GPU, WorldInMemory, compared_with
 from tests.laws.worlds.trials import clusters, happened, objects, submit, told
 
 
