@@ -141,7 +141,7 @@ def _broken(snapshot: Snapshot, drained: Set[WorkloadKey]) -> dict[AdmissionId, 
     for admission in snapshot.admissions.values():
         if admission.workload in drained and admission.state is AdmissionState.OPEN:
             held.setdefault(admission.workload, []).append(admission)
-    found = {}
+    found: dict[AdmissionId, Rollback] = {}
     for key, admissions in held.items():
         workload = snapshot.pending.get(key)
         if workload is None:

@@ -13,6 +13,22 @@ from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job, grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
+PLUGIN = (sys.executable, "-m", "admission.cli.kubectl_muster")
+
+
+def told_of_changes(sandbox: Sandbox, kubeconfig: Path, *words: str, code: int = 0) -> Any:
+    """What a user is told of other quota or nodes."""
+    command = [*PLUGIN, "try", *words, "-o", "json", "--kubeconfig", kubeconfig]
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def is_answered() -> bool:
+        answers.append(sandbox.stack.run(command, check=False))
+        return "Ask again" not in answers[-1].stderr
+
+    sandbox.wait(is_answered, "an answer about changes")
+    assert answers[-1].returncode == code, answers[-1].stderr
+    return json.loads(answers[-1].stdout)["comparison"] if answers[-1].stdout else answers[-1].stderr
+
 
 def told(
     sandbox: Sandbox,
@@ -25,9 +41,8 @@ def told(
     """What a user is told of documents that are not submitted."""
     file = folder / "tried.yaml"
     file.write_text(yaml.safe_dump_all(documents))
-    plugin = (sys.executable, "-m", "admission.cli.kubectl_muster")
     command = [
-        *plugin,
+        *PLUGIN,
         "try",
         "-f",
         file,
@@ -145,3 +160,79 @@ def test_what_the_api_server_refuses_is_told_before(sandbox: Sandbox, tmp_path: 
     body = told(sandbox, alice, tmp_path, broken, code=1)
     assert body["items"][0]["state"] == "refused"
     assert body["items"][0]["refusals"]
+
+
+def test_administrators_try_quota_and_nodes_and_what_they_are_told_happens(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    nodes = sandbox.add_nodes(2, nodes_per_rack=1)
+    user = f"tim-{sandbox.name}"
+    tenant = sandbox.add_queue("tenant", access={"admins": [{"user": user}]})
+    queue = sandbox.add_queue("q", parent=tenant, deserved={GPU: 8}, capability={GPU: 8})
+    tim, admin = sandbox.somebody(user), sandbox.stack.cluster.kubeconfig
+    sandbox.api.create(*_may_get(sandbox, user, queue))
+    sandbox.api.create(*_bound(sandbox, user))
+    try:
+        for name in ("first", "second"):
+            job = batch_job(sandbox, name, 1, 8)
+            job["metadata"]["labels"] = {"muster.dev/queue-name": queue}
+            sandbox.add(job)
+        sandbox.wait(lambda: len(sandbox.running()) == 1, "one of the Jobs to run")
+        sandbox.wait(
+            lambda: "QueueLimit" in {sandbox.reason(each)[0] for each in ("first", "second")}, "one to wait"
+        )
+        waits = next(each for each in ("first", "second") if sandbox.reason(each)[0])
+
+        for who in (tim, admin):
+            found = told_of_changes(sandbox, who, "--quota", f"{queue}.gpu=16")
+            mine = [each for each in found["workloads"] if each["namespace"] == sandbox.name]
+            assert [(each["name"], each["what"]) for each in mine] == [(waits, "starts")]
+        (line,) = (each for each in found["queues"] if each["queue"] == queue and each["resource"] == GPU)
+        assert (line["usedBefore"], line["usedAfter"], line["waitingBefore"], line["waitingAfter"]) == (
+            "8",
+            "16",
+            1,
+            0,
+        )
+        # Nothing has changed. Then it is done.
+        assert len(sandbox.running()) == 1
+        refused = told_of_changes(sandbox, tim, "--quota", f"{tenant}.gpu=16", code=1)
+        assert "does not administer queue" in refused
+        refused = told_of_changes(sandbox, tim, "--drain", nodes[0], code=1)
+        assert "may not list the workloads of all kinds and namespaces" in refused
+
+        drained = told_of_changes(sandbox, admin, "--drain", nodes[0], "--drain", nodes[1])
+        assert (
+            "stops",
+            sandbox.name,
+        ) in {(each["what"], each["namespace"]) for each in drained["workloads"]}
+        sandbox.api.merge(
+            path("Queue", "", queue), {"spec": {"deserved": {GPU: "16"}, "capability": {GPU: "16"}}}
+        )
+        sandbox.wait_running("", 2)
+    finally:
+        for where in ("clusterroles", "clusterrolebindings"):
+            sandbox.api.delete(f"/apis/{RBAC}/v1/{where}/trials-{sandbox.name}")
+
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def _may_get(sandbox: Sandbox, user: str, queue: str) -> tuple[str, Document]:
+    """A role of who may get a queue."""
+    rule = {
+        "apiGroups": ["scheduling.volcano.sh"],
+        "resources": ["queues"],
+        "verbs": ["get"],
+        "resourceNames": [queue],
+    }
+    head = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": f"trials-{sandbox.name}"}}
+    return f"/apis/{RBAC}/v1/clusterroles", {**head, "rules": [rule]}
+
+
+def _bound(sandbox: Sandbox, user: str) -> tuple[str, Document]:
+    name = f"trials-{sandbox.name}"
+    head = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
+    subject = {"apiGroup": RBAC, "kind": "User", "name": user}
+    return f"/apis/{RBAC}/v1/clusterrolebindings", {**head, "roleRef": role, "subjects": [subject]}
