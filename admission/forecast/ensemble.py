@@ -1,0 +1,107 @@
+"""Several simulations with different run times, and the interval of starts that they give. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Final, NamedTuple
+
+from admission.engine.snapshot import Snapshot
+from admission.forecast.forward import Forward, Limits, Starts
+from admission.forecast.run_times import Likeness, RunTimes, share_of
+from queues.admissions import Admission
+from queues.plan import Plan
+from queues.workload import Workload, WorkloadKey
+
+#: Simulations of one forecast: a power of two.
+DRAWS: Final = 16
+#: Parts of the draws in which a workload started by the low, the middle and the high end of its interval.
+LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
+
+
+@dataclass(slots=True, eq=False)
+class DrawnRunTimes:
+    """The run times of one simulation: a total run time for each workload, out of what is likely for it."""
+
+    run_times: RunTimes
+    draw: int
+    draws: int = DRAWS
+    _likeness: dict[WorkloadKey, Likeness] = field(default_factory=dict)
+
+    def __call__(self, about: Workload | Admission, ran: int) -> int:
+        """Seconds that it runs in all, if it has run for ``ran`` seconds so far."""
+        if isinstance(about, Workload):
+            key, declared, likeness = about.key, about.run_time, Likeness.of_workload(about)
+        else:
+            key, declared, likeness = about.workload, None, Likeness.of_admission(about)
+        return self.run_times.total(likeness, share_of(str(key), self.draw, self.draws), declared, ran)
+
+
+class RawInterval(NamedTuple):
+    """When a workload starts in the draws: seconds after the snapshot. None: later than what was simulated."""
+
+    low: int | None
+    middle: int | None
+    high: int | None
+    #: Seconds up to which all of the draws went on at least.
+    known: int
+    #: True if in more than half of the draws nothing more happened and it did not start.
+    never: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Ensemble:
+    """Draws of one snapshot."""
+
+    snapshot: Snapshot
+    plan: Plan | None
+    run_times: RunTimes
+    limits: Limits
+    draws: int = DRAWS
+    #: What the draws that were made came to.
+    made: list[Starts] = field(default_factory=list)
+
+    def steps(self) -> Iterator[None]:
+        """Make the draws, a decision a step. Stop when there is no more time: what was made counts."""
+        for draw in range(self.draws):
+            drawn = DrawnRunTimes(self.run_times, draw, self.draws)
+            forward = Forward(self.snapshot, self.plan, drawn, self.limits)
+            for _ in forward.steps():
+                yield
+            self.made.append(forward.starts())
+
+    def intervals(self) -> dict[WorkloadKey, RawInterval]:
+        """The interval of each pending workload that has no seats. Empty: no draw was made."""
+        if not self.made:
+            return {}
+        now = self.snapshot.now
+        every = sorted({key for starts in self.made for key in starts.waiting})
+        ends = [starts.until for starts in self.made if starts.until is not None]
+        known = max(0, min(ends, default=now) - now)
+        return {key: self._interval(key, now, known) for key in every}
+
+    def _interval(self, key: WorkloadKey, now: int, known: int) -> RawInterval:
+        started = sorted(starts.at[key] - now for starts in self.made if key in starts.at)
+        stuck = sum(starts.until is None and key not in starts.at for starts in self.made)
+        never = 2 * stuck > len(self.made)
+        low, middle, high = (quantile(started, len(self.made), part) for part in (LOW, MIDDLE, HIGH))
+        return RawInterval(low, middle, high, known, never)
+
+
+def quantile(ascending: Sequence[int], count: int, part: float) -> int | None:
+    """The smallest of these values that this part of ``count`` values does not exceed; those not there are larger.
+
+    None: it is one that is not there.
+    """
+    rank = max(1, ceil(part * count))
+    return ascending[rank - 1] if rank <= len(ascending) else None
+
+
+def run_ensemble(ensemble: Ensemble) -> Mapping[WorkloadKey, RawInterval]:
+    """Make all draws, however long it takes, and give their intervals."""
+    _exhaust(ensemble.steps())
+    return ensemble.intervals()
+
+
+def _exhaust(steps: Iterable[None]) -> None:
+    for _ in steps:
+        pass
