@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, sqrt
+from statistics import NormalDist
 from typing import Final, NamedTuple
 
 from admission.engine.snapshot import Snapshot
+from admission.forecast.arrivals import NO_ARRIVALS, RecentArrivals
 from admission.forecast.forward import Forward, Limits, Starts
-from admission.forecast.run_times import Likeness, RunTimes, share_of
+from admission.forecast.run_times import SHARES, Likeness, RunTimes, share_of
 from queues.admissions import Admission
 from queues.plan import Plan
 from queues.workload import Workload, WorkloadKey
@@ -16,6 +18,9 @@ from queues.workload import Workload, WorkloadKey
 DRAWS: Final = 16
 #: Parts of the draws in which a workload started by the low, the middle and the high end of its interval.
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
+#: Correlation of the run times of workloads of one user, queue and shape: many are runs of one program.
+ALIKE: Final = 0.5
+_NORMAL: Final = NormalDist()
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +30,7 @@ class DrawnRunTimes:
     run_times: RunTimes
     draw: int
     draws: int = DRAWS
-    _likeness: dict[WorkloadKey, Likeness] = field(default_factory=dict)
+    _common: dict[Likeness, float] = field(default_factory=dict)
 
     def __call__(self, about: Workload | Admission, ran: int) -> int:
         """Seconds that it runs in all, if it has run for ``ran`` seconds so far."""
@@ -33,7 +38,20 @@ class DrawnRunTimes:
             key, declared, likeness = about.key, about.run_time, Likeness.of_workload(about)
         else:
             key, declared, likeness = about.workload, None, Likeness.of_admission(about)
-        return self.run_times.total(likeness, share_of(str(key), self.draw, self.draws), declared, ran)
+        if declared is not None:
+            return self.run_times.total(likeness, 0, declared, ran)
+        return self.run_times.total(likeness, self._share(key, likeness), None, ran)
+
+    def _share(self, key: WorkloadKey, likeness: Likeness) -> int:
+        """Half of what makes a run long or short is common to all workloads that are alike."""
+        common = self._common.get(likeness)
+        if common is None:
+            common = self._common[likeness] = self._deviation(str(likeness))
+        together = sqrt(ALIKE) * common + sqrt(1 - ALIKE) * self._deviation(str(key))
+        return min(SHARES - 1, int(_NORMAL.cdf(together) * SHARES))
+
+    def _deviation(self, identity: str) -> float:
+        return _NORMAL.inv_cdf((share_of(identity, self.draw, self.draws) + 0.5) / SHARES)
 
 
 class RawInterval(NamedTuple):
@@ -56,15 +74,19 @@ class Ensemble:
     plan: Plan | None
     run_times: RunTimes
     limits: Limits
+    arrivals: RecentArrivals = NO_ARRIVALS
     draws: int = DRAWS
     #: What the draws that were made came to.
     made: list[Starts] = field(default_factory=list)
 
     def steps(self) -> Iterator[None]:
         """Make the draws, a decision a step. Stop when there is no more time: what was made counts."""
+        last = max((each.arrival for each in self.snapshot.pending.values()), default=0)
+        last = max(last, max((each.arrival for each in self.snapshot.holders.values()), default=0))
         for draw in range(self.draws):
             drawn = DrawnRunTimes(self.run_times, draw, self.draws)
-            forward = Forward(self.snapshot, self.plan, drawn, self.limits)
+            arrivals = self.arrivals.expected(self.snapshot.now, draw, self.draws, last)
+            forward = Forward(self.snapshot, self.plan, drawn, self.limits, arrivals)
             for _ in forward.steps():
                 yield
             self.made.append(forward.starts())
