@@ -1,8 +1,9 @@
 """What forecasts were worth: their intervals are stretched by how far earlier ones missed. Pure.
 
-Simulations know nothing of failures, of new queues, or of users who do something else than last week. So each forecast is
-kept until its workload starts, and the low and the high end of an interval are multiplied by what would have made four
-of five earlier ones right (conformal prediction: Vovk et al. 2005; for what is still open, Kaplan and Meier 1958).
+Simulations know nothing of failures, of new queues, or of users who do something else than last week. So forecasts
+are kept until their workloads start, and the low and the high end of an interval are multiplied by what would have
+made four of five earlier ones right (conformal prediction: Vovk et al. 2005; for what is still open, Kaplan and Meier
+1958).
 """
 
 from collections import deque

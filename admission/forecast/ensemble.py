@@ -78,18 +78,27 @@ class Ensemble:
     draws: int = DRAWS
     #: What the draws that were made came to.
     made: list[Starts] = field(default_factory=list)
+    _current: Forward | None = None
 
     def steps(self) -> Iterator[None]:
-        """Make the draws, a decision a step. Stop when there is no more time: what was made counts."""
+        """Make the draws, a decision a step; ``stop`` when there is no more time."""
         last = max((each.arrival for each in self.snapshot.pending.values()), default=0)
         last = max(last, max((each.arrival for each in self.snapshot.holders.values()), default=0))
         for draw in range(self.draws):
             drawn = DrawnRunTimes(self.run_times, draw, self.draws)
             arrivals = self.arrivals.expected(self.snapshot.now, draw, self.draws, last)
             forward = Forward(self.snapshot, self.plan, drawn, self.limits, arrivals)
+            self._current = forward
             for _ in forward.steps():
                 yield
             self.made.append(forward.starts())
+            self._current = None
+
+    def stop(self) -> None:
+        """There is no more time. With no whole draw the beginning of the first one counts."""
+        if self._current is not None and not self.made:
+            self.made.append(self._current.starts())
+        self._current = None
 
     def intervals(self) -> dict[WorkloadKey, RawInterval]:
         """The interval of each pending workload that has no seats. Empty: no draw was made."""

@@ -92,6 +92,7 @@ class Forward:
         self._began = self._now = snapshot.now
         self._last_id = max(snapshot.admissions, default=0)
         self._decisions = 0
+        self._memo = Memo()
         self._is_first = True
         #: Pending workloads of the snapshot that have not started yet. Those with seats have.
         seated = {each.workload for each in rows_of(snapshot.admissions) if each.state is AdmissionState.OPEN}
@@ -129,8 +130,17 @@ class Forward:
         )
 
     def _run(self, world: "_World", memo: Memo) -> Iterator[int]:
+        self._memo = memo
+        try:
+            for _ in self._turns(world):
+                yield len(self._waiting)
+        finally:
+            if self._memo.state is not None:
+                self._memo.state.retire()
+
+    def _turns(self, world: "_World") -> Iterator[None]:
         while self._waiting and self._decisions < self._limits.decisions:
-            coming = soonest(world.next_event(), memo.until)
+            coming = soonest(world.next_event(), self._memo.until)
             if coming is None:
                 self._known_until = None
                 return
@@ -142,10 +152,10 @@ class Forward:
             self._now, self._is_first = coming, False
             for _ in range(_MOST_PLANS):
                 snapshot = world.freeze()
-                plan, memo = self._decide(snapshot, memo)
+                plan, self._memo = self._decide(snapshot, self._memo)
                 self._note_starts(plan, coming)
                 world.apply(plan, snapshot)
-                yield len(self._waiting)
+                yield
                 if not plan.evicts or self._limits.grace:  # else victims are gone at once
                     break
             self._known_until = coming

@@ -15,6 +15,7 @@ from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
+from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from queues.sql.read.decisions import DecisionQuestion
@@ -345,6 +346,39 @@ OUTLOOK = bodies.OutlookBody(
             facts={"more": [{"queue": "team-a", "resource": GPU, "units": "8"}]},
         ),
     ),
+    expected=ExpectedStartBody(
+        computed=NOW,
+        earliest="2026-11-21T10:10:00Z",
+        latest="2026-11-21T10:40:00Z",
+        basis="user and shape",
+        runs=214,
+    ),
+)
+#: What the leader expects of those who wait: nothing is known of sweep.
+EXPECTED = ExpectedList(
+    computed=NOW,
+    items=(
+        ExpectedLine(
+            kind="job",
+            namespace="ml",
+            uid="tune-3-uid",
+            computed=NOW,
+            earliest="2026-11-21T10:10:00Z",
+            latest="2026-11-21T10:40:00Z",
+            basis="user and shape",
+            runs=214,
+        ),
+        ExpectedLine(
+            kind="vcjob",
+            namespace="ml",
+            uid="llama-pretrain-uid",
+            computed=NOW,
+            earliest="2026-11-21T16:05:00Z",
+            latest=None,
+            basis="queue and shape",
+            runs=214,
+        ),
+    ),
 )
 
 
@@ -452,10 +486,13 @@ class FakeLeader:
 
     def __init__(self) -> None:
         self.lost = False
+        self.expected = EXPECTED
 
     async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
         if self.lost:
             raise NotLeading(identity="b", leader="a")
+        if path == "/expected":
+            return encode(self.expected)
         if path == "/snapshot":
             return b"\x93NUMPY-like bytes"
         return encode(

@@ -1,7 +1,7 @@
 """The leader's end of the channel: questions that only its memory answers, of users that another process serves.
 
 The leader works on one such question at a time, in a thread of their own, and rests in between: they never take more
-than a quarter of a processor from its turns.
+than a quarter of a processor from its turns. While no question waits, the thread forecasts when workloads start.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohttp import web
 
@@ -18,6 +18,7 @@ from admission.replay.snapshot_file import save
 from admission.turn_report import Decided
 from admission.web.access.limits import TooBusy
 from admission.web.http import encode, errors_as_json, json_answer
+from admission.web.leader.forecasts import Forecasts, Learn
 from admission.web.leader.outlook import Problem, outlooks
 from admission.web.reader import NotLeading
 
@@ -26,6 +27,13 @@ _WAITING: Final = 4
 #: After each question the thread rests for so many times as long as it took, and at most so many seconds.
 _REST: Final = 3.0
 _LONGEST_REST: Final = 10.0
+
+
+T = TypeVar("T")
+
+
+async def _nothing(_: int) -> tuple[()]:
+    return ()
 
 
 class LeaderAnswers:
@@ -38,9 +46,10 @@ class LeaderAnswers:
         *,
         identity: str,
         problems: Callable[[str, str], Sequence[Problem]] = lambda namespace, name: (),
+        learn: Learn | None = None,
     ) -> None:
         """``last``: the last decision of this replica; None: it does not lead. ``problems``: those of workloads with
-        seats, by namespace and name."""
+        seats, by namespace and name. ``learn``: reads the run times of ended work; None: no starts are forecast."""
         self._last = last
         self._problems = problems
         self._metrics = metrics
@@ -48,13 +57,17 @@ class LeaderAnswers:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="questions")
         self._one = asyncio.Lock()
         self._waiting: set[asyncio.Task[None]] = set()
+        self.forecasts = Forecasts(last, learn or _nothing, self._beside)
 
     def application(self) -> web.Application:
         """The application with all routes."""
-        application = web.Application(middlewares=[errors_as_json("/outlook, /snapshot, /metrics")])
+        application = web.Application(
+            middlewares=[errors_as_json("/outlook, /expected, /snapshot, /metrics")]
+        )
         application.add_routes(
             [
                 web.get("/outlook", self.outlook),
+                web.get("/expected", self.expected),
                 web.get("/snapshot", self.snapshot),
                 web.get("/metrics", self.metrics),
             ]
@@ -68,9 +81,17 @@ class LeaderAnswers:
 
         def begin() -> Callable[[], bytes]:
             problems = self._problems(namespace, name)
-            return lambda: encode(outlooks(last.snapshot, last.plan, namespace, name, kind, problems))
+            expected = self.forecasts.of
+            return lambda: encode(
+                outlooks(last.snapshot, last.plan, namespace, name, kind, problems, expected=expected)
+            )
 
         return json_answer(await self._computed(begin))
+
+    async def expected(self, _: web.Request) -> web.Response:
+        """When pending workloads should start, as it was worked out last."""
+        self._decided()
+        return json_answer(self.forecasts.encoded())
 
     async def snapshot(self, _: web.Request) -> web.Response:
         """The last turn, as a file."""
@@ -89,6 +110,13 @@ class LeaderAnswers:
         if last is None:
             raise NotLeading(identity=self._identity, leader="another replica")
         return last
+
+    async def _beside(self, work: Callable[[], T]) -> T:
+        """What the thread computes when no question waits for it."""
+        while self._waiting:
+            await asyncio.wait(tuple(self._waiting))
+        async with self._one:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _computed(self, begin: Callable[[], Callable[[], bytes]]) -> bytes:
         """What the thread computes; ``begin`` is called on the loop before, when it is its turn."""

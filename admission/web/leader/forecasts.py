@@ -1,0 +1,220 @@
+"""When pending workloads should start: worked out in the leader, again and again, from what it learned.
+
+It learns from the ledger when it begins to lead, and then from what ends, comes and starts. Looked at are the last
+decisions, so that no turn does more for it. All of it is lost when the term ends: the next leader reads what has ended,
+and learns the rest anew.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from time import monotonic, thread_time
+from typing import Any, Final, NamedTuple, NoReturn
+
+from admission.engine.snapshot import Snapshot
+from admission.forecast.arrivals import ArrivalHistory
+from admission.forecast.calibration import Calibration, Interval
+from admission.forecast.ensemble import Ensemble
+from admission.forecast.forward import Limits
+from admission.forecast.run_history import RunHistory
+from admission.forecast.run_times import Likeness, Run, RunTimes, Shape
+from admission.turn_report import Decided
+from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of
+from admission.web.http import encode
+from queues.admissions import AdmissionState
+from queues.errors import DatabaseError
+from queues.sql.read.ended_runs import EndedRun
+from queues.text_format import rfc3339
+from queues.versioned_map import differing
+from queues.workload import WorkloadKey
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the last decision.
+_LOOK: Final = 2.0
+#: Seconds from the end of a forecast to the next one, at least; and times as long as it worked, so that it takes no
+#: more than a 20th of a processor over time.
+_EVERY: Final = 30.0
+_TIMES_WORK: Final = 20.0
+#: Seconds of processor time of one forecast at most, and of one slice of it.
+_WORK: Final = 16.0
+_SLICE: Final = 0.1
+#: After each slice the thread rests for so many times as long.
+_REST: Final = 7.0
+#: How far simulations go.
+LIMITS: Final = Limits(horizon=14 * 86_400, decisions=3000, precision=10, grace=30)
+#: Closed admissions that are read when a term begins.
+LEARNED: Final = 5000
+
+#: Reads that many closed admissions.
+Learn = Callable[[int], Awaitable[Iterable[EndedRun]]]
+#: Runs something in the thread of questions, when no question waits for it.
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class _Told(NamedTuple):
+    """One forecast, as it is told."""
+
+    lines: Mapping[WorkloadKey, ExpectedLine]
+    #: All of them, as JSON.
+    encoded: bytes
+
+
+_NOTHING: Final = _Told({}, encode(ExpectedList(computed=None)))
+
+
+class Forecasts:
+    """The forecast of this replica: the last one as long as it leads, else none."""
+
+    def __init__(self, last: Callable[[], Decided | None], learn: Learn, in_thread: InThread) -> None:
+        """``last``: the last decision; None: this replica does not lead."""
+        self._last = last
+        self._learn = learn
+        self._in_thread = in_thread
+        self._told = _NOTHING
+
+    def encoded(self) -> bytes:
+        """All expected starts, as JSON."""
+        return self._told.encoded
+
+    def of(self, key: WorkloadKey) -> ExpectedStartBody | None:
+        """The expected start of a workload. None: it does not wait, or came after the last forecast."""
+        line = self._told.lines.get(key)
+        return None if line is None else start_of(line)
+
+    async def run(self) -> NoReturn:
+        """Look at the decisions of each term until cancelled. What goes wrong is logged, and ends nothing."""
+        while True:
+            try:
+                if (last := self._last()) is not None:
+                    await self._term(last)
+            except Exception:
+                _log.exception("the forecast of starts failed; it begins anew")
+                await asyncio.sleep(_EVERY)
+            finally:
+                self._told = _NOTHING
+            await asyncio.sleep(_LOOK)
+
+    async def _term(self, last: Decided) -> None:
+        """As long as this replica leads."""
+        learned = Learned(last.snapshot)
+        learned.add_runs(await self._ended_runs())
+        due, latest = monotonic(), self._last()
+        while latest is not None:
+            learned.observe(latest.snapshot)
+            if not latest.snapshot.pending:
+                self._told = _NOTHING
+            elif monotonic() >= due:
+                worked = await self._forecast(latest, learned)
+                due = monotonic() + max(_EVERY, _TIMES_WORK * worked)
+            await asyncio.sleep(_LOOK)
+            latest = self._last()
+
+    async def _ended_runs(self) -> Iterable[EndedRun]:
+        try:
+            return await self._learn(LEARNED)
+        except DatabaseError as error:
+            _log.warning("run times of ended work could not be read: %s", error)
+            return ()
+
+    async def _forecast(self, last: Decided, learned: "Learned") -> float:
+        """Make a forecast, slice by slice; gives the seconds of processor time that it took."""
+        ensemble, worked = learned.ensemble(last), 0.0
+        steps = ensemble.steps()
+        while worked < _WORK:
+            taken, is_over = await self._in_thread(lambda: _slice(steps))
+            worked += taken
+            if is_over:
+                break
+            await asyncio.sleep(_REST * taken)
+        ensemble.stop()
+        if self._last() is not None:
+            self._told = await self._in_thread(lambda: learned.told(last, ensemble))
+        return worked
+
+
+def _slice(steps: Iterator[None]) -> tuple[float, bool]:
+    """Go on for a short time: seconds of processor time, and whether it is over."""
+    began = thread_time()
+    for _ in steps:
+        if thread_time() - began >= _SLICE:
+            return thread_time() - began, False
+    return thread_time() - began, True
+
+
+class Learned:
+    """What a leader learned in its term."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._runs = RunHistory()
+        self._arrivals = ArrivalHistory(snapshot.now)
+        self._calibration = Calibration()
+        self._seen = snapshot
+
+    def add_runs(self, ended: Iterable[EndedRun]) -> None:
+        """These have ended before the term, the latest last."""
+        self._runs.extend(
+            Run(Likeness(each.user, each.queue, Shape.of(each.pods)), each.seconds, not each.evicted)
+            for each in ended
+        )
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """The world is like this now: learn from what ended, came and started since the last look."""
+        before, self._seen = self._seen, snapshot
+        now = snapshot.now
+        for id_ in sorted(differing(before.admissions, snapshot.admissions)):
+            was, after = before.admissions.get(id_), snapshot.admissions.get(id_)
+            if was is not None and after is None:
+                self._runs.add(was, now)
+            elif was is None and after is not None:
+                self._calibration.started(after.workload, after.opened_at)
+        came = {*differing(before.pending, snapshot.pending), *differing(before.holders, snapshot.holders)}
+        for key in sorted(came):
+            known = key in before.pending or key in before.holders
+            workload = snapshot.pending.get(key) or snapshot.holders.get(key)
+            if workload is None:
+                self._calibration.gone(key, now)
+            elif not known:
+                self._arrivals.add(workload, now)
+
+    def ensemble(self, last: Decided) -> Ensemble:
+        """Simulations of a decision."""
+        snapshot = last.snapshot
+        return Ensemble(
+            snapshot,
+            last.plan,
+            self._runs.run_times(snapshot),
+            LIMITS,
+            self._arrivals.recent(snapshot.now),
+        )
+
+    def told(self, last: Decided, ensemble: Ensemble) -> _Told:
+        """What they came to, put right by what earlier forecasts were worth."""
+        snapshot, raw = last.snapshot, ensemble.intervals()
+        intervals = self._calibration.intervals(snapshot.now, raw)
+        self._calibration.note(snapshot.now, raw)
+        held = {each.workload for each in snapshot.admissions.values() if each.state is AdmissionState.OPEN}
+        lines = {
+            key: self._line(snapshot, key, interval, ensemble.run_times)
+            for key, interval in intervals.items()
+            if key not in held
+        }
+        listed = ExpectedList(computed=rfc3339(snapshot.now), items=tuple(lines.values()))
+        return _Told(lines, encode(listed))
+
+    def _line(
+        self, snapshot: Snapshot, key: WorkloadKey, interval: Interval, run_times: RunTimes
+    ) -> ExpectedLine:
+        workload, now = snapshot.pending[key], snapshot.now
+        basis = run_times.expectation(Likeness.of_workload(workload), workload.run_time).basis
+        return ExpectedLine(
+            kind=str(workload.kind),
+            namespace=workload.namespace,
+            uid=key.uid,
+            computed=rfc3339(now),
+            earliest=rfc3339(now + interval.low),
+            latest=None if interval.high is None else rfc3339(now + interval.high),
+            never=interval.never,
+            basis=str(basis),
+            runs=len(self._runs),
+        )
