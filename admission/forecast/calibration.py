@@ -21,9 +21,9 @@ _SLACK: Final = 60
 #: Forecasts of one moment that are kept to learn from: all of them miss by much the same.
 _PER_MOMENT: Final = 32
 #: Moments that are learned from, the latest ones.
-_MOMENTS: Final = 64
+_MOMENTS: Final = 96
 #: Seconds between two moments that are learned from.
-EVERY: Final = 900
+EVERY: Final = 3600
 #: How far forecasts miss where nothing was learned yet, as factors of the low and the high end, each once: from the
 #: public traces (docs/explanation/expected-start.md).
 PRIOR: Final[tuple[tuple[float, float], ...]] = ((0.05, 1.0), (0.2, 1.0), (0.5, 1.5), (1.0, 3.0), (1.5, 8.0))

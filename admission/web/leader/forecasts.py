@@ -12,20 +12,17 @@ from time import monotonic, thread_time
 from typing import Any, Final, NamedTuple, NoReturn
 
 from admission.engine.snapshot import Snapshot
-from admission.forecast.arrivals import ArrivalHistory
-from admission.forecast.calibration import Calibration, Interval
+from admission.forecast.calibration import Interval
 from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import Limits
-from admission.forecast.run_history import RunHistory
+from admission.forecast.learned import Learned
 from admission.forecast.run_times import Likeness, Run, RunTimes, Shape
 from admission.turn_report import Decided
 from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of
 from admission.web.http import encode
-from queues.admissions import AdmissionState
 from queues.errors import DatabaseError
 from queues.sql.read.ended_runs import EndedRun
 from queues.text_format import rfc3339
-from queues.versioned_map import differing
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -98,7 +95,10 @@ class Forecasts:
     async def _term(self, last: Decided) -> None:
         """As long as this replica leads."""
         learned = Learned(last.snapshot)
-        learned.add_runs(await self._ended_runs())
+        learned.add_runs(
+            Run(Likeness(each.user, each.queue, Shape.of(each.pods)), each.seconds, not each.evicted)
+            for each in await self._ended_runs()
+        )
         due, latest = monotonic(), self._last()
         while latest is not None:
             learned.observe(latest.snapshot)
@@ -117,9 +117,9 @@ class Forecasts:
             _log.warning("run times of ended work could not be read: %s", error)
             return ()
 
-    async def _forecast(self, last: Decided, learned: "Learned") -> float:
+    async def _forecast(self, last: Decided, learned: Learned) -> float:
         """Make a forecast, slice by slice; gives the seconds of processor time that it took."""
-        ensemble, worked = learned.ensemble(last), 0.0
+        ensemble, worked = learned.ensemble(last.snapshot, last.plan, LIMITS), 0.0
         steps = ensemble.steps()
         while worked < _WORK:
             taken, is_over = await self._in_thread(lambda: _slice(steps))
@@ -129,7 +129,7 @@ class Forecasts:
             await asyncio.sleep(_REST * taken)
         ensemble.stop()
         if self._last() is not None:
-            self._told = await self._in_thread(lambda: learned.told(last, ensemble))
+            self._told = await self._in_thread(lambda: _lines(last, learned, ensemble))
         return worked
 
 
@@ -142,79 +142,30 @@ def _slice(steps: Iterator[None]) -> tuple[float, bool]:
     return thread_time() - began, True
 
 
-class Learned:
-    """What a leader learned in its term."""
+def _lines(last: Decided, learned: Learned, ensemble: Ensemble) -> _Told:
+    """What the simulations came to."""
+    snapshot = last.snapshot
+    lines = {
+        key: _line(snapshot, key, interval, ensemble.run_times, learned.runs)
+        for key, interval in learned.intervals(ensemble).items()
+    }
+    listed = ExpectedList(computed=rfc3339(snapshot.now), items=tuple(lines.values()))
+    return _Told(lines, encode(listed))
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._runs = RunHistory()
-        self._arrivals = ArrivalHistory(snapshot.now)
-        self._calibration = Calibration()
-        self._seen = snapshot
 
-    def add_runs(self, ended: Iterable[EndedRun]) -> None:
-        """These have ended before the term, the latest last."""
-        self._runs.extend(
-            Run(Likeness(each.user, each.queue, Shape.of(each.pods)), each.seconds, not each.evicted)
-            for each in ended
-        )
-
-    def observe(self, snapshot: Snapshot) -> None:
-        """The world is like this now: learn from what ended, came and started since the last look."""
-        before, self._seen = self._seen, snapshot
-        now = snapshot.now
-        for id_ in sorted(differing(before.admissions, snapshot.admissions)):
-            was, after = before.admissions.get(id_), snapshot.admissions.get(id_)
-            if was is not None and after is None:
-                self._runs.add(was, now)
-            elif was is None and after is not None:
-                self._calibration.started(after.workload, after.opened_at)
-        came = {*differing(before.pending, snapshot.pending), *differing(before.holders, snapshot.holders)}
-        for key in sorted(came):
-            known = key in before.pending or key in before.holders
-            workload = snapshot.pending.get(key) or snapshot.holders.get(key)
-            if workload is None:
-                self._calibration.gone(key, now)
-            elif not known:
-                self._arrivals.add(workload, now)
-
-    def ensemble(self, last: Decided) -> Ensemble:
-        """Simulations of a decision."""
-        snapshot = last.snapshot
-        return Ensemble(
-            snapshot,
-            last.plan,
-            self._runs.run_times(snapshot),
-            LIMITS,
-            self._arrivals.recent(snapshot.now),
-        )
-
-    def told(self, last: Decided, ensemble: Ensemble) -> _Told:
-        """What they came to, put right by what earlier forecasts were worth."""
-        snapshot, raw = last.snapshot, ensemble.intervals()
-        intervals = self._calibration.intervals(snapshot.now, raw)
-        self._calibration.note(snapshot.now, raw)
-        held = {each.workload for each in snapshot.admissions.values() if each.state is AdmissionState.OPEN}
-        lines = {
-            key: self._line(snapshot, key, interval, ensemble.run_times)
-            for key, interval in intervals.items()
-            if key not in held
-        }
-        listed = ExpectedList(computed=rfc3339(snapshot.now), items=tuple(lines.values()))
-        return _Told(lines, encode(listed))
-
-    def _line(
-        self, snapshot: Snapshot, key: WorkloadKey, interval: Interval, run_times: RunTimes
-    ) -> ExpectedLine:
-        workload, now = snapshot.pending[key], snapshot.now
-        basis = run_times.expectation(Likeness.of_workload(workload), workload.run_time).basis
-        return ExpectedLine(
-            kind=str(workload.kind),
-            namespace=workload.namespace,
-            uid=key.uid,
-            computed=rfc3339(now),
-            earliest=rfc3339(now + interval.low),
-            latest=None if interval.high is None else rfc3339(now + interval.high),
-            never=interval.never,
-            basis=str(basis),
-            runs=len(self._runs),
-        )
+def _line(
+    snapshot: Snapshot, key: WorkloadKey, interval: Interval, run_times: RunTimes, runs: int
+) -> ExpectedLine:
+    workload, now = snapshot.pending[key], snapshot.now
+    basis = run_times.expectation(Likeness.of_workload(workload), workload.run_time).basis
+    return ExpectedLine(
+        kind=str(workload.kind),
+        namespace=workload.namespace,
+        uid=key.uid,
+        computed=rfc3339(now),
+        earliest=rfc3339(now + interval.low),
+        latest=None if interval.high is None else rfc3339(now + interval.high),
+        never=interval.never,
+        basis=str(basis),
+        runs=runs,
+    )
