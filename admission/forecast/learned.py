@@ -12,7 +12,7 @@ from admission.forecast.run_history import RunHistory
 from admission.forecast.run_times import Run
 from queues.plan import Plan
 from queues.versioned_map import differing
-from queues.workload import WorkloadKey
+from queues.workload import AdmissionId, WorkloadKey
 
 
 class Learned:
@@ -23,6 +23,8 @@ class Learned:
         self._arrivals = ArrivalHistory(snapshot.now)
         self._calibration = Calibration()
         self._seen = snapshot
+        #: When admissions had ended that are not closed yet.
+        self._ended: dict[AdmissionId, int] = {}
 
     @property
     def runs(self) -> int:
@@ -37,12 +39,15 @@ class Learned:
         """The world is like this now: learn from what ended, came and started since the last look."""
         before, self._seen = self._seen, snapshot
         now = snapshot.now
+        for id_, seats in snapshot.ended.items():
+            if len(seats | snapshot.admissions[id_].ended) == len(snapshot.admissions[id_].seats):
+                self._ended.setdefault(id_, now)
         for id_ in sorted(differing(before.admissions, snapshot.admissions)):
             was, after = before.admissions.get(id_), snapshot.admissions.get(id_)
             if was is not None and after is None:
                 # Who waits again was evicted, even if it was not seen.
                 evicted = was.evicted_at or (now if was.workload in snapshot.pending else 0)
-                self._runs.add(replace(was, evicted_at=evicted), now)
+                self._runs.add(replace(was, evicted_at=evicted), self._ended.pop(id_, now))
             elif was is None and after is not None:
                 self._calibration.started(after.workload, after.opened_at)
         came = {*differing(before.pending, snapshot.pending), *differing(before.holders, snapshot.holders)}
