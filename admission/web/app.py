@@ -5,6 +5,7 @@
 /apis/read.muster.dev/v1/queues/{name}/versions?limit=&continue=
 /apis/read.muster.dev/v1/queues/{name}/quota?at=
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
+/apis/read.muster.dev/v1/expected-starts?namespace=                               from the leader
 /apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&mine=&state=&since=&limit=&continue=
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
 /apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
@@ -35,6 +36,7 @@ from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
+from admission.web.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer, numbered_place, whole_number
 from admission.web.leader.forwarding import FORWARDED
@@ -67,7 +69,8 @@ MOST_VERSIONS: Final = 100
 PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
-    f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/workloads, "
+    f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/expected-starts, "
+    f"{PREFIX}/workloads, "
     f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/usage, "
     f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot, {PREFIX}/trials"
 )
@@ -189,6 +192,12 @@ class ReadApi:
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
 
+    #: What the leader expects, asked for all users together.
+    expected_starts: ExpectedStarts = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expected_starts", ExpectedStarts(self.leader, f"{PREFIX}/expected-starts"))
+
     def application(self) -> web.Application:
         """The application with all routes."""
         # Of all questions only trials have a body.
@@ -200,6 +209,7 @@ class ReadApi:
                 web.get(f"{PREFIX}/queues/{{name}}/versions", self.show_versions),
                 web.get(f"{PREFIX}/queues/{{name}}/quota", self.show_quota),
                 web.get(f"{PREFIX}/pending", self.show_pending),
+                web.get(f"{PREFIX}/expected-starts", self.show_expected_starts),
                 web.get(f"{PREFIX}/workloads", self.show_workloads),
                 web.get(f"{PREFIX}/users", self.show_users),
                 web.get(f"{PREFIX}/decisions", self.show_decisions),
@@ -271,7 +281,21 @@ class ReadApi:
                 after=after,
                 sight=sight,
             )
+            if found.items:
+                items = with_expected(found.items, await self.expected_starts.lines())
+                found = msgspec.structs.replace(found, items=items)
             return _shown(found, sight)
+
+        return await self._answered(request, answer)
+
+    async def show_expected_starts(self, request: web.Request) -> web.Response:
+        """When the pending workloads that the user may see should start."""
+        _only(request, "namespace")
+        namespace = request.query.get("namespace") or None
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self._sight(caller, namespace)
+            return in_sight(await self._leader(request, "/expected", {}), namespace, sight)
 
         return await self._answered(request, answer)
 

@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 from msgspec import structs
 
+from admission.forecast.learned import Learned
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.settings import Address
 from admission.turn_report import Decided
@@ -17,6 +18,7 @@ from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
+from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
@@ -350,6 +352,39 @@ OUTLOOK = bodies.OutlookBody(
             facts={"more": [{"queue": "team-a", "resource": GPU, "units": "8"}]},
         ),
     ),
+    expected=ExpectedStartBody(
+        computed=NOW,
+        earliest="2026-11-21T10:10:00Z",
+        latest="2026-11-21T10:40:00Z",
+        basis="user and shape",
+        runs=214,
+    ),
+)
+#: What the leader expects of those who wait: nothing is known of sweep.
+EXPECTED = ExpectedList(
+    computed=NOW,
+    items=(
+        ExpectedLine(
+            kind="job",
+            namespace="ml",
+            uid="tune-3-uid",
+            computed=NOW,
+            earliest="2026-11-21T10:10:00Z",
+            latest="2026-11-21T10:40:00Z",
+            basis="user and shape",
+            runs=214,
+        ),
+        ExpectedLine(
+            kind="vcjob",
+            namespace="ml",
+            uid="llama-pretrain-uid",
+            computed=NOW,
+            earliest="2026-11-21T16:05:00Z",
+            latest=None,
+            basis="queue and shape",
+            runs=214,
+        ),
+    ),
 )
 
 
@@ -461,6 +496,9 @@ class FakeLeader:
     def __init__(self, world: WorldInMemory | None = None) -> None:
         self.lost = False
         self._world = world
+        #: What forecasts of trials go by.
+        self.learned: Learned | None = None
+        self.expected = EXPECTED
 
     async def ask(
         self,
@@ -475,7 +513,9 @@ class FakeLeader:
             raise NotLeading(identity="b", leader="a")
         if body is not None and self._world is not None:
             last = Decided(snapshot=self._world.snapshot, plan=self._world.plan)
-            return await trial(body, last, self._world.view(), asyncio.to_thread)
+            return await trial(body, last, self._world.view(), asyncio.to_thread, lambda: self.learned)
+        if path == "/expected":
+            return encode(self.expected)
         if path == "/snapshot":
             return b"\x93NUMPY-like bytes"
         return encode(

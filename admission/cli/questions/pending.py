@@ -9,6 +9,7 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
+from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, amounts, table
 
@@ -32,10 +33,11 @@ def pending(
     output: Output,
     route: Route,
 ) -> int:
-    """Show waiting workloads: position in the queue, requests, age, and the reason.
+    """Show waiting workloads: position in the queue, requests, age, expected start, and the reason.
 
     Positions count all workloads of the queue, in every namespace. Pods that wait one by one under an owner, such as a
-    Deployment, are one line, with the position and the reason of the first.
+    Deployment, are one line, with the position, the expected start and the reason of the first. The expected start is
+    right 4 of 5 times; `explain` has it as times of day.
     """
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     body = pages(route, {"queue": queue, "namespace": here}, limit)
@@ -76,7 +78,18 @@ def pages(
 
 def pending_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
     """One line per workload, by queue and position."""
-    columns = ["POSITION", "NAMESPACE", "WORKLOAD", "QUEUE", "PODS", "ASKS", "AGE", "REASON", "MESSAGE"]
+    columns = [
+        "POSITION",
+        "NAMESPACE",
+        "WORKLOAD",
+        "QUEUE",
+        "PODS",
+        "ASKS",
+        "AGE",
+        "EXPECTED",
+        "REASON",
+        "MESSAGE",
+    ]
     if wide:
         columns[7:7] = ["PRIORITY", "MINIMUM", "SINCE"]
     rows = [_row(one, body["now"], wide) for one in body["items"]]
@@ -97,6 +110,7 @@ def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
         one["pods"],
         amounts(one["asks"], all_of_them=wide),
         age(one["created"], now),
+        expected_cell(one.get("expected"), now),
         reason["code"],
         one_line(reason["message"]),
     ]

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admission.cli.questions.pending import one_line
-from admission.cli.rendering.table import Cell, amounts, printable, short_resource, table
+from admission.cli.rendering.table import (
+    Cell,
+    amounts,
+    printable,
+    short_duration,
+    short_resource,
+    table,
+)
 
 #: Lines of a table without ``-o wide``.
 _SHOWN: Final = 8
@@ -33,9 +40,46 @@ def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> st
         lines.append(f"{title}: {count}")
         found = [each for each in body["workloads"] if each["what"] == what]
         lines += [f"  {line}" for line in _workloads(found, count, wide=wide, headers=headers)]
+    if body["starts"] is not None:
+        lines += _starts(body["starts"], wide=wide, headers=headers)
     if not body["atRest"]:
         lines.append("There was more to decide when this was broken off.")
     return "\n".join(lines) + "\n"
+
+
+def _starts(starts: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+    """Who should start earlier or later, of those that wait."""
+    if not (starts["earlier"] or starts["later"]):
+        return []
+    shift = starts["medianShiftSeconds"]
+    median = ""
+    if shift:
+        median = f"; {short_duration(abs(shift))} {'later' if shift > 0 else 'earlier'} in the middle"
+    rows = [
+        [
+            "another workload" if each["kind"] is None else f"{each['kind']}/{each['name']}",
+            each["namespace"],
+            each["queue"],
+            _until(each["beforeSeconds"], starts),
+            "→",
+            _until(each["afterSeconds"], starts),
+        ]
+        for each in starts["workloads"]
+    ]
+    columns = ["WORKLOAD", "NAMESPACE", "QUEUE", "EXPECTED", "", "THEN"]
+    total = starts["earlier"] + starts["later"]
+    told = cut_table(
+        columns, rows, total, wide=wide, headers=headers, noun="workloads", right="EXPECTED THEN"
+    )
+    title = f"Expected starts: {starts['earlier']} earlier, {starts['later']} later{median}"
+    return [title, *(f"  {line}" for line in told)]
+
+
+def _until(seconds: int | None, starts: Mapping[str, Any]) -> str:
+    if seconds is None:
+        known = starts["foreseenSeconds"]
+        return "never" if known is None else f">{short_duration(known)}"
+    return f"in {short_duration(seconds)}" if seconds else "now"
 
 
 def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from admission.cli.questions.pending import one_line
 from admission.cli.rendering.comparison import comparison_text, cut_table
+from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.table import amounts, printable
 from queues.text_format import counted
 
@@ -22,19 +23,21 @@ def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
     parts = []
     if body["comparison"] is not None:
         parts.append(comparison_text(body["comparison"], wide=wide, headers=headers))
-    parts += [_object_text(one, wide=wide, headers=headers) for one in body["items"]]
+    parts += [_object_text(one, body["now"], wide=wide, headers=headers) for one in body["items"]]
     if body["skipped"]:
         kinds = ", ".join(dict.fromkeys(f"{one['apiVersion']} {one['kind']}" for one in body["skipped"]))
         parts.append(f"Not tried, for objects of these kinds wait in no queue: {printable(kinds)}\n")
     return "\n".join(parts)
 
 
-def _object_text(one: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
+def _object_text(one: Mapping[str, Any], now: str, *, wide: bool, headers: bool) -> str:
     lines = [_title(one)]
     lines += [f"  {one_line(text)}" for text in one["refusals"]]
     lines += [f"  Warning: {one_line(text)}" for text in one["warnings"]]
     if one["pods"]:
         lines.append(f"  {_asks(one)}")
+    if one["state"] == "waits" and one["expected"] is not None:
+        lines.append(f"  Expected start {expected_sentence(one['expected'], now)}")
     sections = [
         ("Waits because", _because(one)),
         ("What would let it in", _changes(one)),

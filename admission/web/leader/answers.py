@@ -1,7 +1,7 @@
 """The leader's end of the channel: questions that only its memory answers, of users that another process serves.
 
 The leader works on one such question at a time, in a thread of their own, and rests in between: they never take more
-than a quarter of a processor from its turns.
+than a quarter of a processor from its turns. While no question waits, the thread forecasts when workloads start.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.access.limits import TooBusy
 from admission.web.http import encode, errors_as_json, json_answer
+from admission.web.leader.forecasts import Forecasts, Learn
 from admission.web.leader.outlook import Problem, outlooks
 from admission.web.reader import NotLeading
 from admission.web.trials.on_leader import InThread, trial
@@ -34,6 +35,10 @@ _REST: Final = 3.0
 _LONGEST_REST: Final = 10.0
 
 
+async def _nothing(_: int) -> tuple[()]:
+    return ()
+
+
 class LeaderAnswers:
     """The end of the channel in the process that leads, or would."""
 
@@ -45,9 +50,11 @@ class LeaderAnswers:
         identity: str,
         problems: Callable[[str, str], Sequence[Problem]] = lambda namespace, name: (),
         world_view: Callable[[], WorldView | None] = lambda: None,
+        learn: Learn | None = None,
     ) -> None:
         """``last``: the last decision of this replica; None: it does not lead. ``problems``: those of workloads with
-        seats, by namespace and name. ``world_view``: what trials are told; None: it does not lead."""
+        seats, by namespace and name. ``world_view``: what trials are told; None: it does not lead. ``learn``: reads the
+        run times of ended work; None: no starts are forecast."""
         self._last = last
         self._world_view = world_view
         self._problems = problems
@@ -56,14 +63,18 @@ class LeaderAnswers:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="questions")
         self._one = asyncio.Lock()
         self._waiting: set[asyncio.Task[None]] = set()
+        self.forecasts = Forecasts(last, learn or _nothing, self._beside)
 
     def application(self) -> web.Application:
         """The application with all routes."""
-        application = web.Application(middlewares=[errors_as_json("/outlook, /trials, /snapshot, /metrics")])
+        application = web.Application(
+            middlewares=[errors_as_json("/outlook, /expected, /trials, /snapshot, /metrics")]
+        )
         application.add_routes(
             [
                 web.get("/outlook", self.outlook),
                 web.post("/trials", self.trials),
+                web.get("/expected", self.expected),
                 web.get("/snapshot", self.snapshot),
                 web.get("/metrics", self.metrics),
             ]
@@ -77,8 +88,11 @@ class LeaderAnswers:
 
         async def outlook(in_thread: InThread) -> bytes:
             problems = self._problems(namespace, name)
+            expected = self.forecasts.of
             return await in_thread(
-                lambda: encode(outlooks(last.snapshot, last.plan, namespace, name, kind, problems))
+                lambda: encode(
+                    outlooks(last.snapshot, last.plan, namespace, name, kind, problems, expected=expected)
+                )
             )
 
         return json_answer(await self._computed(outlook))
@@ -89,7 +103,16 @@ class LeaderAnswers:
         if view is None:
             raise self._not_leading()
         content = await request.read()
-        return json_answer(await self._computed(lambda in_thread: trial(content, last, view, in_thread)))
+
+        def work(in_thread: InThread) -> Awaitable[bytes]:
+            return trial(content, last, view, in_thread, lambda: self.forecasts.learned)
+
+        return json_answer(await self._computed(work))
+
+    async def expected(self, _: web.Request) -> web.Response:
+        """When pending workloads should start, as it was worked out last."""
+        self._decided()
+        return json_answer(self.forecasts.encoded())
 
     async def snapshot(self, _: web.Request) -> web.Response:
         """The last turn, as a file."""
@@ -111,6 +134,13 @@ class LeaderAnswers:
 
     def _not_leading(self) -> NotLeading:
         return NotLeading(identity=self._identity, leader="another replica")
+
+    async def _beside(self, work: Callable[[], T]) -> T:
+        """What the thread computes when no question waits for it."""
+        while self._waiting:
+            await asyncio.wait(tuple(self._waiting))
+        async with self._one:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _computed(self, work: Work) -> bytes:
         """The outcome of work that begins when it is its turn: on the loop, and in the thread where it says so."""

@@ -1,16 +1,19 @@
 """What would let workloads in, or keeps them from going on, as the read API shows it, from the leader's memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
+from msgspec import structs
 
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.web import bodies
+from admission.web.expected import ExpectedStartBody
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
 from queues.resources import show
 from queues.text_format import rfc3339
-from queues.workload import Workload
+from queues.workload import Workload, WorkloadKey
 
 #: A workload with seats that does not go on: what is known of it, and what is wrong.
 Problem = tuple[Workload, Reason]
@@ -25,9 +28,11 @@ def outlooks(
     name: str,
     kind: str | None,
     problems: Sequence[Problem] = (),
+    *,
+    expected: Callable[[WorkloadKey], ExpectedStartBody | None] = lambda key: None,
 ) -> tuple[bodies.OutlookBody, ...]:
     """Outlooks of the workloads of this name that are pending or have a problem, by kind; empty: there is none.
-    ``problems``: of workloads of this name."""
+    ``problems``: of workloads of this name. ``expected``: when a pending workload should start."""
     wrong = {workload.key: reason for workload, reason in problems}
     known = {workload.key: workload for workload, _ in problems}
     known |= {
@@ -39,7 +44,8 @@ def outlooks(
     for key, workload in sorted(known.items()):
         explained = explain(snapshot, plan, key)
         if kind in (None, str(workload.kind)) and (explained is not None or key in wrong):
-            found.append(_outlook(snapshot, workload, explained or _NOT_PENDING, wrong.get(key)))
+            outlook = _outlook(snapshot, workload, explained or _NOT_PENDING, wrong.get(key))
+            found.append(structs.replace(outlook, expected=expected(key)))
     return tuple(found)
 
 

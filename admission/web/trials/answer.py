@@ -1,7 +1,7 @@
 """A trial as the read API shows it, from the leader's memory. Names of others are left out on the way to the user."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -10,6 +10,7 @@ from admission.engine.nodes.table import Layout
 from admission.trials.submitted import Skipped
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
 from admission.web.bodies import ChangeBody, ReasonBody
+from admission.web.expected import ExpectedStartBody
 from admission.web.leader.outlook import facts_of
 from admission.web.quantities import facts_with_quantities, quantities
 from admission.web.trials import bodies
@@ -17,6 +18,7 @@ from queues.admissions import Seat
 from queues.plan import Evict, Reason
 from queues.resources import show
 from queues.text_format import rfc3339
+from queues.workload import WorkloadKey
 
 #: Places and victims that are told of one workload.
 MOST_PLACES: Final = 100
@@ -24,12 +26,19 @@ MOST_VICTIMS: Final = 50
 
 
 def trial_list(
-    decided: DecidedTrial, skipped: Sequence[Skipped], has_time: Callable[[], bool]
+    decided: DecidedTrial,
+    skipped: Sequence[Skipped],
+    has_time: Callable[[], bool],
+    expected: Mapping[WorkloadKey, ExpectedStartBody],
 ) -> bodies.TrialList:
-    """The answer. ``has_time``: whether there is time to work out what would let the next workload in."""
+    """The answer. ``has_time``: whether there is time to work out what would let the next workload in. ``expected``:
+    when workloads should start that wait."""
     return bodies.TrialList(
         now=rfc3339(decided.snapshot.now),
-        items=tuple(_trial(decided, each) for each in explained(decided, has_time)),
+        items=tuple(
+            structs.replace(_trial(decided, each), expected=expected.get(each.submitted.key))
+            for each in explained(decided, has_time)
+        ),
         skipped=tuple(
             bodies.SkippedBody(api_version=each.api_version, kind=each.kind, name=each.name)
             for each in skipped

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from admission.web.bodies import Body, ChangeBody, ReasonBody
+from admission.web.expected import ExpectedStartBody
 
 
 class AddedNodesBody(Body, frozen=True, kw_only=True):
@@ -111,6 +112,8 @@ class TrialBody(Body, frozen=True, kw_only=True):
     behind: str = ""
     #: What would let it in, the smallest first; null: there was no time to work it out.
     changes: tuple[ChangeBody, ...] | None = None
+    #: When one that waits should start; null: there is no forecast now.
+    expected: ExpectedStartBody | None = None
 
 
 class SkippedBody(Body, frozen=True, kw_only=True):
@@ -153,6 +156,32 @@ class QueueDifferenceBody(Body, frozen=True, kw_only=True):
     waiting_after: int
 
 
+class StartShiftBody(Body, frozen=True, kw_only=True):
+    """A workload that should start at another time."""
+
+    #: null, as its names: the user may not see it.
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    queue: str
+    #: Seconds from now in the middle of all simulations; null: not within what was foreseen.
+    before_seconds: int | None
+    after_seconds: int | None
+
+
+class StartShiftsBody(Body, frozen=True, kw_only=True):
+    """Who should start earlier or later with the changes, of those that wait."""
+
+    earlier: int
+    later: int
+    #: Of those that start in both; negative: earlier. null: there are none.
+    median_shift_seconds: int | None
+    #: How far was foreseen; null: all that happens, so that who has not started by then never starts.
+    foreseen_seconds: int | None
+    #: The largest shifts, at most 50 later and 50 earlier.
+    workloads: tuple[StartShiftBody, ...]
+
+
 class ComparisonBody(Body, frozen=True, kw_only=True):
     """The cluster at rest with the changes, beside the cluster at rest without them. No time passes."""
 
@@ -165,6 +194,8 @@ class ComparisonBody(Body, frozen=True, kw_only=True):
     queues: tuple[QueueDifferenceBody, ...]
     #: False: after 16 turns there was still something to decide.
     at_rest: bool = True
+    #: null: there is no forecast now.
+    starts: StartShiftsBody | None = None
 
 
 class TrialList(Body, frozen=True, kw_only=True):

@@ -156,10 +156,13 @@ async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights:
         comparison["queues"] = [each for each in comparison["queues"] if sight.shows_queue(each["queue"])]
     victims = [victim for item in document["items"] for victim in item["victims"]]
     workloads = [] if comparison is None else comparison["workloads"]
-    names = {each["namespace"] for each in (*victims, *workloads, *document["items"])}
+    shifted = [] if comparison is None or comparison["starts"] is None else comparison["starts"]["workloads"]
+    names = {each["namespace"] for each in (*victims, *workloads, *shifted, *document["items"])}
     seen = together(sight, await rights.sight_in(caller, sorted(names)))
     if comparison is not None:
         comparison["workloads"] = [_named(each, seen) for each in workloads]
+        if comparison["starts"] is not None:
+            comparison["starts"]["workloads"] = [_named(each, seen) for each in shifted]
     for item in document["items"]:
         item["victims"] = [_named(victim, seen) for victim in item["victims"]]
     return redacted(document, seen)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.forecast.learned import Learned
 from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks, volcano_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 
@@ -214,3 +216,62 @@ async def test_wrong_changes_are_told_in_one_line(ask: Asking, words: list[str],
     assert out == ""
     assert told in err
     assert "Traceback" not in err
+
+
+@pytest.fixture
+async def foretold(
+    world: WorldInMemory, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    """Of a cluster that is full: its Job declares to run for an hour, and another one waits for it."""
+    for name, hours in (("long", "1h"), ("next", "30m")):
+        document = batch_job(
+            name, 4, queue="other", gpu=8, meta={"annotations": {"muster.dev/run-time": hours}}
+        )
+        document["metadata"]["labels"] = {"muster.dev/queue-name": "other"}
+        world.store(stored(document, name))
+        world.settle()
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    leader = FakeLeader(world)
+    leader.learned = Learned(world.snapshot)
+    async with served(FakeReader(), leader=leader) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(*words: str) -> tuple[int, str, str]:
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ["try", *words])
+            return (code, *capfd.readouterr())
+
+        yield asked
+
+
+async def test_when_one_that_waits_should_start_is_told(foretold: Asking, tmp_path: Path) -> None:
+    file = written(tmp_path, batch_job("a", 4, queue="other", gpu=8))
+
+    _, out, _ = await foretold("-f", file, "-n", "ml")
+    assert re.search(r"^  Expected start \d\d:\d\d or later; by when is not known", out, re.M)
+
+    _, out, _ = await foretold("-f", file, "-n", "ml", "-o", "json")
+    (item,) = json.loads(out)["items"]
+    assert item["expected"]["basis"] == "prior"
+    assert item["expected"]["earliest"] > json.loads(out)["now"]
+
+
+async def test_who_should_start_earlier_is_told(foretold: Asking) -> None:
+    code, out, _ = await foretold("--add-nodes", "4", "--like", "n0")
+    assert code == 0
+    assert "Would start now: 1\n" in out
+    assert (
+        """\
+Expected starts: 1 earlier, 0 later; 60m earlier in the middle
+  WORKLOAD   NAMESPACE   QUEUE   EXPECTED       THEN
+  job/next   ml          other     in 60m   →    now
+"""
+        in out
+    )
+
+
+async def test_who_should_start_later_is_told(foretold: Asking) -> None:
+    _, out, _ = await foretold("--drain", "n3", "-o", "json")
+    starts = json.loads(out)["comparison"]["starts"]
+    assert (starts["earlier"], starts["later"]) == (0, 1)
+    (shift,) = starts["workloads"]
+    assert (shift["name"], shift["beforeSeconds"], shift["afterSeconds"]) == ("next", 3600, None)
