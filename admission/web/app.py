@@ -22,6 +22,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -42,7 +43,7 @@ from admission.web.http import BadQuery, encode, errors_as_json, json_answer, nu
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
-from admission.web.trials.handler import LARGEST_TRIAL
+from admission.web.trials.handler import LARGEST_TRIAL, TRIAL_LIMITS
 from admission.web.trials.handler import answer as trial_answer
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
 from queues.api.api_resources import NODES, QUEUES
@@ -188,6 +189,8 @@ class ReadApi:
     #: The Prometheus text.
     metrics: Callable[[], Awaitable[bytes]]
     gate: Gate = field(default_factory=lambda: Gate(_LIMITS, ProcessorShare.of_machine()))
+    #: Each takes the leader a while, and others ask it too.
+    trials: Gate = field(default_factory=lambda: Gate(TRIAL_LIMITS))
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
@@ -418,7 +421,11 @@ class ReadApi:
         """What would become of objects if they were submitted now."""
         async with asyncio.timeout(_ANSWER_SECONDS):
             caller = await self.authenticate(request)
-            async with self.gate.entered(caller.name):
+            forwarded = (
+                FORWARDED in request.headers
+            )  # of all users of another replica, which has a gate of its own
+            of_trials = nullcontext() if forwarded else self.trials.entered(caller.name)
+            async with of_trials, self.gate.entered(caller.name):
                 return json_answer(await trial_answer(request, caller, self.rights, self.leader))
 
     async def show_version(self, request: web.Request) -> web.Response:

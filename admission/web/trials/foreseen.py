@@ -1,7 +1,7 @@
 """Starts in a world that is only supposed: simulations like those of forecasts, fewer of them and for a short time."""
 
 from dataclasses import dataclass, replace
-from time import thread_time
+from time import monotonic, thread_time
 from typing import Final
 
 from admission.engine.decide import decide
@@ -18,9 +18,10 @@ from queues.plan import Plan
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
 
-#: Simulations, and seconds of processor time for all of them.
+#: Simulations, and seconds for all of them: of processor time, and in all while others use the processor.
 _DRAWS: Final = 4
 _WORK: Final = 1.0
+_LONGEST: Final = 1.5
 _LIMITS: Final = Limits(horizon=14 * 86_400, decisions=1000, precision=10, grace=30)
 
 
@@ -52,9 +53,9 @@ class Foreseen:
             if memo.state is not None:
                 memo.state.retire()  # nothing collects what refers to itself in a circle
             self.made = replace(self.made, plan=plan)
-        began = thread_time()
+        began, used = monotonic(), thread_time()
         for _ in self.made.steps():
-            if thread_time() - began >= _WORK:
+            if thread_time() - used >= _WORK or monotonic() - began >= _LONGEST:
                 break
         self.made.stop()
 

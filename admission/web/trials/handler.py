@@ -13,6 +13,7 @@ from msgspec import structs
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.trials.changes import MOST_CHANGES
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
+from admission.web.access.limits import RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden
 from admission.web.http import BadQuery, encode
@@ -24,6 +25,8 @@ from queues.api.reading.user_values import is_dns_name
 
 #: Bytes of a question.
 LARGEST_TRIAL: Final = 256 * 1024
+#: Of one user one trial at a time.
+TRIAL_LIMITS: Final = RequestLimits(at_once=2, waiting=4, of_one=1, patience=10.0, held_back=1.0)
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 _HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
 

@@ -36,8 +36,9 @@ from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")
 
-#: Seconds after which no further workload is told what would let it in.
-_ENOUGH: Final = 3.0
+#: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and no further workload
+#: is told what would let it in.
+_ENOUGH: Final = 4.0
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 
 
@@ -92,11 +93,11 @@ async def trial(
     expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
     shifts: StartShiftsBody | None = None
     known = learned()
-    if known is not None and decided.awaits_starts():
+    if known is not None and decided.awaits_starts() and monotonic() - began < _ENOUGH:
         foreseen = Foreseen.begin(known, decided.trial)
         await in_thread(foreseen.work)
         expected = foreseen.expected(known)
-    if known is not None and decided.changed is not None:
+    if known is not None and decided.changed is not None and monotonic() - began < _ENOUGH:
         without = Foreseen.begin_at(known, ground.next_turn())
         with_changes = Foreseen.begin_at(known, decided.changed)
         await in_thread(without.work)

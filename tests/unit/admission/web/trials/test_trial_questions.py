@@ -1,5 +1,6 @@
 """``POST /trials``: what is answered to whom, its bounds and its errors."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -8,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from admission.forecast.learned import Learned
 from admission.web.app import PREFIX
 from admission.web.reader import Sight
 from admission.web.trials.handler import LARGEST_TRIAL
@@ -187,10 +189,13 @@ async def of_a_tenant() -> AsyncIterator[str]:
     )
     world.store(stored(batch_job("secret", 4, queue="other", gpu=8), "low", namespace="vision"))
     world.settle()
+    world.store(stored(batch_job("hidden", 1, queue="other", gpu=8), "hidden", namespace="vision"))
     world.store(stored(batch_job("hers", 1, queue="below", gpu=8), "hers"))
     world.settle()
     sights = {"alice": Sight(workloads={"job": {"ml"}}, queues=frozenset({"tenant", "below"}))}
-    async with served(FakeReader(), leader=FakeLeader(world), sights=sights) as url:
+    leader = FakeLeader(world)
+    leader.learned = Learned(world.snapshot)
+    async with served(FakeReader(), leader=leader, sights=sights) as url:
         yield url
 
 
@@ -199,10 +204,10 @@ async def test_a_tenants_administrator_tries_quota_and_is_told_nothing_of_others
 
     assert status == 200
     comparison = body["comparison"]
-    assert comparison["counts"] == {"stops": 1, "starts": 1}
-    stops, starts = comparison["workloads"]
-    assert (stops["what"], stops["kind"], stops["name"]) == ("stops", None, None)
-    assert (starts["what"], starts["kind"], starts["name"]) == ("starts", "job", "hers")
+    assert comparison["counts"] == {"stops": 1, "starts": 2}
+    told = {(each["what"], each["kind"], each["name"]) for each in comparison["workloads"]}
+    assert told == {("stops", None, None), ("starts", "job", "hers"), ("starts", None, None)}
+    assert "hidden" not in json.dumps(body)
     assert {each["queue"] for each in comparison["queues"]} == {"tenant", "below"}
     assert "secret" not in json.dumps(body)
     # Not of the tenant itself, nor of others, whatever the request claims.
@@ -224,3 +229,30 @@ async def test_wrong_changes_are_told_in_one_line(server: str, changes: dict[str
     status, body = await post(server, {"namespace": "ml", **changes})
     assert status == 400
     assert body["error"].startswith(error)
+
+
+async def test_of_one_user_one_trial_is_worked_on_at_a_time() -> None:
+    release = asyncio.Event()
+
+    class SlowLeader(FakeLeader):
+        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
+            await release.wait()
+            return await super().ask(path, query, **more)
+
+    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+        asked = question(batch_job("a", 1, queue="team", gpu=1))
+        first = asyncio.create_task(post(url, asked, "bob"))
+        other = asyncio.create_task(post(url, asked, "carol"))
+        await asyncio.sleep(0.1)
+        status, body = await post(url, asked, "bob")
+        release.set()
+        assert (status, body["error"][:14]) == (429, "From this user")
+        assert ((await first)[0], (await other)[0]) == (200, 200)
+        assert (await post(url, asked, "bob"))[0] == 200
+
+
+async def test_shifts_of_workloads_out_of_sight_have_no_names(of_a_tenant: str) -> None:
+    status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["below.gpu=8"]}, "alice")
+    assert status == 200
+    assert body["comparison"]["starts"]["workloads"]
+    assert {each["name"] for each in body["comparison"]["starts"]["workloads"]} <= {None, "hers"}
