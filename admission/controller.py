@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -37,11 +38,13 @@ from admission.node_recovery.figures import NodeHealth
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
+from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.volcano_jobs.pods import PodRules
 from admission.web import http
 from admission.web.health import MOST_CONNECTIONS, HealthApi, KeptText
 from admission.web.leader.answers import LeaderAnswers
+from admission.web.leader.forecasts import Forecasts
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
@@ -50,6 +53,7 @@ from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.retention import Retention
+from queues.sql.read.ended_runs import EndedRun, ended_runs
 from queues.workload import Workload
 
 _log = logging.getLogger(__name__)
@@ -113,7 +117,8 @@ class Controller:
                 after_term=garbage_collection.collect_all,
                 standing=self._watchdog.standing,
             )
-            serving = self._serving(database.dsn, await self._channel(stack))
+            channel, answers = await self._channel(stack, database)
+            serving = self._serving(database.dsn, channel)
             checks = self._checks(database, dependencies)
             checks |= {role: process.problem for role, process in serving.items()}
             metrics = self._metrics_text if settings.metrics_access == "open" else None
@@ -121,11 +126,15 @@ class Controller:
             plain = http.serving(health, settings.http_address, most=MOST_CONNECTIONS)
             await stack.enter_async_context(plain)
             lead = self._lead(leadership, dependencies)
-            await self._run_tasks(lead, serving, stop)
+            await self._run_tasks(lead, answers.forecasts, serving, stop)
         return 0
 
     async def _run_tasks(
-        self, lead: Coroutine[None, None, None], serving: Mapping[str, ServingProcess], stop: asyncio.Event
+        self,
+        lead: Coroutine[None, None, None],
+        forecasts: Forecasts,
+        serving: Mapping[str, ServingProcess],
+        stop: asyncio.Event,
     ) -> None:
         """Serve and lead, until stopped. Raises MusterError for a database that can never be used."""
         failure: BaseException | None = None
@@ -134,6 +143,7 @@ class Controller:
                 running = [
                     tasks.create_task(self._watchdog.run(), name="loop watchdog"),
                     tasks.create_task(lead, name="lead"),
+                    tasks.create_task(forecasts.run(), name="forecasts"),
                     *(tasks.create_task(process.run(), name=role) for role, process in serving.items()),
                 ]
                 await stop.wait()
@@ -145,15 +155,25 @@ class Controller:
         if failure is not None:
             raise failure
 
-    async def _channel(self, stack: AsyncExitStack) -> Path:
+    async def _channel(self, stack: AsyncExitStack, database: Database) -> tuple[Path, LeaderAnswers]:
         """Opens the socket on which the process that serves users asks this one; only this user can reach it."""
+
+        async def learn(limit: int) -> tuple[EndedRun, ...]:
+            async with database.snapshot() as tx:
+                return await ended_runs(tx, limit)
+
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="muster-")))
         channel = folder / "leader.sock"
         answers = LeaderAnswers(
-            self._last, self._metrics_text, identity=self._settings.identity, problems=self._problems
+            self._last,
+            self._metrics_text,
+            identity=self._settings.identity,
+            problems=self._problems,
+            world_view=self._world_view,
+            learn=learn,
         )
         await stack.enter_async_context(http.serving(answers.application(), channel))
-        return channel
+        return channel, answers
 
     def _serving(self, dsn: str, channel: Path) -> dict[str, ServingProcess]:
         """The processes beside this one, by role.
@@ -272,6 +292,19 @@ class Controller:
     def _problems(self, namespace: str, name: str) -> list[tuple[Workload, Reason]]:
         statuses = self._term.statuses if self._term is not None else None
         return list(statuses.problems_of(namespace, name)) if statuses is not None else []
+
+    def _world_view(self) -> WorldView | None:
+        """What trials are told; None: this replica does not lead."""
+        term = self._term
+        if term is None or term.world is None:
+            return None
+        return WorldView(
+            world=term.world,
+            context=term.informers.context,
+            now=int(time.time()),
+            aliases=frozenset(self._settings.scheduler_aliases),
+            scheduler=self._settings.scheduler_name,
+        )
 
     def _requests(self) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}

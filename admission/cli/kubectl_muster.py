@@ -21,6 +21,7 @@ from admission.cli.questions.pending import pending
 from admission.cli.questions.top import top
 from admission.cli.questions.version import version
 from admission.cli.questions.who import who
+from admission.cli.trials.command import try_
 from admission.cli.usage.command import usage
 
 
@@ -38,7 +39,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
 
 _COMMANDS = (
     *(jobs, pending, explain, events, who, queues, quota, nodes, page, top, usage),
-    *(job, jobflow, queue, version),
+    *(job, jobflow, queue, try_, version),
 )
 for command in _COMMANDS:
     kubectl_muster.add_command(command)

@@ -163,7 +163,7 @@ def nodes_of(table: NodeTable) -> Iterator[Node]:
         )
 
 
-def _keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
+def level_keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
     """Label keys of a topology's levels. The host level is left out, unless nodes without a host label exist.
 
     Such nodes are in no domain of a topology that names the host.
@@ -179,7 +179,7 @@ def _keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
 def _written_table(table: NodeTable) -> dict[str, Any]:
     layout = table.layout
     form = {
-        "levels": [_keys(layout, chain) for chain in layout.chains],
+        "levels": [level_keys(layout, chain) for chain in layout.chains],
         "nodes": [json_form.written(node) for node in nodes_of(table)],
         "layout": {name: json_form.written(getattr(layout, name)) for name in sorted(_more(Layout))},
         **{name: json_form.written(getattr(table, name)) for name in _more(NodeTable)},

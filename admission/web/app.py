@@ -5,6 +5,7 @@
 /apis/read.muster.dev/v1/queues/{name}/versions?limit=&continue=
 /apis/read.muster.dev/v1/queues/{name}/quota?at=
 /apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
+/apis/read.muster.dev/v1/expected-starts?namespace=                               from the leader
 /apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&mine=&state=&since=&limit=&continue=
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
 /apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
@@ -14,12 +15,14 @@
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/version
 /apis/read.muster.dev/v1/snapshot                                          from the leader
+/apis/read.muster.dev/v1/trials                 POST: a question with a body  from the leader
 /metrics
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -34,6 +37,7 @@ from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
+from admission.web.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.health import METRICS_TYPE
 from admission.web.http import (
     BadQuery,
@@ -47,6 +51,8 @@ from admission.web.http import (
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
+from admission.web.trials.handler import LARGEST_TRIAL, TRIAL_LIMITS
+from admission.web.trials.handler import answer as trial_answer
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
@@ -73,9 +79,10 @@ MOST_VERSIONS: Final = 100
 PREFIX: Final = f"/apis/{READ_API}"
 _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
-    f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/workloads, "
+    f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/expected-starts, "
+    f"{PREFIX}/workloads, "
     f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/usage, "
-    f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
+    f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot, {PREFIX}/trials"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
 _DISCOVERY: Final = encode(
@@ -166,7 +173,15 @@ class Authorizer(Protocol):
 class Leader(Protocol):
     """Answers from the leader's memory; see ``LeaderQuestions``."""
 
-    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
+    async def ask(
+        self,
+        path: str,
+        query: dict[str, str | None],
+        *,
+        public: str,
+        forwarded: bool,
+        body: bytes | None = None,
+    ) -> bytes:
         """The leader's answer. Raises NotLeading."""
         ...
 
@@ -183,14 +198,22 @@ class ReadApi:
     #: The Prometheus text.
     metrics: Callable[[], Awaitable[bytes]]
     gate: Gate = field(default_factory=lambda: Gate(_LIMITS, ProcessorShare.of_machine()))
+    #: Each takes the leader a while, and others ask it too.
+    trials: Gate = field(default_factory=lambda: Gate(TRIAL_LIMITS))
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
 
+    #: What the leader expects, asked for all users together.
+    expected_starts: ExpectedStarts = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expected_starts", ExpectedStarts(self.leader, f"{PREFIX}/expected-starts"))
+
     def application(self) -> web.Application:
         """The application with all routes."""
-        # Questions have no body.
-        application = web.Application(middlewares=[errors_as_json(_PATHS)], client_max_size=1024)
+        # Of all questions only trials have a body.
+        application = web.Application(middlewares=[errors_as_json(_PATHS)], client_max_size=LARGEST_TRIAL)
         application.add_routes(
             [
                 web.get(PREFIX, self.discover),
@@ -198,6 +221,7 @@ class ReadApi:
                 web.get(f"{PREFIX}/queues/{{name}}/versions", self.show_versions),
                 web.get(f"{PREFIX}/queues/{{name}}/quota", self.show_quota),
                 web.get(f"{PREFIX}/pending", self.show_pending),
+                web.get(f"{PREFIX}/expected-starts", self.show_expected_starts),
                 web.get(f"{PREFIX}/workloads", self.show_workloads),
                 web.get(f"{PREFIX}/users", self.show_users),
                 web.get(f"{PREFIX}/decisions", self.show_decisions),
@@ -206,6 +230,7 @@ class ReadApi:
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
+                web.post(f"{PREFIX}/trials", self.try_out),
                 web.get(f"{PREFIX}/version", self.show_version),
                 web.get("/metrics", self.show_metrics),
             ]
@@ -268,7 +293,21 @@ class ReadApi:
                 after=after,
                 sight=sight,
             )
+            if found.items:
+                items = with_expected(found.items, await self.expected_starts.lines())
+                found = msgspec.structs.replace(found, items=items)
             return _shown(found, sight)
+
+        return await self._answered(request, answer)
+
+    async def show_expected_starts(self, request: web.Request) -> web.Response:
+        """When the pending workloads that the user may see should start."""
+        _only(request, "namespace")
+        namespace = request.query.get("namespace") or None
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self._sight(caller, namespace)
+            return in_sight(await self._leader(request, "/expected", {}), namespace, sight)
 
         return await self._answered(request, answer)
 
@@ -388,6 +427,17 @@ class ReadApi:
 
         content = (await self._answered(request, answer)).body
         return web.Response(body=content, content_type="application/octet-stream")
+
+    async def try_out(self, request: web.Request) -> web.Response:
+        """What would become of objects if they were submitted now."""
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            caller = await self.authenticate(request)
+            forwarded = (
+                FORWARDED in request.headers
+            )  # of all users of another replica, which has a gate of its own
+            of_trials = nullcontext() if forwarded else self.trials.entered(caller.name)
+            async with of_trials, self.gate.entered(caller.name):
+                return json_answer(await trial_answer(request, caller, self.rights, self.leader))
 
     async def show_version(self, request: web.Request) -> web.Response:
         """The version of this replica."""

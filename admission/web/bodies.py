@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from admission.web.expected import ExpectedStartBody
+
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A JSON object with camelCase keys."""
@@ -278,6 +280,8 @@ class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
     owner: OwnerBody | None = None
     #: null: not considered yet.
     reason: ReasonBody | None
+    #: When it should start; null: not forecast yet, or the leader could not be asked.
+    expected: ExpectedStartBody | None = None
 
 
 class PendingList(AgedBody, frozen=True, kw_only=True):
@@ -631,6 +635,8 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     problem: ReasonBody | None = None
     #: Who could take its place; null: it holds none.
     standing: StandingBody | None = None
+    #: When it should start; null: it has seats, or came after the last forecast.
+    expected: ExpectedStartBody | None = None
 
 
 class ProblemBody(Body, frozen=True, kw_only=True):

@@ -13,11 +13,13 @@ import msgspec
 from aiohttp import web
 
 from admission.settings import Address
+from admission.trials.submitted import NothingToTry, UnusableDocument
 from admission.web import bodies
 from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import RETRY_AFTER, TooBusy
 from admission.web.access.rights import Forbidden
 from admission.web.reader import NotLeading, PeriodTooLarge, UnknownName
+from admission.web.trials.errors import NotAllowed, TrialRefused
 from queues.errors import ApiError, DatabaseError, MusterError
 
 _log = logging.getLogger(__name__)
@@ -34,6 +36,10 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
         "Ask through the API server, as kubectl muster does, or send the token of a user or service account.",
     ),
     (Forbidden, 403, "An administrator can grant that right by RBAC."),
+    (NothingToTry, 400, ""),
+    (UnusableDocument, 400, ""),
+    (TrialRefused, 400, ""),
+    (NotAllowed, 403, ""),
     (TooBusy, 429, "Ask again in a second."),
     (NotLeading, 409, "Ask again; another replica may answer."),
     (
@@ -135,8 +141,9 @@ def muster_problem(error: MusterError) -> web.Response:
 def _http_problem(request: web.Request, error: web.HTTPException, paths: str) -> web.Response:
     if error.status == 404:
         return problem(404, f"There is nothing at {request.path}.", expected=paths)
-    if error.status == 405:
-        return problem(405, f"{request.method} is not possible at {request.path}.", expected="GET")
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        expected = ", ".join(sorted(error.allowed_methods - {"HEAD"}))
+        return problem(405, f"{request.method} is not possible at {request.path}.", expected=expected)
     return problem(error.status, f"{error.reason}.")
 
 

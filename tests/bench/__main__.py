@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from tests.bench import faults, report, restart
+from tests.bench import expected_start, faults, report, restart
 from tests.bench.agents import part as agents
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
@@ -43,6 +43,7 @@ def main() -> int:
         "agent": lambda _shape, _pairs: ({}, agents.play(options.agents, seconds=60)),
         "faults": lambda shape, _pairs: ({}, faults.play(shape.nodes, gangs=20)),
         "engine": _engine,
+        "expected-start": lambda _shape, _pairs: ({}, expected_start.coverage(traces=options.traces)),
         "restart": lambda _shape, _pairs: _restart(options),
         "retention": lambda _shape, _pairs: _retention(options),
     }
@@ -213,7 +214,7 @@ def _options() -> argparse.Namespace:
         "--only",
         choices=(
             *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
-            *("one-pod", "agent", "faults", "engine", "restart", "retention"),
+            *("one-pod", "agent", "faults", "engine", "expected-start", "restart", "retention"),
         ),
     )
     parser.add_argument("--gangs", type=int, default=500)
@@ -223,6 +224,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120, help="of mix: work for so long")
     parser.add_argument("--one-pod-jobs", type=int, default=10_000, metavar="JOBS", help="of one-pod")
     parser.add_argument("--agents", type=int, default=500, metavar="N", help="of agent")
+    parser.add_argument(
+        "--traces",
+        type=Path,
+        default=expected_start.TRACES,
+        metavar="DIR",
+        help="of expected-start: recorded weeks",
+    )
     of_restart = parser.add_argument_group("restart")
     usual = ClusterSize()
     for name in ("pending", "finished", "running", "burst", "departures"):

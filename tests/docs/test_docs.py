@@ -30,7 +30,10 @@ OTHER_WORDS = {
 
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and
 #: received there.
-CODES_AS_TEXT = {"queues/sql/read/rows.py", "admission/web/bodies.py", "deploy/demo/cluster_view.py"}
+CODES_AS_TEXT = {
+    *("queues/sql/read/rows.py", "admission/web/bodies.py", "admission/web/trials/bodies.py"),
+    "deploy/demo/cluster_view.py",
+}
 
 
 def first_column(page: str) -> list[str]:

@@ -1,5 +1,6 @@
 """A small cluster as the read API shows it, and a server that answers with it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -7,18 +8,24 @@ from typing import Any
 from aiohttp import web
 from msgspec import structs
 
+from admission.forecast.learned import Learned
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.settings import Address
+from admission.turn_report import Decided
 from admission.web import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
+from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody
 from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
+from admission.web.trials.on_leader import trial
+from admission.workloads.kinds import KINDS
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.rows import KindIn
+from tests.builders.trials.worlds_in_memory import WorldInMemory
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW
 from tests.fakes.read_api.fake_quota import FakeQuota
 
@@ -385,6 +392,39 @@ OUTLOOK = bodies.OutlookBody(
             facts={"more": [{"queue": "team-a", "resource": GPU, "units": "8"}]},
         ),
     ),
+    expected=ExpectedStartBody(
+        computed=NOW,
+        earliest="2026-11-21T10:10:00Z",
+        latest="2026-11-21T10:40:00Z",
+        basis="user and shape",
+        runs=214,
+    ),
+)
+#: What the leader expects of those who wait: nothing is known of sweep.
+EXPECTED = ExpectedList(
+    computed=NOW,
+    items=(
+        ExpectedLine(
+            kind="job",
+            namespace="ml",
+            uid="tune-3-uid",
+            computed=NOW,
+            earliest="2026-11-21T10:10:00Z",
+            latest="2026-11-21T10:40:00Z",
+            basis="user and shape",
+            runs=214,
+        ),
+        ExpectedLine(
+            kind="vcjob",
+            namespace="ml",
+            uid="llama-pretrain-uid",
+            computed=NOW,
+            earliest="2026-11-21T16:05:00Z",
+            latest=None,
+            basis="queue and shape",
+            runs=214,
+        ),
+    ),
 )
 
 
@@ -519,19 +559,39 @@ class FakeRights:
         return await self.sight(caller)
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
-        if caller.name in self._sights:
+        sight = self._sights.get(caller.name, EVERYTHING)
+        kinds = [str(each.kind) for each in KINDS if each.resource is access.resource]
+        lists_workloads = access.verb == "list" and any(sight.shows(each, access.namespace) for each in kinds)
+        if caller.name in self._sights and not lists_workloads:
             raise Forbidden(user=caller.name, what=what)
 
 
 class FakeLeader:
-    """A leader whose memory holds one outlook and a snapshot."""
+    """A leader whose memory holds one outlook and a snapshot; and a world in which objects are tried."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: WorldInMemory | None = None) -> None:
         self.lost = False
+        self._world = world
+        #: What forecasts of trials go by.
+        self.learned: Learned | None = None
+        self.expected = EXPECTED
 
-    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
+    async def ask(
+        self,
+        path: str,
+        query: dict[str, str | None],
+        *,
+        public: str,
+        forwarded: bool,
+        body: bytes | None = None,
+    ) -> bytes:
         if self.lost:
             raise NotLeading(identity="b", leader="a")
+        if body is not None and self._world is not None:
+            last = Decided(snapshot=self._world.snapshot, plan=self._world.plan)
+            return await trial(body, last, self._world.view(), asyncio.to_thread, lambda: self.learned)
+        if path == "/expected":
+            return encode(self.expected)
         if path == "/snapshot":
             return b"\x93NUMPY-like bytes"
         return encode(

@@ -43,9 +43,12 @@ class Unanswered(CommandFailed):
         self.status = status
 
 
-def ask(route: Route, path: str, query: Mapping[str, str | None] | None = None) -> Any:
-    """The answer, parsed. Raises CommandFailed (not reachable) or Unanswered (an error as the answer)."""
-    body = fetch(route, path, query)
+def ask(
+    route: Route, path: str, query: Mapping[str, str | None] | None = None, *, content: bytes | None = None
+) -> Any:
+    """The answer, parsed. ``content``: the body of a question that has one. Raises CommandFailed (not reachable) or
+    Unanswered (an error as the answer)."""
+    body = fetch(route, path, query, content=content)
     try:
         return json.loads(body)
     except ValueError as error:
@@ -56,7 +59,9 @@ def ask(route: Route, path: str, query: Mapping[str, str | None] | None = None) 
         ) from error
 
 
-def fetch(route: Route, path: str, query: Mapping[str, str | None] | None = None) -> bytes:
+def fetch(
+    route: Route, path: str, query: Mapping[str, str | None] | None = None, *, content: bytes | None = None
+) -> bytes:
     """The answer as bytes. Raises as ``ask``."""
     given = {name: text for name, text in (query or {}).items() if text is not None}
     target = PREFIX + path + (f"?{urlencode(given)}" if given else "")
@@ -69,7 +74,15 @@ def fetch(route: Route, path: str, query: Mapping[str, str | None] | None = None
     from admission.cli.access.transport import request
 
     tried = f"Asking Muster at {access.server}"
-    status, body = request(access, target, timeout=route.timeout, tried=tried, unreachable=advice)
+    status, body = request(
+        access,
+        target,
+        timeout=route.timeout,
+        tried=tried,
+        unreachable=advice,
+        method="GET" if content is None else "POST",
+        body=content,
+    )
     if status == 200:
         return body
     raise _complaint(status, body, tried)
@@ -113,7 +126,7 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
     )
     hints = {
         401: "Your credentials are not known to the API server; log in again.",
-        403: "You need the right to get and list in the API group read.muster.dev; "
+        403: "You need the right to get and list in the API group read.muster.dev, and to create trials there; "
         "an administrator can bind the ClusterRole muster-reader to you.",
         404: f"There is no {_ANNOUNCED}. Is Muster installed in this cluster, with a read API? "
         "Ask a replica directly with --server URL.",

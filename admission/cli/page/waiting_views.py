@@ -6,6 +6,7 @@ from typing import Any
 from markupsafe import Markup
 
 from admission.cli.page.layout import Cell, age, heading, link, table
+from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.table import amounts
 
 
@@ -22,7 +23,7 @@ def waiting_table(body: Mapping[str, Any], *, everywhere: bool) -> Markup:
     items: Sequence[Mapping[str, Any]] = body["items"]
     if not items:
         return Markup("<p>No workload waits here that you may see.</p>")
-    columns = ["Position", "Workload", "Namespace", "Queue", "Pods", "Asks", "Age", "Reason"]
+    columns = ["Position", "Workload", "Namespace", "Queue", "Pods", "Asks", "Age", "Expected", "Reason"]
     rows = [_row(one, body["now"]) for one in items]
     if not everywhere:
         columns.remove("Namespace")
@@ -48,6 +49,7 @@ def _row(one: Mapping[str, Any], now: str) -> list[Cell]:
         one["pods"],
         amounts(one["asks"]),
         age(one["created"], now),
+        expected_cell(one.get("expected"), now),
         why,
     ]
 

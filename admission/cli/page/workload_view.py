@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table
 from admission.cli.page.waiting_views import workload_link
+from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.explanation import event_text
 from admission.cli.rendering.stages import took
 from admission.cli.rendering.standing import when
@@ -54,6 +55,7 @@ def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
     shown: list[tuple[str, Cell]] = [
         ("State", state(one["state"])),
         ("Place", place),
+        ("Expected start", _expected(one, outlook)),
         ("Namespace", one["namespace"]),
         ("Queue", path or one["queue"]),
         ("Asks", amounts(one["asks"], all_of_them=True)),
@@ -63,6 +65,11 @@ def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
         ("UID", one["uid"]),
     ]
     return facts(shown)
+
+
+def _expected(one: Workload, outlook: Mapping[str, Any]) -> str | None:
+    expected = outlook.get("expected")
+    return None if expected is None or one["state"] != "pending" else expected_sentence(expected, one["now"])
 
 
 def _reason(reason: Mapping[str, Any], now: str) -> Markup:

@@ -11,6 +11,7 @@ from admission.cli.access.labels import MOST_SCANNED, selector, with_labels
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
+from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, amounts, table
 
@@ -39,10 +40,11 @@ def pending(
     output: Output,
     route: Route,
 ) -> int:
-    """Show waiting workloads: position in the queue, requests, age, and the reason.
+    """Show waiting workloads: position in the queue, requests, age, expected start, and the reason.
 
     Positions count all workloads of the queue, in every namespace. Pods that wait one by one under an owner, such as a
-    Deployment, are one line, with the position and the reason of the first.
+    Deployment, are one line, with the position, the expected start and the reason of the first. The expected start is
+    right 4 of 5 times; `explain` has it as times of day.
     """
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     asked = {"queue": queue, "namespace": here}
@@ -111,7 +113,18 @@ def pending_table(
     If a line of ``width`` characters (None: any) has no room for messages, reasons are below the lines; without
     ``messages`` there are only their codes.
     """
-    columns = ["POSITION", "NAMESPACE", "WORKLOAD", "QUEUE", "PODS", "ASKS", "AGE", "REASON", "MESSAGE"]
+    columns = [
+        "POSITION",
+        "NAMESPACE",
+        "WORKLOAD",
+        "QUEUE",
+        "PODS",
+        "ASKS",
+        "AGE",
+        "EXPECTED",
+        "REASON",
+        "MESSAGE",
+    ]
     if wide:
         columns[7:7] = ["PRIORITY", "MINIMUM", "SINCE"]
     rows = [_row(one, body["now"], wide) for one in body["items"]]
@@ -161,6 +174,7 @@ def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
         one["pods"],
         amounts(one["asks"], all_of_them=wide),
         age(one["created"], now),
+        expected_cell(one.get("expected"), now),
         reason["code"],
         one_line(reason["message"]) if wide else short_names(one_line(reason["message"])),
     ]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.cli.questions.pending import one_line, short_table
+from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.stages import stages_text
 from admission.cli.rendering.standing import standing_text
 from admission.cli.rendering.table import NONE, age, amounts, moment, short_duration, short_resource, table
@@ -57,11 +58,20 @@ def _facts(one: WorkloadBody) -> str:
         ("Priority", one.get("priorityLimit", "").removeprefix("priority ") or str(one["priority"])),
         *([("User", one["user"])] if one.get("user") else []),
         ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
+        *_expected(one),
         *_times(one),
         *_end(one),
         ("UID", one["uid"]),
     ]
     return "".join(f"  {title:<10}{text}\n" for title, text in lines)
+
+
+def _expected(one: WorkloadBody) -> list[tuple[str, str]]:
+    """When it should start; empty: it has started, or is not forecast yet."""
+    expected = (one.get("outlook") or {}).get("expected")
+    if expected is None or one["state"] != "pending":
+        return []
+    return [("Expected", f"start {expected_sentence(expected, one['now'])}")]
 
 
 def _times(one: WorkloadBody) -> list[tuple[str, str]]:

@@ -83,6 +83,13 @@ class Demand:
         self._last: Typical | None = None
         self._same = True
 
+    def copy(self) -> "Demand":
+        """Another one that counts the same."""
+        other = Demand()
+        other._counts, other._of = dict(self._counts), dict(self._of)
+        other._last, other._same = self._last, self._same
+        return other
+
     def update(self, key: WorkloadKey, pod_sets: tuple[PodSet, ...]) -> None:
         """A workload asks for these pod sets now. Empty: it is gone."""
         before = self._of.get(key, ())

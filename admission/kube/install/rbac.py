@@ -425,7 +425,9 @@ def people() -> list[Document]:
     administered = [_rule(group, [resource], _READ) for group, resource in _SHOWN]
     administered.append(_rule(_VOLCANO_SCHEDULING, ["queues"], ("create", "update", "patch", "delete")))
     administered.append(asked_of_queues)
-    asked = _rule(READ_API.partition("/")[0], ["*"], ("get", "list"))
+    group = READ_API.partition("/")[0]
+    # A trial is a question with a body: it changes nothing.
+    asked = [_rule(group, ["*"], ("get", "list")), _rule(group, ["trials"], ("create",))]
     reader = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-reader"}
     everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
     return [
@@ -435,7 +437,7 @@ def people() -> list[Document]:
         CLUSTER_ROLES.document("muster-submitter", labels=_joins("edit"), rules=submitted),
         CLUSTER_ROLES.document(TENANT_ADMIN, rules=administered),
         CLUSTER_ROLES.document("muster-queue-admin", rules=kept),
-        CLUSTER_ROLES.document("muster-reader", rules=[asked]),
+        CLUSTER_ROLES.document("muster-reader", rules=asked),
         CLUSTER_ROLE_BINDINGS.document("muster-reader", roleRef=reader, subjects=[everybody]),
     ]
 

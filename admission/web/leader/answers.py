@@ -1,31 +1,42 @@
 """The leader's end of the channel: questions that only its memory answers, of users that another process serves.
 
 The leader works on one such question at a time, in a thread of their own, and rests in between: they never take more
-than a quarter of a processor from its turns.
+than a quarter of a processor from its turns. While no question waits, the thread forecasts when workloads start.
 """
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohttp import web
 
 from admission.replay.fingerprint import fingerprint
 from admission.replay.snapshot_file import save
+from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.access.limits import TooBusy
 from admission.web.http import encode, errors_as_json, json_answer
+from admission.web.leader.forecasts import Forecasts, Learn
 from admission.web.leader.outlook import Problem, outlooks
 from admission.web.reader import NotLeading
+from admission.web.trials.on_leader import InThread, trial
+
+T = TypeVar("T")
+#: A question that is worked on; it is given what runs a function in the thread.
+Work = Callable[[InThread], Awaitable[bytes]]
 
 #: Questions that wait for the one that is being worked on.
 _WAITING: Final = 4
 #: After each question the thread rests for so many times as long as it took, and at most so many seconds.
 _REST: Final = 3.0
 _LONGEST_REST: Final = 10.0
+
+
+async def _nothing(_: int) -> tuple[()]:
+    return ()
 
 
 class LeaderAnswers:
@@ -38,23 +49,32 @@ class LeaderAnswers:
         *,
         identity: str,
         problems: Callable[[str, str], Sequence[Problem]] = lambda namespace, name: (),
+        world_view: Callable[[], WorldView | None] = lambda: None,
+        learn: Learn | None = None,
     ) -> None:
         """``last``: the last decision of this replica; None: it does not lead. ``problems``: those of workloads with
-        seats, by namespace and name."""
+        seats, by namespace and name. ``world_view``: what trials are told; None: it does not lead. ``learn``: reads the
+        run times of ended work; None: no starts are forecast."""
         self._last = last
+        self._world_view = world_view
         self._problems = problems
         self._metrics = metrics
         self._identity = identity
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="questions")
         self._one = asyncio.Lock()
         self._waiting: set[asyncio.Task[None]] = set()
+        self.forecasts = Forecasts(last, learn or _nothing, self._beside)
 
     def application(self) -> web.Application:
         """The application with all routes."""
-        application = web.Application(middlewares=[errors_as_json("/outlook, /snapshot, /metrics")])
+        application = web.Application(
+            middlewares=[errors_as_json("/outlook, /expected, /trials, /snapshot, /metrics")]
+        )
         application.add_routes(
             [
                 web.get("/outlook", self.outlook),
+                web.post("/trials", self.trials),
+                web.get("/expected", self.expected),
                 web.get("/snapshot", self.snapshot),
                 web.get("/metrics", self.metrics),
             ]
@@ -66,17 +86,39 @@ class LeaderAnswers:
         last, query = self._decided(), request.query
         namespace, name, kind = query["namespace"], query["name"], query.get("kind")
 
-        def begin() -> Callable[[], bytes]:
+        async def outlook(in_thread: InThread) -> bytes:
             problems = self._problems(namespace, name)
-            return lambda: encode(outlooks(last.snapshot, last.plan, namespace, name, kind, problems))
+            expected = self.forecasts.of
+            return await in_thread(
+                lambda: encode(
+                    outlooks(last.snapshot, last.plan, namespace, name, kind, problems, expected=expected)
+                )
+            )
 
-        return json_answer(await self._computed(begin))
+        return json_answer(await self._computed(outlook))
+
+    async def trials(self, request: web.Request) -> web.Response:
+        """What would become of objects if they were submitted now."""
+        last, view = self._decided(), self._world_view()
+        if view is None:
+            raise self._not_leading()
+        content = await request.read()
+
+        def work(in_thread: InThread) -> Awaitable[bytes]:
+            return trial(content, last, view, in_thread, lambda: self.forecasts.learned)
+
+        return json_answer(await self._computed(work))
+
+    async def expected(self, _: web.Request) -> web.Response:
+        """When pending workloads should start, as it was worked out last."""
+        self._decided()
+        return json_answer(self.forecasts.encoded())
 
     async def snapshot(self, _: web.Request) -> web.Response:
         """The last turn, as a file."""
         last = self._decided()
         content = await self._computed(
-            lambda: functools.partial(save, last.snapshot, last.plan, fingerprint())
+            lambda in_thread: in_thread(functools.partial(save, last.snapshot, last.plan, fingerprint()))
         )
         return web.Response(body=content, content_type="application/octet-stream")
 
@@ -87,26 +129,36 @@ class LeaderAnswers:
     def _decided(self) -> Decided:
         last = self._last()
         if last is None:
-            raise NotLeading(identity=self._identity, leader="another replica")
+            raise self._not_leading()
         return last
 
-    async def _computed(self, begin: Callable[[], Callable[[], bytes]]) -> bytes:
-        """What the thread computes; ``begin`` is called on the loop before, when it is its turn."""
+    def _not_leading(self) -> NotLeading:
+        return NotLeading(identity=self._identity, leader="another replica")
+
+    async def _beside(self, work: Callable[[], T]) -> T:
+        """What the thread computes when no question waits for it."""
+        while self._waiting:
+            await asyncio.wait(tuple(self._waiting))
+        async with self._one:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _computed(self, work: Work) -> bytes:
+        """The outcome of work that begins when it is its turn: on the loop, and in the thread where it says so."""
         if len(self._waiting) > _WAITING:
             raise TooBusy(who="To the leader")
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._work(begin, answer))
+        task = asyncio.create_task(self._work(work, answer))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
         return await answer
 
-    async def _work(self, begin: Callable[[], Callable[[], bytes]], answer: "asyncio.Future[bytes]") -> None:
+    async def _work(self, work: Work, answer: "asyncio.Future[bytes]") -> None:
         async with self._one:
             if answer.cancelled():  # the client has left
                 return
             started = monotonic()
             try:
-                content = await asyncio.get_running_loop().run_in_executor(self._thread, begin())
+                content = await work(self._in_thread)
             except Exception as error:
                 if not answer.cancelled():
                     answer.set_exception(error)
@@ -114,3 +166,6 @@ class LeaderAnswers:
                 if not answer.cancelled():
                     answer.set_result(content)
             await asyncio.sleep(min(_LONGEST_REST, _REST * (monotonic() - started)))
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)

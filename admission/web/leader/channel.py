@@ -30,11 +30,14 @@ class LeaderChannel:
         """Close every connection."""
         await self._session.close()
 
-    async def ask(self, path: str, query: Mapping[str, str | None]) -> tuple[int, bytes]:
-        """Status and body. Raises ChannelBroken."""
+    async def ask(
+        self, path: str, query: Mapping[str, str | None], body: bytes | None = None
+    ) -> tuple[int, bytes]:
+        """Status and body. ``body``: of the question; None: it has none. Raises ChannelBroken."""
         given = {name: text for name, text in query.items() if text is not None}
+        method = "GET" if body is None else "POST"
         try:
-            async with self._session.get(path, params=given) as answer:
+            async with self._session.request(method, path, params=given, data=body) as answer:
                 return answer.status, await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise ChannelBroken(reason=str(error) or type(error).__name__) from error

@@ -21,7 +21,9 @@ _LOST: Final = 30.0
 class Channel(Protocol):
     """The way to the process of this replica that leads, or would."""
 
-    async def ask(self, path: str, query: dict[str, str | None]) -> tuple[int, bytes]:
+    async def ask(
+        self, path: str, query: dict[str, str | None], body: bytes | None = None
+    ) -> tuple[int, bytes]:
         """Status and body. Raises ChannelBroken."""
         ...
 
@@ -54,14 +56,23 @@ class LeaderQuestions:
         self._token = token
         self._authorities = authorities
 
-    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
-        """The leader's answer. ``path``: in the channel; ``public``: path and query of the same in the read API.
+    async def ask(
+        self,
+        path: str,
+        query: dict[str, str | None],
+        *,
+        public: str,
+        forwarded: bool,
+        body: bytes | None = None,
+    ) -> bytes:
+        """The leader's answer. ``path``: in the channel; ``public``: path and query of the same in the read API;
+        ``body``: of a question that has one.
 
         Raises NotLeading, ChannelBroken, LeaderFailed, TooBusy.
         """
-        status, body = await self._channel.ask(path, query)
+        status, answer = await self._channel.ask(path, query, body)
         if status == 200:
-            return body
+            return answer
         if status == 429:
             raise TooBusy(who="To the leader")
         if status != 409:
@@ -73,26 +84,28 @@ class LeaderQuestions:
         token = await self._token()
         if token is None:  # Muster is known by a certificate: the other replica could not tell who asks
             raise here
-        return await self._elsewhere(last, public, token)
+        return await self._elsewhere(last, public, token, body)
 
-    async def _elsewhere(self, leader: Heartbeat, public: str, token: str) -> bytes:
+    async def _elsewhere(self, leader: Heartbeat, public: str, token: str, body: bytes | None) -> bytes:
         tls = ssl.create_default_context(cadata=self._authorities().decode())
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as session,
-                session.get(
+                session.request(
+                    "GET" if body is None else "POST",
                     leader.address + public,
+                    data=body,
                     headers={"Authorization": token, FORWARDED: self._identity},
                     ssl=tls,
                     server_hostname=self._host,
                     allow_redirects=False,
                 ) as answer,
             ):
-                body = await answer.read()
+                content = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise LeaderFailed(leader=leader.holder, reason=str(error) or type(error).__name__) from error
         if answer.status == 200:
-            return body
+            return content
         if answer.status == 429:
             raise TooBusy(who="To the leader")
         raise LeaderFailed(leader=leader.holder, reason=f"status {answer.status}")

@@ -3,7 +3,7 @@
 From the leader's memory.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,11 +12,12 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.takers import PlaceStanding, standing
 from admission.web import bodies
+from admission.web.expected import ExpectedStartBody
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
 from queues.resources import show
 from queues.text_format import rfc3339
-from queues.workload import Workload
+from queues.workload import Workload, WorkloadKey
 
 #: A workload with seats that does not go on: what is known of it, and what is wrong.
 Problem = tuple[Workload, Reason]
@@ -31,9 +32,11 @@ def outlooks(
     name: str,
     kind: str | None,
     problems: Sequence[Problem] = (),
+    *,
+    expected: Callable[[WorkloadKey], ExpectedStartBody | None] = lambda key: None,
 ) -> tuple[bodies.OutlookBody, ...]:
     """Outlooks of the workloads of this name that are pending, run or have a problem, by kind; empty: there is none.
-    ``problems``: of workloads of this name."""
+    ``problems``: of workloads of this name. ``expected``: when a pending workload should start."""
     wrong = {workload.key: reason for workload, reason in problems}
     known = {workload.key: workload for workload, _ in problems}
     known |= {
@@ -51,7 +54,11 @@ def outlooks(
         if explained is not None or key in wrong or place is not None:
             outlook = _outlook(snapshot, workload, explained or _NOT_PENDING, wrong.get(key))
             found.append(
-                msgspec.structs.replace(outlook, standing=None if place is None else _standing(place))
+                msgspec.structs.replace(
+                    outlook,
+                    standing=None if place is None else _standing(place),
+                    expected=expected(key),
+                )
             )
     return tuple(found)
 
@@ -96,14 +103,15 @@ def _outlook(
         ahead=tuple(str(key) for key in explained.ahead),
         behind=explained.behind,
         changes=tuple(
-            bodies.ChangeBody(kind=str(each.kind), message=each.message, facts=_facts(each.facts))
+            bodies.ChangeBody(kind=str(each.kind), message=each.message, facts=facts_of(each.facts))
             for each in explained.changes
         ),
         problem=None if problem is None else bodies.ReasonBody(code=problem.code, message=problem.message),
     )
 
 
-def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a suggestion, with amounts as Kubernetes writes them."""
     form = dict(facts)
     if "takes" in form:
         form["takes"] = quantities(form["takes"])

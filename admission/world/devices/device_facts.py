@@ -82,6 +82,14 @@ class DeviceFacts:
                 case _:
                     yield change
 
+    def with_claims_counted(self, fact: WorkloadFact) -> WorkloadFact:
+        """A workload that is not there, with the devices that it claims counted as things are."""
+        return self._claims.in_workload(fact) if fact.claims else fact
+
+    def pod_with_claims_counted(self, pod: PodFact) -> PodFact:
+        """The same of a pod."""
+        return self._claims.in_pod(pod) if pod.claims else pod
+
     def reported(self, node: NodeName) -> NodeDevicesFact | None:
         """What the agent of a node reports, with the pods that have its devices by claims; None: it has none."""
         fact = self._reported.get(node)

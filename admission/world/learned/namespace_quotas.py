@@ -105,6 +105,15 @@ class NamespaceQuotas:
             for quota in (self._quotas[uid] for uid in sorted(self._in_namespace.of(namespace)))
         )
 
+    def room(
+        self, namespace: str, snapshot: Snapshot, states: Mapping[WorkloadKey, WorkloadState]
+    ) -> tuple[tuple[NamespaceQuota, ...], Resources]:
+        """The ResourceQuotas of a namespace as a plan is compared with them, and what of them is promised already."""
+        quotas = self._as_seen(namespace)
+        if not quotas:
+            return (), NOTHING
+        return quotas, _promised(_unstarted_by_namespace(snapshot).get(namespace, ()), states)
+
     def _released(self, namespace: str) -> list[WorkloadKey]:
         """Workloads for which there is room now, in the order in which they were held back."""
         promised, quotas = NOTHING, self._as_seen(namespace)
@@ -152,7 +161,7 @@ class NamespaceQuotas:
         elif (namespace := self._namespace_of.get(key)) is not None:
             entries, workload = self._entries[namespace], state.workload
             if entries[key].told.generation == workload.generation:
-                entries[key] = replace(entries[key], asked=_asked(workload))
+                entries[key] = replace(entries[key], asked=gang_asks(workload))
             else:
                 self.forget(key)
 
@@ -188,7 +197,7 @@ class NamespaceQuotas:
                 if unstarted is None:
                     unstarted = _unstarted_by_namespace(snapshot)
                 promised[namespace] = _promised(unstarted.get(namespace, ()), states)
-            asked = _asked(workload)
+            asked = gang_asks(workload)
             if lacks := first_lack(quotas, asked, promised.get(namespace, NOTHING)):
                 refused[key] = self._hold_back(workload, asked, lacks, plan.now)
             elif quotas and key in admitted:
@@ -196,10 +205,7 @@ class NamespaceQuotas:
         return (_without(plan, refused) if refused else plan), refused.keys()
 
     def _hold_back(self, workload: Workload, asked: Resources, lacks: str, now: int) -> Reason:
-        message = (
-            f"{lacks} for the pods that have to start together; ask for fewer or smaller pods, end others of the "
-            "namespace, or have the ResourceQuota raised"
-        )
+        message = beyond_quota(lacks)
         obstacle = Obstacle(ReasonCode.NAMESPACE_QUOTA, message)
         self.forget(workload.key)
         self._namespace_of[workload.key] = workload.namespace
@@ -207,6 +213,14 @@ class NamespaceQuotas:
             HeldBack(workload.generation, obstacle), asked, now + HELD_BACK
         )
         return Reason(code=obstacle.code, message=message)
+
+
+def beyond_quota(lacks: str) -> str:
+    """The sentence for people about a gang for which a ResourceQuota has no room."""
+    return (
+        f"{lacks} for the pods that have to start together; ask for fewer or smaller pods, end others of the "
+        "namespace, or have the ResourceQuota raised"
+    )
 
 
 def _counts(pod: PodFact) -> bool:
@@ -236,7 +250,7 @@ def _promised(unstarted: Collection[WorkloadKey], states: Mapping[WorkloadKey, W
     return requests_together(vacant)
 
 
-def _asked(workload: Workload) -> Resources:
+def gang_asks(workload: Workload) -> Resources:
     """What the pods of a gang ask that have to start together. Members that are done are part of the gang."""
     pods: Counter[Resources] = Counter()
     for each in workload.pod_sets:

@@ -138,8 +138,9 @@ class TemplateIndex:
         """Workloads that are there with a template."""
         return self._users.of(key)
 
-    def shapes_of(self, fact: WorkloadFact, now: int) -> TemplateShapes:
-        """What the API server makes of a workload's templates."""
+    def shapes_of(self, fact: WorkloadFact, now: int | None) -> TemplateShapes:
+        """What the API server makes of a workload's templates. ``now`` None: of one that is not there, for which it is
+        not asked."""
         if not fact.templates:
             return NOTHING_ASKED
         shapes, refusal, awaited_until = {}, None, 0
@@ -148,6 +149,8 @@ class TemplateIndex:
                 continue
             known = self._facts.get(key)
             if known is None:
+                if now is None:
+                    continue
                 until = self._unknown_since.setdefault(key, now) + self._patience
                 awaited_until = max(awaited_until, until if now < until else 0)
             elif known.shape is not None:

@@ -23,7 +23,7 @@ async def offered(*words: str) -> list[str]:
 async def test_subcommands_come_first() -> None:
     assert await offered("") == [
         *("events", "explain", "job", "jobflow", "jobs", "nodes"),
-        *("page", "pending", "queue", "queues", "quota", "top", "usage", "version", "who"),
+        *("page", "pending", "queue", "queues", "quota", "top", "try", "usage", "version", "who"),
     ]
     assert await offered("q") == ["queue", "queues", "quota"]
     assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend", "view"]

@@ -11,6 +11,7 @@ import pytest
 
 from admission.kube.webhook.certificates import Keyring, renewed
 from admission.settings import Address
+from admission.turn_report import Decided
 from admission.web.access.limits import TooBusy
 from admission.web.app import PREFIX
 from admission.web.http import serving
@@ -19,6 +20,7 @@ from admission.web.leader.channel import ChannelBroken, LeaderChannel
 from admission.web.leader.forwarding import LeaderFailed, LeaderQuestions
 from admission.web.reader import NotLeading
 from queues.sql.heartbeat import Heartbeat
+from tests.builders.trials.worlds_in_memory import batch_job, two_racks
 from tests.fakes.fake_reader import FakeLeader, FakeReader, fake_api
 
 HOST = "muster.muster-system.svc"
@@ -32,7 +34,9 @@ class FakeChannel:
     def __init__(self, status: int) -> None:
         self._status = status
 
-    async def ask(self, path: str, query: dict[str, str | None]) -> tuple[int, bytes]:
+    async def ask(
+        self, path: str, query: dict[str, str | None], body: bytes | None = None
+    ) -> tuple[int, bytes]:
         return self._status, b"from here"
 
 
@@ -91,6 +95,35 @@ async def test_another_replica_passes_the_question_on(keyring: Keyring, tmp_path
         (outlook,) = msgspec.json.decode(await asked(questions(409, keyring, address=url)))
 
     assert outlook["name"] == "tune-3"
+
+
+async def test_another_replica_passes_the_body_of_a_question_on(keyring: Keyring, tmp_path: Path) -> None:
+    leader = FakeLeader(two_racks())
+    body = msgspec.json.encode({"documents": [batch_job("a", 1, queue="team", gpu=8)], "namespace": "ml"})
+    async with leading(keyring, tmp_path, leader) as url:
+        of = questions(409, keyring, address=url)
+        told = await of.ask("/trials", {}, public=f"{PREFIX}/trials", forwarded=False, body=body)
+
+    (item,) = msgspec.json.decode(told)["items"]
+    assert (item["name"], item["state"]) == ("a", "admitted")
+
+
+async def test_a_trial_is_worked_on_where_it_can_be(tmp_path: Path) -> None:
+    world = two_racks()
+    answers = LeaderAnswers(
+        lambda: Decided(snapshot=world.snapshot, plan=world.plan),
+        lambda: b"",
+        identity="b",
+        world_view=world.view,
+    )
+    body = msgspec.json.encode({"documents": [batch_job("a", 1, queue="team", gpu=8)], "namespace": "ml"})
+    socket = tmp_path / "leader.sock"
+    async with serving(answers.application(), socket):
+        channel = LeaderChannel(socket)
+        status, told = await channel.ask("/trials", {}, body)
+        await channel.close()
+
+    assert (status, msgspec.json.decode(told)["items"][0]["state"]) == (200, "admitted")
 
 
 @pytest.mark.parametrize(

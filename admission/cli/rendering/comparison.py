@@ -1,0 +1,153 @@
+"""What changes of a cluster would make of it, for people: sums first, then workloads by what becomes of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.cli.questions.pending import one_line
+from admission.cli.rendering.table import (
+    Cell,
+    amounts,
+    printable,
+    short_duration,
+    short_resource,
+    table,
+)
+
+#: Lines of a table without ``-o wide``.
+_SHOWN: Final = 8
+_TITLES: Final = {
+    "stops": "Evicted, and would wait",
+    "shrinks": "Would go on with fewer pods",
+    "restarts": "Evicted, and would start again at once",
+    "moves": "Pods would start again on other nodes",
+    "waits": "Would wait instead of starting",
+    "starts": "Would start now",
+    "grows": "Would get more pods",
+    "stays": "Would not be evicted any more",
+}
+
+
+def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
+    """The comparison as text."""
+    lines = [f"If {printable('; '.join(body['changes']))}:"]
+    if not body["counts"] and not body["queues"]:
+        lines.append("  nothing would change now")
+    lines += [f"  {line}" for line in _queues(body, wide=wide, headers=headers)]
+    for what, title in _TITLES.items():
+        count = body["counts"].get(what, 0)
+        if not count:
+            continue
+        lines.append(f"{title}: {count}")
+        found = [each for each in body["workloads"] if each["what"] == what]
+        lines += [f"  {line}" for line in _workloads(found, count, wide=wide, headers=headers)]
+    if body["starts"] is not None:
+        lines += _starts(body["starts"], wide=wide, headers=headers)
+    if not body["atRest"]:
+        lines.append("There was more to decide when this was broken off.")
+    return "\n".join(lines) + "\n"
+
+
+def _starts(starts: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+    """Who should start earlier or later, of those that wait."""
+    if not (starts["earlier"] or starts["later"]):
+        return []
+    shift = starts["medianShiftSeconds"]
+    median = ""
+    if shift:
+        median = f"; {short_duration(abs(shift))} {'later' if shift > 0 else 'earlier'} in the middle"
+    rows = [
+        [
+            "another workload" if each["kind"] is None else f"{each['kind']}/{each['name']}",
+            each["namespace"],
+            each["queue"],
+            _until(each["beforeSeconds"], starts),
+            "→",
+            _until(each["afterSeconds"], starts),
+        ]
+        for each in starts["workloads"]
+    ]
+    columns = ["WORKLOAD", "NAMESPACE", "QUEUE", "EXPECTED", "", "THEN"]
+    total = starts["earlier"] + starts["later"]
+    told = cut_table(
+        columns, rows, total, wide=wide, headers=headers, noun="workloads", right="EXPECTED THEN"
+    )
+    title = f"Expected starts: {starts['earlier']} earlier, {starts['later']} later{median}"
+    return [title, *(f"  {line}" for line in told)]
+
+
+def _until(seconds: int | None, starts: Mapping[str, Any]) -> str:
+    if seconds is None:
+        known = starts["foreseenSeconds"]
+        return "never" if known is None else f">{short_duration(known)}"
+    return f"in {short_duration(seconds)}" if seconds else "now"
+
+
+def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+    lines = [each for each in body["queues"] if wide or "/" in each["resource"] or not each["resource"]]
+    rows = [
+        [
+            each["queue"],
+            (each["resource"] if wide else short_resource(each["resource"])) or None,
+            *((each["usedBefore"], "→", each["usedAfter"]) if each["resource"] else (None, None, None)),
+            each["waitingBefore"],
+            "→",
+            each["waitingAfter"],
+        ]
+        for each in lines
+    ]
+    columns = ["QUEUE", "RESOURCE", "USED", "", "THEN", "WAITING", "", "THEN"]
+    return cut_table(
+        columns, rows, len(rows), wide=wide, headers=headers, noun="lines", right="USED THEN WAITING"
+    )
+
+
+def _workloads(found: Sequence[Mapping[str, Any]], total: int, *, wide: bool, headers: bool) -> list[str]:
+    rows = [
+        [
+            "another workload" if each["kind"] is None else f"{each['kind']}/{each['name']}",
+            each["namespace"],
+            each["queue"],
+            each["pods"],
+            amounts(each["asks"], all_of_them=wide),
+            each["reason"] and each["reason"]["code"],
+            *([each["beneficiary"], each["reason"] and one_line(each["reason"]["message"])] if wide else []),
+        ]
+        for each in found
+    ]
+    columns = [
+        "WORKLOAD",
+        "NAMESPACE",
+        "QUEUE",
+        "PODS",
+        "ASKS",
+        "REASON",
+        *(["FOR", "MESSAGE"] if wide else []),
+    ]
+    return cut_table(columns, rows, total, wide=wide, headers=headers, noun="workloads", right="PODS")
+
+
+def cut_table(
+    columns: list[str],
+    rows: Sequence[Sequence[Cell]],
+    total: int,
+    *,
+    wide: bool,
+    headers: bool,
+    noun: str,
+    right: str = "",
+) -> list[str]:
+    """A table without empty columns; long ones are cut."""
+    if not rows:
+        return []
+    filled = [index for index in range(len(columns)) if any(row[index] is not None for row in rows)]
+    kept = rows if wide else rows[:_SHOWN]
+    text = table(
+        [columns[index] for index in filled],
+        [[row[index] for index in filled] for row in kept],
+        headers=headers,
+        right=right,
+    )
+    lines = text.splitlines()
+    if total > len(kept):
+        lines.append(f"{len(kept)} of {total} {noun} shown" + ("" if wide else "; -o wide shows more"))
+    return lines

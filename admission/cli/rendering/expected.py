@@ -1,0 +1,67 @@
+"""When a workload should start, in a table and in a sentence."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.cli.rendering.table import NONE, moment, short_duration
+
+#: ``ExpectedStartBody`` of the read API.
+Expected = Mapping[str, Any]
+
+#: Seconds, letter and the number of seconds from which on an end counts in it, the largest first.
+_UNITS: Final = ((86_400, "d", 2 * 86_400), (3600, "h", 2 * 3600), (60, "m", 120), (1, "s", 0))
+
+UNKNOWN: Final = "unknown"
+
+
+def expected_cell(expected: Expected | None, now: str) -> str:
+    """``in 10-40m``; ``in >6h``: later than that; ``unknown``; ``-``: not forecast yet."""
+    if expected is None:
+        return NONE
+    if expected["never"]:
+        return UNKNOWN
+    low = _seconds(now, expected["earliest"])
+    if expected["latest"] is None:
+        return f"in >{short_duration(low)}" if low >= 60 else UNKNOWN
+    return f"in {_interval(low, max(low, _seconds(now, expected['latest'])))}"
+
+
+def _interval(low: int, high: int) -> str:
+    """Both ends in the unit of the second, which is rounded up; the first is rounded down."""
+    size, letter, _ = next(unit for unit in _UNITS if high >= unit[2])
+    first, last = low // size, -(-high // size)
+    if first == 0 and low >= 60 and size > 60:
+        return f"{short_duration(low // 60 * 60)}-{last}{letter}"
+    return f"{first}-{last}{letter}" if first != last else f"{last}{letter}"
+
+
+def expected_sentence(expected: Expected, now: str) -> str:
+    """The same with the times, what it goes by, and how old it is."""
+    earliest, latest = expected["earliest"], expected["latest"]
+    if expected["never"]:
+        text = "unknown: nothing that is known to end or to come lets it start"
+    elif latest is None:
+        text = f"{_clock(earliest, now)} or later; by when is not known"
+    else:
+        text = f"between {_clock(earliest, now)} and {_clock(latest, now)} (4 of 5 times)"
+    return f"{text}, {_basis(expected)}{_old(expected['computed'], now)}"
+
+
+def _basis(expected: Expected) -> str:
+    runs = f"{expected['runs']} ended run{'' if expected['runs'] == 1 else 's'}"
+    return "with no ended runs to go by" if not expected["runs"] else f"from {runs}"
+
+
+def _old(computed: str, now: str) -> str:
+    seconds = _seconds(computed, now)
+    return f", worked out {short_duration(seconds)} ago" if seconds >= 120 else ""
+
+
+def _clock(at: str, now: str) -> str:
+    """The time of day, with the date unless it is today's; both in UTC, as all times here."""
+    then, today = moment(at), moment(now)
+    return f"{then:%H:%M}" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M}"
+
+
+def _seconds(since: str, until: str) -> int:
+    return max(0, int((moment(until) - moment(since)).total_seconds()))

@@ -1,0 +1,140 @@
+"""The answer of ``kubectl muster try`` for people."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.cli.questions.pending import one_line
+from admission.cli.rendering.comparison import comparison_text, cut_table
+from admission.cli.rendering.expected import expected_sentence
+from admission.cli.rendering.table import amounts, printable
+from queues.text_format import counted
+
+_STATES: Final = {
+    "admitted": "would start now",
+    "preempts": "would start once others have made room",
+    "waits": "would wait",
+    "refused": "would be refused",
+    "unmanaged": "would not wait: it names no queue, and Muster would leave it alone",
+}
+
+
+def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
+    """What would become of each object, one after the other; then what was left out."""
+    parts = []
+    if body["comparison"] is not None:
+        parts.append(comparison_text(body["comparison"], wide=wide, headers=headers))
+    parts += [_object_text(one, body["now"], wide=wide, headers=headers) for one in body["items"]]
+    if body["skipped"]:
+        kinds = ", ".join(dict.fromkeys(f"{one['apiVersion']} {one['kind']}" for one in body["skipped"]))
+        parts.append(f"Not tried, for objects of these kinds wait in no queue: {printable(kinds)}\n")
+    return "\n".join(parts)
+
+
+def _object_text(one: Mapping[str, Any], now: str, *, wide: bool, headers: bool) -> str:
+    lines = [_title(one)]
+    lines += [f"  {one_line(text)}" for text in one["refusals"]]
+    lines += [f"  Warning: {one_line(text)}" for text in one["warnings"]]
+    if one["pods"]:
+        lines.append(f"  {_asks(one)}")
+    if one["state"] == "waits" and one["expected"] is not None:
+        lines.append(f"  Expected start {expected_sentence(one['expected'], now)}")
+    sections = [
+        ("Waits because", _because(one)),
+        ("What would let it in", _changes(one)),
+        ("Waits behind", [one_line(one["behind"])] if one["behind"] and one["state"] == "waits" else []),
+        (_places_title(one), _places(one, wide=wide, headers=headers)),
+        ("Quota", _quota(one, wide=wide, headers=headers)),
+        (f"Evicted for it: {one['victimCount']}", _victims(one, wide=wide, headers=headers)),
+    ]
+    for title, content in sections:
+        if content:
+            lines += [f"{title}:", *(f"  {line}" for line in content)]
+    return "\n".join(lines) + "\n"
+
+
+def _title(one: Mapping[str, Any]) -> str:
+    where = f"namespace {one['namespace']}" + (f", queue {one['queue']}" if one["queue"] else "")
+    place = ""
+    if one["position"] is not None:
+        place = f", at position {one['position']} of {one['queueLength']}"
+    return printable(f"{one['kind']}/{one['name']} ({where}) {_STATES[one['state']]}{place}")
+
+
+def _asks(one: Mapping[str, Any]) -> str:
+    pods, together = one["pods"], one["minimum"]
+    text = counted(pods, "pod")
+    if pods > 1:
+        text += ", all together or none" if together >= pods else f", at least {together} of them together"
+    return f"{text}: {amounts(one['asks'], all_of_them=True)}"
+
+
+def _because(one: Mapping[str, Any]) -> list[str]:
+    reason = one["reason"]
+    if reason is None or one["state"] != "waits":
+        return []
+    return [f"{reason['code']}: {one_line(reason['message'])}"]
+
+
+def _changes(one: Mapping[str, Any]) -> list[str]:
+    if one["state"] != "waits":
+        return []
+    if one["changes"] is None:
+        return ["not worked out: ask for fewer objects at a time"] if one["position"] else []
+    return [f"- {one_line(each['message'])}" for each in one["changes"]] or ["no known change"]
+
+
+def _places_title(one: Mapping[str, Any]) -> str:
+    domains = list(dict.fromkeys(place["domain"] for place in one["places"] if place["domain"]))
+    inside = f" in {', '.join(domains[:3])}" + (" …" if len(domains) > 3 else "") if domains else ""
+    return f"On {counted(one['nodeCount'], 'node')}{printable(inside)}"
+
+
+def _places(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+    rows = [
+        [
+            place["node"],
+            place["domain"] or None,
+            place["flavor"] or None,
+            place["podSet"],
+            place["count"],
+            amounts(place["takes"], all_of_them=wide),
+        ]
+        for place in one["places"]
+    ]
+    columns = ["NODE", "DOMAIN", "FLAVOR", "POD SET", "PODS", "TAKES"]
+    return cut_table(columns, rows, one["nodeCount"], wide=wide, headers=headers, noun="places", right="PODS")
+
+
+def _quota(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+    lines = [line for line in one["quota"] if wide or "/" in line["resource"] or line["deserved"] is not None]
+    rows = [
+        [
+            line["queue"],
+            line["flavor"] or None,
+            line["resource"],
+            line["takes"],
+            line["owned"],
+            line["borrowed"],
+            line["used"],
+            line["deserved"],
+        ]
+        for line in lines
+    ]
+    columns = ["QUEUE", "FLAVOR", "RESOURCE", "TAKES", "OWN", "BORROWED", "USED", "DESERVED"]
+    right = "TAKES OWN BORROWED USED DESERVED"
+    return cut_table(columns, rows, len(rows), wide=True, headers=headers, noun="lines", right=right)
+
+
+def _victims(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+    rows = [
+        [
+            "another workload" if each["kind"] is None else f"{each['kind']}/{each['name']}",
+            each["namespace"],
+            each["queue"],
+            each["code"],
+            *([one_line(each["message"])] if wide else []),
+        ]
+        for each in one["victims"]
+    ]
+    columns = ["WORKLOAD", "NAMESPACE", "QUEUE", "CODE", *(["MESSAGE"] if wide else [])]
+    return cut_table(columns, rows, one["victimCount"], wide=wide, headers=headers, noun="workloads")

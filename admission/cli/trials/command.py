@@ -1,0 +1,124 @@
+"""``kubectl muster try``: what would become of objects if they were submitted now. Nothing changes."""
+
+import json
+from collections.abc import Mapping
+from functools import wraps
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.read_api import Route, ask
+from admission.cli.failures import CommandFailed
+from admission.cli.options import Command, namespace, route
+from admission.cli.output import Output, output
+from admission.cli.trials.files import MOST_BYTES, documents_of_files
+from admission.kube.client.kubeconfig import current_namespace
+
+#: As ``admission.trials.changes`` has it, which takes long to load.
+MOST_ADDED: Final = 5000
+
+
+def changes(command: Command) -> Command:
+    """Add the options that change the cluster in which it is tried; the command gets ``changed``, as the read API takes
+    it. Raises UsageError."""
+
+    @wraps(command)
+    def with_changes(
+        quota: tuple[str, ...],
+        flavor: str,
+        drain: tuple[str, ...],
+        add_nodes: int | None,
+        like: str | None,
+        **given: Any,
+    ) -> Any:
+        if (add_nodes is None) != (like is None):
+            raise click.UsageError("--add-nodes N and --like NODE belong together.")
+        if flavor and not quota:
+            raise click.UsageError("--flavor is for --quota.")
+        added = [] if add_nodes is None else [{"count": add_nodes, "like": like}]
+        named = {"quota": quota, "flavor": flavor, "drain": drain, "addNodes": added}
+        return command(changed={name: value for name, value in named.items() if value}, **given)
+
+    with_options: Command = with_changes
+    for option in (
+        click.option("--like", metavar="NODE", help="The node that these are like."),
+        click.option(
+            "--add-nodes",
+            type=click.IntRange(1, MOST_ADDED),
+            metavar="N",
+            help="With so many nodes more, like --like.",
+        ),
+        click.option(
+            "--drain",
+            multiple=True,
+            metavar="NODES",
+            help="Without a node, a domain (rack-3), or nodes by KEY=VALUE,…",
+        ),
+        click.option(
+            "--flavor", default="", metavar="FLAVOR", help="The limits of this flavor [the plain ones]."
+        ),
+        click.option(
+            "--quota",
+            multiple=True,
+            metavar="QUEUE.[LIMIT.]RESOURCE=AMOUNT",
+            help="With this limit of a queue [LIMIT: deserved]: tenant-a.gpu=64.",
+        ),
+    ):
+        with_options = option(with_options)
+    return with_options
+
+
+@click.command("try", short_help="Would it start now, where, or why not; what other quota or nodes would do.")
+@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="What would be submitted.")
+@click.option("-q", "--queue", default="", metavar="QUEUE", help="Try it in this queue [the one it names].")
+@changes
+@namespace
+@output
+@route
+def try_(
+    files: tuple[str, ...],
+    queue: str,
+    changed: Mapping[str, Any],
+    namespace: str | None,
+    output: Output,
+    route: Route,
+) -> int:
+    """Show what would become of Jobs, PodGroups with their pods, and objects of other kinds that wait, if they were
+    submitted now: where they would start, which quota they would take, who would be evicted for them; or why they
+    would wait, and what would let them in. Nothing is stored.
+
+    FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard input; -f may be
+    given several times. All of them are decided together, in their order. Exit code 1: one of them would be refused.
+
+    With --quota, --drain or --add-nodes: who would start, wait, move or be evicted if queues and nodes were so. -f
+    tries objects in that cluster. --drain and --add-nodes are for those who may list everything; --quota is for the
+    administrators of the queue too.
+    """
+    if not (files or changed):
+        raise click.UsageError("Expected -f FILE, or a change: --quota, --drain or --add-nodes.")
+    question = {
+        "documents": documents_of_files(files, namespace) if files else [],
+        "namespace": namespace or current_namespace(route.kubeconfig, route.context),
+        "queue": queue,
+        **changed,
+    }
+    body = answer_of(route, question)
+    text = output.document(body)
+    if text is None:
+        from admission.cli.rendering.trial import trial_text
+
+        text = trial_text(body, wide=output.is_wide, headers=output.headers)
+    click.echo(text, nl=False)
+    return 1 if any(each["state"] == "refused" for each in body["items"]) else 0
+
+
+def answer_of(route: Route, question: dict[str, Any]) -> Any:
+    """The answer to a trial. Raises CommandFailed."""
+    content = json.dumps(question).encode()
+    if len(content) > MOST_BYTES:
+        raise CommandFailed(
+            tried="",
+            found=f"{len(content) // 1024} KiB of documents, expected at most {MOST_BYTES // 1024} KiB",
+            hint="Try fewer of them at a time.",
+        )
+    return ask(route, "trials", content=content)

@@ -1,0 +1,145 @@
+"""What forecasts were worth: their intervals are stretched by how far earlier ones missed. Pure.
+
+Simulations know nothing of failures, of new queues, or of users who do something else than last week. So forecasts
+are kept until their workloads start, and the low and the high end of an interval are multiplied by what would have
+made four of five earlier ones right (conformal prediction: Vovk et al. 2005; for what is still open, Kaplan and Meier
+1958).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import exp, log
+from typing import Final, NamedTuple
+
+from admission.forecast.ensemble import HIGH, LOW, RawInterval
+from admission.forecast.run_times import LONGEST
+from queues.workload import WorkloadKey
+
+#: Seconds that are added to each time before two are compared: a minute more or less is no error.
+_SLACK: Final = 60
+#: Forecasts of one moment that are kept to learn from: all of them miss by much the same.
+_PER_MOMENT: Final = 32
+#: Moments that are learned from, the latest ones.
+_MOMENTS: Final = 96
+#: Seconds between two moments that are learned from.
+EVERY: Final = 3600
+#: How far forecasts miss where nothing was learned yet, as factors of the low and the high end, each once: from the
+#: public traces (docs/explanation/expected-start.md).
+PRIOR: Final[tuple[tuple[float, float], ...]] = ((0.05, 1.0), (0.2, 1.0), (0.5, 1.5), (1.0, 3.0), (1.5, 8.0))
+
+
+class Interval(NamedTuple):
+    """When a workload should start, four of five times: seconds after the snapshot."""
+
+    low: int
+    #: None: later than ``known``, or never.
+    high: int | None
+    #: Seconds that the simulations went on at least.
+    known: int
+    never: bool
+
+
+@dataclass(slots=True)
+class _Kept:
+    """An earlier forecast."""
+
+    made: int
+    low: int
+    high: int
+    #: Seconds until the start. None: the workload still waits.
+    truth: int | None = None
+    #: The second at which its workload was gone without a start. 0: it is not.
+    gone: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Calibration:
+    """What was learned from earlier forecasts; empty at first."""
+
+    _kept: deque[list[_Kept]] = field(default_factory=lambda: deque(maxlen=_MOMENTS))
+    _open: dict[WorkloadKey, list[_Kept]] = field(default_factory=dict)
+    _last: int = 0
+
+    def note(self, now: int, intervals: Mapping[WorkloadKey, RawInterval]) -> None:
+        """A forecast was made. Some of them are kept, at most every ``EVERY`` seconds."""
+        if now < self._last + EVERY or not intervals:
+            return
+        self._last = now
+        keys = sorted(key for key, each in intervals.items() if not each.never)
+        kept = []
+        for key in keys[:: -(-len(keys) // _PER_MOMENT) or 1]:
+            each = intervals[key]
+            low = each.known if each.low is None else each.low
+            high = max(low, each.known) if each.high is None else each.high
+            kept.append(_Kept(now, low, high))
+            self._open.setdefault(key, []).append(kept[-1])
+        self._kept.append(kept)
+
+    def started(self, key: WorkloadKey, at: int) -> None:
+        """A workload got its first seats at that second."""
+        for each in self._open.pop(key, ()):
+            each.truth = max(0, at - each.made)
+
+    def gone(self, key: WorkloadKey, at: int) -> None:
+        """A workload went away before it got any."""
+        for each in self._open.pop(key, ()):
+            each.gone = at
+
+    def is_open(self) -> Iterable[WorkloadKey]:
+        """Workloads with forecasts that are not known to be right or wrong yet."""
+        return tuple(self._open)
+
+    def factors(self, now: int) -> tuple[float, float | None]:
+        """What the low and the high end are multiplied by. None: nobody knows a high end that is high enough."""
+        lows: list[tuple[float, bool]] = [(log(low), True) for low, _ in PRIOR]
+        highs: list[tuple[float, bool]] = [(log(high), True) for _, high in PRIOR]
+        for moment in self._kept:
+            for each in moment:
+                seconds, is_over = _seen(each, now)
+                lows.append((log((seconds + _SLACK) / (each.low + _SLACK)), is_over))
+                highs.append((log((seconds + _SLACK) / (each.high + _SLACK)), is_over))
+        low, high = survival_quantile(lows, LOW), survival_quantile(highs, HIGH)
+        return (1.0 if low is None else exp(low)), (None if high is None else exp(high))
+
+    def intervals(self, now: int, raw: Mapping[WorkloadKey, RawInterval]) -> dict[WorkloadKey, Interval]:
+        """The intervals that are told, of those that the simulations gave at ``now``."""
+        low_factor, high_factor = self.factors(now)
+        return {key: _stretched(each, low_factor, high_factor) for key, each in raw.items()}
+
+
+def _seen(each: _Kept, now: int) -> tuple[int, bool]:
+    """Seconds until the start, and whether it is known: else it is longer."""
+    if each.truth is not None:
+        return each.truth, True
+    return max(0, (each.gone or now) - each.made), False
+
+
+def _stretched(raw: RawInterval, low_factor: float, high_factor: float | None) -> Interval:
+    low = raw.known if raw.low is None else _times(raw.low, low_factor)
+    if raw.low is None:
+        low = min(low, _times(raw.known, low_factor))
+    if raw.high is None or high_factor is None:
+        return Interval(low, None, raw.known, raw.never)
+    high = max(low, _times(raw.high, high_factor))
+    return Interval(low, None if high > LONGEST else high, raw.known, raw.never)
+
+
+def _times(seconds: int, factor: float) -> int:
+    return max(0, int((seconds + _SLACK) * factor) - _SLACK)
+
+
+def survival_quantile(samples: Iterable[tuple[float, bool]], part: float) -> float | None:
+    """The value that this part of the samples does not exceed; False beside one: it is larger than it looks.
+
+    None: too many of the largest are so. One more that is larger than all is counted in.
+    """
+    ordered = sorted(samples, key=lambda sample: (sample[0], not sample[1]))
+    at_risk, left = len(ordered) + 1, 1.0
+    for value, is_over in ordered:
+        if is_over:
+            left *= 1 - 1 / at_risk
+            if 1 - left >= part - 1e-9:
+                return value
+        at_risk -= 1
+    return None

@@ -1,0 +1,138 @@
+"""Several simulations with different run times, and the interval of starts that they give. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+from statistics import NormalDist
+from typing import Final, NamedTuple
+
+from admission.engine.snapshot import Snapshot
+from admission.forecast.arrivals import NO_ARRIVALS, RecentArrivals
+from admission.forecast.forward import Forward, Limits, Starts
+from admission.forecast.run_times import SHARES, Likeness, RunTimes, share_of
+from queues.admissions import Admission
+from queues.plan import Plan
+from queues.workload import Workload, WorkloadKey
+
+#: Simulations of one forecast: a power of two.
+DRAWS: Final = 16
+#: Parts of the draws in which a workload started by the low, the middle and the high end of its interval.
+LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
+#: Correlation of the run times of workloads of one user, queue and shape: many are runs of one program.
+ALIKE: Final = 0.5
+_NORMAL: Final = NormalDist()
+
+
+@dataclass(slots=True, eq=False)
+class DrawnRunTimes:
+    """The run times of one simulation: a total run time for each workload, out of what is likely for it."""
+
+    run_times: RunTimes
+    draw: int
+    draws: int = DRAWS
+    _common: dict[Likeness, float] = field(default_factory=dict)
+
+    def __call__(self, about: Workload | Admission, ran: int) -> int:
+        """Seconds that it runs in all, if it has run for ``ran`` seconds so far."""
+        if isinstance(about, Workload):
+            key, declared, likeness = about.key, about.run_time, Likeness.of_workload(about)
+        else:
+            key, declared, likeness = about.workload, None, Likeness.of_admission(about)
+        if declared is not None:
+            return self.run_times.total(likeness, 0, declared, ran)
+        return self.run_times.total(likeness, self._share(key, likeness), None, ran)
+
+    def _share(self, key: WorkloadKey, likeness: Likeness) -> int:
+        """Half of what makes a run long or short is common to all workloads that are alike."""
+        common = self._common.get(likeness)
+        if common is None:
+            common = self._common[likeness] = self._deviation(str(likeness))
+        together = sqrt(ALIKE) * common + sqrt(1 - ALIKE) * self._deviation(str(key))
+        return min(SHARES - 1, int(_NORMAL.cdf(together) * SHARES))
+
+    def _deviation(self, identity: str) -> float:
+        return _NORMAL.inv_cdf((share_of(identity, self.draw, self.draws) + 0.5) / SHARES)
+
+
+class RawInterval(NamedTuple):
+    """When a workload starts in the draws: seconds after the snapshot. None: later than what was simulated."""
+
+    low: int | None
+    middle: int | None
+    high: int | None
+    #: Seconds up to which all of the draws went on at least.
+    known: int
+    #: True if in more than half of the draws nothing more happened and it did not start.
+    never: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Ensemble:
+    """Draws of one snapshot."""
+
+    snapshot: Snapshot
+    plan: Plan | None
+    run_times: RunTimes
+    limits: Limits
+    arrivals: RecentArrivals = NO_ARRIVALS
+    draws: int = DRAWS
+    #: What the draws that were made came to.
+    made: list[Starts] = field(default_factory=list)
+    _current: Forward | None = None
+
+    def steps(self) -> Iterator[None]:
+        """Make the draws, a decision a step; ``stop`` when there is no more time."""
+        last = max((each.arrival for each in self.snapshot.pending.values()), default=0)
+        last = max(last, max((each.arrival for each in self.snapshot.holders.values()), default=0))
+        for draw in range(self.draws):
+            drawn = DrawnRunTimes(self.run_times, draw, self.draws)
+            arrivals = self.arrivals.expected(self.snapshot.now, draw, self.draws, last)
+            forward = Forward(self.snapshot, self.plan, drawn, self.limits, arrivals)
+            self._current = forward
+            for _ in forward.steps():
+                yield
+            self.made.append(forward.starts())
+            self._current = None
+
+    def stop(self) -> None:
+        """There is no more time. With no whole draw the beginning of the first one counts."""
+        if self._current is not None and not self.made:
+            self.made.append(self._current.starts())
+        self._current = None
+
+    def intervals(self) -> dict[WorkloadKey, RawInterval]:
+        """The interval of each pending workload that has no seats. Empty: no draw was made."""
+        if not self.made:
+            return {}
+        now = self.snapshot.now
+        every = sorted({key for starts in self.made for key in starts.waiting})
+        ends = [starts.until for starts in self.made if starts.until is not None]
+        known = max(0, min(ends, default=now) - now)
+        return {key: self._interval(key, now, known) for key in every}
+
+    def _interval(self, key: WorkloadKey, now: int, known: int) -> RawInterval:
+        started = sorted(starts.at[key] - now for starts in self.made if key in starts.at)
+        stuck = sum(starts.until is None and key not in starts.at for starts in self.made)
+        never = 2 * stuck > len(self.made)
+        low, middle, high = (quantile(started, len(self.made), part) for part in (LOW, MIDDLE, HIGH))
+        return RawInterval(low, middle, high, known, never)
+
+
+def quantile(ascending: Sequence[int], count: int, part: float) -> int | None:
+    """The smallest of these values that this part of ``count`` values does not exceed; those not there are larger.
+
+    None: it is one that is not there.
+    """
+    rank = max(1, ceil(part * count))
+    return ascending[rank - 1] if rank <= len(ascending) else None
+
+
+def run_ensemble(ensemble: Ensemble) -> Mapping[WorkloadKey, RawInterval]:
+    """Make all draws, however long it takes, and give their intervals."""
+    _exhaust(ensemble.steps())
+    return ensemble.intervals()
+
+
+def _exhaust(steps: Iterable[None]) -> None:
+    for _ in steps:
+        pass

@@ -1,0 +1,83 @@
+"""What is learned from one look at the world to the next: run times, arrivals, and how far forecasts missed. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from admission.engine.snapshot import Snapshot
+from admission.forecast.arrivals import ArrivalHistory
+from admission.forecast.calibration import Calibration, Interval
+from admission.forecast.ensemble import Ensemble, RawInterval
+from admission.forecast.forward import Limits
+from admission.forecast.run_history import RunHistory
+from admission.forecast.run_times import Run
+from queues.plan import Plan
+from queues.versioned_map import differing
+from queues.workload import AdmissionId, WorkloadKey
+
+
+class Learned:
+    """Begins with the first look; what ended before can be added."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._runs = RunHistory()
+        self._arrivals = ArrivalHistory(snapshot.now)
+        self._calibration = Calibration()
+        self._seen = snapshot
+        #: When admissions had ended that are not closed yet.
+        self._ended: dict[AdmissionId, int] = {}
+
+    @property
+    def runs(self) -> int:
+        """Number of runs that are known."""
+        return len(self._runs)
+
+    def add_runs(self, runs: Iterable[Run]) -> None:
+        """These were before the first look, the latest last."""
+        self._runs.extend(runs)
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """The world is like this now: learn from what ended, came and started since the last look."""
+        before, self._seen = self._seen, snapshot
+        now = snapshot.now
+        for id_, seats in snapshot.ended.items():
+            if len(seats | snapshot.admissions[id_].ended) == len(snapshot.admissions[id_].seats):
+                self._ended.setdefault(id_, now)
+        for id_ in sorted(differing(before.admissions, snapshot.admissions)):
+            was, after = before.admissions.get(id_), snapshot.admissions.get(id_)
+            if was is not None and after is None:
+                # Who waits again was evicted, even if it was not seen.
+                evicted = was.evicted_at or (now if was.workload in snapshot.pending else 0)
+                self._runs.add(replace(was, evicted_at=evicted), self._ended.pop(id_, now))
+            elif was is None and after is not None:
+                self._calibration.started(after.workload, after.opened_at)
+        came = {*differing(before.pending, snapshot.pending), *differing(before.holders, snapshot.holders)}
+        for key in sorted(came):
+            workload = snapshot.pending.get(key) or snapshot.holders.get(key)
+            if workload is None:
+                self._calibration.gone(key, now)
+            elif key not in before.pending and key not in before.holders:
+                self._arrivals.add(workload, now)
+
+    def ensemble(self, snapshot: Snapshot, plan: Plan, limits: Limits) -> Ensemble:
+        """Simulations of what comes after a decision."""
+        arrivals = self._arrivals.recent(snapshot.now)
+        return Ensemble(snapshot, plan, self._runs.run_times(snapshot), limits, arrivals)
+
+    def intervals(self, made: Ensemble) -> dict[WorkloadKey, Interval]:
+        """Expected starts of the workloads that wait on after the decision, from these simulations.
+
+        They are put right by what earlier ones were worth, and are learned from in turn.
+        """
+        raw = _waiting_on(made)
+        found = self._calibration.intervals(made.snapshot.now, raw)
+        self._calibration.note(made.snapshot.now, raw)
+        return found
+
+    def supposed(self, made: Ensemble) -> dict[WorkloadKey, Interval]:
+        """The same in a world that is only supposed: nothing is learned from it."""
+        return self._calibration.intervals(made.snapshot.now, _waiting_on(made))
+
+
+def _waiting_on(made: Ensemble) -> dict[WorkloadKey, RawInterval]:
+    admitted = {admit.workload for admit in made.plan.admits} if made.plan is not None else set()
+    return {key: each for key, each in made.intervals().items() if key not in admitted}

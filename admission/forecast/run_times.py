@@ -1,0 +1,233 @@
+"""How long workloads run: as they declare it, else as workloads like them did. Pure.
+
+What is known of ended and running work is an estimate of survival (Kaplan and Meier 1958), so that long work that still
+runs counts as well. Beyond what was ever seen, and where nothing was seen, holds an honest prior: what has run for some
+time runs for as long again, give or take an hour, in the middle of all cases.
+"""
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from queues.admissions import Admission
+from queues.resources import Resources
+from queues.workload import QueueName, Workload
+
+#: Workloads of a group that ran at least as long as the one that is asked about, so that the group answers.
+LEAST_SAMPLES: Final = 8
+#: Seconds: the middle of all run times of which nothing is known.
+PRIOR_MEDIAN: Final = 3600
+#: No run time is taken to be longer (seconds): one year.
+LONGEST: Final = 365 * 86_400
+#: Shares are whole numbers below this one.
+SHARES: Final = 1 << 32
+
+
+class Shape(NamedTuple):
+    """What a workload asks, coarsely: workloads of one shape are expected to run equally long."""
+
+    #: Number of binary digits of the number of pods: 1, 2-3, 4-7, 8-15 pods and so on are one size each.
+    size: int
+    #: Requests of its pods, each once, in order.
+    requests: tuple[tuple[tuple[str, int], ...], ...]
+
+    @classmethod
+    def of(cls, pods: Iterable[tuple[Resources, int]]) -> "Shape":
+        """The shape of so many pods with these requests each."""
+        counted = [(tuple(sorted(takes.items())), count) for takes, count in pods if count]
+        number = sum(count for _, count in counted)
+        return cls(number.bit_length(), tuple(sorted({takes for takes, _ in counted})))
+
+    @classmethod
+    def of_workload(cls, workload: Workload) -> "Shape":
+        """The shape of what a workload asks in all."""
+        return cls.of((pods.takes, pods.count) for pods in workload.pod_sets)
+
+    @classmethod
+    def of_admission(cls, admission: Admission) -> "Shape":
+        """The shape of all seats of an admission, those of pods that have ended among them."""
+        return cls.of((seat.takes, 1) for seat in admission.seats)
+
+
+class Likeness(NamedTuple):
+    """By what workloads are compared."""
+
+    #: "": unknown.
+    user: str
+    queue: QueueName
+    shape: Shape
+
+    @classmethod
+    def of_workload(cls, workload: Workload) -> "Likeness":
+        """By what a workload is compared with ended ones."""
+        return cls(workload.user, workload.queue, Shape.of_workload(workload))
+
+    @classmethod
+    def of_admission(cls, admission: Admission) -> "Likeness":
+        """The same of an admission."""
+        return cls(admission.user, admission.queue, Shape.of_admission(admission))
+
+    def groups(self) -> Iterator[tuple["Basis", Hashable]]:
+        """The groups that it belongs to, the closest first."""
+        if self.user:
+            yield Basis.USER_AND_SHAPE, (self.user, self.shape)
+        yield Basis.QUEUE_AND_SHAPE, (self.queue, self.shape)
+        if self.user:
+            yield Basis.USER, self.user
+        yield Basis.SHAPE, self.shape
+        yield Basis.EVERYTHING, None
+
+
+class Basis(StrEnum):
+    """What an expected run time goes by, the closest first."""
+
+    DECLARED = "declared"
+    USER_AND_SHAPE = "user and shape"
+    QUEUE_AND_SHAPE = "queue and shape"
+    USER = "user"
+    SHAPE = "shape"
+    EVERYTHING = "everything"
+    #: Too little has ended yet.
+    PRIOR = "prior"
+
+
+class Run(NamedTuple):
+    """How long one workload ran, or has run so far."""
+
+    likeness: Likeness
+    seconds: int
+    #: False: it still runs, or was evicted; it would have run longer.
+    is_over: bool = True
+
+
+class Expectation(NamedTuple):
+    """What an expected run time goes by."""
+
+    basis: Basis
+    #: Number of ended workloads of that group; 0 where none is needed.
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """The part of a group's workloads that runs longer than some time."""
+
+    #: Run times of those that ended, ascending, each once …
+    seconds: list[int]
+    #: … and the part that ran longer. One more that never ends is counted in, so that it does not come to 0.
+    survives: list[float]
+    #: All run times, also of those that still run, ascending.
+    every: list[int]
+    #: Number of those that ended.
+    ended: int
+
+    @classmethod
+    def of(cls, runs: Iterable[tuple[int, bool]]) -> "Survival":
+        """Estimate it from run times; False beside one: it would have run longer."""
+        ordered = sorted(runs, key=lambda run: (run[0], not run[1]))
+        at_risk, left = len(ordered) + 1, 1.0
+        seconds: list[int] = []
+        survives: list[float] = []
+        for length, is_over in ordered:
+            if is_over:
+                left *= 1 - 1 / at_risk
+                if seconds and seconds[-1] == length:
+                    survives[-1] = left
+                else:
+                    seconds.append(length)
+                    survives.append(left)
+            at_risk -= 1
+        every = [length for length, _ in ordered]
+        return cls(seconds, survives, every, sum(is_over for _, is_over in ordered))
+
+    def longer_than(self, ran: int) -> int:
+        """Number of workloads that ran longer, or as long and still run."""
+        return len(self.every) - bisect_right(self.every, ran)
+
+    def total(self, ran: int, share: int) -> int:
+        """Seconds of a whole run of which some are over, at that share (of ``SHARES``) of all such runs."""
+        wanted = 1 - (share + 0.5) / SHARES
+        first = bisect_right(self.seconds, ran)
+        now = self.survives[first - 1] if first else 1.0
+        low, high = first, len(self.seconds)
+        while low < high:
+            middle = (low + high) // 2
+            if self.survives[middle] <= wanted * now:
+                high = middle
+            else:
+                low = middle + 1
+        if low < len(self.seconds):
+            return max(self.seconds[low], ran + 1)
+        last = max(ran, self.every[-1] if self.every else 0)
+        left = self.survives[-1] / now if first < len(self.seconds) else 1.0
+        return max(ran + 1, min(LONGEST + ran, int((last + PRIOR_MEDIAN) * left / wanted - PRIOR_MEDIAN)))
+
+
+_NOTHING_KNOWN: Final = Survival([], [], [], 0)
+
+
+@dataclass(frozen=True, eq=False)
+class RunTimes:
+    """Run times that were learned from workloads of the past and of now."""
+
+    runs: tuple[Run, ...] = ()
+    _estimates: dict[tuple[Basis, Hashable], Survival] = field(default_factory=dict)
+
+    @cached_property
+    def _groups(self) -> Mapping[tuple[Basis, Hashable], list[tuple[int, bool]]]:
+        groups: dict[tuple[Basis, Hashable], list[tuple[int, bool]]] = {}
+        for run in self.runs:
+            for group in run.likeness.groups():
+                groups.setdefault(group, []).append((run.seconds, run.is_over))
+        return groups
+
+    def expectation(self, likeness: Likeness, declared: int | None = None, ran: int = 0) -> Expectation:
+        """What the run time of a workload goes by that has run for ``ran`` seconds so far."""
+        if declared is not None:
+            return Expectation(Basis.DECLARED, 0)
+        basis, survival = self._closest(likeness, ran)
+        return Expectation(basis, survival.ended)
+
+    def total(self, likeness: Likeness, share: int, declared: int | None = None, ran: int = 0) -> int:
+        """Seconds that a workload runs in all, at a share (0 … SHARES - 1) of what is likely: half of it at the middle.
+
+        ``declared``: its declared run time; None: unknown. ``ran``: the seconds that it has run so far; the answer is
+        more than that. A workload that is over its declared time is expected to take as long again, and again.
+        """
+        if declared is not None:
+            seconds = max(1, declared)
+            while seconds <= ran:
+                seconds *= 2
+            return min(seconds, LONGEST + ran)
+        return self._closest(likeness, ran)[1].total(ran, share)
+
+    def _closest(self, likeness: Likeness, ran: int) -> tuple[Basis, Survival]:
+        """The closest group of which enough is known."""
+        for basis, name in likeness.groups():
+            runs = self._groups.get((basis, name), ())
+            if len(runs) < LEAST_SAMPLES:
+                continue
+            survival = self._estimates.get((basis, name))
+            if survival is None:
+                survival = self._estimates[basis, name] = Survival.of(runs)
+            if survival.ended >= LEAST_SAMPLES and survival.longer_than(ran) >= LEAST_SAMPLES:
+                return basis, survival
+        everything = self._estimates.get((Basis.EVERYTHING, None))
+        return Basis.PRIOR, everything or _NOTHING_KNOWN
+
+
+def share_of(identity: str, draw: int, draws: int) -> int:
+    """The share of one workload in one of so many draws: as good as random, and the same wherever it is worked out.
+
+    The draws of one workload are spread evenly, each over a part of its own: so a few of them show the whole of what
+    is likely. ``draws``: a power of two.
+    """
+    digest = int.from_bytes(blake2b(identity.encode(), digest_size=16).digest())
+    flips, stride, offset = digest % draws, (digest >> 16) | 1, digest >> 32
+    part = ((draw ^ flips) * stride + offset) % draws
+    within = (digest >> 64) * (2 * draw + 1) % SHARES
+    return (part * SHARES + within) // draws

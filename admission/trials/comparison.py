@@ -1,0 +1,273 @@
+"""Two clusters compared when each has come to rest: who starts, who goes, and what queues use. Pure.
+
+No time passes: turns follow one another, and victims are gone at once, until nothing changes any more.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.host_ports import ports_of
+from admission.engine.placement.need import missing_members
+from admission.engine.plan_limit import NO_LIMIT
+from admission.engine.snapshot import Rollback, Snapshot
+from admission.trials.changes import Changed
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.plan import Evict, Reason
+from queues.quota.accounts import Account, charges
+from queues.reason_codes import ReasonCode
+from queues.resources import NOTHING, PODS, Resources
+from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
+
+#: Turns until a cluster is taken to be at rest.
+MOST_TURNS: Final = 16
+
+
+class Effect(StrEnum):
+    """What becomes of a workload by the changes."""
+
+    #: It waits, and would start.
+    STARTS = "starts"
+    #: It would start, and would wait.
+    WAITS = "waits"
+    #: It runs, would be evicted, and would wait.
+    STOPS = "stops"
+    #: It runs, would be evicted, and would start again at once.
+    RESTARTS = "restarts"
+    #: It runs, and pods of it would start again on other nodes.
+    MOVES = "moves"
+    #: It runs with fewer pods: no other nodes have room for them.
+    SHRINKS = "shrinks"
+    #: It runs, and more pods of it would start.
+    GROWS = "grows"
+    #: It would be evicted, and would go on.
+    STAYS = "stays"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadDifference:
+    """One workload for which the changes matter."""
+
+    what: Effect
+    workload: Workload
+    #: Why it waits or was evicted, with the changes.
+    reason: Reason | None
+    #: For whom it was evicted; None: for nobody.
+    beneficiary: Workload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDifference:
+    """What a queue with its subtree uses of a resource, and how many workloads wait in it."""
+
+    queue: QueueName
+    resource: str
+    used: tuple[int, int]
+    waiting: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The cluster at rest, without and with the changes."""
+
+    differences: tuple[WorkloadDifference, ...]
+    queues: tuple[QueueDifference, ...]
+    #: False: one of them had not come to rest.
+    at_rest: bool
+
+
+@dataclass(slots=True)
+class _Settled:
+    """A cluster at rest."""
+
+    snapshot: Snapshot
+    evicts: dict[WorkloadKey, Evict] = field(default_factory=dict)
+    reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+    at_rest: bool = False
+
+    def seats(self) -> dict[WorkloadKey, list[Seat]]:
+        """Seats by workload."""
+        found: dict[WorkloadKey, list[Seat]] = {}
+        for admission in self.snapshot.admissions.values():
+            if admission.state is AdmissionState.OPEN:
+                found.setdefault(admission.workload, []).extend(self.snapshot.still_held(admission))
+        return found
+
+
+def compared(snapshot: Snapshot, changed: Changed) -> Compared:
+    """What the changes make of the cluster. ``snapshot``: of the next turn, without them."""
+    before, after = settled(snapshot), settled(changed.snapshot, changed.drained)
+    return Compared(
+        differences=tuple(_differences(snapshot, before, after)),
+        queues=tuple(_queues(before, after)),
+        at_rest=before.at_rest and after.at_rest,
+    )
+
+
+def settled(snapshot: Snapshot, drained: Set[WorkloadKey] = frozenset()) -> _Settled:
+    """Turns at one moment until nothing changes.
+
+    Gangs that are ``drained`` and find no place for members without which they cannot go on are taken back whole, as
+    they are after a while (``policy.readyWithin``).
+    """
+    found, memo, last = _Settled(snapshot), Memo(), max(snapshot.admissions, default=AdmissionId(0))
+    for _ in range(MOST_TURNS):
+        plan, memo = decide(found.snapshot, memo, NO_LIMIT)
+        found.reasons = plan.reasons
+        if not plan.changes_ledger():
+            broken = _broken(found.snapshot, drained)
+            if not broken:
+                found.at_rest = True
+                break
+            found.snapshot = replace(found.snapshot, evictable=broken)
+            continue
+        for evict in plan.evicts:
+            found.evicts.setdefault(found.snapshot.admissions[evict.admission].workload, evict)
+        later = found.snapshot.after(plan, last)
+        last = max([last, *later.admissions])
+        found.snapshot = without_victims(later)
+    if memo.state is not None:
+        memo.state.retire()  # nothing collects what refers to itself in a circle
+    return found
+
+
+def _broken(snapshot: Snapshot, drained: Set[WorkloadKey]) -> dict[AdmissionId, Rollback]:
+    """Admissions of these workloads that lack members without which their gang cannot go on."""
+    held: dict[WorkloadKey, list[Admission]] = {}
+    for admission in snapshot.admissions.values():
+        if admission.workload in drained and admission.state is AdmissionState.OPEN:
+            held.setdefault(admission.workload, []).append(admission)
+    found: dict[AdmissionId, Rollback] = {}
+    for key, admissions in held.items():
+        workload = snapshot.pending.get(key)
+        if workload is None:
+            continue
+        need = missing_members(workload, [seat for each in admissions for seat in each.holding()])
+        if need.minimum:
+            why = "it would lack members without which it cannot go on"
+            found |= {each.id: Rollback(ReasonCode.TAKEN_BACK, why, 0) for each in admissions}
+    return found
+
+
+def without_victims(snapshot: Snapshot) -> Snapshot:
+    """The snapshot when the pods of all that is being evicted are gone."""
+    freed: dict[NodeName, Resources] = {}
+    left: dict[AdmissionId, Admission] = {}
+    ports = {node: set(each) for node, each in snapshot.nodes.ports.items()}
+    for number, admission in snapshot.admissions.items():
+        if admission.state is AdmissionState.OPEN:
+            left[number] = admission
+            continue
+        seats = admission.holding()
+        for seat in seats:
+            freed[seat.node] = freed.get(seat.node, NOTHING) - seat.takes
+        if (holder := snapshot.holders.get(admission.workload)) is not None:
+            for taken in ports_of(holder, seats):
+                ports.get(taken.node, set()).difference_update(taken.ports)
+    if len(left) == len(snapshot.admissions):
+        return snapshot
+    held = {admission.workload for admission in left.values()}
+    kept = {
+        node: tuple(sorted(each, key=lambda port: (port.port, port.protocol, port.ip)))
+        for node, each in sorted(ports.items())
+        if each
+    }
+    return replace(
+        snapshot,
+        admissions=left,
+        nodes=snapshot.nodes.with_used(freed).with_ports(kept),
+        holders={key: workload for key, workload in snapshot.holders.items() if key in held},
+    )
+
+
+def _differences(snapshot: Snapshot, before: _Settled, after: _Settled) -> list[WorkloadDifference]:
+    ran = _Settled(snapshot).seats()
+    seats = before.seats(), after.seats()
+    known = {**snapshot.pending, **snapshot.holders, **after.snapshot.pending}
+    found = []
+    for key in sorted(known, key=lambda each: (known[each].queue, known[each].arrival, each)):
+        what = _difference(key, ran, seats, (before, after))
+        if what is None:
+            continue
+        evict = after.evicts.get(key)
+        beneficiary = None if evict is None or evict.beneficiary is None else known.get(evict.beneficiary)
+        reason = None
+        if what not in (Effect.STARTS, Effect.STAYS, Effect.GROWS):
+            reason = after.reasons.get(key)
+            if evict is not None and (reason is None or what is Effect.RESTARTS):
+                reason = Reason(code=evict.code, message=evict.message)
+        found.append(WorkloadDifference(what, known[key], reason, beneficiary))
+    return found
+
+
+def _difference(
+    key: WorkloadKey,
+    ran: Mapping[WorkloadKey, list[Seat]],
+    seats: tuple[Mapping[WorkloadKey, list[Seat]], Mapping[WorkloadKey, list[Seat]]],
+    settled: tuple[_Settled, _Settled],
+) -> Effect | None:
+    """What becomes of one workload; None: the same with the changes as without them."""
+    without, with_changes = (each.get(key, []) for each in seats)
+    evicted = [key in each.evicts for each in settled]
+    if key not in ran or not (without and with_changes):
+        if bool(without) == bool(with_changes):
+            return None
+        gets, loses = (Effect.STAYS, Effect.STOPS) if key in ran else (Effect.STARTS, Effect.WAITS)
+        return gets if with_changes else loses
+    if evicted[0] != evicted[1]:
+        return Effect.RESTARTS if evicted[1] else Effect.STAYS
+    if len(with_changes) != len(without):
+        return Effect.GROWS if len(with_changes) > len(without) else Effect.SHRINKS
+    places = [Counter(seat.node for seat in each) for each in (without, with_changes)]
+    return Effect.MOVES if places[0] != places[1] else None
+
+
+def _queues(before: _Settled, after: _Settled) -> list[QueueDifference]:
+    used, waiting = [], []
+    for each in (before, after):
+        found: Counter[tuple[QueueName, str]] = Counter()
+        for admission in each.snapshot.admissions.values():
+            amounts = charges(each.snapshot.still_held(admission))
+            for account, units in _plain(amounts).items():
+                for name in _path(each.snapshot, admission.queue):
+                    found[name, account] += units
+        used.append(found)
+        waits: Counter[QueueName] = Counter()
+        for workload in each.snapshot.pending.values():
+            waits.update(_path(each.snapshot, workload.queue))
+        waiting.append(waits)
+    lines = []
+    for name, resource in sorted({*used[0], *used[1]}):
+        use = used[0][name, resource], used[1][name, resource]
+        waits_now = waiting[0][name], waiting[1][name]
+        if use[0] != use[1]:
+            lines.append(QueueDifference(name, resource, use, waits_now))
+    told = {each.queue for each in lines}
+    for name in sorted({*waiting[0], *waiting[1]} - told):
+        waits_now = waiting[0][name], waiting[1][name]
+        if waits_now[0] != waits_now[1]:
+            lines.append(QueueDifference(name, "", (0, 0), waits_now))
+    return lines
+
+
+def _plain(amounts: Mapping[Account, int]) -> dict[str, int]:
+    return {
+        account.resource: units
+        for account, units in amounts.items()
+        if account.flavor == NO_FLAVOR and account.resource != PODS
+    }
+
+
+def _path(snapshot: Snapshot, queue: QueueName) -> list[QueueName]:
+    """A queue and those above it."""
+    found: list[QueueName] = []
+    name: QueueName | None = queue
+    while name is not None and name not in found:
+        found.append(name)
+        known = snapshot.queues.get(name)
+        name = None if known is None else known.parent
+    return found

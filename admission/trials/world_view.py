@@ -1,0 +1,87 @@
+"""What the world of a term tells trials: copies and values that never change, which another thread can use.
+
+Only the controller's loop calls this.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from admission.engine.snapshot import Snapshot
+from admission.trials.submitted import Cluster, Submitted
+from admission.trials.trial import Ground, NamespaceRoom, arrival_after
+from admission.workloads.context import Context
+from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
+from admission.workloads.pod_sets import NOTHING_ASKED
+from admission.world.world import World
+from queues.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldView:
+    """The world of a term, and what its informers know."""
+
+    world: World
+    context: Context
+    #: Seconds since the epoch.
+    now: int
+    #: Scheduler names that mean "through the queues", and the one that binds pods.
+    aliases: frozenset[str]
+    scheduler: str
+
+    def queue_documents(self) -> dict[str, Mapping[str, Any]]:
+        """Every Queue as it is stored, by name."""
+        return {
+            str(name): {"metadata": {"name": str(name)}, **fact.document}
+            for name, fact in self.world.queues.items()
+        }
+
+    def cluster(self, snapshot: Snapshot) -> Cluster:
+        """What an object meets when it is stored. ``snapshot``: of the last turn."""
+        return Cluster(
+            context=self.context,
+            snapshot=snapshot,
+            now=max(self.now, snapshot.now),
+            aliases=self.aliases,
+            scheduler=self.scheduler,
+        )
+
+    def ground(self, snapshot: Snapshot, plan: Plan, objects: Sequence[Submitted]) -> Ground:
+        """What these objects are decided on, after the last turn."""
+        world = self.world
+        names = {each.namespace for each in objects}
+        rooms = {each: world.namespace_quotas.room(each, snapshot, world.states) for each in sorted(names)}
+        return Ground(
+            snapshot=snapshot,
+            plan=plan,
+            now=max(self.now, snapshot.now),
+            timeouts=world.timeouts,
+            demand=world.node_inventory.demand.copy(),
+            rooms={
+                name: NamespaceRoom(quotas=quotas, promised=promised)
+                for name, (quotas, promised) in rooms.items()
+            },
+        )
+
+    def inputs(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> list[WorkloadInputs | None]:
+        """All that is known of each object; None: it does not wait."""
+        arrival = arrival_after(snapshot)
+        return [self._inputs(each, arrival + place) for place, each in enumerate(objects)]
+
+    def _inputs(self, each: Submitted, arrival: int) -> WorkloadInputs | None:
+        world = self.world
+        if each.fact is None and not each.pods:
+            return None
+        fact = None if each.fact is None else world.devices.with_claims_counted(each.fact)
+        pods = tuple(world.devices.pod_with_claims_counted(pod) for pod in each.pods)
+        queue = (fact.queue if fact is not None else pods[0].queue) or DEFAULT_QUEUE
+        return WorkloadInputs(
+            key=each.key,
+            fact=fact,
+            pods=pods,
+            admissions=(),
+            arrival=arrival,
+            quotas=world.namespace_quotas.of(each.namespace),
+            policy=world.queue_permissions.policy(queue),
+            templates=NOTHING_ASKED if fact is None else world.templates.shapes_of(fact, None),
+        )

@@ -1,0 +1,174 @@
+"""When pending workloads should start: worked out in the leader, again and again, from what it learned.
+
+It learns from the ledger when it begins to lead, and then from what ends, comes and starts. Looked at are the last
+decisions, so that no turn does more for it. All of it is lost when the term ends: the next leader reads what has ended,
+and learns the rest anew.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from time import monotonic, thread_time
+from typing import Any, Final, NamedTuple, NoReturn
+
+from admission.engine.snapshot import Snapshot
+from admission.forecast.calibration import Interval
+from admission.forecast.ensemble import Ensemble
+from admission.forecast.forward import Limits
+from admission.forecast.learned import Learned
+from admission.forecast.run_times import Likeness, Run, RunTimes, Shape
+from admission.turn_report import Decided
+from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of
+from admission.web.http import encode
+from queues.errors import DatabaseError
+from queues.sql.read.ended_runs import EndedRun
+from queues.text_format import rfc3339
+from queues.workload import WorkloadKey
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the last decision.
+_LOOK: Final = 2.0
+#: Seconds from the end of a forecast to the next one, at least; and times as long as it worked, so that it takes no
+#: more than a 20th of a processor over time.
+_EVERY: Final = 30.0
+_TIMES_WORK: Final = 20.0
+#: Seconds of processor time of one forecast at most, and of one slice of it.
+_WORK: Final = 16.0
+_SLICE: Final = 0.1
+#: After each slice the thread rests for so many times as long.
+_REST: Final = 7.0
+#: How far simulations go.
+LIMITS: Final = Limits(horizon=14 * 86_400, decisions=3000, precision=10, grace=30)
+#: Closed admissions that are read when a term begins.
+LEARNED: Final = 5000
+
+#: Reads that many closed admissions.
+Learn = Callable[[int], Awaitable[Iterable[EndedRun]]]
+#: Runs something in the thread of questions, when no question waits for it.
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class _Told(NamedTuple):
+    """One forecast, as it is told."""
+
+    lines: Mapping[WorkloadKey, ExpectedLine]
+    #: All of them, as JSON.
+    encoded: bytes
+
+
+_NOTHING: Final = _Told({}, encode(ExpectedList(computed=None)))
+
+
+class Forecasts:
+    """The forecast of this replica: the last one as long as it leads, else none."""
+
+    def __init__(self, last: Callable[[], Decided | None], learn: Learn, in_thread: InThread) -> None:
+        """``last``: the last decision; None: this replica does not lead."""
+        self._last = last
+        self._learn = learn
+        self._in_thread = in_thread
+        self._told = _NOTHING
+        #: What was learned in this term; None: this replica does not lead.
+        self.learned: Learned | None = None
+
+    def encoded(self) -> bytes:
+        """All expected starts, as JSON."""
+        return self._told.encoded
+
+    def of(self, key: WorkloadKey) -> ExpectedStartBody | None:
+        """The expected start of a workload. None: it does not wait, or came after the last forecast."""
+        line = self._told.lines.get(key)
+        return None if line is None else start_of(line)
+
+    async def run(self) -> NoReturn:
+        """Look at the decisions of each term until cancelled. What goes wrong is logged, and ends nothing."""
+        while True:
+            try:
+                if (last := self._last()) is not None:
+                    await self._term(last)
+            except Exception:
+                _log.exception("the forecast of starts failed; it begins anew")
+                await asyncio.sleep(_EVERY)
+            finally:
+                self._told, self.learned = _NOTHING, None
+            await asyncio.sleep(_LOOK)
+
+    async def _term(self, last: Decided) -> None:
+        """As long as this replica leads."""
+        learned = Learned(last.snapshot)
+        learned.add_runs(
+            Run(Likeness(each.user, each.queue, Shape.of(each.pods)), each.seconds, not each.evicted)
+            for each in await self._ended_runs()
+        )
+        self.learned = learned
+        due, latest = monotonic(), self._last()
+        while latest is not None:
+            learned.observe(latest.snapshot)
+            if not latest.snapshot.pending:
+                self._told = _NOTHING
+            elif monotonic() >= due:
+                worked = await self._forecast(latest, learned)
+                due = monotonic() + max(_EVERY, _TIMES_WORK * worked)
+            await asyncio.sleep(_LOOK)
+            latest = self._last()
+
+    async def _ended_runs(self) -> Iterable[EndedRun]:
+        try:
+            return await self._learn(LEARNED)
+        except DatabaseError as error:
+            _log.warning("run times of ended work could not be read: %s", error)
+            return ()
+
+    async def _forecast(self, last: Decided, learned: Learned) -> float:
+        """Make a forecast, slice by slice; gives the seconds of processor time that it took."""
+        ensemble, worked = learned.ensemble(last.snapshot, last.plan, LIMITS), 0.0
+        steps = ensemble.steps()
+        while worked < _WORK:
+            taken, is_over = await self._in_thread(lambda: _slice(steps))
+            worked += taken
+            if is_over:
+                break
+            await asyncio.sleep(_REST * taken)
+        ensemble.stop()
+        if self._last() is not None:
+            self._told = await self._in_thread(lambda: _lines(last, learned, ensemble))
+        return worked
+
+
+def _slice(steps: Iterator[None]) -> tuple[float, bool]:
+    """Go on for a short time: seconds of processor time, and whether it is over."""
+    began = thread_time()
+    for _ in steps:
+        if thread_time() - began >= _SLICE:
+            return thread_time() - began, False
+    return thread_time() - began, True
+
+
+def _lines(last: Decided, learned: Learned, ensemble: Ensemble) -> _Told:
+    """What the simulations came to."""
+    snapshot = last.snapshot
+    lines = {
+        key: _line(snapshot, key, interval, ensemble.run_times, learned.runs)
+        for key, interval in learned.intervals(ensemble).items()
+    }
+    listed = ExpectedList(computed=rfc3339(snapshot.now), items=tuple(lines.values()))
+    return _Told(lines, encode(listed))
+
+
+def _line(
+    snapshot: Snapshot, key: WorkloadKey, interval: Interval, run_times: RunTimes, runs: int
+) -> ExpectedLine:
+    workload, now = snapshot.pending[key], snapshot.now
+    basis = run_times.expectation(Likeness.of_workload(workload), workload.run_time).basis
+    return ExpectedLine(
+        kind=str(workload.kind),
+        namespace=workload.namespace,
+        uid=key.uid,
+        computed=rfc3339(now),
+        earliest=rfc3339(now + interval.low),
+        latest=None if interval.high is None else rfc3339(now + interval.high),
+        never=interval.never,
+        basis=str(basis),
+        runs=runs,
+    )

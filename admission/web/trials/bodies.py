@@ -1,0 +1,217 @@
+"""What ``POST /trials`` takes and answers, field by field. Docs: docs/reference/http.md."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from admission.web.bodies import Body, ChangeBody, ReasonBody
+from admission.web.expected import ExpectedStartBody
+
+
+class AddedNodesBody(Body, frozen=True, kw_only=True):
+    """Nodes that would come."""
+
+    count: int
+    #: The node that they are like.
+    like: str
+
+
+class TrialRequestBody(Body, frozen=True, kw_only=True):
+    """What is to be tried."""
+
+    #: Objects as they would be submitted.
+    documents: tuple[dict[str, Any], ...] = ()
+    #: Where documents are that name no namespace.
+    namespace: str = "default"
+    #: The queue that all of them are tried in; "": those that they name.
+    queue: str = ""
+    #: Who would submit them; "": the user who asks. Only for those who see everything.
+    user: str = ""
+    #: The groups of that user, and whether they see everything: told to the leader, of users not taken.
+    groups: tuple[str, ...] = ()
+    sees_everything: bool = False
+    #: Changes of the cluster: limits of queues (``QUEUE.[LIMIT.]RESOURCE=AMOUNT``), of a flavor ("": the plain ones);
+    #: nodes that are drained (a node, a domain, ``KEY=VALUE``); nodes that come.
+    quota: tuple[str, ...] = ()
+    flavor: str = ""
+    drain: tuple[str, ...] = ()
+    add_nodes: tuple[AddedNodesBody, ...] = ()
+
+
+class PlaceBody(Body, frozen=True, kw_only=True):
+    """Pods of one pod set on one node."""
+
+    node: str
+    #: The innermost topology domain above the node, as "block/rack"; "": it is in none.
+    domain: str
+    pod_set: str
+    flavor: str
+    count: int
+    #: What they take together.
+    takes: Mapping[str, str]
+
+
+class QuotaTakenBody(Body, frozen=True, kw_only=True):
+    """What a workload would take of one line of its queue's books."""
+
+    queue: str
+    #: "" sums over all flavors.
+    flavor: str
+    resource: str
+    takes: str
+    #: Of it, within what the queue deserves, and beyond that; null: the queue states no deserved amount.
+    owned: str | None
+    borrowed: str | None
+    #: What the queue uses before, and what it deserves.
+    used: str
+    deserved: str | None
+
+
+class VictimBody(Body, frozen=True, kw_only=True):
+    """A workload that would be evicted."""
+
+    #: null, as its names: the user may not see it.
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    queue: str | None
+    code: str
+    message: str
+
+
+class TrialBody(Body, frozen=True, kw_only=True):
+    """What would become of one object."""
+
+    kind: str
+    namespace: str
+    name: str
+    #: admitted | preempts | waits | refused | unmanaged
+    state: str
+    queue: str | None = None
+    priority: int | None = None
+    #: Pods that want a seat, and how many of them start together.
+    pods: int = 0
+    minimum: int = 0
+    asks: Mapping[str, str] = {}
+    #: Why it is not admitted at once; null: it is, or it is refused.
+    reason: ReasonBody | None = None
+    #: Why it would be refused.
+    refusals: tuple[str, ...] = ()
+    #: What the API server would warn of.
+    warnings: tuple[str, ...] = ()
+    #: Where its pods would be, at most 100; and how many nodes there are in all.
+    places: tuple[PlaceBody, ...] = ()
+    node_count: int = 0
+    quota: tuple[QuotaTakenBody, ...] = ()
+    #: At most 50; and how many there are in all.
+    victims: tuple[VictimBody, ...] = ()
+    victim_count: int = 0
+    #: Of one that waits; null: it is not tried as it is, or there was no time to work it out.
+    position: int | None = None
+    queue_length: int | None = None
+    #: What it waits behind, as a sentence.
+    behind: str = ""
+    #: What would let it in, the smallest first; null: there was no time to work it out.
+    changes: tuple[ChangeBody, ...] | None = None
+    #: When one that waits should start; null: there is no forecast now.
+    expected: ExpectedStartBody | None = None
+
+
+class SkippedBody(Body, frozen=True, kw_only=True):
+    """A document of a kind that waits in no queue."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class DifferenceBody(Body, frozen=True, kw_only=True):
+    """A workload for which the changes matter."""
+
+    #: starts | waits | stops | restarts | moves | grows | shrinks | stays
+    what: str
+    #: null, as its names: the user may not see it.
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    queue: str
+    priority: int
+    pods: int
+    asks: Mapping[str, str]
+    #: Why it waits or is evicted, with the changes; null: it does not, or is not.
+    reason: ReasonBody | None = None
+    #: For whom it is evicted, as KIND/NAMESPACE/NAME; null: for nobody.
+    beneficiary: str | None = None
+
+
+class QueueDifferenceBody(Body, frozen=True, kw_only=True):
+    """What a queue with its subtree uses of a resource, and how many workloads wait in it; without and with the
+    changes."""
+
+    queue: str
+    #: "": only what waits in it differs.
+    resource: str
+    used_before: str
+    used_after: str
+    waiting_before: int
+    waiting_after: int
+
+
+class StartShiftBody(Body, frozen=True, kw_only=True):
+    """A workload that should start at another time."""
+
+    #: null, as its names: the user may not see it.
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    queue: str
+    #: Seconds from now in the middle of all simulations; null: not within what was foreseen.
+    before_seconds: int | None
+    after_seconds: int | None
+
+
+class StartShiftsBody(Body, frozen=True, kw_only=True):
+    """Who should start earlier or later with the changes, of those that wait."""
+
+    earlier: int
+    later: int
+    #: Of those that start in both; negative: earlier. null: there are none.
+    median_shift_seconds: int | None
+    #: How far was foreseen; null: all that happens, so that who has not started by then never starts.
+    foreseen_seconds: int | None
+    #: The largest shifts, at most 50 later and 50 earlier.
+    workloads: tuple[StartShiftBody, ...]
+
+
+class ComparisonBody(Body, frozen=True, kw_only=True):
+    """The cluster at rest with the changes, beside the cluster at rest without them. No time passes."""
+
+    #: The changes, as sentences.
+    changes: tuple[str, ...]
+    #: How many workloads there are by ``what``.
+    counts: Mapping[str, int]
+    #: At most 200.
+    workloads: tuple[DifferenceBody, ...]
+    queues: tuple[QueueDifferenceBody, ...]
+    #: False: after 16 turns there was still something to decide.
+    at_rest: bool = True
+    #: null: there is no forecast now.
+    starts: StartShiftsBody | None = None
+
+
+class TrialList(Body, frozen=True, kw_only=True):
+    """``POST /trials``."""
+
+    #: The time that was decided at; the cluster is that of the leader's last turn.
+    now: str
+    items: tuple[TrialBody, ...]
+    skipped: tuple[SkippedBody, ...] = ()
+    #: null: no changes were asked for.
+    comparison: ComparisonBody | None = None
+
+
+class TrialFailureBody(Body, frozen=True, kw_only=True):
+    """From the leader: the question cannot be answered as it is asked."""
+
+    status: int
+    failure: str
+    hint: str = ""

@@ -1,0 +1,86 @@
+"""A comparison as the read API shows it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from admission.trials.comparison import Compared, QueueDifference, WorkloadDifference
+from admission.trials.shifts import StartShift, StartShifts
+from admission.web.bodies import ReasonBody
+from admission.web.quantities import quantities
+from admission.web.trials import bodies
+from queues.resources import show
+
+#: Workloads, and lines about queues, that are told.
+MOST_WORKLOADS: Final = 200
+MOST_QUEUE_LINES: Final = 500
+#: Workloads that start earlier, and that start later.
+MOST_SHIFTS: Final = 50
+
+
+def comparison_body(found: Compared, notes: Sequence[str]) -> bodies.ComparisonBody:
+    """The comparison; the most disturbing changes first."""
+    counts = Counter(str(each.what) for each in found.differences)
+    order = {what: place for place, what in enumerate(_ORDER)}
+    ordered = sorted(found.differences, key=lambda each: order[str(each.what)])
+    return bodies.ComparisonBody(
+        changes=tuple(notes),
+        counts={what: counts[what] for what in _ORDER if counts[what]},
+        workloads=tuple(map(_workload, ordered[:MOST_WORKLOADS])),
+        queues=tuple(map(_queue, found.queues[:MOST_QUEUE_LINES])),
+        at_rest=found.at_rest,
+    )
+
+
+_ORDER: Final = ("stops", "shrinks", "restarts", "moves", "waits", "starts", "grows", "stays")
+
+
+def _workload(each: WorkloadDifference) -> bodies.DifferenceBody:
+    workload, reason = each.workload, each.reason
+    return bodies.DifferenceBody(
+        what=str(each.what),
+        kind=str(workload.kind),
+        namespace=workload.namespace,
+        name=workload.name,
+        queue=workload.queue,
+        priority=workload.priority,
+        pods=sum(pods.wanted_count() for pods in workload.pod_sets),
+        asks=quantities(workload.asks()),
+        reason=None if reason is None else ReasonBody(code=reason.code, message=reason.message),
+        beneficiary=None if each.beneficiary is None else str(each.beneficiary),
+    )
+
+
+def shifts_body(found: StartShifts) -> bodies.StartShiftsBody:
+    """Who starts earlier or later."""
+    return bodies.StartShiftsBody(
+        earlier=len(found.earlier),
+        later=len(found.later),
+        median_shift_seconds=found.median,
+        foreseen_seconds=found.known,
+        workloads=tuple(map(_shift, (*found.later[:MOST_SHIFTS], *found.earlier[:MOST_SHIFTS]))),
+    )
+
+
+def _shift(each: StartShift) -> bodies.StartShiftBody:
+    workload = each.workload
+    return bodies.StartShiftBody(
+        kind=str(workload.kind),
+        namespace=workload.namespace,
+        name=workload.name,
+        queue=workload.queue,
+        before_seconds=each.before,
+        after_seconds=each.after,
+    )
+
+
+def _queue(each: QueueDifference) -> bodies.QueueDifferenceBody:
+    before, after = (show(each.resource, units) if each.resource else "" for units in each.used)
+    return bodies.QueueDifferenceBody(
+        queue=each.queue,
+        resource=each.resource,
+        used_before=before,
+        used_after=after,
+        waiting_before=each.waiting[0],
+        waiting_after=each.waiting[1],
+    )

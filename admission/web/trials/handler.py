@@ -1,0 +1,176 @@
+"""``POST /trials`` of the read API: what would become of objects if they were submitted now. Nothing changes.
+
+A question that needs a body, as a SubjectAccessReview does: docs/decisions/0049-a-trial-is-a-question-with-a-body.md.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn, Protocol
+
+import msgspec
+from aiohttp import web
+from msgspec import structs
+
+from admission.kube.access_reviews import AccessRequest, Caller
+from admission.trials.changes import MOST_CHANGES
+from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
+from admission.web.access.limits import RequestLimits
+from admission.web.access.redaction import redacted
+from admission.web.access.rights import Forbidden
+from admission.web.http import BadQuery, encode
+from admission.web.leader.forwarding import FORWARDED
+from admission.web.reader import EVERYTHING, Sight, UnknownName, together
+from admission.web.trials.bodies import TrialRequestBody
+from admission.web.trials.errors import NotAllowed, TrialRefused
+from queues.api.reading.user_values import is_dns_name
+
+#: Bytes of a question.
+LARGEST_TRIAL: Final = 256 * 1024
+#: Of one user one trial at a time.
+TRIAL_LIMITS: Final = RequestLimits(at_once=2, waiting=4, of_one=1, patience=10.0, held_back=1.0)
+_BODY: Final = msgspec.json.Decoder(TrialRequestBody)
+_HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
+
+
+class TrialRights(Protocol):
+    """See ``admission.web.access.rights.Rights``."""
+
+    async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
+        """What the user may see."""
+        ...
+
+    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
+        """What the user may see, of these namespaces."""
+        ...
+
+    async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
+        """Raises Forbidden unless the user may do it."""
+        ...
+
+
+class TrialLeader(Protocol):
+    """See ``LeaderQuestions``."""
+
+    async def ask(
+        self,
+        path: str,
+        query: dict[str, str | None],
+        *,
+        public: str,
+        forwarded: bool,
+        body: bytes | None = None,
+    ) -> bytes:
+        """The leader's answer."""
+        ...
+
+
+async def answer(request: web.Request, caller: Caller, rights: TrialRights, leader: TrialLeader) -> bytes:
+    """The answer for a user.
+
+    Raises BadQuery, NothingToTry, UnusableDocument, TrialRefused, Forbidden, UnknownName, and the errors of the leader.
+    """
+    asked = await _question(request)
+    sight = await rights.sight(caller)
+    await _check(asked, caller, sight, rights)
+    if FORWARDED in request.headers and sight == EVERYTHING:
+        # The replica that passes it on says who asks, and leaves out what that user may not see.
+        return await _told(asked, request, leader)
+    asked = structs.replace(
+        asked,
+        user=asked.user or caller.name,
+        groups=() if asked.user else caller.groups,
+        sees_everything=sight == EVERYTHING,
+    )
+    document = msgspec.json.decode(await _told(asked, request, leader))
+    if "failure" in document:
+        _raise(document)
+    return encode(await _shown(document, caller, sight, rights))
+
+
+async def _told(asked: TrialRequestBody, request: web.Request, leader: TrialLeader) -> bytes:
+    forwarded = FORWARDED in request.headers
+    return await leader.ask("/trials", {}, public=request.path_qs, forwarded=forwarded, body=encode(asked))
+
+
+async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: TrialRights) -> None:
+    """Raises Forbidden: the user may not ask that; NothingToTry, UnusableDocument."""
+    if asked.documents or not (asked.quota or asked.drain or asked.add_nodes):
+        found, _ = asked_of(Question(documents=asked.documents, namespace=asked.namespace))
+        for support, namespace in resources_of(found):
+            access = AccessRequest(verb="list", resource=support.resource, namespace=namespace)
+            await rights.require(caller, access, f"list {support.resource.plural} in namespace {namespace}")
+    if sight == EVERYTHING:
+        return
+    if asked.user:
+        raise Forbidden(user=caller.name, what="try as another user: that is for those who see everything")
+    if asked.drain or asked.add_nodes:
+        what = "list the workloads of all kinds and namespaces, and all queues: other nodes may matter to all of them"
+        raise Forbidden(user=caller.name, what=what)
+
+
+async def _question(request: web.Request) -> TrialRequestBody:
+    for name in request.query:
+        raise BadQuery(f"{name} is not a parameter of {request.path}", expected="a body, and no parameters")
+    try:
+        content = await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise BadQuery(
+            "the body is too large",
+            expected=f"at most {LARGEST_TRIAL // 1024} KiB, or fewer documents at a time",
+        ) from error
+    try:
+        asked = _BODY.decode(content)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadQuery(
+            f"the body cannot be read ({str(error)[:200]})",
+            expected="documents, namespace and queue, as JSON",
+        ) from error
+    if len(asked.documents) > MOST_DOCUMENTS:
+        raise BadQuery(
+            f"there are {len(asked.documents)} documents", expected=f"at most {MOST_DOCUMENTS} at a time"
+        )
+    for what, changes in (
+        ("quota", asked.quota),
+        ("drain", asked.drain),
+        ("addNodes", asked.add_nodes),
+    ):
+        if len(changes) > MOST_CHANGES:
+            raise BadQuery(f"{what} has {len(changes)} entries", expected=f"at most {MOST_CHANGES}")
+    for what, value in (("namespace", asked.namespace), ("queue", asked.queue)):
+        if (value or what == "namespace") and not is_dns_name(value):
+            raise BadQuery(f"{what} is {value[:100]!r}", expected="a name that there can be")
+    return asked
+
+
+def _raise(document: dict[str, Any]) -> NoReturn:
+    match document["status"]:
+        case 404:
+            raise UnknownName(what="queue", name=document["failure"])
+        case 403:
+            raise NotAllowed(failure=document["failure"])
+        case _:
+            raise TrialRefused(failure=document["failure"])
+
+
+async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: TrialRights) -> Any:
+    """The answer without what the user may not see."""
+    if sight == EVERYTHING:
+        return document
+    if (comparison := document["comparison"]) is not None:
+        comparison["queues"] = [each for each in comparison["queues"] if sight.shows_queue(each["queue"])]
+    victims = [victim for item in document["items"] for victim in item["victims"]]
+    workloads = [] if comparison is None else comparison["workloads"]
+    shifted = [] if comparison is None or comparison["starts"] is None else comparison["starts"]["workloads"]
+    names = {each["namespace"] for each in (*victims, *workloads, *shifted, *document["items"])}
+    seen = together(sight, await rights.sight_in(caller, sorted(names)))
+    if comparison is not None:
+        comparison["workloads"] = [_named(each, seen) for each in workloads]
+        if comparison["starts"] is not None:
+            comparison["starts"]["workloads"] = [_named(each, seen) for each in shifted]
+    for item in document["items"]:
+        item["victims"] = [_named(victim, seen) for victim in item["victims"]]
+    return redacted(document, seen)
+
+
+def _named(each: dict[str, Any], seen: Sight) -> dict[str, Any]:
+    """What is told of a workload, without its name if the user may not see it."""
+    return each if seen.shows(each["kind"], each["namespace"]) else {**each, **_HIDDEN}

@@ -1,0 +1,124 @@
+"""Small clusters with work that runs and waits, and objects that users are about to submit to them."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from admission.trials.submitted import Submitted
+from admission.trials.trial import Outcome
+from admission.workloads.context import Context
+from queues.plan import Plan
+from queues.quota.queue import Limits, QueuePolicy
+from queues.resources import Resources
+from queues.workload import WorkloadKey
+from tests.builders import facts
+from tests.builders.trials.worlds_in_memory import (
+    GPU,
+    Document,
+    WorldInMemory,
+    batch_job,
+    job_set,
+    pod,
+    pod_group,
+    stored,
+    volcano_job,
+)
+
+HOST = "kubernetes.io/hostname"
+QUEUES = ("one", "two", "nowhere")
+CLASSES = ("low", "high")
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> WorldInMemory:
+    """A cluster at rest."""
+    found = WorldInMemory(context=Context(priorities={"low": 0, "high": 100}))
+    found.see_namespaces(ml={}, lab={})
+    found.see(facts.queue("root", parent=None), facts.queue("default"))
+    for name in ("one", "two"):
+        found.see(
+            facts.queue(
+                name,
+                limits=Limits(
+                    deserved={GPU: draw(st.integers(0, 12)) * 1000} if draw(st.booleans()) else {},
+                    capability={GPU: draw(st.integers(8, 24)) * 1000} if draw(st.booleans()) else {},
+                    guarantee=Resources(),
+                ),
+                policy=QueuePolicy(reclaim=draw(st.sampled_from([None, "never"]))),
+                order=draw(st.sampled_from([None, "fifo", "strict-fifo"])),
+                max_gang=draw(st.sampled_from([None, None, 3])),
+                max_per_user=draw(st.sampled_from([{}, {}, {GPU: 6000}])),
+            )
+        )
+    for number in range(draw(st.integers(1, 4))):
+        labels = {HOST: f"n{number}", "rack": f"r{number // 2}"}
+        found.see(facts.node(f"n{number}", count=draw(st.sampled_from([4, 8])), labels=labels))
+    for number in range(draw(st.integers(0, 5))):
+        for document in draw(objects(f"old-{number}", queues=("one", "two"))):
+            meta = document["metadata"]
+            found.store(stored(document, f"{meta['name']}-uid", user=draw(st.sampled_from(["alice", "bob"]))))
+        if draw(st.booleans()):
+            found.settle()
+    found.settle()
+    return found
+
+
+@st.composite
+def objects(draw: st.DrawFn, name: str, queues: tuple[str, ...] = QUEUES) -> list[Document]:
+    """What one user submits together."""
+    pods, gpus, queue = draw(st.integers(1, 4)), draw(st.integers(0, 4)), draw(st.sampled_from(queues))
+    kind = draw(st.sampled_from(["job", "vcjob", "group", "pod", "jobset"]))
+    asks: dict[str, Any] = {"gpu": gpus}
+    match kind:
+        case "job":
+            found = [batch_job(name, pods, queue=queue, **asks)]
+        case "vcjob":
+            # Volcano's webhook refuses a queue that there is not; it is told as refused.
+            found = [volcano_job(name, pods, queue=queue if queue != "nowhere" else "one", **asks)]
+        case "group":
+            members = [pod(f"{name}-{number}", group=name, **asks) for number in range(pods)]
+            found = [pod_group(name, pods, queue=queue if queue != "nowhere" else "one"), *members]
+        case "pod":
+            found = [pod(name, queue=queue, **asks)]
+        case _:
+            found = [job_set(name, pods, 1, queue=queue, **asks)]
+    if draw(st.booleans()):
+        _rank(found[0], draw(st.sampled_from(CLASSES)))
+    return found
+
+
+def _rank(document: Document, name: str) -> None:
+    match document["kind"], document["apiVersion"]:
+        case ("Job", "batch/v1"):
+            document["spec"]["template"]["spec"]["priorityClassName"] = name
+        case ("Job", _) | ("PodGroup", _):
+            document["spec"]["priorityClassName"] = name
+
+
+def submit(cluster: WorldInMemory, documents: list[Document], tried: Submitted) -> WorkloadKey:
+    """Submit them for real; the key of the workload."""
+    for number, document in enumerate(documents):
+        cluster.store(stored(document, tried.uid if not number else f"member-{number}"))
+    return tried.key
+
+
+def told(outcome: Outcome) -> tuple[Any, ...]:
+    """What a trial says of one workload."""
+    seats = sorted((each.node, each.pod_set, each.ordinal) for each in outcome.seats)
+    reason = None if outcome.reason is None else (outcome.reason.code, outcome.reason.message)
+    victims = sorted((each.admission, each.code) for each in outcome.victims)
+    return seats, reason, victims
+
+
+def happened(plan: Plan, key: WorkloadKey) -> tuple[Any, ...]:
+    """What a turn did with it."""
+    victims = sorted((each.admission, each.code) for each in plan.evicts if each.beneficiary == key)
+    seats = [seat for each in plan.admits if each.workload == key for seat in each.seats]
+    if victims:
+        seats = [seat for each in plan.claims if each.workload == key for seat in each.seats]
+    reason = plan.reasons.get(key)
+    return (
+        sorted((each.node, each.pod_set, each.ordinal) for each in seats),
+        None if reason is None else (reason.code, reason.message),
+        victims,
+    )

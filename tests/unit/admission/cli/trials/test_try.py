@@ -1,0 +1,277 @@
+"""``kubectl muster try``: what people see, and how wrong files are told."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.forecast.learned import Learned
+from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks, volcano_job
+from tests.fakes.fake_reader import FakeLeader, FakeReader, served
+
+Asking = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest.fixture
+def world() -> WorldInMemory:
+    return two_racks()
+
+
+@pytest.fixture
+async def ask(
+    world: WorldInMemory, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    async with served(FakeReader(), leader=FakeLeader(world)) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(*words: str) -> tuple[int, str, str]:
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ["try", *words])
+            return (code, *capfd.readouterr())
+
+        yield asked
+
+
+def written(tmp_path: Path, *documents: Any) -> str:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return str(file)
+
+
+async def test_one_that_starts_is_told_where_and_from_which_quota(ask: Asking, tmp_path: Path) -> None:
+    code, out, err = await ask("-f", written(tmp_path, batch_job("a", 2, queue="team", gpu=8)), "-n", "ml")
+
+    assert (code, err) == (0, "")
+    assert (
+        out
+        == """\
+job/a (namespace ml, queue team) would start now
+  2 pods, all together or none: 16 nvidia.com/gpu
+On 2 nodes in r0:
+  NODE   DOMAIN   POD SET   PODS   TAKES
+  n0     r0       main         1   8 gpu
+  n1     r0       main         1   8 gpu
+Quota:
+  QUEUE   RESOURCE         TAKES   OWN   BORROWED   USED   DESERVED
+  team    nvidia.com/gpu      16    16          0      0         16
+"""
+    )
+
+
+async def test_one_that_evicts_others_names_them(ask: Asking, world: WorldInMemory, tmp_path: Path) -> None:
+    world.store(stored(batch_job("low", 4, queue="other", gpu=8), "low"))
+    world.settle()
+
+    code, out, _ = await ask("-f", written(tmp_path, batch_job("a", 2, queue="team", gpu=8)), "-n", "ml")
+
+    assert code == 0
+    assert "job/a (namespace ml, queue team) would start once others have made room" in out
+    assert (
+        "Evicted for it: 1:\n  WORKLOAD   NAMESPACE   QUEUE   CODE\n  job/low    ml          other   Reclaimed"
+        in out
+    )
+
+
+async def test_one_that_waits_is_told_why_and_what_would_let_it_in(ask: Asking, tmp_path: Path) -> None:
+    code, out, _ = await ask("-f", written(tmp_path, batch_job("a", 4, queue="team", gpu=8)), "-n", "ml")
+
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "job/a (namespace ml, queue team) would wait, at position 1 of 1"
+    assert "Waits because:" in lines
+    assert any(line.startswith("  QueueLimit: ") for line in lines)
+    assert "What would let it in:" in lines
+
+
+async def test_several_documents_of_several_files_and_of_standard_input(
+    ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    file = written(tmp_path, batch_job("a", 1, queue="team", gpu=1), config)
+    listed = tmp_path / "list.json"
+    items = [volcano_job("b", 1, queue="team", gpu=1), batch_job("c", 1, gpu=1)]
+    listed.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    code, out, _ = await ask("-f", file, "-f", str(listed), "-n", "ml", "-o", "json")
+    body = json.loads(out)
+    assert code == 0
+    assert [(each["name"], each["state"]) for each in body["items"]] == [
+        ("a", "admitted"),
+        ("b", "admitted"),
+        ("c", "unmanaged"),
+    ]
+    _, out, _ = await ask("-f", file, "-f", str(listed), "-n", "ml")
+    assert "job/c (namespace ml) would not wait: it names no queue" in out
+    assert "Not tried, for objects of these kinds wait in no queue: v1 ConfigMap" in out
+
+
+async def test_what_would_be_refused_is_told_with_its_exit_code(ask: Asking, tmp_path: Path) -> None:
+    code, out, _ = await ask("-f", written(tmp_path, volcano_job("a", 2, queue="nowhere", gpu=1)), "-n", "ml")
+
+    assert code == 1
+    assert out.splitlines()[0] == "vcjob/a (namespace ml) would be refused"
+    assert "unable to find job queue" in out
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("kind: [", "line 2: did not find expected node content"),
+        ("just text", "expected an object of Kubernetes"),
+        ("", "there is no document"),
+        ("\tkind: Job", "a tab in the indentation, expected spaces"),
+        ("a: 1\n---\n" * 65, "65 documents, expected at most 64 at a time"),
+        (f"a: '{'x' * 300_000}'", "KiB of documents, expected at most 256 KiB"),
+        ("metadata: {namespace: vision}", "an object in namespace vision, but -n names ml"),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}",
+            "found apps/v1 Deployment, expected one of",
+        ),
+    ],
+)
+async def test_a_wrong_file_is_told_in_one_line(ask: Asking, tmp_path: Path, content: str, told: str) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(content)
+
+    code, out, err = await ask("-f", str(file), "-n", "ml")
+
+    assert code != 0
+    assert out == ""
+    assert told in err
+    assert "Traceback" not in err
+
+
+async def test_a_missing_file_and_an_unknown_queue_are_told(ask: Asking, tmp_path: Path) -> None:
+    code, _, err = await ask("-f", str(tmp_path / "nowhere.yaml"))
+    assert (code, "No such file" in err) == (1, True)
+    file = written(tmp_path, batch_job("a", 1, gpu=1))
+    code, _, err = await ask("-f", file, "-n", "ml", "-q", "nowhere")
+    assert (code, err) == (1, "Error: There is no queue nowhere.\n")
+
+
+async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: WorldInMemory) -> None:
+    for name, pods in (("a", 3), ("b", 1)):
+        world.store(stored(batch_job(name, pods, queue="team", gpu=8), name))
+        world.settle()
+
+    code, out, err = await ask("--quota", "team.gpu=32")
+
+    assert (code, err) == (0, "")
+    assert (
+        out
+        == """\
+If queue team: deserved nvidia.com/gpu 16 → 32; queue team: capability nvidia.com/gpu 24 → 32, with it:
+  QUEUE   RESOURCE   USED       THEN   WAITING       THEN
+  root    gpu          24   →     32         1   →      0
+  team    gpu          24   →     32         1   →      0
+Would start now: 1
+  WORKLOAD   NAMESPACE   QUEUE   PODS   ASKS
+  job/b      ml          team       1   8 gpu
+"""
+    )
+
+
+async def test_a_drain_tells_who_goes_and_a_change_of_nothing_says_so(
+    ask: Asking, world: WorldInMemory
+) -> None:
+    world.store(stored(batch_job("a", 2, queue="team", gpu=8), "a"))
+    world.settle()
+
+    _, out, _ = await ask("--drain", "n0")
+    assert "Pods would start again on other nodes: 1\n  WORKLOAD   NAMESPACE" in out
+    _, out, _ = await ask("--add-nodes", "2", "--like", "n0")
+    assert out == "If 2 nodes like n0 more, in rack r0, empty:\n  nothing would change now\n"
+
+
+async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> None:
+    file = written(tmp_path, batch_job("a", 4, queue="team", gpu=8))
+    _, out, _ = await ask("-f", file, "-n", "ml", "--quota", "team.gpu=32", "-o", "yaml")
+    body = yaml.safe_load(out)
+    assert body["items"][0]["state"] == "admitted"
+    assert body["comparison"]["counts"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "Expected -f FILE, or a change: --quota, --drain or --add-nodes."),
+        (["--add-nodes", "2"], "--add-nodes N and --like NODE belong together."),
+        (["--like", "n0"], "--add-nodes N and --like NODE belong together."),
+        (["--flavor", "h100", "--drain", "n0"], "--flavor is for --quota."),
+        (["--add-nodes", "0", "--like", "n0"], "0 is not in the range 1<=x<=5000"),
+        (["--drain", "nowhere"], "--drain: found 'nowhere', expected a node, a domain such as rack-3"),
+        (["--quota", "team=64"], "--quota: found 'team=64', expected QUEUE.RESOURCE=AMOUNT"),
+    ],
+)
+async def test_wrong_changes_are_told_in_one_line(ask: Asking, words: list[str], told: str) -> None:
+    code, out, err = await ask(*words)
+    assert code != 0
+    assert out == ""
+    assert told in err
+    assert "Traceback" not in err
+
+
+@pytest.fixture
+async def foretold(
+    world: WorldInMemory, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    """Of a cluster that is full: its Job declares to run for an hour, and another one waits for it."""
+    for name, hours in (("long", "1h"), ("next", "30m")):
+        document = batch_job(
+            name, 4, queue="other", gpu=8, meta={"annotations": {"muster.dev/run-time": hours}}
+        )
+        document["metadata"]["labels"] = {"muster.dev/queue-name": "other"}
+        world.store(stored(document, name))
+        world.settle()
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    leader = FakeLeader(world)
+    leader.learned = Learned(world.snapshot)
+    async with served(FakeReader(), leader=leader) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(*words: str) -> tuple[int, str, str]:
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ["try", *words])
+            return (code, *capfd.readouterr())
+
+        yield asked
+
+
+async def test_when_one_that_waits_should_start_is_told(foretold: Asking, tmp_path: Path) -> None:
+    file = written(tmp_path, batch_job("a", 4, queue="other", gpu=8))
+
+    _, out, _ = await foretold("-f", file, "-n", "ml")
+    assert re.search(r"^  Expected start \d\d:\d\d or later; by when is not known", out, re.M)
+
+    _, out, _ = await foretold("-f", file, "-n", "ml", "-o", "json")
+    (item,) = json.loads(out)["items"]
+    assert item["expected"]["basis"] == "prior"
+    assert item["expected"]["earliest"] > json.loads(out)["now"]
+
+
+async def test_who_should_start_earlier_is_told(foretold: Asking) -> None:
+    code, out, _ = await foretold("--add-nodes", "4", "--like", "n0")
+    assert code == 0
+    assert "Would start now: 1\n" in out
+    assert (
+        """\
+Expected starts: 1 earlier, 0 later; 60m earlier in the middle
+  WORKLOAD   NAMESPACE   QUEUE   EXPECTED       THEN
+  job/next   ml          other     in 60m   →    now
+"""
+        in out
+    )
+
+
+async def test_who_should_start_later_is_told(foretold: Asking) -> None:
+    _, out, _ = await foretold("--drain", "n3", "-o", "json")
+    starts = json.loads(out)["comparison"]["starts"]
+    assert (starts["earlier"], starts["later"]) == (0, 1)
+    (shift,) = starts["workloads"]
+    assert (shift["name"], shift["beforeSeconds"], shift["afterSeconds"]) == ("next", 3600, None)

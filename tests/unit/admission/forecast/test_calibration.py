@@ -1,0 +1,114 @@
+"""Intervals are put right by how far earlier ones missed, and by nothing that was not known by then."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.forecast.calibration import EVERY, Calibration, survival_quantile
+from admission.forecast.ensemble import RawInterval
+from queues.workload import WorkloadKey, WorkloadKind
+
+NOW = 1_800_000_000
+HOUR = 3600
+
+
+def key(number: int) -> WorkloadKey:
+    return WorkloadKey(WorkloadKind.JOB, f"{number:04}")
+
+
+def raw(low: int, high: int | None, *, known: int = 10**6, never: bool = False) -> RawInterval:
+    return RawInterval(low, low, high, known, never)
+
+
+def played(times: float, moments: int = 60) -> Calibration:
+    """Forecasts of which each start came so many times later than the low end, and the high end."""
+    calibration = Calibration()
+    for moment in range(moments):
+        now = NOW + moment * EVERY
+        calibration.note(now, {key(moment): raw(HOUR, HOUR)})
+        calibration.started(key(moment), now + int((HOUR + 60) * times) - 60)
+    return calibration
+
+
+def test_what_was_right_stays_as_it_is() -> None:
+    later = NOW + 1000 * EVERY
+    (interval,) = played(1.0).intervals(later, {key(0): raw(1000, 5000)}).values()
+
+    assert (interval.low, interval.high) == pytest.approx((1000, 5000), abs=1)
+
+
+def test_starts_that_come_later_than_told_move_the_ends() -> None:
+    later = NOW + 1000 * EVERY
+    (interval,) = played(3.0).intervals(later, {key(0): raw(1000, 5000)}).values()
+
+    assert interval.high == pytest.approx(3 * 5000, rel=0.1)
+    assert interval.low == pytest.approx(3 * 1000, rel=0.1)
+
+
+def test_with_little_learned_an_interval_is_wide() -> None:
+    (interval,) = Calibration().intervals(NOW, {key(0): raw(1000, 5000)}).values()
+
+    assert interval.low < 500
+    assert interval.high is None or interval.high > 8000
+
+
+def test_a_start_that_is_known_later_does_not_count_yet() -> None:
+    calibration = Calibration()
+    calibration.note(NOW, {key(number): raw(HOUR, HOUR) for number in range(30)})
+    before = calibration.factors(NOW + 60)
+    for number in range(30):
+        calibration.started(key(number), NOW + 10 * HOUR)
+
+    assert before[1] is None or before[1] >= 1
+    assert calibration.factors(NOW + 20 * HOUR)[1] == pytest.approx(10, rel=0.1)
+
+
+def test_who_waits_long_past_the_end_of_the_interval_counts_as_late() -> None:
+    calibration = Calibration()
+    calibration.note(NOW, {key(number): raw(HOUR, HOUR) for number in range(30)})
+
+    assert calibration.factors(NOW + 100 * HOUR)[1] is None
+
+
+def test_who_goes_away_before_a_start_counts_only_as_long_as_it_waited() -> None:
+    calibration = Calibration()
+    calibration.note(NOW, {key(number): raw(HOUR, HOUR) for number in range(30)})
+    for number in range(30):
+        calibration.gone(key(number), NOW + 60)
+    high = calibration.factors(NOW + 100 * HOUR)[1]
+
+    assert high is None or high < 10
+
+
+def test_later_than_the_simulation_stays_without_an_end() -> None:
+    (interval,) = played(1.0).intervals(NOW + 1000 * EVERY, {key(0): raw(1000, None, known=9000)}).values()
+
+    assert (interval.low, interval.high) == (pytest.approx(1000, abs=1), None)
+
+
+def test_moments_that_follow_at_once_teach_nothing_new() -> None:
+    calibration = Calibration()
+    calibration.note(NOW, {key(0): raw(HOUR, HOUR)})
+    calibration.note(NOW + 1, {key(1): raw(HOUR, HOUR)})
+
+    assert calibration.is_open() == (key(0),)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-5, 5), st.booleans()), max_size=40),
+    st.floats(0.05, 0.95),
+    st.floats(0.05, 0.95),
+)
+def test_a_larger_part_ends_later(samples: list[tuple[float, bool]], part: float, other: float) -> None:
+    low, high = (survival_quantile(samples, each) for each in sorted((part, other)))
+
+    assert high is None or (low is not None and low <= high)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.floats(0.2, 5))
+def test_an_interval_has_its_ends_in_order_and_none_before_now(one: int, other: int, times: float) -> None:
+    low, high = sorted((one, other))
+    (interval,) = played(times, 12).intervals(NOW + 99 * EVERY, {key(0): raw(low, high)}).values()
+
+    assert interval.low >= 0
+    assert interval.high is None or interval.low <= interval.high

@@ -1,0 +1,152 @@
+"""What a leader learns from one look to the next, and the intervals that follow."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from admission.engine.snapshot import Snapshot
+from admission.forecast.arrivals import LEAST
+from admission.forecast.ensemble import DRAWS, Ensemble, RawInterval, quantile, run_ensemble
+from admission.forecast.forward import Limits, Starts
+from admission.forecast.learned import Learned
+from admission.forecast.run_times import Basis, Likeness, RunTimes
+from admission.simulate import gang_trace, rules
+from admission.simulate.gangs import Simulation
+from queues.admissions import AdmissionState
+from queues.plan import Plan
+from queues.workload import WorkloadKey, WorkloadKind
+
+LIMITS = Limits(horizon=10 * 86_400, decisions=2000, grace=0)
+
+
+def turns(folder: Path, *jobs: str) -> list[tuple[Snapshot, Plan]]:
+    """Each turn of a simulation on two nodes of 8 GPUs. ``jobs``: submit_s,duration_s,members,gpus_per_member."""
+    (folder / "case.json").write_text(json.dumps({"name": "small", "ckpt_s": 1800}))
+    (folder / "queues.csv").write_text("tenant,quota_gpus\na,16\n")
+    rows = "".join(f"n{i},GPU,8,96000,786432,rack0\n" for i in range(2))
+    (folder / "nodes.csv").write_text("name,gpu_model,gpus,cpu_milli,mem_mib,rack\n" + rows)
+    head = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"
+    lines = (f"j{number},a,{job},1000,1024\n" for number, job in enumerate(jobs))
+    (folder / "jobs.csv").write_text(head + "".join(lines))
+    case = gang_trace.load(folder)
+    return list(Simulation(case, rules.under(rules.DEFAULT, case.queues)).turns())
+
+
+def learned_from(looks: list[tuple[Snapshot, Plan]]) -> Learned:
+    learned = Learned(looks[0][0])
+    for snapshot, _ in looks:
+        learned.observe(snapshot)
+    return learned
+
+
+def test_run_times_are_learned_from_what_ended(tmp_path: Path) -> None:
+    looks = turns(tmp_path, *[f"{1000 * number},700,2,8" for number in range(12)])
+    snapshot, plan = looks[-1]
+    run_times = learned_from(looks).ensemble(snapshot, plan, LIMITS).run_times
+    likeness = Likeness.of_workload(next(iter(looks[0][0].pending.values())))
+
+    assert run_times.expectation(likeness) == (Basis.QUEUE_AND_SHAPE, 12)
+    assert run_times.total(likeness, 1 << 31) == 700
+
+
+def test_who_was_evicted_between_two_looks_has_not_ended(tmp_path: Path) -> None:
+    looks = turns(tmp_path, "0,5000,2,8", "10,100,2,8")
+    before = next(snapshot for snapshot, _ in looks if snapshot.admissions)
+    (admission,) = before.admissions.values()
+    workload = before.holders[admission.workload]
+    after = replace(before, now=before.now + 60, admissions={}, holders={}, pending={workload.key: workload})
+    learned = Learned(before)
+    learned.observe(after)
+
+    ((likeness, seconds, is_over),) = learned.ensemble(
+        after, Plan(now=0, ledger_seq=0), LIMITS
+    ).run_times.runs
+    assert (likeness.queue, seconds > 0, is_over) == ("a", True, False)
+
+
+def test_what_runs_counts_as_running_and_what_leaves_does_not(tmp_path: Path) -> None:
+    looks = turns(tmp_path, "0,5000,2,8", "10,100,2,8")
+    running = next(snapshot for snapshot, _ in looks if snapshot.admissions)
+    (admission,) = running.admissions.values()
+    leaving = replace(admission, state=AdmissionState.EVICTING)
+    learned = Learned(running)
+
+    assert len(learned.ensemble(running, Plan(now=0, ledger_seq=0), LIMITS).run_times.runs) == 1
+    gone = replace(running, admissions={admission.id: leaving})
+    assert not learned.ensemble(gone, Plan(now=0, ledger_seq=0), LIMITS).run_times.runs
+
+
+def test_arrivals_are_learned_once_each(tmp_path: Path) -> None:
+    looks = turns(tmp_path, "0,50,2,8", *[f"{LEAST + 10 * number},3000,2,8" for number in range(5)])
+    looks = [look for look in looks if look[0].now < looks[0][0].now + 20_000]
+    snapshot, plan = looks[-1]
+    arrivals = learned_from(looks).ensemble(snapshot, plan, LIMITS).arrivals
+
+    # The first one was there at the first look already.
+    assert [each.workload.name for each in arrivals.arrivals] == ["j1", "j2", "j3", "j4", "j5"]
+
+
+def test_those_who_are_admitted_by_the_plan_have_no_expected_start(tmp_path: Path) -> None:
+    looks = turns(tmp_path, *["0,700,2,8"] * 4)
+    snapshot, plan = looks[0]
+    learned = learned_from(looks[:1])
+    ensemble = learned.ensemble(snapshot, plan, LIMITS)
+    run_ensemble(ensemble)
+    found = learned.intervals(ensemble)
+
+    assert len(plan.admits) == 1
+    assert found.keys() == snapshot.pending.keys() - {plan.admits[0].workload}
+    assert all(each.low >= 0 for each in found.values())
+
+
+def test_who_comes_first_in_the_queue_is_expected_first(tmp_path: Path) -> None:
+    looks = turns(tmp_path, *["0,700,2,8"] * 6)
+    snapshot, plan = looks[0]
+    raw = run_ensemble(Ensemble(snapshot, plan, RunTimes(), LIMITS))
+    by_arrival = sorted(raw, key=lambda key: snapshot.pending[key].arrival)
+    middles = [raw[key].middle or 0 for key in by_arrival]
+
+    assert middles == sorted(middles)
+    assert middles[1] < middles[-1]
+
+
+def test_an_ensemble_that_was_stopped_tells_what_it_came_to(tmp_path: Path) -> None:
+    looks = turns(tmp_path, *["0,700,2,8"] * 6)
+    ensemble = Ensemble(*looks[0], RunTimes(), LIMITS)
+    steps = ensemble.steps()
+    for _ in range(3):
+        next(steps)
+    ensemble.stop()
+    found = ensemble.intervals()
+
+    assert len(ensemble.made) == 1 < DRAWS
+    assert {each.low is None for each in found.values()} == {False, True}
+    assert all(each.known > 0 for each in found.values())
+
+
+def test_before_the_first_step_nothing_is_known(tmp_path: Path) -> None:
+    ensemble = Ensemble(*turns(tmp_path, "0,700,2,8")[0], RunTimes(), LIMITS)
+    ensemble.stop()
+
+    assert ensemble.intervals() == {}
+
+
+def test_who_does_not_start_in_most_draws_never_does() -> None:
+    one, other = (WorkloadKey(WorkloadKind.JOB, name) for name in ("one", "other"))
+    ensemble = Ensemble(
+        Snapshot(now=1000, queues={}, nodes=None, pending={}, admissions={}),
+        None,
+        RunTimes(),
+        LIMITS,  # type: ignore[arg-type]
+    )
+    waiting = frozenset({one, other})
+    ensemble.made = [Starts(at={one: 1000 + 10 * draw}, waiting=waiting, until=None) for draw in range(10)]
+
+    assert ensemble.intervals() == {
+        one: RawInterval(0, 40, 80, 0),
+        other: RawInterval(None, None, None, 0, never=True),
+    }
+
+
+def test_quantiles_count_those_that_start_later() -> None:
+    assert [quantile([1, 2, 3], 10, part) for part in (0.1, 0.3, 0.31, 0.9)] == [1, 3, None, None]

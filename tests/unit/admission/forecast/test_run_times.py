@@ -1,0 +1,129 @@
+"""How long workloads are expected to run: the closest group of which enough is known, long work that runs included."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.forecast.run_times import (
+    LEAST_SAMPLES,
+    PRIOR_MEDIAN,
+    SHARES,
+    Basis,
+    Likeness,
+    Run,
+    RunTimes,
+    Shape,
+    Survival,
+    share_of,
+)
+from queues.resources import Resources
+from queues.workload import QueueName
+
+MIDDLE = SHARES // 2
+ONE_GPU, TWO_GPUS = (
+    Shape.of([(Resources({"nvidia.com/gpu": count * 1000, "pods": 1}), 4)]) for count in (1, 2)
+)
+
+
+def like(user: str = "ann", queue: str = "a", shape: Shape = ONE_GPU) -> Likeness:
+    return Likeness(user, QueueName(queue), shape)
+
+
+def runs(likeness: Likeness, *seconds: int) -> list[Run]:
+    return [Run(likeness, each) for each in seconds]
+
+
+def test_a_declared_run_time_counts() -> None:
+    run_times = RunTimes(tuple(runs(like(), *range(1, 100))))
+
+    assert run_times.total(like(), MIDDLE, declared=7200) == 7200
+    assert run_times.expectation(like(), declared=7200).basis is Basis.DECLARED
+
+
+def test_who_is_over_the_declared_time_is_expected_to_take_as_long_again() -> None:
+    assert RunTimes().total(like(), MIDDLE, declared=100, ran=100) == 200
+    assert RunTimes().total(like(), MIDDLE, declared=100, ran=450) == 800
+
+
+def test_with_nothing_known_the_middle_is_an_hour_and_as_long_again_as_it_ran() -> None:
+    for ran in (0, 600, 86_400):
+        assert RunTimes().total(like(), MIDDLE, ran=ran) == pytest.approx(2 * ran + PRIOR_MEDIAN, abs=2)
+    assert RunTimes().expectation(like()) == (Basis.PRIOR, 0)
+
+
+@pytest.mark.parametrize(
+    ("known", "basis"),
+    [
+        (like(), Basis.USER_AND_SHAPE),
+        (like(user="bob"), Basis.QUEUE_AND_SHAPE),
+        (like(queue="b", shape=TWO_GPUS), Basis.USER),
+        (like(user="bob", queue="b"), Basis.SHAPE),
+        (like(user="bob", queue="b", shape=TWO_GPUS), Basis.EVERYTHING),
+    ],
+)
+def test_the_closest_group_answers(known: Likeness, basis: Basis) -> None:
+    few = like(user="eve", queue="c")
+    run_times = RunTimes((*runs(known, *([500] * LEAST_SAMPLES)), *runs(few, *([9] * (LEAST_SAMPLES - 1)))))
+
+    assert run_times.expectation(like()) == (basis, run_times._closest(like(), 0)[1].ended)
+    assert run_times._closest(like(), 0)[0] is basis
+    assert 1 <= run_times.total(like(), MIDDLE) <= 500
+
+
+def test_a_user_nobody_knows_is_no_group() -> None:
+    unknown = [Run(like(user="", queue="b", shape=TWO_GPUS), 77)] * LEAST_SAMPLES
+
+    assert RunTimes(tuple(unknown)).expectation(like(user="")).basis is Basis.EVERYTHING
+
+
+def test_a_group_that_never_ran_so_long_leaves_the_answer_to_a_wider_one() -> None:
+    run_times = RunTimes(
+        (*runs(like(), *([60] * 50)), *runs(like("bob", "b", TWO_GPUS), *([90_000] * LEAST_SAMPLES)))
+    )
+
+    assert run_times.expectation(like(), ran=30).basis is Basis.USER_AND_SHAPE
+    assert run_times.expectation(like(), ran=5000).basis is Basis.EVERYTHING
+    assert run_times.total(like(), MIDDLE, ran=5000) == 90_000
+
+
+def test_work_that_still_runs_counts_as_longer_than_it_ran() -> None:
+    """Ten ended after a minute, and ninety have run for an hour: most run longer than an hour."""
+    ended = [(60, True)] * 10
+    assert Survival.of(ended).total(0, MIDDLE) == 60
+    assert Survival.of([*ended, *[(3600, False)] * 90]).total(0, MIDDLE) > 3600
+
+
+_lengths = st.lists(st.tuples(st.integers(0, 10**6), st.booleans()), max_size=40)
+
+
+@given(_lengths, st.integers(0, 10**6), st.integers(0, SHARES - 1), st.integers(0, SHARES - 1))
+def test_a_run_goes_on_and_a_larger_share_of_them_is_over_later(
+    lengths: list[tuple[int, bool]], ran: int, share: int, other: int
+) -> None:
+    survival = Survival.of(lengths)
+    low, high = sorted((share, other))
+
+    assert ran < survival.total(ran, low) <= survival.total(ran, high)
+
+
+@given(st.lists(st.integers(1, 10**5), min_size=8, max_size=60))
+def test_the_middle_of_the_seen_run_times_is_the_middle(lengths: list[int]) -> None:
+    ordered = sorted(lengths)
+    middle = Survival.of((each, True) for each in lengths).total(0, MIDDLE)
+
+    assert ordered[(len(ordered) - 1) // 2] <= middle <= ordered[len(ordered) // 2 + 1]
+
+
+@given(st.text(), st.sampled_from([1, 2, 8, 16, 32]))
+def test_the_draws_of_a_workload_cover_all_that_is_likely(identity: str, draws: int) -> None:
+    shares = [share_of(identity, draw, draws) for draw in range(draws)]
+
+    assert sorted(share * draws // SHARES for share in shares) == list(range(draws))
+    assert shares == [share_of(identity, draw, draws) for draw in range(draws)]
+
+
+def test_draws_of_different_workloads_differ() -> None:
+    shares = {share_of(str(number), 3, 16) for number in range(100)}
+
+    assert len(shares) == 100
+    assert len({share * 16 // SHARES for share in shares}) == 16

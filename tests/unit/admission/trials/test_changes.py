@@ -1,0 +1,207 @@
+"""Other quota and other nodes: what they make of a cluster of two racks with two nodes of eight GPUs each."""
+
+from typing import Any
+
+import pytest
+
+from admission.trials.changes import UnusableChange, Wanted, changed
+from admission.trials.comparison import Compared
+from queues.api import names
+from queues.quota.queue import Limits
+from queues.reason_codes import ReasonCode
+from tests.builders import facts
+from tests.builders.trials.worlds_in_memory import (
+    GPU,
+    HOST,
+    WorldInMemory,
+    batch_job,
+    compared_with,
+    stored,
+    template,
+    two_racks,
+)
+
+
+@pytest.fixture
+def cluster() -> WorldInMemory:
+    return two_racks()
+
+
+def submit(
+    cluster: WorldInMemory, name: str, pods: int, queue: str = "team", gpu: int = 8, **more: Any
+) -> None:
+    document = batch_job(name, pods, queue=queue, gpu=gpu)
+    if more:
+        document["spec"]["template"] = template(annotations=more["annotations"], gpu=gpu)
+    cluster.store(stored(document, f"{name}-uid"))
+    cluster.settle()
+
+
+def told(found: Compared) -> dict[str, str]:
+    return {each.workload.name: str(each.what) for each in found.differences}
+
+
+def use(found: Compared, queue: str) -> tuple[int, int]:
+    (line,) = (each for each in found.queues if (each.queue, each.resource) == (queue, GPU))
+    return line.used[0] // 1000, line.used[1] // 1000
+
+
+def test_more_quota_lets_in_who_waits_for_it(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 3)
+    submit(cluster, "b", 1)
+
+    found, notes = compared_with(cluster, quota=("team.capability.gpu=32",))
+
+    assert told(found) == {"b": "starts"}
+    assert use(found, "team") == (24, 32)
+    assert notes == (f"queue team: capability {GPU} 24 → 32",)
+    (line,) = (each for each in found.queues if each.queue == "team")
+    assert line.waiting == (1, 0)
+    assert found.at_rest
+
+
+def test_a_larger_deserved_amount_takes_the_capability_with_it(cluster: WorldInMemory) -> None:
+    _, notes = compared_with(cluster, quota=("team.gpu=28",))
+    assert notes == (f"queue team: deserved {GPU} 16 → 28", f"queue team: capability {GPU} 24 → 28, with it")
+
+
+def test_less_quota_of_who_uses_it_evicts_them_for_who_waits(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("other", limits=Limits(deserved={GPU: 32_000})))
+    submit(cluster, "borrower", 3, queue="other")
+    submit(cluster, "waits", 2)
+
+    found, _ = compared_with(cluster, quota=("other.gpu=8",))
+
+    assert told(found) == {"borrower": "stops", "waits": "starts"}
+    (stops,) = (each for each in found.differences if each.workload.name == "borrower")
+    assert stops.reason is not None
+    assert stops.beneficiary is not None
+    assert stops.beneficiary.name == "waits"
+    assert (use(found, "team"), use(found, "other"), use(found, "root")) == ((0, 16), (24, 0), (24, 16))
+
+
+def test_pods_of_a_drained_node_move_where_there_is_room(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 2)
+
+    found, notes = compared_with(cluster, drain=("n0",))
+
+    assert told(found) == {"a": "moves"}
+    assert notes == ("1 node drained: n0",)
+    assert found.queues == ()
+
+
+def test_a_gang_that_has_no_other_place_waits(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 3)
+    submit(cluster, "b", 1)
+
+    found, notes = compared_with(cluster, drain=("r0",))
+
+    assert notes == ("2 nodes drained: n0 and n1",)
+    # What is left of it is taken back: 16 GPUs are left, and others can use them.
+    assert told(found) == {"a": "stops", "b": "starts"}
+    (stops,) = (each for each in found.differences if each.workload.name == "a")
+    assert stops.reason is not None
+    assert stops.reason.code == ReasonCode.QUEUE_LIMIT
+
+
+def test_a_gang_that_can_go_on_with_fewer_pods_does(cluster: WorldInMemory) -> None:
+    document = batch_job("a", 3, queue="team", gpu=8)
+    document["metadata"]["annotations"] = {names.GROUP_MIN_MEMBER: "1"}
+    cluster.store(stored(document, "a-uid"))
+    cluster.settle()
+    assert told(compared_with(cluster, drain=("r0",))[0]) == {"a": "shrinks"}
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("r1", "2 nodes drained: n2 and n3"),
+        ("rack=r1", "2 nodes drained: n2 and n3"),
+        ("n2", "1 node drained: n2"),
+        (f"{HOST}=n3", "1 node drained: n3"),
+        ("rack=r1,hostname=n2", "1 node drained: n2"),
+    ],
+)
+def test_nodes_are_named_in_several_ways(cluster: WorldInMemory, text: str, nodes: str) -> None:
+    assert compared_with(cluster, drain=(text,))[1] == (nodes,)
+
+
+def test_several_drains_are_one(cluster: WorldInMemory) -> None:
+    _, (note,) = compared_with(cluster, drain=("n0", "r0", "n3"))
+    assert note.startswith("3 nodes drained: n0, n1")
+
+
+def test_more_nodes_let_in_who_waits_for_room(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 4, queue="other")
+    submit(cluster, "b", 2, queue="other")
+
+    found, (note,) = compared_with(cluster, add=((2, "n3"),))
+
+    assert told(found) == {"b": "starts"}
+    assert note == "2 nodes like n3 more, in rack r1, empty"
+    assert use(found, "root") == (32, 48)
+
+
+def test_new_nodes_are_in_the_rack_of_the_one_they_are_like(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 4, queue="other")
+    submit(cluster, "b", 3, queue="other", annotations={"muster.dev/required-topology": "rack"})
+    assert told(compared_with(cluster, add=((2, "n3"),))[0]) == {}
+    assert told(compared_with(cluster, add=((2, "n3"), (2, "n0")))[0]) == {}
+    assert told(compared_with(cluster, add=((3, "n3"),))[0]) == {"b": "starts"}
+
+
+def test_changes_are_made_together(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 4, queue="other")
+    found, notes = compared_with(cluster, drain=("n0",), add=((1, "n0"),), quota=("team.gpu=8",))
+    assert told(found) == {"a": "moves"}
+    assert len(notes) == 3
+
+
+def test_objects_are_tried_in_the_changed_cluster(cluster: WorldInMemory) -> None:
+    document = batch_job("a", 4, queue="team", gpu=8)
+    (outcome,) = cluster.tried(document).outcomes
+    assert outcome.state == "waits"
+    (outcome,) = cluster.tried(document, changes=Wanted(quota=("team.capability.gpu=32",))).outcomes
+    assert outcome.state == "admitted"
+
+
+def test_nothing_of_the_cluster_is_changed(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 3)
+    submit(cluster, "b", 1)
+    compared_with(cluster, drain=("r0",), add=((2, "n3"),), quota=("team.gpu=32",))
+    assert not cluster.turn().changes_ledger()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"quota": ("team",)}, "--quota: found 'team', expected QUEUE.RESOURCE=AMOUNT"),
+        ({"quota": ("nowhere.gpu=1",)}, "--quota: found 'nowhere.gpu=1', expected QUEUE.RESOURCE=AMOUNT"),
+        ({"quota": ("team.gpu=many",)}, "--quota: found 'team.gpu=many', expected an amount such as"),
+        ({"quota": ("team.gpu=-1",)}, "--quota: found 'team.gpu=-1', expected an amount of at least 0"),
+        ({"quota": ("team.=1",)}, "--quota: found 'team.=1', expected a resource"),
+        ({"quota": ("root.gpu=1",)}, "expected another queue: root has what the nodes have"),
+        ({"quota": ("team.guarantee.gpu=100",)}, "with which the queue cannot be used"),
+        ({"quota": ("team.gpu=1",), "flavor": "h100"}, "--flavor: found 'h100', expected none"),
+        ({"drain": ("nowhere",)}, "--drain: found 'nowhere', expected a node, a domain such as rack-3"),
+        ({"drain": ("rack=r9",)}, "--drain: found 'rack=r9'"),
+        ({"add": ((1, "nowhere"),)}, "--like: found 'nowhere', expected a node that there is"),
+        ({"add": ((0, "n0"),)}, "--add-nodes: found 0, expected 1 to 5000"),
+    ],
+)
+def test_what_cannot_be_changed_is_told_in_one_line(
+    cluster: WorldInMemory, wanted: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UnusableChange) as error:
+        changed(cluster.snapshot, Wanted(**wanted))
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_queues_may_have_dots_in_their_names(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("team.blue", limits=Limits(deserved={GPU: 1000})))
+    cluster.turn()
+    _, notes = compared_with(cluster, quota=(f"team.blue.{GPU}=2",))
+    assert notes == (f"queue team.blue: deserved {GPU} 1 → 2",)
+    _, notes = compared_with(cluster, quota=("team.blue.deserved.gpu=",))
+    assert notes == (f"queue team.blue: deserved {GPU} 1 → unset",)

@@ -1,0 +1,240 @@
+"""What a trial says of documents, in a cluster of two racks with two nodes of eight GPUs each."""
+
+from typing import Any
+
+import pytest
+
+from admission.facts.changes import Change, FactKind
+from admission.trials.submitted import NothingToTry, Question, UnusableDocument, asked_of
+from admission.trials.trial import Outcome, TrialState, explained
+from admission.workloads.context import Context
+from queues.api import names
+from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
+from queues.quota.queue import QueuePolicy
+from queues.reason_codes import ReasonCode
+from tests.builders import facts
+from tests.builders.trials.worlds_in_memory import (
+    GPU,
+    WorldInMemory,
+    batch_job,
+    job_set,
+    pod,
+    pod_group,
+    stored,
+    two_racks,
+    volcano_job,
+)
+
+
+@pytest.fixture
+def cluster() -> WorldInMemory:
+    return two_racks()
+
+
+def one(cluster: WorldInMemory, *documents: dict[str, Any], **about: Any) -> Outcome:
+    (found,) = cluster.tried(*documents, **about).outcomes
+    return found
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [batch_job("a", 2, queue="team", gpu=8)],
+        [volcano_job("a", 2, queue="team", gpu=8)],
+        [job_set("a", 2, 1, queue="team", gpu=8)],
+        [pod_group("a", 2, queue="team"), pod("a-0", group="a", gpu=8), pod("a-1", group="a", gpu=8)],
+    ],
+    ids=lambda each: f"{each[0]['apiVersion']} {each[0]['kind']}",
+)
+def test_every_kind_is_told_where_it_would_start_and_what_it_takes(
+    cluster: WorldInMemory, documents: list[dict[str, Any]]
+) -> None:
+    found = one(cluster, *documents)
+
+    assert (found.state, len(found.seats)) == (TrialState.ADMITTED, 2)
+    (gpus,) = (each for each in found.takes if each.account.resource == GPU)
+    assert (gpus.queue, gpus.units, gpus.owned, gpus.used, gpus.deserved) == ("team", 16000, 16000, 0, 16000)
+    assert found.workload is not None
+    assert (found.workload.user, found.workload.queue) == ("alice", "team")
+
+
+def test_nothing_changes(cluster: WorldInMemory) -> None:
+    cluster.tried(batch_job("a", 2, queue="team", gpu=8))
+
+    assert not cluster.turn().changes_ledger()
+    assert cluster.world.freeze(cluster.now).pending == {}
+
+
+def test_what_is_beyond_the_deserved_amount_is_borrowed(cluster: WorldInMemory) -> None:
+    cluster.store(stored(batch_job("before", 1, queue="team", gpu=8), "before"))
+    cluster.settle()
+
+    found = one(cluster, batch_job("a", 2, queue="team", gpu=8))
+
+    (gpus,) = (each for each in found.takes if each.account.resource == GPU)
+    assert (gpus.used, gpus.units, gpus.owned) == (8000, 16000, 8000)
+
+
+def test_one_that_waits_is_told_why_where_in_line_and_what_would_let_it_in(cluster: WorldInMemory) -> None:
+    for name in ("b", "c"):
+        cluster.store(stored(batch_job(name, 4, queue="team", gpu=8), name))
+    cluster.settle()
+
+    decided = cluster.tried(batch_job("a", 4, queue="team", gpu=8))
+    (found,) = explained(decided, lambda: True)
+
+    assert (found.state, found.seats) == (TrialState.WAITS, ())
+    assert found.reason is not None
+    assert found.reason.code == ReasonCode.QUEUE_LIMIT
+    assert "32" in found.reason.message
+    assert found.explained is not None
+    assert (found.explained.position, found.explained.queue_length) == (3, 3)
+    assert [each.kind for each in found.explained.changes]
+    (unexplained,) = explained(decided, lambda: False)
+    assert unexplained.explained is None
+
+
+def test_who_would_be_evicted_is_told(cluster: WorldInMemory) -> None:
+    cluster.store(stored(batch_job("low", 4, queue="other", gpu=8), "low"))
+    cluster.settle()
+
+    found = one(cluster, batch_job("a", 2, queue="team", gpu=8))
+
+    assert found.state is TrialState.PREEMPTS
+    assert [cluster.snapshot.admissions[each.admission].name for each in found.victims] == ["low"]
+    assert len(found.seats) == 2
+
+
+def test_documents_are_decided_together_and_in_order(cluster: WorldInMemory) -> None:
+    documents = [batch_job(name, 2, queue="team", gpu=8) for name in ("a", "b", "c")]
+
+    states = [each.state for each in cluster.tried(*documents).outcomes]
+
+    # Of 24 GPUs that the queue may use the second would take 32.
+    assert states == [TrialState.ADMITTED, TrialState.WAITS, TrialState.WAITS]
+
+
+def test_a_job_that_names_no_queue_does_not_wait_but_in_a_gated_namespace(cluster: WorldInMemory) -> None:
+    assert one(cluster, batch_job("a", 1, gpu=1)).state is TrialState.UNMANAGED
+    assert one(cluster, pod("a", gpu=1)).state is TrialState.UNMANAGED
+    assert one(cluster, job_set("a", 1, 1, gpu=1)).state is TrialState.UNMANAGED
+    for document in (batch_job("a", 1, gpu=1), pod("a", gpu=1)):
+        found = one(cluster, document, namespace="gated")
+        assert found.state is TrialState.ADMITTED
+        assert found.workload is not None
+        assert found.workload.queue == "default"
+
+
+def test_the_queue_of_the_namespace_counts(cluster: WorldInMemory) -> None:
+    cluster.context = Context(queues={"gated": "team"})  # type: ignore[dict-item]
+    found = one(cluster, batch_job("a", 1, gpu=1), namespace="gated")
+    assert found.workload is not None
+    assert found.workload.queue == "team"
+
+
+@pytest.mark.parametrize("document", [batch_job("a", 1, gpu=1), pod("a", gpu=1), volcano_job("a", 1, gpu=1)])
+def test_another_queue_can_be_tried(cluster: WorldInMemory, document: dict[str, Any]) -> None:
+    found = one(cluster, document, queue="team")
+    assert found.workload is not None
+    assert (found.state, found.workload.queue) == (TrialState.ADMITTED, "team")
+
+
+def test_what_the_webhook_refuses_is_told_in_its_words(cluster: WorldInMemory) -> None:
+    found = one(cluster, volcano_job("a", 2, queue="nowhere", gpu=1))
+    assert found.state is TrialState.REFUSED
+    assert "unable to find job queue" in found.submitted.refusals[0]
+    assert "nowhere" in found.submitted.refusals[0]
+    missing = one(cluster, batch_job("a", 1, queue="team", gpu=1), namespace="nowhere")
+    assert missing.submitted.refusals == ("there is no namespace nowhere",)
+
+
+def test_what_nobody_could_store_is_refused_and_others_are_decided(cluster: WorldInMemory) -> None:
+    broken = batch_job("broken", 1, queue="team", gpu=1)
+    broken["spec"]["parallelism"] = "many"
+    outcomes = cluster.tried(broken, batch_job("a", 1, queue="team", gpu=1)).outcomes
+    assert [each.state for each in outcomes] == [TrialState.REFUSED, TrialState.ADMITTED]
+    assert "parallelism" in outcomes[0].submitted.refusals[0]
+
+
+def test_a_pod_without_its_group_tells_nothing_of_a_gang(cluster: WorldInMemory) -> None:
+    found = one(cluster, pod("a-0", group="a", gpu=1))
+    assert found.state is TrialState.REFUSED
+    assert "PodGroup a is not among the documents" in found.submitted.refusals[0]
+
+
+def test_a_group_with_too_few_members_waits_for_them(cluster: WorldInMemory) -> None:
+    found = one(cluster, pod_group("a", 2, queue="team"), pod("a-0", group="a", gpu=1))
+    assert found.reason is not None
+    assert (found.state, found.reason.code) == (TrialState.WAITS, ReasonCode.NOT_ENOUGH_PODS)
+
+
+def test_users_write_nothing_that_only_muster_writes(cluster: WorldInMemory) -> None:
+    document = batch_job("a", 1, queue="team", gpu=1)
+    document["metadata"]["annotations"] = {names.USER: "mallory", names.ADMISSION_ID: "1"}
+    document["metadata"]["uid"] = "forged"
+    document["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    found = one(cluster, document)
+    assert found.workload is not None
+    assert (found.state, found.workload.user) == (TrialState.ADMITTED, "alice")
+
+
+def test_priorities_of_classes_count_for_pods_too(cluster: WorldInMemory) -> None:
+    document = pod("a", queue="team", gpu=1)
+    document["spec"]["priorityClassName"] = "high"
+    found = one(cluster, document)
+    assert found.workload is not None
+    assert found.workload.priority == 100
+
+
+def test_a_resource_quota_of_the_namespace_counts(cluster: WorldInMemory) -> None:
+    limit = QuotaLimit(name=f"requests.{GPU}", resource=GPU, hard=8000, used=0)
+    quota = NamespaceQuota(namespace="ml", name="few", limits=(limit,))
+    cluster.world.observe([Change(FactKind.RESOURCE_QUOTA, "q", quota)])
+    cluster.settle()
+
+    outcomes = cluster.tried(
+        batch_job("a", 1, queue="team", gpu=8), batch_job("b", 1, queue="team", gpu=8)
+    ).outcomes
+
+    assert [each.state for each in outcomes] == [TrialState.ADMITTED, TrialState.WAITS]
+    assert outcomes[1].reason is not None
+    assert outcomes[1].reason.code == ReasonCode.NAMESPACE_QUOTA
+    assert "ResourceQuota few" in outcomes[1].reason.message
+
+
+def test_a_limit_on_what_one_user_may_use_counts(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("small", max_per_user={GPU: 2000}))
+    cluster.settle()
+    found = one(cluster, batch_job("a", 1, queue="small", gpu=4))
+    assert found.state is TrialState.WAITS
+
+
+def test_other_kinds_are_left_out_and_alone_they_are_an_error() -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    job = batch_job("a", 1)
+    asked, skipped = asked_of(Question(documents=(config, job), namespace="ml"))
+    assert ([each.name for each in asked], [each.kind for each in skipped]) == (["a"], ["ConfigMap"])
+    with pytest.raises(NothingToTry, match="found v1 ConfigMap, expected one of"):
+        asked_of(Question(documents=(config,), namespace="ml"))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"apiVersion": "batch/v1", "kind": 7},
+        {"apiVersion": "batch/v1", "kind": "Job"},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "A B"}},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": ["ml"]}},
+    ],
+)
+def test_what_is_no_object_is_told_with_its_number(document: dict[str, Any]) -> None:
+    with pytest.raises(UnusableDocument, match=r"^Document 1: found"):
+        asked_of(Question(documents=(document,), namespace="ml"))
+
+
+def test_policies_of_queues_count(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("meek", policy=QueuePolicy(reclaim="never", within_queue="never")))
+    cluster.store(stored(batch_job("low", 4, queue="other", gpu=8), "low"))
+    cluster.settle()
+    assert one(cluster, batch_job("a", 2, queue="meek", gpu=8)).state is TrialState.WAITS

@@ -1,0 +1,173 @@
+"""The leader's forecast: made in slices beside its turns, told as of its moment, and gone with the term."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.snapshot import Snapshot
+from admission.turn_report import Decided
+from admission.web.expected import ExpectedList
+from admission.web.leader import forecasts
+from admission.web.leader.answers import LeaderAnswers
+from admission.web.leader.forecasts import Forecasts
+from queues.errors import DatabaseUnavailable
+from queues.sql.read.ended_runs import EndedRun
+from queues.workload import QueueName, Workload
+from tests.bench.synthetic_world import SyntheticWorld, node_table, pods, queue, workload
+
+
+def decided(waiting: int = 6) -> Decided:
+    """Two nodes that gangs of two nodes fill one after the other: one runs, and so many wait."""
+    world = SyntheticWorld({QueueName("a"): queue("a")}, node_table(2))
+    world.arrive(workload(number + 1, "a", pods(2, 8)) for number in range(waiting + 1))
+    world.turn()
+    snapshot = Snapshot(
+        now=world.now,
+        queues=world.queues,
+        nodes=world.nodes,
+        pending=world.pending.freeze(),
+        admissions=world.admissions.freeze(),
+        holders=world.holders.freeze(),
+    )
+    return Decided(snapshot=snapshot, plan=decide(snapshot, Memo())[0])
+
+
+class Replica:
+    """A replica that leads as long as it has a last decision."""
+
+    def __init__(self) -> None:
+        self.last: Decided | None = None
+        self.asked: list[int] = []
+        self.slices = 0
+        self.fails: Exception | None = None
+
+    async def learn(self, limit: int) -> Iterable[EndedRun]:
+        self.asked.append(limit)
+        if self.fails is not None:
+            raise self.fails
+        takes = pods(2, 8).takes
+        return [EndedRun("", QueueName("a"), ((takes, 2),), 600, False)] * 20
+
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
+        self.slices += 1
+        return await asyncio.to_thread(work)
+
+    @asynccontextmanager
+    async def forecasting(self) -> AsyncIterator[Forecasts]:
+        found = Forecasts(lambda: self.last, self.learn, self.in_thread)
+        task = asyncio.create_task(found.run())
+        try:
+            yield found
+        finally:
+            task.cancel()
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("_LOOK", 0.001), ("_EVERY", 0.001), ("_TIMES_WORK", 0), ("_REST", 0)):
+        monkeypatch.setattr(forecasts, name, seconds)
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not true():  # noqa: ASYNC110 - the forecast tells nobody when it is made
+            await asyncio.sleep(0.001)
+
+
+def told(of: Forecasts) -> ExpectedList:
+    return msgspec.json.decode(of.encoded(), type=ExpectedList)
+
+
+def waiting(last: Decided) -> Mapping[str, Workload]:
+    return {key.uid: each for key, each in last.snapshot.pending.items()}
+
+
+async def test_those_who_wait_get_an_interval_and_those_who_run_none() -> None:
+    replica = Replica()
+    replica.last = decided()
+    async with replica.forecasting() as of:
+        await until(lambda: told(of).items)
+        found = told(of)
+
+    by_uid = {line.uid: line for line in found.items}
+    assert by_uid.keys() == waiting(replica.last).keys()
+    assert {line.computed for line in found.items} == {found.computed}
+    assert all(line.runs == 20 for line in found.items)
+    assert all(line.latest is None or line.earliest <= line.latest for line in found.items)
+    key = next(iter(replica.last.snapshot.pending))
+    running = next(iter(replica.last.snapshot.holders))
+    expected = of.of(key)
+    assert expected is not None
+    assert (expected.earliest, expected.basis) == (by_uid[key.uid].earliest, "queue and shape")
+    assert of.of(running) is None
+    assert replica.asked == [forecasts.LEARNED]
+
+
+async def test_nothing_is_told_once_another_replica_leads() -> None:
+    replica = Replica()
+    replica.last = decided()
+    async with replica.forecasting() as of:
+        await until(lambda: told(of).items)
+        replica.last = None
+        await until(lambda: not told(of).items)
+        assert told(of).computed is None
+        replica.last = decided(2)
+        await until(lambda: len(told(of).items) == 2)
+    assert len(replica.asked) == 2
+
+
+async def test_without_the_past_a_forecast_is_made_all_the_same() -> None:
+    replica = Replica()
+    replica.last, replica.fails = decided(), DatabaseUnavailable(reason="down")
+    async with replica.forecasting() as of:
+        await until(lambda: told(of).items)
+        assert {(line.runs, line.basis) for line in told(of).items} == {(0, "prior")}
+
+
+async def test_a_forecast_that_fails_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+    replica = Replica()
+    replica.last, replica.fails = decided(), ZeroDivisionError("a mistake")
+    async with replica.forecasting() as of:
+        await until(lambda: len(replica.asked) > 1)
+        replica.fails = None
+        await until(lambda: told(of).items)
+    assert "the forecast of starts failed" in caplog.text
+
+
+async def test_it_is_made_in_slices_and_stops_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecasts, "_SLICE", 0.0)
+    monkeypatch.setattr(forecasts, "_WORK", 0.001)
+    replica = Replica()
+    replica.last = decided(40)
+    async with replica.forecasting() as of:
+        await until(lambda: told(of).items)
+    assert replica.slices > 1
+    assert any(line.latest is None for line in told(of).items)
+
+
+async def test_when_nobody_waits_nothing_is_worked_out() -> None:
+    replica = Replica()
+    replica.last = decided(0)
+    async with replica.forecasting() as of:
+        await until(lambda: replica.asked)
+        await asyncio.sleep(0.02)
+        assert (told(of).items, replica.slices) == ((), 0)
+
+
+async def test_a_question_of_a_user_comes_before_the_next_slice() -> None:
+    answers = LeaderAnswers(lambda: None, lambda: b"", identity="a")
+    order: list[str] = []
+    question = asyncio.create_task(
+        answers._computed(lambda in_thread: in_thread(lambda: order.append("question") or b""))
+    )  # type: ignore[func-returns-value]
+    await asyncio.sleep(0)
+    await answers._beside(lambda: order.append("slice"))
+    await question
+
+    assert order == ["question", "slice"]

@@ -1,0 +1,258 @@
+"""``POST /trials``: what is answered to whom, its bounds and its errors."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from admission.forecast.learned import Learned
+from admission.web.app import PREFIX
+from admission.web.reader import Sight
+from admission.web.trials.handler import LARGEST_TRIAL
+from tests.builders import facts
+from tests.builders.trials.worlds_in_memory import batch_job, pod, stored, two_racks, volcano_job
+from tests.fakes.fake_reader import FakeLeader, FakeReader, served
+
+#: alice may see batch/v1 Jobs of her namespace, and nothing of others.
+SIGHTS = {"alice": Sight(workloads={"job": {"ml"}}, queues=frozenset({"team"}))}
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+
+
+@pytest.fixture
+def leader() -> FakeLeader:
+    world = two_racks()
+    low = batch_job("secret", 4, queue="other", gpu=8)
+    world.store(stored(low, "low", namespace="vision"))
+    world.settle()
+    return FakeLeader(world)
+
+
+@pytest.fixture
+async def server(leader: FakeLeader) -> AsyncIterator[str]:
+    async with served(FakeReader(), leader=leader, sights=SIGHTS) as url:
+        yield url
+
+
+async def post(url: str, body: Any, user: str = "admin", query: str = "") -> tuple[int, Any]:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {user}"}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(f"{url}{PREFIX}/trials{query}", data=content) as answer,
+    ):
+        return answer.status, await answer.json()
+
+
+def question(*documents: Any, **more: Any) -> dict[str, Any]:
+    return {"documents": documents, "namespace": "ml", **more}
+
+
+async def test_an_object_is_told_where_it_would_be_and_who_would_go(server: str) -> None:
+    status, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8), CONFIG))
+
+    assert status == 200
+    (item,) = body["items"]
+    assert (item["kind"], item["namespace"], item["name"], item["state"]) == ("job", "ml", "a", "preempts")
+    assert (item["queue"], item["pods"], item["minimum"]) == ("team", 2, 2)
+    assert item["asks"] == {"nvidia.com/gpu": "16", "pods": "2"}
+    assert [(each["podSet"], each["count"], each["takes"]["nvidia.com/gpu"]) for each in item["places"]] == [
+        ("main", 1, "8"),
+        ("main", 1, "8"),
+    ]
+    assert item["nodeCount"] == 2
+    (gpus,) = item["quota"]
+    assert {name: gpus[name] for name in ("queue", "resource", "takes", "owned", "borrowed", "used")} == {
+        "queue": "team",
+        "resource": "nvidia.com/gpu",
+        "takes": "16",
+        "owned": "16",
+        "borrowed": "0",
+        "used": "0",
+    }
+    (victim,) = item["victims"]
+    assert (victim["namespace"], victim["name"], victim["code"]) == ("vision", "secret", "Reclaimed")
+    assert body["skipped"] == [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}]
+
+
+async def test_a_user_is_not_told_the_names_of_others(server: str) -> None:
+    status, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8)), "alice")
+
+    assert status == 200
+    (victim,) = body["items"][0]["victims"]
+    assert (victim["kind"], victim["namespace"], victim["name"]) == (None, None, None)
+    assert "secret" not in json.dumps(body)
+    assert "vision" not in json.dumps(body)
+
+
+async def test_one_that_waits_is_told_what_would_let_it_in(server: str) -> None:
+    _, body = await post(server, question(batch_job("a", 4, queue="team", gpu=8)), "alice")
+
+    (item,) = body["items"]
+    assert (item["state"], item["reason"]["code"], item["position"]) == ("waits", "QueueLimit", 1)
+    assert item["changes"]
+    assert item["places"] == []
+    assert "secret" not in json.dumps(body)
+
+
+async def test_users_need_the_right_to_list_the_kind_in_the_namespace(server: str) -> None:
+    status, body = await post(server, question(volcano_job("a", 1, queue="team", gpu=1)), "alice")
+    assert (status, body["error"]) == (403, "alice may not list jobs in namespace ml.")
+    status, body = await post(server, question(pod("a", queue="team", gpu=1), namespace="vision"), "alice")
+    assert (status, body["error"]) == (403, "alice may not list pods in namespace vision.")
+
+
+async def test_only_who_sees_everything_tries_as_another_user(server: str) -> None:
+    asked = question(batch_job("a", 1, queue="team", gpu=1), user="bob")
+    assert (await post(server, asked))[0] == 200
+    status, body = await post(server, asked, "alice")
+    assert (status, body["error"]) == (
+        403,
+        "alice may not try as another user: that is for those who see everything.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        (b"{", 400, "the body cannot be read"),
+        (b'{"documents": [1]}', 400, "the body cannot be read"),
+        (b"[" * 5000, 400, "the body cannot be read"),
+        (question(*[batch_job(f"a{number}", 1) for number in range(65)]), 400, "there are 65 documents"),
+        (b" " * (LARGEST_TRIAL + 1), 400, "the body is too large"),
+        (question(batch_job("a", 1), namespace="A B"), 400, "namespace is 'A B'"),
+        (question(batch_job("a", 1), queue="A B"), 400, "queue is 'A B'"),
+        (question(batch_job("a", 1), queue="nowhere"), 404, "There is no queue nowhere."),
+        (
+            question(CONFIG),
+            400,
+            "None of the documents is of a kind that waits in a queue: found v1 ConfigMap",
+        ),
+        (question({"kind": "Job"}), 400, "Document 1: found apiVersion"),
+        (question(), 400, "None of the documents is of a kind that waits in a queue: found nothing"),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+async def test_a_wrong_question_is_told_in_one_line(server: str, body: Any, status: int, error: str) -> None:
+    found, answer = await post(server, body)
+    assert found == status
+    assert answer["error"].startswith(error)
+    assert "\n" not in answer["error"]
+
+
+async def test_there_are_no_parameters_and_no_other_methods(server: str) -> None:
+    status, body = await post(server, question(), query="?dryRun=All")
+    assert (status, body["error"]) == (400, f"dryRun is not a parameter of {PREFIX}/trials.")
+    async with aiohttp.ClientSession() as session, session.get(f"{server}{PREFIX}/trials") as answer:
+        assert (answer.status, (await answer.json())["expected"]) == (405, "POST")
+
+
+async def test_without_a_leader_that_is_told(server: str, leader: FakeLeader) -> None:
+    leader.lost = True
+    status, body = await post(server, question(batch_job("a", 1, queue="team", gpu=1)))
+    assert (status, body["error"]) == (409, "This replica (b) does not lead; a does.")
+
+
+async def test_other_nodes_are_for_those_who_see_everything(server: str) -> None:
+    for changes in ({"drain": ["n0"]}, {"addNodes": [{"count": 1, "like": "n0"}]}):
+        status, body = await post(server, {"namespace": "ml", **changes})
+        assert (status, body["items"]) == (200, [])
+        assert body["comparison"]["changes"]
+        status, body = await post(server, {"namespace": "ml", **changes}, "alice")
+        assert (status, body["error"]) == (
+            403,
+            "alice may not list the workloads of all kinds and namespaces, and all queues: "
+            "other nodes may matter to all of them.",
+        )
+
+
+async def test_other_quota_is_for_the_administrators_of_the_queue(server: str) -> None:
+    asked = {"namespace": "ml", "quota": ["team.gpu=8"]}
+    assert (await post(server, asked))[0] == 200
+    status, body = await post(server, asked, "alice")
+    assert status == 403
+    assert body["error"].startswith("alice does not administer queue team")
+
+
+@pytest.fixture
+async def of_a_tenant() -> AsyncIterator[str]:
+    """alice administers the queues below tenant, where her Job waits; a Job that she may not see has all GPUs."""
+    world = two_racks()
+    admins = {"spec": {"parent": "root", "access": {"admins": [{"user": "alice"}]}}}
+    below = {"spec": {"parent": "tenant"}}
+    world.see(
+        replace(facts.queue("tenant"), document=admins),
+        replace(facts.queue("below", parent="tenant"), document=below),
+    )
+    world.store(stored(batch_job("secret", 4, queue="other", gpu=8), "low", namespace="vision"))
+    world.settle()
+    world.store(stored(batch_job("hidden", 1, queue="other", gpu=8), "hidden", namespace="vision"))
+    world.store(stored(batch_job("hers", 1, queue="below", gpu=8), "hers"))
+    world.settle()
+    sights = {"alice": Sight(workloads={"job": {"ml"}}, queues=frozenset({"tenant", "below"}))}
+    leader = FakeLeader(world)
+    leader.learned = Learned(world.snapshot)
+    async with served(FakeReader(), leader=leader, sights=sights) as url:
+        yield url
+
+
+async def test_a_tenants_administrator_tries_quota_and_is_told_nothing_of_others(of_a_tenant: str) -> None:
+    status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["below.gpu=8"]}, "alice")
+
+    assert status == 200
+    comparison = body["comparison"]
+    assert comparison["counts"] == {"stops": 1, "starts": 2}
+    told = {(each["what"], each["kind"], each["name"]) for each in comparison["workloads"]}
+    assert told == {("stops", None, None), ("starts", "job", "hers"), ("starts", None, None)}
+    assert "hidden" not in json.dumps(body)
+    assert {each["queue"] for each in comparison["queues"]} == {"tenant", "below"}
+    assert "secret" not in json.dumps(body)
+    # Not of the tenant itself, nor of others, whatever the request claims.
+    for forged in ({"quota": ["tenant.gpu=8"]}, {"quota": ["team.gpu=8"], "seesEverything": True}):
+        assert (await post(of_a_tenant, {"namespace": "ml", **forged}, "alice"))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"quota": ["team=8"]}, "--quota: found 'team=8', expected QUEUE.RESOURCE=AMOUNT"),
+        ({"drain": ["nowhere"]}, "--drain: found 'nowhere'"),
+        ({"drain": ["n0"] * 65}, "drain has 65 entries."),
+        ({"addNodes": [{"count": 0, "like": "n0"}]}, "--add-nodes: found 0"),
+        ({"addNodes": [{"count": "many", "like": "n0"}]}, "the body cannot be read"),
+    ],
+)
+async def test_wrong_changes_are_told_in_one_line(server: str, changes: dict[str, Any], error: str) -> None:
+    status, body = await post(server, {"namespace": "ml", **changes})
+    assert status == 400
+    assert body["error"].startswith(error)
+
+
+async def test_of_one_user_one_trial_is_worked_on_at_a_time() -> None:
+    release = asyncio.Event()
+
+    class SlowLeader(FakeLeader):
+        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
+            await release.wait()
+            return await super().ask(path, query, **more)
+
+    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+        asked = question(batch_job("a", 1, queue="team", gpu=1))
+        first = asyncio.create_task(post(url, asked, "bob"))
+        other = asyncio.create_task(post(url, asked, "carol"))
+        await asyncio.sleep(0.1)
+        status, body = await post(url, asked, "bob")
+        release.set()
+        assert (status, body["error"][:14]) == (429, "From this user")
+        assert ((await first)[0], (await other)[0]) == (200, 200)
+        assert (await post(url, asked, "bob"))[0] == 200
+
+
+async def test_shifts_of_workloads_out_of_sight_have_no_names(of_a_tenant: str) -> None:
+    status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["below.gpu=8"]}, "alice")
+    assert status == 200
+    assert body["comparison"]["starts"]["workloads"]
+    assert {each["name"] for each in body["comparison"]["starts"]["workloads"]} <= {None, "hers"}
