@@ -22,6 +22,7 @@ from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.trials.bodies import TrialRequestBody
 from admission.web.trials.errors import NotAllowed, TrialRefused
 from queues.api.reading.user_values import is_dns_name
+from queues.sql.read.rows import KindIn
 
 #: Bytes of a question.
 LARGEST_TRIAL: Final = 256 * 1024
@@ -38,8 +39,8 @@ class TrialRights(Protocol):
         """What the user may see."""
         ...
 
-    async def sight_in(self, caller: Caller, namespaces: Iterable[str]) -> Sight:
-        """What the user may see, of these namespaces."""
+    async def sight_in(self, caller: Caller, kinds: Iterable[KindIn]) -> Sight:
+        """What the user may see, of these kinds in their namespaces."""
         ...
 
     async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
@@ -160,8 +161,9 @@ async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights:
     victims = [victim for item in document["items"] for victim in item["victims"]]
     workloads = [] if comparison is None else comparison["workloads"]
     shifted = [] if comparison is None or comparison["starts"] is None else comparison["starts"]["workloads"]
-    names = {each["namespace"] for each in (*victims, *workloads, *shifted, *document["items"])}
-    seen = together(sight, await rights.sight_in(caller, sorted(names)))
+    named = (*victims, *workloads, *shifted, *document["items"])
+    kinds = {KindIn(each["kind"], each["namespace"]) for each in named}
+    seen = together(sight, await rights.sight_in(caller, sorted(kinds)))
     if comparison is not None:
         comparison["workloads"] = [_named(each, seen) for each in workloads]
         if comparison["starts"] is not None:
