@@ -47,7 +47,8 @@ def test_a_member_of_a_team_runs_suspends_resumes_and_deletes_a_job(sandbox: San
     assert 'Suspending job train: jobs.batch.volcano.sh "train" not found' in again.stderr
     forbidden = muster(sandbox, "queue", "close", queue, user=user)
     assert forbidden.returncode == 1
-    assert "you may not create commands" in forbidden.stderr
+    assert forbidden.stderr.startswith(f"Error: Closing queue {queue}: ")
+    assert "forbidden" in forbidden.stderr
     wrong = muster(sandbox, "job", "run", "x", "-i", "y", "-L", "cpu", *here)
     assert wrong.returncode == 2
     assert "found 'cpu', expected NAME=AMOUNT" in wrong.stderr
