@@ -147,11 +147,13 @@ def test_a_user_tries_only_where_they_may_list_and_is_told_no_names_of_others(
     assert "There is no queue nowhere." in unknown
 
 
-@pytest.mark.parametrize("kind", ["Job", "batch/v1 Job"])
+@pytest.mark.parametrize("kind", ["Job", "batch/v1 Job", "PyTorchJob"])
 def test_what_the_api_server_refuses_is_told_before(sandbox: Sandbox, tmp_path: Path, kind: str) -> None:
     sandbox.add_queue()
     alice = sandbox.somebody(f"alice-{sandbox.name}")
-    if kind == "Job":
+    if kind == "PyTorchJob":  # its operator is not installed
+        broken = {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "broken"}, "spec": {}}
+    elif kind == "Job":
         broken = volcano_job(sandbox, "broken", 1)
         broken["spec"]["queue"] = "nowhere"
     else:
