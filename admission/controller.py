@@ -304,6 +304,7 @@ class Controller:
             now=int(time.time()),
             aliases=frozenset(self._settings.scheduler_aliases),
             scheduler=self._settings.scheduler_name,
+            absent=term.informers.absent(),
         )
 
     def _requests(self) -> dict[tuple[str, str], int]:

@@ -7,7 +7,6 @@ from statistics import NormalDist
 from typing import Final, NamedTuple
 
 from admission.engine.snapshot import Snapshot
-from admission.forecast.arrivals import NO_ARRIVALS, RecentArrivals
 from admission.forecast.forward import Forward, Limits, Starts
 from admission.forecast.run_times import SHARES, Likeness, RunTimes, share_of
 from queues.admissions import Admission
@@ -74,7 +73,6 @@ class Ensemble:
     plan: Plan | None
     run_times: RunTimes
     limits: Limits
-    arrivals: RecentArrivals = NO_ARRIVALS
     draws: int = DRAWS
     #: What the draws that were made came to.
     made: list[Starts] = field(default_factory=list)
@@ -82,12 +80,9 @@ class Ensemble:
 
     def steps(self) -> Iterator[None]:
         """Make the draws, a decision a step; ``stop`` when there is no more time."""
-        last = max((each.arrival for each in self.snapshot.pending.values()), default=0)
-        last = max(last, max((each.arrival for each in self.snapshot.holders.values()), default=0))
         for draw in range(self.draws):
             drawn = DrawnRunTimes(self.run_times, draw, self.draws)
-            arrivals = self.arrivals.expected(self.snapshot.now, draw, self.draws, last)
-            forward = Forward(self.snapshot, self.plan, drawn, self.limits, arrivals)
+            forward = Forward(self.snapshot, self.plan, drawn, self.limits)
             self._current = forward
             for _ in forward.steps():
                 yield

@@ -5,7 +5,7 @@ workloads that come later, changes of queues and nodes, and failures: ``admissio
 they cost.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Final
@@ -16,7 +16,6 @@ from admission.engine.nodes.host_ports import ports_of
 from admission.engine.pending.waiting_time import soonest
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.forecast.arrivals import Arrival
 from admission.world.past_use import UsageHistory
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.plan import Evict, Plan
@@ -78,15 +77,8 @@ class Forward:
     """One simulation, step by step."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        plan: Plan | None,
-        total_run_time: TotalRunTime,
-        limits: Limits,
-        arrivals: Iterable[Arrival] = (),
+        self, snapshot: Snapshot, plan: Plan | None, total_run_time: TotalRunTime, limits: Limits
     ) -> None:
-        """``arrivals``: workloads that come later, in that order."""
-        self._arrivals = iter(arrivals)
         self._limits = limits
         self._total_run_time = total_run_time
         self._began = self._now = snapshot.now
@@ -124,10 +116,7 @@ class Forward:
             plan, memo = self._decide(snapshot, memo)
             yield len(self._waiting)
         del self._first
-        grace = self._limits.grace
-        yield from self._run(
-            _World(snapshot, self._total_run_time, grace, self._last_id, self._arrivals), memo
-        )
+        yield from self._run(_World(snapshot, self._total_run_time, self._limits.grace, self._last_id), memo)
 
     def _run(self, world: "_World", memo: Memo) -> Iterator[int]:
         self._memo = memo
@@ -196,16 +185,7 @@ class _Life:
 class _World:
     """The world of a simulation, changed as the controller's world is."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        total_run_time: TotalRunTime,
-        grace: int,
-        last_id: int,
-        arrivals: Iterator[Arrival],
-    ) -> None:
-        self._arrivals = arrivals
-        self._arrival = next(arrivals, None)
+    def __init__(self, snapshot: Snapshot, total_run_time: TotalRunTime, grace: int, last_id: int) -> None:
         self._snapshot = snapshot
         self._total_run_time = total_run_time
         self._grace = grace
@@ -244,9 +224,6 @@ class _World:
 
     def next_event(self) -> int | None:
         """The second at which something happens; None: never."""
-        return soonest(None if self._arrival is None else self._arrival.second, self._next_end())
-
-    def _next_end(self) -> int | None:
         while self._events:
             second, key, run, _ = self._events[0]
             life = self._lives.get(key)
@@ -258,10 +235,7 @@ class _World:
     def advance(self, now: int) -> None:
         """Time goes on to that second: what ends until then ends."""
         self._now = now
-        while self._arrival is not None and self._arrival.second <= now:
-            self._pending.put(self._arrival.workload.key, self._arrival.workload)
-            self._arrival = next(self._arrivals, None)
-        while (second := self._next_end()) is not None and second <= now:
+        while (second := self.next_event()) is not None and second <= now:
             _, key, run, number = heappop(self._events)
             if run >= 0:
                 self._end(key)

@@ -1,10 +1,9 @@
-"""What is learned from one look at the world to the next: run times, arrivals, and how far forecasts missed. Pure."""
+"""What is learned from one look at the world to the next: run times, and how far forecasts missed. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from admission.engine.snapshot import Snapshot
-from admission.forecast.arrivals import ArrivalHistory
 from admission.forecast.calibration import Calibration, Interval
 from admission.forecast.ensemble import Ensemble, RawInterval
 from admission.forecast.forward import Limits
@@ -20,7 +19,6 @@ class Learned:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._runs = RunHistory()
-        self._arrivals = ArrivalHistory(snapshot.now)
         self._calibration = Calibration()
         self._seen = snapshot
         #: When admissions had ended that are not closed yet.
@@ -36,7 +34,7 @@ class Learned:
         self._runs.extend(runs)
 
     def observe(self, snapshot: Snapshot) -> None:
-        """The world is like this now: learn from what ended, came and started since the last look."""
+        """The world is like this now: learn from what ended and started since the last look."""
         before, self._seen = self._seen, snapshot
         now = snapshot.now
         for id_, seats in snapshot.ended.items():
@@ -50,18 +48,13 @@ class Learned:
                 self._runs.add(replace(was, evicted_at=evicted), self._ended.pop(id_, now))
             elif was is None and after is not None:
                 self._calibration.started(after.workload, after.opened_at)
-        came = {*differing(before.pending, snapshot.pending), *differing(before.holders, snapshot.holders)}
-        for key in sorted(came):
-            workload = snapshot.pending.get(key) or snapshot.holders.get(key)
-            if workload is None:
+        for key in sorted(self._calibration.is_open()):
+            if key not in snapshot.pending and key not in snapshot.holders:
                 self._calibration.gone(key, now)
-            elif key not in before.pending and key not in before.holders:
-                self._arrivals.add(workload, now)
 
     def ensemble(self, snapshot: Snapshot, plan: Plan, limits: Limits) -> Ensemble:
         """Simulations of what comes after a decision."""
-        arrivals = self._arrivals.recent(snapshot.now)
-        return Ensemble(snapshot, plan, self._runs.run_times(snapshot), limits, arrivals)
+        return Ensemble(snapshot, plan, self._runs.run_times(snapshot), limits)
 
     def intervals(self, made: Ensemble) -> dict[WorkloadKey, Interval]:
         """Expected starts of the workloads that wait on after the decision, from these simulations.

@@ -125,6 +125,8 @@ class Cluster:
     snapshot: Snapshot
     #: Seconds since the epoch.
     now: int
+    #: Kinds that the cluster does not serve.
+    absent: frozenset[WorkloadKind] = frozenset()
     #: Scheduler names that mean "through the queues", and the one that binds pods.
     aliases: frozenset[str] = frozenset((names.VOLCANO_SCHEDULER,))
     scheduler: str = names.DEFAULT_SCHEDULER
@@ -256,8 +258,8 @@ def _group_of(each: Submitted) -> tuple[str, str] | None:
 
 def _read(reading: _Reading) -> Submitted:
     asked, cluster = reading.asked, reading.cluster
-    if asked.namespace not in cluster.snapshot.namespaces:
-        return reading.refused(f"there is no namespace {asked.namespace}")
+    if missing := _missing(asked, cluster):
+        return reading.refused(missing)
     document = _as_created(reading)
     if asked.support.kind in (WorkloadKind.JOB, WorkloadKind.POD):
         waiting = _made_to_wait(document, reading)
@@ -278,6 +280,16 @@ def _read(reading: _Reading) -> Submitted:
         return _workload(raw, reading)
     except msgspec.DecodeError as error:
         return reading.refused(explained(error))
+
+
+def _missing(asked: Asked, cluster: Cluster) -> str:
+    """What the cluster lacks for an object to be stored; "": nothing."""
+    if asked.support.kind in cluster.absent:
+        resource = asked.support.resource
+        return f"the cluster does not serve {resource.api_version} {resource.kind}: its operator is not installed"
+    if asked.namespace not in cluster.snapshot.namespaces:
+        return f"there is no namespace {asked.namespace}"
+    return ""
 
 
 def _workload(raw: bytes, reading: _Reading) -> Submitted:

@@ -15,6 +15,7 @@ from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.world.world import World
 from queues.plan import Plan
+from queues.workload import WorkloadKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,8 @@ class WorldView:
     #: Scheduler names that mean "through the queues", and the one that binds pods.
     aliases: frozenset[str]
     scheduler: str
+    #: Kinds that the cluster does not serve.
+    absent: frozenset[WorkloadKind] = frozenset()
 
     def queue_documents(self) -> dict[str, Mapping[str, Any]]:
         """Every Queue as it is stored, by name."""
@@ -44,6 +47,7 @@ class WorldView:
             now=max(self.now, snapshot.now),
             aliases=self.aliases,
             scheduler=self.scheduler,
+            absent=self.absent,
         )
 
     def ground(self, snapshot: Snapshot, plan: Plan, objects: Sequence[Submitted]) -> Ground:

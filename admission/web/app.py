@@ -22,7 +22,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -200,6 +199,7 @@ class ReadApi:
     gate: Gate = field(default_factory=lambda: Gate(_LIMITS, ProcessorShare.of_machine()))
     #: Each takes the leader a while, and others ask it too.
     trials: Gate = field(default_factory=lambda: Gate(TRIAL_LIMITS))
+    forwarded_trials: Gate = field(default_factory=lambda: Gate(replace(TRIAL_LIMITS, of_one=4)))
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
@@ -432,11 +432,9 @@ class ReadApi:
         """What would become of objects if they were submitted now."""
         async with asyncio.timeout(_ANSWER_SECONDS):
             caller = await self.authenticate(request)
-            forwarded = (
-                FORWARDED in request.headers
-            )  # of all users of another replica, which has a gate of its own
-            of_trials = nullcontext() if forwarded else self.trials.entered(caller.name)
-            async with of_trials, self.gate.entered(caller.name):
+            # Those of all users of another replica come in one name; that replica has such a gate as well.
+            trials = self.forwarded_trials if FORWARDED in request.headers else self.trials
+            async with trials.entered(caller.name), self.gate.entered(caller.name):
                 return json_answer(await trial_answer(request, caller, self.rights, self.leader))
 
     async def show_version(self, request: web.Request) -> web.Response:

@@ -1,7 +1,7 @@
 """Whether forecasts of starts can be trusted: made on recorded gangs in virtual time, and compared with what then came.
 
 ``python -m tests.bench --only expected-start``, or ``python -m tests.bench.expected_start [WEEK …]``. A forecast knows
-what a leader would know at that moment: what has ended, come and started until then, and nothing of run times to come.
+what a leader would know at that moment: what has ended and started until then, and nothing of run times to come.
 """
 
 import argparse
@@ -28,12 +28,12 @@ from tests.bench.traces.weeks import every_week
 
 TRACES: Final = Path(__file__).parents[3] / "shared" / "traces"
 #: Weeks that are played unless others are named.
-WEEKS: Final = ("philly-w4-r095", "itp-w5-r10", "philly-w9-r095-eq", "itp-w6-r095-eq")
+WEEKS: Final = ("philly-w9-r095-eq", "philly-w11-r10", "philly-w12-r095", "itp-w5-r10")
 _HOUR: Final = 3600
-#: Seconds of the case between two forecasts; the first after a day, the last after ten days.
-EVERY: Final = 2 * _HOUR
+#: Seconds of the case between two forecasts; the first after a day, the last after eight.
+EVERY: Final = 4 * _HOUR
 _FIRST: Final = 24 * _HOUR
-_LAST: Final = 240 * _HOUR
+_LAST: Final = 192 * _HOUR
 #: Seconds that are added to both ends of an interval when widths are compared.
 _SLACK: Final = 60
 #: Names and GPUs of size classes.

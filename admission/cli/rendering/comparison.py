@@ -29,10 +29,12 @@ _TITLES: Final = {
 
 def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
     """The comparison as text."""
-    lines = [f"If {printable('; '.join(body['changes']))}:"]
+    lines = ["With this change:" if len(body["changes"]) == 1 else "With these changes:"]
+    lines += [f"  {one_line(printable(each))}" for each in body["changes"]]
     if not body["counts"] and not body["queues"]:
-        lines.append("  nothing would change now")
-    lines += [f"  {line}" for line in _queues(body, wide=wide, headers=headers)]
+        lines.append("Nothing would be different now.")
+    if queues := _queues(body, wide=wide, headers=headers):
+        lines += ["Queues:", *(f"  {line}" for line in queues)]
     for what, title in _TITLES.items():
         count = body["counts"].get(what, 0)
         if not count:

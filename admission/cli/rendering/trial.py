@@ -6,7 +6,7 @@ from typing import Any, Final
 from admission.cli.questions.pending import one_line
 from admission.cli.rendering.comparison import comparison_text, cut_table
 from admission.cli.rendering.expected import expected_sentence
-from admission.cli.rendering.table import amounts, printable
+from admission.cli.rendering.table import amounts, printable, short_resource
 from queues.text_format import counted
 
 _STATES: Final = {
@@ -111,7 +111,7 @@ def _quota(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
         [
             line["queue"],
             line["flavor"] or None,
-            line["resource"],
+            line["resource"] if wide else short_resource(line["resource"]),
             line["takes"],
             line["owned"],
             line["borrowed"],

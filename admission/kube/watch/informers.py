@@ -323,6 +323,15 @@ class Informers:
         known = [each.collection.kept.values() for facts, each in self._facts if facts.workload_kind]
         return (kept.value for objects in known for kept in objects)
 
+    def absent(self) -> frozenset[WorkloadKind]:
+        """Kinds of workloads that the cluster does not serve."""
+        kinds = (
+            (facts.workload_kind, informer)
+            for facts, informer in self._facts
+            if facts.workload_kind is not None
+        )
+        return frozenset(kind for kind, informer in kinds if not informer.is_served)
+
     def hearings(self) -> Mapping[str, InformerState]:
         """How each informer is doing, by name: for metrics and readiness."""
         now = asyncio.get_running_loop().time()

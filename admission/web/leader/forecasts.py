@@ -1,7 +1,7 @@
 """When pending workloads should start: worked out in the leader, again and again, from what it learned.
 
-It learns from the ledger when it begins to lead, and then from what ends, comes and starts. Looked at are the last
-decisions, so that no turn does more for it. All of it is lost when the term ends: the next leader reads what has ended,
+It learns from the ledger when it begins to lead, and then from what ends and starts. Looked at are the last decisions,
+so that no turn does more for it. All of it is lost when the term ends: the next leader reads what has ended,
 and learns the rest anew.
 """
 

@@ -26,7 +26,7 @@ from admission.world.world import World
 from queues.api import names
 from queues.plan import Plan
 from queues.quota.queue import Limits
-from queues.workload import AdmissionId
+from queues.workload import AdmissionId, WorkloadKind
 from queues.world_rows import WorldRows
 from tests.builders import facts
 from tests.builders.facts import NOW, seen
@@ -47,6 +47,7 @@ class WorldInMemory:
     snapshot: Snapshot = field(init=False)
     plan: Plan = field(init=False)
     memo: Memo = field(default_factory=Memo)
+    absent: frozenset[WorkloadKind] = frozenset()
     arrived: int = 0
     last_id: int = 0
 
@@ -103,6 +104,7 @@ class WorldInMemory:
             now=self.now,
             aliases=frozenset((names.VOLCANO_SCHEDULER,)),
             scheduler=names.DEFAULT_SCHEDULER,
+            absent=self.absent,
         )
 
     def objects(self, *documents: Document, **about: Any) -> list[Submitted]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from admission.engine.snapshot import Snapshot
-from admission.forecast.arrivals import LEAST
 from admission.forecast.ensemble import DRAWS, Ensemble, RawInterval, quantile, run_ensemble
 from admission.forecast.forward import Limits, Starts
 from admission.forecast.learned import Learned
@@ -76,16 +75,6 @@ def test_what_runs_counts_as_running_and_what_leaves_does_not(tmp_path: Path) ->
     assert not learned.ensemble(gone, Plan(now=0, ledger_seq=0), LIMITS).run_times.runs
 
 
-def test_arrivals_are_learned_once_each(tmp_path: Path) -> None:
-    looks = turns(tmp_path, "0,50,2,8", *[f"{LEAST + 10 * number},3000,2,8" for number in range(5)])
-    looks = [look for look in looks if look[0].now < looks[0][0].now + 20_000]
-    snapshot, plan = looks[-1]
-    arrivals = learned_from(looks).ensemble(snapshot, plan, LIMITS).arrivals
-
-    # The first one was there at the first look already.
-    assert [each.workload.name for each in arrivals.arrivals] == ["j1", "j2", "j3", "j4", "j5"]
-
-
 def test_those_who_are_admitted_by_the_plan_have_no_expected_start(tmp_path: Path) -> None:
     looks = turns(tmp_path, *["0,700,2,8"] * 4)
     snapshot, plan = looks[0]
@@ -131,14 +120,10 @@ def test_before_the_first_step_nothing_is_known(tmp_path: Path) -> None:
     assert ensemble.intervals() == {}
 
 
-def test_who_does_not_start_in_most_draws_never_does() -> None:
+def test_who_does_not_start_in_most_draws_never_does(tmp_path: Path) -> None:
     one, other = (WorkloadKey(WorkloadKind.JOB, name) for name in ("one", "other"))
-    ensemble = Ensemble(
-        Snapshot(now=1000, queues={}, nodes=None, pending={}, admissions={}),
-        None,
-        RunTimes(),
-        LIMITS,  # type: ignore[arg-type]
-    )
+    snapshot, plan = turns(tmp_path, "0,700,2,8")[0]
+    ensemble = Ensemble(replace(snapshot, now=1000), plan, RunTimes(), LIMITS)
     waiting = frozenset({one, other})
     ensemble.made = [Starts(at={one: 1000 + 10 * draw}, waiting=waiting, until=None) for draw in range(10)]
 

@@ -12,6 +12,7 @@ from queues.api import names
 from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.quota.queue import QueuePolicy
 from queues.reason_codes import ReasonCode
+from queues.workload import WorkloadKind
 from tests.builders import facts
 from tests.builders.trials.worlds_in_memory import (
     GPU,
@@ -154,6 +155,14 @@ def test_what_nobody_could_store_is_refused_and_others_are_decided(cluster: Worl
     outcomes = cluster.tried(broken, batch_job("a", 1, queue="team", gpu=1)).outcomes
     assert [each.state for each in outcomes] == [TrialState.REFUSED, TrialState.ADMITTED]
     assert "parallelism" in outcomes[0].submitted.refusals[0]
+
+
+def test_a_kind_that_the_cluster_does_not_serve_is_refused(cluster: WorldInMemory) -> None:
+    cluster.absent = frozenset({WorkloadKind.JOB_SET})
+    found = one(cluster, job_set("a", 1, 1, queue="team", gpu=1))
+    assert found.state is TrialState.REFUSED
+    (told,) = found.submitted.refusals
+    assert told == "the cluster does not serve jobset.x-k8s.io/v1alpha2 JobSet: its operator is not installed"
 
 
 def test_a_pod_without_its_group_tells_nothing_of_a_gang(cluster: WorldInMemory) -> None:

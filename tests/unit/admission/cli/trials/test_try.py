@@ -59,8 +59,8 @@ On 2 nodes in r0:
   n0     r0       main         1   8 gpu
   n1     r0       main         1   8 gpu
 Quota:
-  QUEUE   RESOURCE         TAKES   OWN   BORROWED   USED   DESERVED
-  team    nvidia.com/gpu      16    16          0      0         16
+  QUEUE   RESOURCE   TAKES   OWN   BORROWED   USED   DESERVED
+  team    gpu           16    16          0      0         16
 """
     )
 
@@ -167,7 +167,10 @@ async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: 
     assert (
         out
         == """\
-If queue team: deserved nvidia.com/gpu 16 → 32; queue team: capability nvidia.com/gpu 24 → 32, with it:
+With these changes:
+  queue team: deserved nvidia.com/gpu 16 → 32
+  queue team: capability nvidia.com/gpu 24 → 32, with it
+Queues:
   QUEUE   RESOURCE   USED       THEN   WAITING       THEN
   root    gpu          24   →     32         1   →      0
   team    gpu          24   →     32         1   →      0
@@ -187,7 +190,10 @@ async def test_a_drain_tells_who_goes_and_a_change_of_nothing_says_so(
     _, out, _ = await ask("--drain", "n0")
     assert "Pods would start again on other nodes: 1\n  WORKLOAD   NAMESPACE" in out
     _, out, _ = await ask("--add-nodes", "2", "--like", "n0")
-    assert out == "If 2 nodes like n0 more, in rack r0, empty:\n  nothing would change now\n"
+    assert (
+        out
+        == "With this change:\n  2 nodes like n0 more, in rack r0, empty\nNothing would be different now.\n"
+    )
 
 
 async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> None:
@@ -247,7 +253,7 @@ async def test_when_one_that_waits_should_start_is_told(foretold: Asking, tmp_pa
     file = written(tmp_path, batch_job("a", 4, queue="other", gpu=8))
 
     _, out, _ = await foretold("-f", file, "-n", "ml")
-    assert re.search(r"^  Expected start \d\d:\d\d or later; by when is not known", out, re.M)
+    assert re.search(r"^  Expected start (between )?\d\d:\d\d .*, with no ended runs to go by$", out, re.M)
 
     _, out, _ = await foretold("-f", file, "-n", "ml", "-o", "json")
     (item,) = json.loads(out)["items"]

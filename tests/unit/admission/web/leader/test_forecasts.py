@@ -163,11 +163,14 @@ async def test_when_nobody_waits_nothing_is_worked_out() -> None:
 async def test_a_question_of_a_user_comes_before_the_next_slice() -> None:
     answers = LeaderAnswers(lambda: None, lambda: b"", identity="a")
     order: list[str] = []
-    question = asyncio.create_task(
-        answers._computed(lambda in_thread: in_thread(lambda: order.append("question") or b""))
-    )  # type: ignore[func-returns-value]
+
+    def done(what: str) -> bytes:
+        order.append(what)
+        return b""
+
+    question = asyncio.create_task(answers._computed(lambda in_thread: in_thread(lambda: done("question"))))
     await asyncio.sleep(0)
-    await answers._beside(lambda: order.append("slice"))
+    await answers._beside(lambda: done("slice"))
     await question
 
     assert order == ["question", "slice"]

@@ -11,6 +11,7 @@ import pytest
 
 from admission.forecast.learned import Learned
 from admission.web.app import PREFIX
+from admission.web.leader.forwarding import FORWARDED
 from admission.web.reader import Sight
 from admission.web.trials.handler import LARGEST_TRIAL
 from tests.builders import facts
@@ -37,9 +38,11 @@ async def server(leader: FakeLeader) -> AsyncIterator[str]:
         yield url
 
 
-async def post(url: str, body: Any, user: str = "admin", query: str = "") -> tuple[int, Any]:
+async def post(
+    url: str, body: Any, user: str = "admin", query: str = "", *, forwarded: bool = False
+) -> tuple[int, Any]:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    headers = {"Authorization": f"Bearer {user}"}
+    headers = {"Authorization": f"Bearer {user}", **({FORWARDED: "b"} if forwarded else {})}
     async with (
         aiohttp.ClientSession(headers=headers) as session,
         session.post(f"{url}{PREFIX}/trials{query}", data=content) as answer,
@@ -256,3 +259,20 @@ async def test_shifts_of_workloads_out_of_sight_have_no_names(of_a_tenant: str) 
     assert status == 200
     assert body["comparison"]["starts"]["workloads"]
     assert {each["name"] for each in body["comparison"]["starts"]["workloads"]} <= {None, "hers"}
+
+
+async def test_another_replica_says_who_asks_and_leaves_out_what_they_may_not_see(of_a_tenant: str) -> None:
+    asked = {"namespace": "ml", "quota": ["below.gpu=8"], "user": "alice"}
+    status, body = await post(of_a_tenant, asked, forwarded=True)
+    assert (status, "hidden" in json.dumps(body)) == (200, True)
+    # An administrator of another queue: that is told in the answer, for the replica that asks.
+    status, body = await post(of_a_tenant, {**asked, "quota": ["team.gpu=8"]}, forwarded=True)
+    assert (status, body["status"], "does not administer" in body["failure"]) == (200, 403, True)
+
+
+async def test_a_user_who_claims_to_be_another_replica_sees_no_more(of_a_tenant: str) -> None:
+    asked = {"namespace": "ml", "quota": ["below.gpu=8"]}
+    status, body = await post(of_a_tenant, asked, "alice", forwarded=True)
+    assert (status, "hidden" in json.dumps(body)) == (200, False)
+    for forged in ({"user": "bob"}, {"quota": ["team.gpu=8"], "seesEverything": True}, {"drain": ["n0"]}):
+        assert (await post(of_a_tenant, {**asked, **forged}, "alice", forwarded=True))[0] == 403

@@ -147,17 +147,22 @@ def test_a_user_tries_only_where_they_may_list_and_is_told_no_names_of_others(
     assert "There is no queue nowhere." in unknown
 
 
-@pytest.mark.parametrize("kind", ["Job", "batch/v1 Job"])
+@pytest.mark.parametrize("kind", ["Job", "batch/v1 Job", "PyTorchJob"])
 def test_what_the_api_server_refuses_is_told_before(sandbox: Sandbox, tmp_path: Path, kind: str) -> None:
     sandbox.add_queue()
-    alice = sandbox.somebody(f"alice-{sandbox.name}")
-    if kind == "Job":
+    who = sandbox.somebody(f"alice-{sandbox.name}")
+    if (
+        kind == "PyTorchJob"
+    ):  # its operator is not installed, nor does anybody but an administrator have rights on it
+        who = sandbox.stack.cluster.kubeconfig
+        broken = {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "broken"}, "spec": {}}
+    elif kind == "Job":
         broken = volcano_job(sandbox, "broken", 1)
         broken["spec"]["queue"] = "nowhere"
     else:
         broken = batch_job(sandbox, "broken", 1)
         broken["spec"]["parallelism"] = "many"
-    body = told(sandbox, alice, tmp_path, broken, code=1)
+    body = told(sandbox, who, tmp_path, broken, code=1)
     assert body["items"][0]["state"] == "refused"
     assert body["items"][0]["refusals"]
 

@@ -1,0 +1,52 @@
+"""When a waiting gang should start, as a member of a team is told."""
+
+from datetime import datetime
+
+from deploy.local.stack import Stack
+from queues.text_format import rfc3339
+from tests.e2e.support.manifests import volcano_job
+from tests.e2e.support.sandbox import GPU, Sandbox
+from tests.e2e.users.test_lists import Asking, member
+
+
+def test_a_user_is_told_when_a_waiting_gang_should_start(sandbox: Sandbox, whole_stack: Stack) -> None:
+    """The gang before it has said that it runs for two hours."""
+    sandbox.add_nodes(1)
+    sandbox.add_queue(deserved={GPU: 8})
+    alice = Asking(whole_stack, member(sandbox, "alice", sandbox.name))
+    runs = volcano_job(sandbox, "runs", 2, 4)
+    runs["metadata"].setdefault("annotations", {})["muster.dev/run-time"] = "2h"
+    sandbox.add(runs)
+    sandbox.wait_running("runs-", 2)
+    sandbox.add(volcano_job(sandbox, "waits", 1, 8))
+    sandbox.wait_reason("waits", "NoFit")
+
+    def waiting() -> dict[str, object]:
+        (one,) = alice.json("pending", "-n", sandbox.name)["items"]
+        assert one["name"] == "waits"
+        return one["expected"] or {}
+
+    sandbox.wait(lambda: bool(waiting()), "the forecast", seconds=90)
+    expected = waiting()
+    now = datetime.fromisoformat(alice.json("pending", "-n", sandbox.name)["now"])
+    earliest, latest = (datetime.fromisoformat(str(expected[end])) for end in ("earliest", "latest"))
+    # Two hours, and as much before and after as forecasts of which nothing is known yet may miss.
+    assert 0.25 * 3600 < (earliest - now).total_seconds() < 2 * 3600 < (latest - now).total_seconds()
+    assert (latest - now).total_seconds() < 8 * 3600
+    table = alice.text("pending", "-n", sandbox.name)
+    assert "EXPECTED" in table.splitlines()[0]
+    assert " in " in table.splitlines()[1]
+    told = alice.text("explain", "waits", "-n", sandbox.name)
+    assert "  Expected  start between " in told
+    assert "Expected" not in alice.text("explain", "runs", "-n", sandbox.name)
+    assert rfc3339(int(now.timestamp())) >= str(expected["computed"])
+
+
+def test_a_user_without_rights_is_told_nothing_of_it(sandbox: Sandbox, whole_stack: Stack) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue(deserved={GPU: 8})
+    stranger = Asking(whole_stack, whole_stack.cluster.kubeconfig_for("stranger"))
+    sandbox.add(volcano_job(sandbox, "too-large", 1, 16))
+    sandbox.wait_reason("too-large", "NoFit")
+
+    assert "may not list jobs, podgroups or pods" in stranger.complaint("pending", "-n", sandbox.name)
