@@ -121,7 +121,9 @@ class Claim:
 
 
 #: Codes of evictions of which the message is told while the workload waits again.
-CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, ReasonCode.GPU_UNHEALTHY))
+CAUSES_TOLD: Final = frozenset(
+    (ReasonCode.REFUSED, ReasonCode.GPU_UNHEALTHY, ReasonCode.NODES_RESERVED, ReasonCode.MAINTENANCE)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,6 +121,10 @@ class ReasonCode(StrEnum):
     RECLAIMED = "Reclaimed"
     #: Space was cleared for a gang that waited too long.
     CLEARED = "Cleared"
+    #: Its nodes are kept for a Reservation that begins.
+    NODES_RESERVED = "NodesReserved"
+    #: Its nodes are taken out of service by a NodeDrain.
+    MAINTENANCE = "Maintenance"
 
     # ── why an admitted workload makes no progress
 

@@ -130,12 +130,16 @@ class NodeFilter:
     #: Terms are ORed, the requirements of a term ANDed; no terms at all = any node.
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    #: Closures (``queues.node_closures``) whose nodes it may use all the same. The engine fills it in.
+    enters: tuple[str, ...] = ()
     #: Worked out once: hundreds of tolerations of hundreds of pods are many to go through each time.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
-            object.__setattr__(self, "_hash", hash((self.selector, self.affinity, self.tolerations)))
+            object.__setattr__(
+                self, "_hash", hash((self.selector, self.affinity, self.tolerations, self.enters))
+            )
         return self._hash or 0
 
 

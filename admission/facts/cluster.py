@@ -7,6 +7,7 @@ from admission.facts.devices import DeviceFault
 from queues.api import names
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
 from queues.workload import DevicePlaces, NodeName, QueueName, Requirement, Taint, WorkloadKey
@@ -80,6 +81,26 @@ class QueueFact:
     shown: str = ""
     #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
     ledger: LedgerRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosureFact:
+    """A Reservation or NodeDrain."""
+
+    kind: ClosureKind
+    name: str
+    uid: str
+    #: None: it cannot be used.
+    closure: NodeClosure | None = None
+    #: Why it cannot; "": it can.
+    problem: str = ""
+    #: The phase in its status; "": none.
+    shown: str = ""
+
+    @property
+    def id(self) -> str:
+        """As ``NodeClosure.id``."""
+        return f"{self.kind}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,6 @@ class World:
         self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
-        #: Nodes that refused pods of a gang a moment ago.
         self.templates = TemplateIndex(timeouts.dry_run)
         self.larger_pods = LargerPods()
         self.ended_pods = EndedPods()
@@ -587,6 +586,7 @@ class World:
             budgets=self.budgets.all(),
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),
+            closures=self.node_inventory.closures.freeze(now, self.queues),
         )
 
     def queue_problems(self) -> dict[QueueName, str]:

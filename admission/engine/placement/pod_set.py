@@ -10,6 +10,7 @@ import numpy as np
 
 from admission.engine import reasons
 from admission.engine.nodes.capacity import Capacity, DomainShare
+from admission.engine.nodes.closed_nodes import closed_to, open_to
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
 from admission.engine.nodes.table import Amounts, Chain, Mask
@@ -292,7 +293,8 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
     chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
     usable = layout.usable
-    rest = usable & chosen & tolerated
+    unclosed = usable & chosen & tolerated
+    rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
@@ -300,6 +302,7 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         "not usable": ~usable,
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
+        **dict(closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,
