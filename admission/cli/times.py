@@ -75,3 +75,58 @@ def since_text(since: str | None) -> str | None:
 def as_text(moment: datetime) -> str:
     """The time as the read API takes it."""
     return rfc3339(moment.timestamp())
+
+
+#: How times to come are written, for people.
+EXPECTED_AHEAD: Final = (
+    "how far ahead (90m, 12h, 1h30m, 2d), now, tomorrow, a time today (14:00), a date (2026-11-20) or a time "
+    "(2026-11-20T14:00, in UTC, or with a zone: 2026-11-20T14:00:00+01:00)"
+)
+_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+
+
+def future_time(text: str, now: datetime) -> datetime | None:
+    """The time that a text means, in UTC and whole seconds, not before this minute; None: it means none."""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text == "tomorrow":
+        return midnight + timedelta(days=1)
+    if (clock := _CLOCK.fullmatch(text)) is not None:
+        found = midnight + timedelta(hours=int(clock[1]), minutes=int(clock[2]))
+    elif is_duration(text):
+        seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+        if text.startswith("-") or seconds > 400 * 86_400:
+            return None
+        found = now + timedelta(seconds=seconds)
+    else:
+        read = past_time(text, now)
+        if read is None or text == "yesterday":
+            return None
+        found = read
+    return None if found < now - timedelta(minutes=1) else found.replace(microsecond=0)
+
+
+class FutureTime(click.ParamType[datetime]):
+    """A time to come; the command gets it in UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The time. Raises BadParameter: found, and expected."""
+        if isinstance(value, datetime):
+            return value
+        found = future_time(value, datetime.fromtimestamp(time.time(), UTC))
+        if found is None:
+            self.fail(f"found {value[:60]!r}, expected a time to come: {EXPECTED_AHEAD}.", param, ctx)
+        return found
+
+
+class LastingTime(click.ParamType[str]):
+    """How long something lasts; the command gets it as Kubernetes writes it, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The duration. Raises BadParameter: found, and expected."""
+        if not is_duration(value) or value.startswith("-"):
+            self.fail(f"found {value[:60]!r}, expected a duration such as 90m, 4h, 1h30m or 2d.", param, ctx)
+        return f"{sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(value))}s"

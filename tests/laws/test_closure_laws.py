@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 
 from admission.engine import decide as engine
 from admission.engine.closures import closing
-from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes import closed_nodes, table
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws import decision
@@ -70,15 +69,11 @@ def test_turns_come_to_rest_beside_closed_nodes(snapshot: Snapshot) -> None:
     decision.reaches_a_fixed_point(snapshot)
 
 
-def _one_admission(self: Any, key: Any) -> tuple[Any, ...]:
-    return _of(self, key)[:1]
-
-
 def _choose_anew(closure: Any, *rest: Any) -> tuple[Any, ...]:
     return _chosen(replace(closure, nodes=()), *rest)
 
 
-_of, _chosen = OpenAdmissions.of, closing.chosen_nodes
+_chosen = closing.chosen_nodes
 
 MUTATIONS = (
     Bug("closed nodes are open", table, "open_to", lambda nodes, closed, mask: mask,
@@ -91,7 +86,6 @@ MUTATIONS = (
         lambda closure, mask, in_window: closed_nodes.ClosedNodes(closure, mask, True),
         nothing_foreign_outlasts_the_start),
     Bug("nobody has to leave", engine, "evicted_from", lambda *_: {}, what_is_in_the_way_is_evicted),
-    Bug("a part of the gang stays", OpenAdmissions, "of", _one_admission, what_is_in_the_way_is_evicted),
     Bug("nodes are chosen anew", closing, "chosen_nodes",
         _choose_anew, a_choice_is_kept),
 )  # fmt: skip

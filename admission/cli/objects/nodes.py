@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
+from admission.cli.closures.objects import closed_nodes
 from admission.cli.options import cluster
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node_lines, node_table
@@ -67,6 +68,10 @@ def nodes(names: tuple[str, ...], faulty: bool, output: Output, cluster: Cluster
     click.echo(output.fitted(text or ""), nl=False)
     for note in () if faulty else mixed_notes(lines):
         click.echo(note, err=True)
+    closed = closed_nodes(cluster) if output.is_table else {}
+    for line in lines:
+        for told in closed.get(line["name"], ()):
+            click.echo(f"Node {line['name']} is {told}.", err=True)
 
 
 def _tell_of_others(names: tuple[str, ...], shown: set[str], gap: str) -> None:

@@ -40,7 +40,7 @@ class ReservationSpec(Model):
     clear_before: Duration = "2m"
 
 
-class ReservationStatus(Model):
+class ReservedNodesStatus(Model):
     """How far the reservation is. Written by Muster."""
 
     #: ``Planned``, ``Active`` in its window, ``Ended``, or ``Refused``.
@@ -60,7 +60,7 @@ class Reservation(Model):
     kind: Literal["Reservation"] = "Reservation"
     metadata: ObjectMeta = ObjectMeta()
     spec: ReservationSpec
-    status: ReservationStatus = ReservationStatus()
+    status: ReservedNodesStatus = ReservedNodesStatus()
 
     def to_closure(self) -> NodeClosure:
         """What it means for nodes. Raises InvalidDocument, InvalidQuantity."""

@@ -8,7 +8,7 @@ from typing import Final
 from queues.api.model import excerpt
 from queues.api.reading.user_values import is_dns_name, is_label_key
 from queues.api.types.node_drain import NodeDrain
-from queues.api.types.reservation import Reservation
+from queues.api.types.reservation import Reservation, duration_of
 from queues.api.validation.violations import Violation, quantity_violations
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.node_closures import NodeClosure
@@ -55,9 +55,9 @@ def reservation_violations(
         yield from wrong
         return
     wrong += [
-        Violation(f"spec.resources[{name}]", show(name, units), "more than 0")
-        for name, units in closure.amounts.items()
-        if units <= 0
+        Violation(f"spec.resources[{name}]", excerpt(amount), "more than 0")
+        for name, amount in spec.resources.items()
+        if closure.amounts.get(name) <= 0
     ]
     if any(not each.tolerable for each in wrong):
         yield from wrong
@@ -65,12 +65,10 @@ def reservation_violations(
     yield from _queue_violations(spec.queue, around)
     if spec.topology and around.levels is not None and spec.topology not in around.levels:
         yield Violation("spec.topology", excerpt(spec.topology), "a level of a Topology")
-    if closure.start - closure.clear_at > closure.start - closure.lead_from or (
-        closure.clear_at < closure.lead_from
-    ):
+    if duration_of(spec.clear_before, "") > duration_of(spec.lead_time, ""):
         yield Violation("spec.clearBefore", excerpt(spec.clear_before), "at most spec.leadTime")
     yield from _time_violations(closure, "spec.from", around, is_new=is_new)
-    yield from _amount_violations(closure, around)
+    yield from [*_beyond_capability(closure, around)] or _beyond_cluster(closure, around)
     yield from _count_violations(closure, around, is_new=is_new)
 
 
@@ -119,8 +117,8 @@ def _time_violations(
         yield Violation(path, found, "a time within a year")
 
 
-def _amount_violations(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
-    """More than the queue may use, than there is, or than is left beside other reservations."""
+def _beyond_capability(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
+    """More than the queue may use."""
     for queue in _path(closure.queue, around.queues or {}):
         for name, units in sorted(closure.amounts.items()):
             limit = queue.limits.capability.get(name)
@@ -130,6 +128,10 @@ def _amount_violations(closure: NodeClosure, around: ClosureSurroundings) -> Ite
                     show(name, units),
                     f"at most {show(name, limit)}, the capability of queue {queue.name}",
                 )
+
+
+def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
+    """More than there is, or than is left beside other reservations."""
     if around.capacity is None:
         return
     others = Counter[str]()
