@@ -104,7 +104,7 @@ def test_what_is_right_is_taken() -> None:
         (reservation(**{"for": "9000h"}), "spec.for: found 9000h0m0s, expected at most 2208h0m0s"),
         (reservation(leadTime="200h"), "spec.leadTime: found"),
         (reservation(clearBefore="2h"), "spec.clearBefore: found '2h', expected at most spec.leadTime"),
-        (reservation(resources={GPU: "0"}), f"spec.resources[{GPU}]: found 0, expected more than 0"),
+        (reservation(resources={GPU: "0"}), f"spec.resources[{GPU}]: found '0', expected more than 0"),
         (reservation(resources={GPU: "many"}), "expected a quantity"),
         (reservation(resources={}), "spec.resources: found {}, expected"),
         (
@@ -157,7 +157,9 @@ def test_a_reservation_that_has_begun_may_be_made_longer() -> None:
 LEAD, STRANGER = Requester("lead"), Requester("stranger")
 
 
-def queue(name: str, parent: str, admins: list[str] = [], deserved: str | None = None) -> dict[str, Any]:
+def queue(
+    name: str, parent: str, admins: tuple[str, ...] = (), deserved: str | None = None
+) -> dict[str, Any]:
     spec: dict[str, Any] = {"parent": parent, "access": {"admins": [{"user": user} for user in admins]}}
     if deserved is not None:
         spec["deserved"] = {GPU: deserved}
@@ -165,11 +167,11 @@ def queue(name: str, parent: str, admins: list[str] = [], deserved: str | None =
 
 
 STORED = {
-    "team": queue("team", "root", ["lead"], deserved="96"),
+    "team": queue("team", "root", ("lead",), deserved="96"),
     "train": queue("train", "team", deserved="64"),
     "free": queue("free", "team"),
     "others": queue("others", "root", deserved="64"),
-    "unstated": queue("unstated", "root", ["lead"]),
+    "unstated": queue("unstated", "root", ("lead",)),
 }
 
 
