@@ -5,10 +5,9 @@ import msgspec
 from admission.facts.cluster import ClosureFact
 from admission.wire import Bare
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
-from queues.api.types.node_drain import NodeDrain
-from queues.api.types.reservation import Reservation
+from queues.api.types.node_closures import NodeDrain, Reservation
+from queues.closures.node_closures import ClosureKind
 from queues.errors import InvalidDocument, InvalidQuantity
-from queues.node_closures import ClosureKind
 
 
 def closure_fact(raw: bytes, kind: ClosureKind) -> ClosureFact:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from admission.engine import claims, forced_changes, restart
-from admission.engine.closures.closing import Closing, evicted_from
+from admission.engine.closures.closing import TurnClosures, evicted_from
 from admission.engine.forced_changes import SeatLookup
 from admission.engine.memo import EngineState, Memo
 from admission.engine.pending.waiting_time import soonest
@@ -104,5 +104,5 @@ def decide(
     return plan, _memo(plan, until, state, closing)
 
 
-def _memo(plan: Plan, until: int | None, state: EngineState, closing: Closing) -> Memo:
+def _memo(plan: Plan, until: int | None, state: EngineState, closing: TurnClosures) -> Memo:
     return Memo(plan, until, state.tree, state.usage.copy(), state, state.turns, closing)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from admission.engine.closures.closing import NOTHING_CLOSED, Closing
+from admission.engine.closures.closing import NOTHING_CLOSED, TurnClosures
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.table import NodeTable
@@ -212,7 +212,7 @@ class Memo:
     #: Number of turns that had used the state when this memo was made.
     turns: int = 0
     #: Nodes that were closed in that turn.
-    closing: Closing = NOTHING_CLOSED
+    closing: TurnClosures = NOTHING_CLOSED
 
     def answer(self, snapshot: Snapshot) -> Plan | None:
         """The plan of the last turn, if it changed nothing and this snapshot differs in time only; else None."""

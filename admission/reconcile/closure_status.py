@@ -8,11 +8,11 @@ import numpy as np
 from admission.engine.closures.closing import drained
 from admission.engine.nodes.table import NodeTable
 from admission.reconcile.status import StatusWanted, without_blanks
-from admission.world.node_closures import ClosureState
+from admission.world.closures.node_closures import ClosureState
 from admission.world.world import World
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ObjectRef
-from queues.api.types.reservation import MOST_NODES
-from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.api.types.node_closures import MOST_NODES
+from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.resources import show
 from queues.text_format import counted
 from queues.workload import NodeName
@@ -20,7 +20,7 @@ from queues.workload import NodeName
 #: Reasons in a status.
 TOO_FEW_NODES: Final = "TooFewNodes"
 NO_NODES: Final = "NoNodes"
-DRAINING: Final = "Draining"
+NOT_EMPTY: Final = "NotEmpty"
 INVALID: Final = "Invalid"
 
 
@@ -82,7 +82,7 @@ def _said_of_drain(
         sum(bool(world.admission_index.seated_on(name)) for name in nodes) if now >= closure.clear_at else 0
     )
     message = f"work of queues is still on {busy} of {counted(len(nodes), 'node')}"
-    return (DRAINING, message) if busy else ("", "")
+    return (NOT_EMPTY, message) if busy else ("", "")
 
 
 def _short(closure: NodeClosure, nodes: tuple[NodeName, ...], table: NodeTable) -> str:

@@ -18,11 +18,11 @@ from admission.facts.cluster import (
     TopologyFact,
 )
 from admission.facts.pods import PodFact
+from admission.world.closures.node_closures import NodeClosures
 from admission.world.faulty_nodes import FaultyNodes
 from admission.world.hypernodes import hypernode_tree
-from admission.world.node_closures import NodeClosures
 from queues.admissions import Admission, Seat
-from queues.node_closures import ClosureKind
+from queues.closures.node_closures import ClosureKind
 from queues.resources import DEVICE_MARK, MOST, NOTHING, WHOLE, Resources, is_device, total
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
 

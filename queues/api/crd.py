@@ -37,10 +37,9 @@ from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
-from queues.api.types.node_drain import NodeDrain
+from queues.api.types.node_closures import NodeDrain, Reservation
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
-from queues.api.types.reservation import Reservation
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 

@@ -15,7 +15,7 @@ from admission.engine.nodes.closed_nodes import longest_run
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
-from queues.node_closures import NodeClosure
+from queues.closures.node_closures import NodeClosure
 from queues.workload import NodeName, WorkloadKey
 
 

@@ -15,7 +15,7 @@ from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Layout, Mask, NodeTable
 from admission.engine.snapshot import Rollback, Snapshot
 from queues.admissions import Admission, AdmissionState
-from queues.node_closures import ClosureKind, NodeClosure
+from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
 from queues.text_format import listed
@@ -23,7 +23,7 @@ from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Closing:
+class TurnClosures:
     """What closures mean in a turn, and in the next ones if they stay the same."""
 
     #: As the snapshot had it, and with its closed nodes.
@@ -34,7 +34,7 @@ class Closing:
     #: The next second at which it is another one. None: there is none.
     until: int | None = None
 
-    def follow(self, snapshot: Snapshot) -> tuple["Closing", Snapshot]:
+    def follow(self, snapshot: Snapshot) -> tuple["TurnClosures", Snapshot]:
         """What the closures of a snapshot mean, and the snapshot with its closed nodes."""
         if not snapshot.closures:
             return NOTHING_CLOSED, snapshot
@@ -50,7 +50,7 @@ class Closing:
         changes = [each.next_change(now) for each in snapshot.closures]
         chosen = {each.id: nodes for each in active if (nodes := _names(masks[each.id], each, table))}
         layout = self._layout(table.layout, closed)
-        after = Closing(
+        after = TurnClosures(
             before=table.layout,
             layout=layout,
             chosen={
@@ -71,7 +71,7 @@ class Closing:
         return layout.closing(tuple(closed))
 
 
-NOTHING_CLOSED = Closing()
+NOTHING_CLOSED = TurnClosures()
 
 
 def _same(before: Sequence[ClosedNodes], after: Sequence[ClosedNodes]) -> bool:

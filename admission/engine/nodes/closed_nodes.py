@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from queues.node_closures import NodeClosure
+from queues.closures.node_closures import NodeClosure
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.workload import NodeFilter, QueueName, Workload

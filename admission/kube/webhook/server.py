@@ -33,8 +33,8 @@ from queues.api.api_resources import (
 )
 from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.validation import Known
+from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import ApiError, NotFound
-from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Queue
 from queues.resources import Resources, total
 

@@ -19,7 +19,7 @@ from admission.reconcile.events import (
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.turn_report import TurnReport
-from admission.world.node_closures import ClosureState
+from admission.world.closures.node_closures import ClosureState
 from queues.slices import slices
 from queues.workload import QueueName, WorkloadKey
 

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from queues.api.types.node_closures import Reservation
 from queues.api.types.queue import QueueDocument
-from queues.api.types.reservation import Reservation
 from queues.api.validation.tenant_rules import Requester, TenantTree
+from queues.closures.node_closures import NodeClosure
 from queues.errors import InvalidDocument, InvalidQuantity
-from queues.node_closures import NodeClosure
 from queues.resources import show
 
 Document = Mapping[str, Any]

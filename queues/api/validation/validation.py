@@ -29,11 +29,10 @@ from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
-from queues.api.types.node_drain import NodeDrain
+from queues.api.types.node_closures import NodeDrain, Reservation
 from queues.api.types.pod import Pod
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
-from queues.api.types.reservation import Reservation
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation import defaults
@@ -48,7 +47,7 @@ from queues.api.validation.pod_rules import annotation_violations, pod_spec_viol
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.violations import Violation, of_model
-from queues.node_closures import NodeClosure
+from queues.closures.node_closures import NodeClosure
 from queues.quota.access import access_refusal
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import Resources

@@ -22,10 +22,9 @@ from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
-from queues.api.types.node_drain import NodeDrain
+from queues.api.types.node_closures import NodeDrain, Reservation
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
-from queues.api.types.reservation import Reservation
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.validation import KINDS
@@ -54,10 +53,10 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "tasks.partitionPolicy.networkTopology.highestTierName",
     },
     Reservation: {
-        "queues/api/types/reservation.py": "queue resources flavor topology from for leadTime clearBefore",
+        "queues/api/types/node_closures.py": "queue resources flavor topology from for leadTime clearBefore",
     },
     NodeDrain: {
-        "queues/api/types/node_drain.py": "nodes nodeSelector at for leadTime",
+        "queues/api/types/node_closures.py": "nodes nodeSelector at for leadTime",
     },
     PodGroup: {
         "admission/workloads/kinds/pod_group.py": "minMember minTaskMember queue priorityClassName networkTopology "

@@ -7,7 +7,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
-from queues.node_closures import ClosureKind, NodeClosure
+from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.plan import Plan
 from queues.quota.queue import ROOT, Queue
 from queues.reason_codes import ReasonCode

@@ -7,7 +7,7 @@ import pytest
 from queues.api.validation.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.tenant_rules import Requester
 from queues.api.validation.validation import Known, violations_of
-from queues.node_closures import ClosureKind, NodeClosure
+from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
 from queues.workload import QueueName

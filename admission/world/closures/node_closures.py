@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from admission.facts.cluster import ClosureFact
-from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.workload import NodeName, QueueName
 
 
