@@ -81,6 +81,10 @@ class ReviewContext(Protocol):
         """Every Reservation as it is stored at the API server, by name. Raises ApiError."""
         ...
 
+    def largest_node(self) -> Mapping[str, int] | None:
+        """The most of each resource that one node has, in units of ``queues.resources``. None: not known yet."""
+        ...
+
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
         """Look the labels of a Namespace up at the API server, as they may be younger. Raises ApiError."""
         ...
@@ -202,7 +206,9 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
             await surroundings.list_queue_documents(),
             await surroundings.list_reservation_documents(),
         )
-        refusals = await asyncio.to_thread(reservation_refusals, planned, by, queues, others)
+        refusals = await asyncio.to_thread(
+            reservation_refusals, planned, by, queues, others, surroundings.largest_node()
+        )
     elif written.get("kind") != QUEUES.kind:
         raise InvalidReview(found=f"an object of kind {written.get('kind')!r:.60}")
     elif request.subResource:

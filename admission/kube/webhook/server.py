@@ -158,6 +158,16 @@ class WatchedObjects:
         documents = [msgspec.json.decode(item) for item in await self._stored_queues()]
         return {document["metadata"]["name"]: document for document in documents}
 
+    def largest_node(self) -> Mapping[str, int] | None:
+        """The most of each resource that one node has; None: the nodes are not listed yet."""
+        if not self._nodes.informer.synced.is_set():
+            return None
+        most: dict[str, int] = {}
+        for allocatable in self._nodes.values.values():
+            for name, units in allocatable.items():
+                most[name] = max(most.get(name, 0), units)
+        return most
+
     async def list_reservation_documents(self) -> Mapping[str, Document]:
         """Every Reservation as it is stored at the API server, by name. Raises ApiError."""
         items = msgspec.json.decode(await self._client.get(RESERVATIONS.path()), type=Page).items or []

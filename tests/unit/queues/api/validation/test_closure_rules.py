@@ -175,14 +175,18 @@ STORED = {
 }
 
 
+#: A node has eight GPUs.
+LARGEST = {GPU: 8000, "cpu": 192_000}
+
+
 def change(after: dict[str, Any] | None, before: dict[str, Any] | None = None) -> ReservationChange:
     return ReservationChange("night", before, after)
 
 
 def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
-    assert reservation_refusals(change(reservation()), LEAD, STORED, {}) == []
-    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}) == []
-    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, LARGEST) == []
+    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, LARGEST) == []
+    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, LARGEST) == []
 
 
 @pytest.mark.parametrize(
@@ -197,7 +201,7 @@ def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
         (
             change(reservation(resources={GPU: "65"})),
             LEAD,
-            f"found 65 {GPU} reserved for queue train at the same time, expected at most 64, what it deserves",
+            f"found 72 {GPU} on whole nodes reserved for queue train at the same time, expected at most 64, what",
         ),
         (
             change(reservation(queue="unstated")),
@@ -208,24 +212,42 @@ def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
     ],
 )
 def test_others_are_refused(planned_change: ReservationChange, by: Requester, message: str) -> None:
-    (found,) = reservation_refusals(planned_change, by, STORED, {})
+    (found,) = reservation_refusals(planned_change, by, STORED, {}, LARGEST)
     assert message in found
 
 
 def test_reservations_at_one_time_count_together_up_the_tree() -> None:
     others = {"evening": reservation("evening", queue="free", resources={GPU: "40"})}
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others)
-    assert "found 104 nvidia.com/gpu reserved for queue team at the same time, expected at most 96" in found
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, LARGEST)
+    assert (
+        "found 104 nvidia.com/gpu on whole nodes reserved for queue team at the same time, expected at most 96"
+        in found
+    )
     later = {
         "evening": reservation(
             "evening", queue="free", resources={GPU: "40"}, **{"from": "2027-01-16T12:00:00Z"}
         )
     }
-    assert reservation_refusals(change(reservation()), LEAD, STORED, later) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, later, LARGEST) == []
 
 
 def test_nobody_else_writes_a_status() -> None:
     (found,) = reservation_refusals(
-        ReservationChange("night", reservation(), reservation(), is_status=True), LEAD, STORED, {}
+        ReservationChange("night", reservation(), reservation(), is_status=True), LEAD, STORED, {}, LARGEST
     )
     assert "found a status written by lead" in found
+
+
+def test_a_part_of_a_node_counts_as_a_whole_one() -> None:
+    others = {f"r{number}": reservation(f"r{number}", resources={GPU: "1"}) for number in range(7)}
+    assert (
+        reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, LARGEST) == []
+    )
+    others["r7"] = reservation("r7", resources={GPU: "1"})
+    (found,) = reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, LARGEST)
+    assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
+
+
+def test_nobody_reserves_before_the_nodes_are_known() -> None:
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, None)
+    assert "not known yet" in found
