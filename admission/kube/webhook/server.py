@@ -125,6 +125,7 @@ class WatchedObjects:
             namespace_labels=None if found is None else found.labels,
             now=int(time.time()),
             closures=self._known_closures(),
+            nodes=self._nodes.values if self._nodes.informer.synced.is_set() else None,
             capacity=self._capacity if self._nodes.informer.synced.is_set() else None,
         )
 

@@ -1,7 +1,7 @@
 """Rules of Reservations and NodeDrains. Pure: the cluster and the time are arguments."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +35,8 @@ class ClosureSurroundings:
     levels: frozenset[str] | None = None
     #: Those that there are.
     closures: Sequence[NodeClosure] | None = None
+    #: Names of nodes.
+    nodes: Container[str] | None = None
     #: What all nodes have together.
     capacity: Callable[[], Resources] | None = None
 
@@ -82,8 +84,8 @@ def drain_violations(drain: NodeDrain, around: ClosureSurroundings, *, is_new: b
     if not spec.nodes and not spec.node_selector:
         yield Violation("spec.nodes", "nothing", "names of nodes, or labels in spec.nodeSelector")
     for index, name in enumerate(spec.nodes):
-        if not is_dns_name(name):
-            yield Violation(f"spec.nodes[{index}]", excerpt(name), "the name of a node")
+        if not is_dns_name(name) or (around.nodes is not None and is_new and name not in around.nodes):
+            yield Violation(f"spec.nodes[{index}]", excerpt(name), "the name of a node of the cluster")
     for key in spec.node_selector:
         if not is_label_key(key):
             yield Violation(f"spec.nodeSelector[{excerpt(key)}]", excerpt(key), "a node label key")

@@ -1,6 +1,6 @@
 """The rules of every kind, behind one function: a document → its violations. Pure: the cluster is an argument."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -66,8 +66,9 @@ class Known:
     namespace_labels: Mapping[str, str] | None = None
     #: Seconds since the epoch.
     now: int | None = None
-    #: Reservations and NodeDrains, and what all nodes have together.
+    #: Reservations and NodeDrains, names of nodes, and what all nodes have together.
     closures: Sequence[NodeClosure] | None = None
+    nodes: Container[str] | None = None
     capacity: Callable[[], Resources] | None = None
 
 
@@ -180,6 +181,7 @@ def _closure_violations(
         queues=known.queues,
         levels=known.levels,
         closures=known.closures,
+        nodes=known.nodes,
         capacity=known.capacity,
     )
     if isinstance(document, Reservation):

@@ -169,7 +169,7 @@ def drains(here: Tenants, client: LocalClient) -> None:
             "apiVersion": "muster.dev/v1alpha1",
             "kind": "NodeDrain",
             "metadata": {"name": f"{here.sandbox.name}-fix"},
-            "spec": {"nodes": ["none-of-these"], "at": f"{start:%Y-%m-%dT%H:%M:%SZ}"},
+            "spec": {"nodes": here.sandbox.nodes[:1], "at": f"{start:%Y-%m-%dT%H:%M:%SZ}"},
         },
     )
 

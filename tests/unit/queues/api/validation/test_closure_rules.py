@@ -65,6 +65,7 @@ KNOWN = Known(
     levels=frozenset(["rack"]),
     now=NOW,
     closures=[planned(40)],
+    nodes={"n1", "n2"},
     capacity=lambda: Resources({GPU: 128_000}),
 )
 
@@ -126,6 +127,7 @@ def test_what_is_right_is_taken() -> None:
             "spec.nodes: found nothing, expected names of nodes, or labels in spec.nodeSelector",
         ),
         (drain(nodes=["A B"]), "spec.nodes[0]: found 'A B', expected the name of a node"),
+        (drain(nodes=["n1", "n3"]), "spec.nodes[1]: found 'n3', expected the name of a node of the cluster"),
         (drain(at="2027-01-15T07:00:00Z"), "spec.at: found 2027-01-15T07:00:00Z, expected a time to come"),
         (
             drain(nodes=None, nodeSelector={"a b": "c"}),
