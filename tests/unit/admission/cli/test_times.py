@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from admission.cli.times import as_text, past_time
+from admission.cli.times import as_text, future_time, past_time
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -53,3 +53,29 @@ def test_a_time_is_a_date_or_how_long_ago(text: str, expected: str) -> None:
 )
 def test_what_is_no_time_is_none(text: str) -> None:
     assert past_time(text, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("now", "2026-11-20T12:00:00"),
+        ("90m", "2026-11-20T13:30:00"),
+        ("2d", "2026-11-22T12:00:00"),
+        ("14:00", "2026-11-20T14:00:00"),
+        ("tomorrow", "2026-11-21T00:00:00"),
+        ("2026-11-27", "2026-11-27T00:00:00"),
+        ("2026-11-27T14:00", "2026-11-27T14:00:00"),
+        ("2026-11-27T14:00:00+01:00", "2026-11-27T13:00:00"),
+        ("11:00", None),
+        ("25:00", None),
+        ("yesterday", None),
+        ("-2h", None),
+        ("2026-11-19", None),
+        ("soon", None),
+        ("99999999w", None),
+    ],
+)
+def test_times_to_come_are_read(text: str, expected: str | None) -> None:
+    now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+    found = future_time(text, now)
+    assert (None if found is None else f"{found:%Y-%m-%dT%H:%M:%S}") == expected
