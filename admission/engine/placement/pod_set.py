@@ -27,6 +27,7 @@ from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.limit_hit import LimitHit
+from queues.reason_codes import ReasonCode
 from queues.workload import (
     ANTI_AFFINITY,
     NO_FLAVOR,
@@ -239,6 +240,18 @@ def no_place_reason(
     scope: NodeScope, pods: PodSet, query: DomainQuery, partitions: Sequence[Partition]
 ) -> Reason:
     """Why there is no place: too little room, too little in one domain of a level, or not for whole parts."""
+    reason = _no_place_reason(scope, pods, query, partitions)
+    layout = scope.trial.layout
+    if not layout.closed or reason.code == ReasonCode.NO_FIT:
+        return reason  # which says itself why nodes are left out
+    unclosed = layout.usable & layout.chosen(pods.nodes) & layout.tolerated(pods.nodes)
+    closed = closed_to(pods.nodes, layout.closed, unclosed)
+    return reasons.beside_closed_nodes(reason, {why: int(nodes.sum()) for why, nodes in closed})
+
+
+def _no_place_reason(
+    scope: NodeScope, pods: PodSet, query: DomainQuery, partitions: Sequence[Partition]
+) -> Reason:
     level = query.chain[query.level]
     plain = Capacity(query.chain, query.room)
     if query.parts:

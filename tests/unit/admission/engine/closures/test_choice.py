@@ -220,6 +220,15 @@ def test_the_reason_names_the_reservation_and_its_times() -> None:
     assert "4 kept for reservation night from 1970-01-02T03:46:40Z to 1970-01-02T05:46:40Z" in reason.message
 
 
+def test_a_gang_that_asks_for_a_rack_is_told_of_the_reservation_too() -> None:
+    gang = workload("waits", pods=2)
+    gang = replace(gang, pod_sets=(replace(gang.pod_sets[0], required_topology="rack"),))
+    plan = plan_of(world(START - 60, reservation(amounts=gpus(32)), pending=(gang,)))
+    (reason,) = plan.reasons.values()
+    assert reason.code == ReasonCode.TOPOLOGY_NO_FIT
+    assert "(4 nodes kept for reservation night from 1970-01-02T03:46:40Z to" in reason.message
+
+
 def test_a_whole_gang_is_evicted_when_one_of_its_nodes_has_to_be_clear() -> None:
     gang = workload("gang", pods=2)
     held = drain("n1")
