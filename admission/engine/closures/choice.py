@@ -81,8 +81,8 @@ class Choice(NamedTuple):
     """Nodes, and what is still missing of them."""
 
     columns: tuple[int, ...]
-    #: The reservation has all that it asks for.
-    is_complete: bool
+    #: What the reservation lacks of what it asks for, over all resources; 0: nothing.
+    lacks: int
     cost: tuple[int, int, int]
 
 
@@ -115,7 +115,7 @@ def chosen_nodes(
     best: Choice | None = None
     for inside in _domains(closure, table, may_be, kept, work):
         found = _in(inside, closure, table, [each for each in kept if inside[each]], work, wanted_soon)
-        if best is None or (not found.is_complete, found.cost) < (not best.is_complete, best.cost):
+        if best is None or (found.lacks, found.cost) < (best.lacks, best.cost):
             best = found
     columns = kept if best is None else best.columns
     return tuple(layout.names[column] for column in sorted(columns))
@@ -196,4 +196,8 @@ def _in(
         rest = [each for each in chosen if each != column]
         if _suffices(rest, closure, table, work.offers):
             chosen = rest
-    return Choice(tuple(chosen), _suffices(chosen, closure, table, work.offers), (wanted, paid, last))
+    rows = {name: row for row, name in enumerate(table.resources)}
+    lacks = sum(
+        max(0, units - int(work.offers[rows[name], chosen].sum())) for name, units in closure.amounts.items()
+    )
+    return Choice(tuple(chosen), lacks, (wanted, paid, last))

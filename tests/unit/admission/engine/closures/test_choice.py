@@ -187,6 +187,13 @@ def test_nodes_of_one_rack_and_flavor_are_chosen() -> None:
     assert chosen(found) == ("n0", "n3")
 
 
+def test_where_no_rack_has_enough_the_one_with_most_is_kept() -> None:
+    racks = {"n0": "r0", "n1": "r1", "n2": "r1", "n3": "r2"}
+    running = {"n1": (workload("a"),)}
+    found = world(START - 60, reservation(level="rack", amounts=gpus(24)), running=running, racks=racks)
+    assert chosen(found) == ("n1", "n2")
+
+
 def test_a_drain_at_that_time_leaves_its_nodes_out() -> None:
     assert chosen(world(START - 60, reservation(), drain("n0", "n2"))) == ("n1", "n3")
 
