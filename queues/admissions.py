@@ -120,10 +120,10 @@ class Claim:
         return not any(seat.node for seat in self.seats)
 
 
+#: Codes of evictions for which nothing of the workload is to blame: it comes first among equals of its queue.
+COMING_FIRST: Final = frozenset((ReasonCode.GPU_UNHEALTHY, ReasonCode.NODES_RESERVED, ReasonCode.MAINTENANCE))
 #: Codes of evictions of which the message is told while the workload waits again.
-CAUSES_TOLD: Final = frozenset(
-    (ReasonCode.REFUSED, ReasonCode.GPU_UNHEALTHY, ReasonCode.NODES_RESERVED, ReasonCode.MAINTENANCE)
-)
+CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, *COMING_FIRST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +131,12 @@ class LastEviction:
     """The last eviction of a workload, if it was not admitted since and what is told of it helps while it waits.
 
     So it was for a beneficiary; or the scheduler refused its pods, for a reason that need not be in any books; or one
-    of its devices failed, so that it comes before others of its queue now.
+    of its devices failed, or its nodes are reserved or drained, so that it comes before others of its queue now.
     """
 
     #: Seconds since the epoch.
     at: int
-    #: By which rule: Preempted, Reclaimed, Cleared; Refused; or GpuUnhealthy.
+    #: By which rule: Preempted, Reclaimed, Cleared; Refused; GpuUnhealthy; NodesReserved or Maintenance.
     code: ReasonCode
     #: The beneficiary, as ``kind/namespace/name``; "": none has its place.
     by: str = ""

@@ -352,7 +352,7 @@ class Workload:
     evictions: int = 0
     #: Start of the current waiting time (seconds since the epoch); 0: ``created``.
     waiting_since: int = 0
-    #: A device under it failed: among equals of its queue it comes first, whatever its size.
+    #: A device under it failed, or its nodes were closed: among equals of its queue it comes first, whatever its size.
     comes_first: bool = False
 
     def __str__(self) -> str:

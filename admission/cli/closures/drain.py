@@ -52,7 +52,7 @@ def drain(
     """Take nodes out of service: from --at on no work of queues is on them.
 
     An hour before (--lead-time) they begin to take only work that is known to end in time. At that time the rest is
-    evicted, gangs whole, and waits again at its place in the line. The nodes stay closed to queues until --for is over
+    evicted, gangs whole, and comes first in its queue. The nodes stay closed to queues until --for is over
     or `kubectl muster undrain`. Pods without a queue stay: cordon and drain the node by kubectl for these.
 
     You need the right to create nodedrains, as platform administrators have.

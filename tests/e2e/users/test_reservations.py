@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -197,6 +197,43 @@ def test_a_drained_node_takes_no_gang_and_loses_what_it_has_at_the_time(
     sandbox.delete("batch/v1 Job", "small")
     assert admin.muster("undrain", first) == (0, f"nodedrain {sandbox.name} deleted\n")
     sandbox.wait_running("whole", 2, seconds=60)
+
+
+def test_a_leader_that_follows_keeps_the_nodes_and_clears_them_in_time(
+    sandbox: Sandbox, made: ExitStack, absent_muster: Callable[[], None]
+) -> None:
+    admin = user(sandbox, made, "admin", "muster-queue-admin")
+    sandbox.add_nodes(2)
+    others = sandbox.add_queue()
+    team = sandbox.add_queue("team")
+    hardware = flavor(sandbox, made)
+    for name in ("one", "other"):
+        sandbox.add(in_queue(batch_job(sandbox, name, 1, 8), others))
+        sandbox.wait_running(name, 1)
+    on = {name.split("-")[0]: node for name, node in sandbox.nodes_of().items()}
+
+    plan = ("--gpus", "8", "--from", "60s", "--for", "10m", "--lead-time", "60s", "--clear-before", "20s")
+    sandbox.wait(
+        lambda: admin.muster("reserve", team, *plan, "--flavor", hardware, "--dry-run=server")[0] == 0,
+        "the right",
+    )
+    code, told = admin.muster("reserve", team, *plan, "--flavor", hardware, "--name", sandbox.name)
+    assert code == 0, told
+    made.callback(lambda: sandbox.api.delete(path("Reservation", "", sandbox.name)))
+    sandbox.wait(
+        lambda: bool(status(sandbox, "Reservation", sandbox.name).get("nodes")), "a node to be chosen"
+    )
+    (chosen,) = status(sandbox, "Reservation", sandbox.name)["nodes"]
+    absent_muster()
+    assert sandbox.running("one")
+    assert sandbox.running("other")
+    sandbox.stack.start_muster("muster-next")
+
+    loser, winner = ("one", "other") if on["one"] == chosen else ("other", "one")
+    sandbox.wait(lambda: not sandbox.running(loser), f"{loser} to be evicted from {chosen}", seconds=90)
+    assert sandbox.running(winner)
+    assert status(sandbox, "Reservation", sandbox.name)["nodes"] == [chosen]
+    assert "(NodesReserved)" in sandbox.explain(f"job/{loser}")
 
 
 def test_what_cannot_be_kept_is_refused_with_one_line(sandbox: Sandbox, made: ExitStack) -> None:
