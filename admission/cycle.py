@@ -175,6 +175,7 @@ class Cycle:
                 return self._without_decision(now, changes, frozenset())
         world.snapshot_is_stale = False
         self._note_stored(reasons)
+        world.node_inventory.closures.choose(plan.chosen_nodes)
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
             self.stages.forget(plan)

@@ -132,8 +132,10 @@ class Claim:
         return not any(seat.node for seat in self.seats)
 
 
+#: Codes of evictions for which nothing of the workload is to blame: it comes first among equals of its queue.
+COMING_FIRST: Final = frozenset((ReasonCode.GPU_UNHEALTHY, ReasonCode.NODES_RESERVED, ReasonCode.MAINTENANCE))
 #: Codes of evictions of which the message is told while the workload waits again.
-CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, ReasonCode.GPU_UNHEALTHY, ReasonCode.MAX_RUN_TIME))
+CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, ReasonCode.MAX_RUN_TIME, *COMING_FIRST))
 
 #: A second that does not come: a workload with no attempt before it is not run again.
 NEVER_AGAIN: Final = 1 << 62
@@ -144,12 +146,13 @@ class LastEviction:
     """The last eviction of a workload, if it was not admitted since and what is told of it helps while it waits.
 
     So it was for a beneficiary; or the scheduler refused its pods, for a reason that need not be in any books; or one
-    of its devices failed, so that it comes before others of its queue now; or its queue did not let it run longer.
+    of its devices failed, or its nodes are reserved or drained, so that it comes before others of its queue now; or its
+    queue did not let it run longer.
     """
 
     #: Seconds since the epoch.
     at: int
-    #: By which rule: Preempted, Reclaimed, Cleared; Refused; GpuUnhealthy; or MaxRunTime.
+    #: By which rule: Preempted, Reclaimed, Cleared; Refused; GpuUnhealthy; NodesReserved; Maintenance; or MaxRunTime.
     code: ReasonCode
     #: The beneficiary, as ``kind/namespace/name``; "": none has its place.
     by: str = ""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from queues.admissions import Admission, AdmissionState, Claim, Seat, Unready
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 #: Users by workload, where none is known.
 NO_USERS: Final[Mapping[WorkloadKey, str]] = MappingProxyType({})
@@ -139,6 +139,9 @@ class Plan:
     admits: tuple[Admit, ...] = ()
     #: Reason of every pending workload that is not admitted now.
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+    #: Nodes of reservations that were chosen otherwise than before, by ``NodeClosure.id``. Not in the ledger: the
+    #: status of the Reservation keeps them.
+    chosen_nodes: Mapping[str, tuple[NodeName, ...]] = field(default_factory=dict)
     stopped: bool = False
 
     def changes_ledger(self) -> bool:

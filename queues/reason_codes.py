@@ -125,6 +125,10 @@ class ReasonCode(StrEnum):
     CLEARED = "Cleared"
     #: The workload has held its seats for as long as its queue allows, and is not run again. Before that: it ends soon.
     MAX_RUN_TIME = "MaxRunTime"
+    #: Its nodes are kept for a Reservation that begins.
+    NODES_RESERVED = "NodesReserved"
+    #: Its nodes are taken out of service by a NodeDrain.
+    MAINTENANCE = "Maintenance"
 
     # ── why an admitted workload makes no progress
 

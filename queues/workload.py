@@ -130,12 +130,16 @@ class NodeFilter:
     #: Terms are ORed, the requirements of a term ANDed; no terms at all = any node.
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    #: Closures (``queues.closures``) whose nodes it may use all the same. The engine fills it in.
+    enters: tuple[str, ...] = ()
     #: Worked out once: hundreds of tolerations of hundreds of pods are many to go through each time.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
-            object.__setattr__(self, "_hash", hash((self.selector, self.affinity, self.tolerations)))
+            object.__setattr__(
+                self, "_hash", hash((self.selector, self.affinity, self.tolerations, self.enters))
+            )
         return self._hash or 0
 
 
@@ -348,7 +352,7 @@ class Workload:
     evictions: int = 0
     #: Start of the current waiting time (seconds since the epoch); 0: ``created``.
     waiting_since: int = 0
-    #: A device under it failed: among equals of its queue it comes first, whatever its size.
+    #: A device under it failed, or its nodes were closed: among equals of its queue it comes first, whatever its size.
     comes_first: bool = False
 
     def __str__(self) -> str:

@@ -11,6 +11,9 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, path_of, send
 from admission.cli.access.read_api import ask
+from admission.cli.closures.drain import undrain
+from admission.cli.closures.objects import listed, status_of
+from admission.cli.closures.reserve import reserve
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects.jobflow import jobflow
 from admission.cli.objects.queue import queue
@@ -18,7 +21,7 @@ from admission.cli.objects.queues import queues
 from admission.cli.objects.quota import quota
 from admission.cli.options import route_from
 from admission.cli.questions.explain import explain
-from queues.api.api_resources import JOB_FLOWS
+from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, RESERVATIONS, ApiResource
 from queues.errors import MusterError
 
 _NO_FILES: Final = ":4"
@@ -81,6 +84,8 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
         yield from ((str(choice), "") for choice in option.type.choices)
     elif option.name == "queue":
         yield from _queues(before)
+    elif option.name == "cancel":
+        yield from _closures(before, RESERVATIONS)
     elif option.name == "namespace":
         listed = _ask(before, "workloads", {"limit": "1000"})["items"]
         yield from ((name, "") for name in {one["namespace"] for one in listed})
@@ -91,7 +96,7 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
 
 
 def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candidate]:
-    if command is queues or command in (*queue.commands.values(), *quota.commands.values()):
+    if command in (queues, reserve) or command in (*queue.commands.values(), *quota.commands.values()):
         yield from _queues(before)
     elif command is explain:
         namespace = _given(before, "-n", "--namespace")
@@ -100,6 +105,8 @@ def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candid
             yield f"{one['kind']}/{one['name']}", f"queue {one['queue']}, {told}"
     elif command in (jobflow.commands["get"], jobflow.commands["delete"]):
         yield from _job_flows(before)
+    elif command is undrain:
+        yield from _closures(before, NODE_DRAINS)
 
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
@@ -112,6 +119,12 @@ def _job_flows(before: Sequence[str]) -> Iterator[Candidate]:
     here = route.namespace(_given(before, "-n", "--namespace"))
     for flow in send(route, "GET", path_of(JOB_FLOWS, here), tried="Listing JobFlows")["items"]:
         yield flow["metadata"]["name"], flow.get("status", {}).get("state", {}).get("phase", "")
+
+
+def _closures(before: Sequence[str], resource: ApiResource) -> Iterator[Candidate]:
+    route = ClusterRoute(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
+    for each in listed(route, resource) or ():
+        yield each["metadata"]["name"], str(status_of(each).get("phase") or "")
 
 
 def _ask(before: Sequence[str], path: str, query: dict[str, str | None]) -> Any:

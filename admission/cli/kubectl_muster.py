@@ -4,6 +4,9 @@ import sys
 
 import click
 
+from admission.cli.closures.drain import drain, undrain
+from admission.cli.closures.reservations import reservations
+from admission.cli.closures.reserve import reserve
 from admission.cli.examples import add_examples
 from admission.cli.failures import finish
 from admission.cli.objects.job import job
@@ -30,7 +33,7 @@ from admission.cli.usage.command import usage
 @click.pass_context
 def kubectl_muster(context: click.Context, /, **given: object) -> None:
     """Show workloads that wait, run or have ended, and why; users, queues and nodes with GPUs; suspend and resume
-    Jobs, close and open queues.
+    Jobs, close and open queues, reserve and drain nodes.
 
     Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
     """
@@ -39,6 +42,7 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
 
 _COMMANDS = (
     *(jobs, pending, explain, events, who, queues, quota, nodes, page, top, usage),
+    *(reserve, reservations, drain, undrain),
     *(job, jobflow, queue, try_, version),
 )
 for command in _COMMANDS:

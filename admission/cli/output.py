@@ -53,6 +53,11 @@ class Output:
         """Whether a table has all columns."""
         return self.form == "wide"
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it is for people: what else there is to say may follow."""
+        return self.form in ("table", "wide")
+
     def fitted(self, lines: str) -> str:
         """A table with a line for each item, cut at the edge of the terminal: wrapped lines are hard to read.
 

@@ -21,9 +21,11 @@ _PART: Final = re.compile(r"([0-9]+)([smhdw])")
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 #: How times to come are written, for people. A day begins at midnight in UTC.
 TO_COME: Final = (
-    "tomorrow, a day of the week (friday: the next one, from 00:00 UTC), a date (2026-11-27) or a time "
+    "how far ahead (90m, 12h, 1h30m, 2d), tomorrow, a time today (14:00), a day of the week (friday: the next one, from "
+    "00:00 UTC), a date (2026-11-27) or a time "
     "(2026-11-27T18:00, in UTC, or with a zone: 2026-11-27T18:00:00+01:00)"
 )
+_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 LASTING: Final = "for how long (90m, 12h, 1h30m, 3d, 2w)"
 #: What lasts longer was not meant to end.
 LONGEST: Final = timedelta(days=3660)
@@ -54,8 +56,7 @@ def past_time(text: str, now: datetime) -> datetime | None:
     try:
         if (found := named.get(text)) is None:
             if is_duration(text):
-                seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-                found = now - timedelta(seconds=seconds)
+                found = now - timedelta(seconds=_seconds(text))
             else:
                 read = datetime.fromisoformat(text)
                 found = read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
@@ -89,6 +90,10 @@ def as_text(moment: datetime) -> str:
 # ── times to come ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _seconds(duration: str) -> int:
+    return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
+
+
 def _now() -> datetime:
     return datetime.fromtimestamp(time.time(), UTC)
 
@@ -98,6 +103,10 @@ class FutureTime(click.ParamType[datetime]):
 
     name = "time"
 
+    def __init__(self, *, or_now: bool = False) -> None:
+        """``or_now``: now is taken as well, and the minute before it."""
+        self._or_now = or_now
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """The time. Raises BadParameter: found, and expected."""
         if isinstance(value, datetime):
@@ -106,7 +115,7 @@ class FutureTime(click.ParamType[datetime]):
         found = future_time(value, now)
         if found is None:
             self.fail(f"found {value[:60]!r}, expected {TO_COME}.", param, ctx)
-        if found <= now:
+        if found < now - timedelta(minutes=1) if self._or_now else found <= now:
             self.fail(f"found {value[:60]!r}, which is past.", param, ctx)
         if found - now > LONGEST:
             self.fail(f"found {value[:60]!r}, expected a time within ten years.", param, ctx)
@@ -135,7 +144,7 @@ class TimeFromNow(click.ParamType[datetime]):
 
 
 def future_time(text: str, now: datetime) -> datetime | None:
-    """The time that a text means, in UTC and whole seconds; None: it means none."""
+    """The time that a text means, in UTC and whole seconds, perhaps past; None: it means none."""
     word = text.lower()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if word == "tomorrow":
@@ -143,6 +152,22 @@ def future_time(text: str, now: datetime) -> datetime | None:
     day = next((number for number, name in enumerate(_DAYS) if word in (name, name[:3])), None)
     if day is not None:
         return midnight + timedelta(days=(day - now.weekday() - 1) % 7 + 1)
-    if not re.match(r"[0-9]{4}-", text):
-        return None
-    return past_time(text, now)
+    if (clock := _CLOCK.fullmatch(text)) is not None:
+        return midnight + timedelta(hours=int(clock[1]), minutes=int(clock[2]))
+    if is_duration(text):
+        seconds = _seconds(text)
+        ahead = not text.startswith("-") and seconds <= LONGEST.total_seconds()
+        return (now + timedelta(seconds=seconds)).replace(microsecond=0) if ahead else None
+    return None if word in ("today", "yesterday") else past_time(text, now)
+
+
+class LastingTime(click.ParamType[str]):
+    """How long something lasts; the command gets it as Kubernetes writes it, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The duration. Raises BadParameter: found, and expected."""
+        if not is_duration(value) or value.startswith("-"):
+            self.fail(f"found {value[:60]!r}, expected a duration such as 90m, 4h, 1h30m or 2d.", param, ctx)
+        return f"{_seconds(value)}s"

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from admission.engine.nodes.closed_nodes import entry_of
 from admission.engine.nodes.host_ports import NodePorts, ports_of
 from admission.engine.nodes.table import Amounts
 from admission.engine.snapshot import Snapshot
@@ -176,7 +177,19 @@ def _is_good(claim: Claim, snapshot: Snapshot, trial: Trial) -> bool:
     if tree.access_refusal(claim.queue, snapshot.labels_of(workload.namespace)) is not None:
         return False
     columns = [trial.layout.position.get(seat.node) for seat in claim.seats if not claim.is_quota_only]
-    return all(column is not None and bool(trial.layout.usable[column]) for column in columns)
+    return all(
+        column is not None and bool(trial.layout.usable[column]) for column in columns
+    ) and not _is_closed_to(workload, columns, snapshot.now, trial)
+
+
+def _is_closed_to(workload: Workload, columns: Iterable[int | None], now: int, trial: Trial) -> bool:
+    """Whether a Reservation or NodeDrain closes one of the nodes to the workload."""
+    closed = trial.layout.closed
+    if not closed:
+        return False
+    enters = entry_of(workload, closed, trial.tree, now).names
+    shut = [each.mask for each in closed if each.closure.id not in enters]
+    return any(bool(mask[column]) for column in columns if column is not None for mask in shut)
 
 
 def _still_asked(claim: Claim, workload: Workload) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from admission.engine import claims, forced_changes, restart
+from admission.engine.closures.closing import TurnClosures, evicted_from
 from admission.engine.forced_changes import SeatLookup
 from admission.engine.memo import EngineState, Memo
 from admission.engine.pending.waiting_time import soonest
@@ -28,10 +29,15 @@ def decide(
     ``limit``: seats that the plan is about at the most; if there is more to do, it has ``stopped``. ``progress`` is
     told which workload is being tried.
     """
+    closing, snapshot = memo.closing.follow(snapshot)
     if (unchanged := memo.answer(snapshot)) is not None:
+        if snapshot.closures:
+            return replace(unchanged, chosen_nodes=closing.chosen), replace(memo, closing=closing)
         return unchanged, memo
 
     state = memo.state_for(snapshot)
+    if leaving := evicted_from(snapshot, state.open_admissions, state.tree):
+        snapshot = replace(snapshot, evictable={**snapshot.evictable, **leaving})
     trial = Trial.open(snapshot.nodes, state.usage.copy())
     trial.user_use = state.user_use.copy()
     trial.progress = progress or trial.progress
@@ -44,7 +50,8 @@ def decide(
     if left.is_reached():
         # The rest is forced as well; nothing else is decided before all of it is posted.
         state.dirty_workloads |= transient
-        return forced, _memo(forced, snapshot.now, state)
+        forced = replace(forced, chosen_nodes=closing.chosen)
+        return forced, _memo(forced, snapshot.now, state, closing)
 
     held = claims.hold(snapshot, trial, state.open_admissions.evicting)
     transient |= held.claims.keys()
@@ -78,12 +85,13 @@ def decide(
         dropped=held.dropped,
         admits=tuple(admission.admits),
         reasons=admission.reasons(preempted.reasons, left_out),
+        chosen_nodes=closing.chosen,
         stopped=left.is_reached(),
     )
     state.dirty_workloads = transient
     state.dirty_queues = set(trial.usage.dirty_queues)
     if left.is_reached():
-        return plan, _memo(plan, snapshot.now, state)
+        return plan, _memo(plan, snapshot.now, state, closing)
     until = soonest(
         state.pending.until(),
         admission.until,
@@ -91,9 +99,10 @@ def decide(
         backfill.until,
         state.until(),
         prospects.until(),
+        closing.until,
     )
-    return plan, _memo(plan, until, state)
+    return plan, _memo(plan, until, state, closing)
 
 
-def _memo(plan: Plan, until: int | None, state: EngineState) -> Memo:
-    return Memo(plan, until, state.tree, state.usage.copy(), state, state.turns)
+def _memo(plan: Plan, until: int | None, state: EngineState, closing: TurnClosures) -> Memo:
+    return Memo(plan, until, state.tree, state.usage.copy(), state, state.turns, closing)

@@ -1,6 +1,6 @@
 """What a turn has no choice about: seats to free, admissions to evict, running pods to adopt."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.engine.plan_limit import PlanLimit
@@ -10,7 +10,7 @@ from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Admit, Adopt, Evict, Free, Plan
 from queues.quota.accounts import charges
 from queues.quota.tree import QueueTree
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 
 @dataclass(slots=True, eq=False)
@@ -25,9 +25,13 @@ class OpenAdmissions:
     _by_queue: dict[QueueName, dict[AdmissionId, None]] = field(default_factory=dict)
     #: Number of admissions of each priority, by queue.
     _priorities: dict[QueueName, dict[int, int]] = field(default_factory=dict)
+    #: By node; None: nobody has asked for it yet.
+    _by_node: dict[NodeName, set[AdmissionId]] | None = None
 
     def update(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
         """An admission is another one now. ``before`` None: it is new; ``after`` None: it is closed."""
+        if self._by_node is not None:
+            self._seat(number, before, after)
         if before is not None:
             self.without_seats.discard(number)
             self.evicting.discard(number)
@@ -71,6 +75,26 @@ class OpenAdmissions:
     def of(self, workload: WorkloadKey) -> tuple[AdmissionId, ...]:
         """Admissions of a workload, the oldest first."""
         return self._by_workload.get(workload, ())
+
+    def on_nodes(
+        self, nodes: Iterable[NodeName], admissions: Mapping[AdmissionId, Admission]
+    ) -> set[AdmissionId]:
+        """Admissions with a seat on these nodes, ended ones included. ``admissions``: all."""
+        if self._by_node is None:
+            self._by_node = {}
+            for number, admission in admissions.items():
+                self._seat(number, None, admission)
+        return set[AdmissionId]().union(*(self._by_node.get(node, ()) for node in nodes))
+
+    def _seat(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
+        assert self._by_node is not None
+        for node in {seat.node for seat in before.seats} if before is not None else ():
+            on_node = self._by_node[node]
+            on_node.discard(number)
+            if not on_node:
+                del self._by_node[node]
+        for node in {seat.node for seat in after.seats} if after is not None else ():
+            self._by_node.setdefault(node, set()).add(number)
 
 
 @dataclass(slots=True, eq=False)

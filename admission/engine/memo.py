@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from admission.engine.closures.closing import NOTHING_CLOSED, TurnClosures
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.table import NodeTable
@@ -210,6 +211,8 @@ class Memo:
     state: EngineState | None = None
     #: Number of turns that had used the state when this memo was made.
     turns: int = 0
+    #: Nodes that were closed in that turn.
+    closing: TurnClosures = NOTHING_CLOSED
 
     def answer(self, snapshot: Snapshot) -> Plan | None:
         """The plan of the last turn, if it changed nothing and this snapshot differs in time only; else None."""
@@ -229,6 +232,7 @@ class Memo:
                 same_rows(getattr(before, rows), getattr(snapshot, rows))
                 for rows in ("queues", "admissions", "pending", "holders", "claims")
             )
+            and before.closures == snapshot.closures
             and same_rows(before.past_use.rows, snapshot.past_use.rows)
             and not _relabelled(before, snapshot)
             and (before.budgets is snapshot.budgets or before.budgets == snapshot.budgets)

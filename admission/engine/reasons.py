@@ -59,6 +59,16 @@ def no_fit(
     return _reason(ReasonCode.NO_FIT, message, **facts)
 
 
+def beside_closed_nodes(reason: Reason, closed: Mapping[str, int]) -> Reason:
+    """The reason, with the nodes that Reservations and NodeDrains close. ``closed``: how many, by why."""
+    told = {why: count for why, count in closed.items() if count}
+    if not told:
+        return reason
+    nodes = ", ".join(f"{counted(count, 'node')} {why}" for why, count in told.items())
+    message = f"{reason.message} ({nodes})"
+    return replace(reason, message=message, facts={**reason.facts, "closed": told})
+
+
 def topology_no_fit(
     *,
     level: str,

@@ -10,6 +10,7 @@ from admission.engine.nodes.demand import Typical
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import NodeTable
 from queues.admissions import Admission, AdmissionState, Claim, Seat
+from queues.closures.node_closures import NodeClosure
 from queues.plan import Plan
 from queues.quota.decayed_usage import NO_PAST, PastUse
 from queues.quota.queue import Queue
@@ -98,6 +99,8 @@ class Snapshot:
     typical: Typical | None = None
     #: What was used in the past, where ``usageHalfLife`` makes it count.
     past_use: PastUse = NO_PAST
+    #: Reservations and NodeDrains, with the nodes that were chosen for them.
+    closures: tuple[NodeClosure, ...] = ()
 
     def user_of(self, admission: Admission) -> str:
         """The user whose admission it is; "": none is known."""
@@ -202,6 +205,9 @@ class Snapshot:
             },
             holders=holders,
             claims={**kept, **{claim.workload: claim for claim in plan.claims}},
+            closures=tuple(
+                replace(each, nodes=plan.chosen_nodes.get(each.id, each.nodes)) for each in self.closures
+            ),
             **self._left_out(plan),
         )
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from admission.facts.cluster import (
     BudgetFact,
+    ClosureFact,
     FlavorFact,
     HyperNodeFact,
     NamespaceFact,
@@ -45,6 +46,8 @@ class FactKind(StrEnum):
     RESOURCE_CLAIM = "resourceclaims"
     RESOURCE_QUOTA = "resourcequotas"
     COMMAND = "commands"
+    RESERVATION = "reservations"
+    NODE_DRAIN = "nodedrains"
 
 
 Fact = (
@@ -54,6 +57,7 @@ Fact = (
     | QueueFact
     | FlavorFact
     | TopologyFact
+    | ClosureFact
     | HyperNodeFact
     | BudgetFact
     | NamespaceFact

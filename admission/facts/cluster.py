@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from admission.facts.devices import DeviceFault
 from queues.api import names
+from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
 from queues.quota.loans import Loan
@@ -83,6 +84,26 @@ class QueueFact:
     shown: str = ""
     #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
     ledger: LedgerRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosureFact:
+    """A Reservation or NodeDrain."""
+
+    kind: ClosureKind
+    name: str
+    uid: str
+    #: None: it cannot be used.
+    closure: NodeClosure | None = None
+    #: Why it cannot; "": it can.
+    problem: str = ""
+    #: The phase in its status; "": none.
+    shown: str = ""
+
+    @property
+    def id(self) -> str:
+        """As ``NodeClosure.id``."""
+        return f"{self.kind}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

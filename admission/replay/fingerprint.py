@@ -20,6 +20,7 @@ from queues.quota.queue import DEFAULT_POLICY, Queue
 _DECIDING: Final = (
     "admission.engine",
     "queues.admissions",
+    "queues.closures",
     "queues.label_selectors",
     "queues.order",
     "queues.parts",

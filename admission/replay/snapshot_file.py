@@ -31,7 +31,7 @@ _STATED_BY_NODES: Final = frozenset(
     (
         *("layout", "resources", "allocatable", "used"),
         *("names", "position", "flavors", "chains", "levels", "labels", "taints", "usable", "why_not"),
-        *("devices", "links"),
+        *("devices", "links", "closed"),
     )
 )
 

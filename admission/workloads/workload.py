@@ -12,7 +12,7 @@ from admission.workloads.pod_shapes import task_of
 from admission.workloads.readiness.gang_readiness import held_back
 from admission.workloads.run_time.run_end import obstacle_of_run_out
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
-from queues.admissions import AdmissionState
+from queues.admissions import COMING_FIRST, AdmissionState
 from queues.api.names import AUTOMATIC_GROUP
 from queues.api.reading.user_values import MOST_POD_SETS
 from queues.plan import Reason
@@ -163,7 +163,7 @@ def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
         "preemptable": False not in said and (True in said or not alone),
         "evictions": inputs.setbacks.evictions,
         "waiting_since": inputs.setbacks.waiting_since,
-        "comes_first": inputs.last_eviction is ReasonCode.GPU_UNHEALTHY,
+        "comes_first": inputs.last_eviction in COMING_FIRST,
     }
 
 

@@ -9,17 +9,33 @@ from typing import Final, TypeVar
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.facts.changes import Change, FactKind
-from admission.facts.cluster import FlavorFact, HyperNodeFact, NodeFact, NodeRecoveryFact, TopologyFact
+from admission.facts.cluster import (
+    ClosureFact,
+    FlavorFact,
+    HyperNodeFact,
+    NodeFact,
+    NodeRecoveryFact,
+    TopologyFact,
+)
 from admission.facts.pods import PodFact
+from admission.world.closures.node_closures import NodeClosures
 from admission.world.faulty_nodes import FaultyNodes
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
+from queues.closures.node_closures import ClosureKind
 from queues.resources import DEVICE_MARK, MOST, NOTHING, WHOLE, Resources, is_device, total
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
 
 #: Kinds of facts that ``NodeInventory.observe`` takes.
 ABOUT_NODES: Final = frozenset(
-    (FactKind.FLAVOR, FactKind.HYPERNODE, FactKind.TOPOLOGY, FactKind.NODE_RECOVERY)
+    (
+        FactKind.FLAVOR,
+        FactKind.HYPERNODE,
+        FactKind.TOPOLOGY,
+        FactKind.NODE_RECOVERY,
+        FactKind.RESERVATION,
+        FactKind.NODE_DRAIN,
+    )
 )
 
 Place = tuple[NodeName, tuple[HostPort, ...]]
@@ -87,6 +103,7 @@ class NodeInventory:
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}
         self.faulty = FaultyNodes()
+        self.closures = NodeClosures()
         self.ports = PortsInUse()
         self._table: NodeTable | None = None
         self._changes: dict[NodeName, Resources] = {}
@@ -101,8 +118,8 @@ class NodeInventory:
         return self.faulty.put_node(before, fact)
 
     def observe(self, change: Change) -> set[WorkloadKey]:
-        """A ResourceFlavor, Topology or HyperNode appeared, changed or went away; or the recovery of a node asks for
-        something else, of the workloads that are returned."""
+        """A ResourceFlavor, Topology, HyperNode, Reservation or NodeDrain appeared, changed or went away; or the
+        recovery of a node asks for something else, of the workloads that are returned."""
         match change.kind, change.fact:
             case FactKind.NODE_RECOVERY, NodeRecoveryFact() | None:
                 # Whether it takes gangs is in the table.
@@ -112,6 +129,10 @@ class NodeInventory:
                 self.put_flavor(change.key, change.fact)
             case FactKind.TOPOLOGY, TopologyFact() | None:
                 self._put(self.topologies, change.key, change.fact)
+            case FactKind.RESERVATION, ClosureFact() | None:
+                self.closures.put(ClosureKind.RESERVATION, change.key, change.fact)
+            case FactKind.NODE_DRAIN, ClosureFact() | None:
+                self.closures.put(ClosureKind.DRAIN, change.key, change.fact)
             case FactKind.HYPERNODE, HyperNodeFact() | None:
                 self._put(self.hypernodes, change.key, change.fact)
             case _:

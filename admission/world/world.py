@@ -589,6 +589,7 @@ class World:
             budgets=self.budgets.all(),
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),
+            closures=self.node_inventory.closures.freeze(now, self.queues),
         )
 
     def queue_problems(self) -> dict[QueueName, str]:

@@ -115,6 +115,10 @@ FLAVORS: Final = ApiResource(MUSTER, "resourceflavors", "ResourceFlavor", namesp
 
 TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=False)
 
+RESERVATIONS: Final = ApiResource(MUSTER, "reservations", "Reservation", namespaced=False)
+
+NODE_DRAINS: Final = ApiResource(MUSTER, "nodedrains", "NodeDrain", namespaced=False)
+
 HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
 
 #: What node agents report, one for each node: Koordinator's kind.

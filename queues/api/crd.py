@@ -18,8 +18,10 @@ from queues.api.api_resources import (
     HYPERNODES,
     JOB_FLOWS,
     JOB_TEMPLATES,
+    NODE_DRAINS,
     POD_GROUPS,
     QUEUES,
+    RESERVATIONS,
     TOPOLOGIES,
     VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
@@ -35,6 +37,7 @@ from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
+from queues.api.types.node_closures import NodeDrain, Reservation
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
@@ -170,6 +173,31 @@ RESOURCES = (
         model=Topology,
         served=TOPOLOGIES,
         columns=(_AGE,),
+    ),
+    CrdResource(
+        model=Reservation,
+        served=RESERVATIONS,
+        short=("rsv",),
+        status=True,
+        columns=(
+            Column(name="QUEUE", path=".spec.queue"),
+            Column(name="FROM", path=".spec.from"),
+            Column(name="FOR", path=".spec.for"),
+            Column(name="PHASE", path=".status.phase"),
+            _AGE,
+        ),
+    ),
+    CrdResource(
+        model=NodeDrain,
+        served=NODE_DRAINS,
+        short=("nd",),
+        status=True,
+        columns=(
+            Column(name="AT", path=".spec.at"),
+            Column(name="FOR", path=".spec.for"),
+            Column(name="PHASE", path=".status.phase"),
+            _AGE,
+        ),
     ),
     # As Koordinator defines it, without a status subresource.
     CrdResource(

@@ -113,6 +113,12 @@ ROWS = {
         "{}; Muster does not reckon with others, by which Kubernetes still refuses evictions",
         ("disruption_budgets.MOST_BUDGETS",),
     ),
+    "Reservations, NodeDrains, nodes that one of them names": Row(
+        "{} of each kind, {}", ("closure_rules.MOST_CLOSURES", "node_closures.MOST_NODES")
+    ),
+    "the window of a Reservation or NodeDrain, its `leadTime`": Row(
+        "{} days, {} days", ("closure_rules._LONGEST", "closure_rules._LONGEST_LEAD"), unit=86_400
+    ),
     "tiers of HyperNodes": Row("the {} lowest; higher ones make no level", ("hypernodes.MOST_TIERS",)),
     "the pattern of a HyperNode's member": Row(
         "{} MiB of memory, once it is compiled; a larger one matches no node",

@@ -26,6 +26,9 @@ OTHER_WORDS = {
     ("admission/volcano_jobs/policies.py", "TaskFailed"),
     ("admission/cli/rendering/nodes.py", "NotReady"),
     ("admission/cli/rendering/colour.py", "NotReady"),
+    # A phase of reservations.
+    ("queues/closures/node_closures.py", "Refused"),
+    ("admission/cli/closures/objects.py", "Refused"),
 }
 
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and

@@ -28,6 +28,7 @@ def laws_in(module: str) -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
+        "closures",
         "decision",
         "device_health",
         "fairness",

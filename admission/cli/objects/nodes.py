@@ -10,6 +10,7 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, ask
+from admission.cli.closures.objects import closed_nodes
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.node_use import use_table, with_use
@@ -132,6 +133,10 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
     _print(asked, lines, output)
     for note in () if asked.faulty else mixed_notes(lines):
         click.echo(note, err=True)
+    closed = closed_nodes(cluster) if output.is_table else {}
+    for line in lines:
+        for told in closed.get(line["name"], ()):
+            click.echo(f"Node {line['name']} is {told}.", err=True)
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from admission.engine.nodes.closed_nodes import ClosedNodes, open_to
 from admission.engine.nodes.device_links import DeviceLinks, device_links
 from admission.engine.nodes.levels import TopologyLevel, by_labels, by_name
 from admission.engine.nodes.node_filters import Labels, TaintClasses, chosen, preferred
@@ -75,9 +76,15 @@ class Layout:
     #: How the devices of the nodes are linked, of those that report it; the same as arrays, by resource.
     devices: Mapping[NodeName, tuple[DevicePlaces, ...]] = field(default_factory=dict)
     links: Mapping[str, DeviceLinks] = field(default_factory=dict)
+    #: Nodes that Reservations and NodeDrains close in this turn.
+    closed: tuple[ClosedNodes, ...] = ()
     _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
     _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
+
+    def closing(self, closed: tuple[ClosedNodes, ...]) -> "Layout":
+        """The same nodes, with these of them closed."""
+        return replace(self, closed=closed, _filters={})
 
     def chain(self, level: str) -> tuple[Chain, int] | None:
         """The first topology with that level, and the level's index in it; None: no topology has it."""
@@ -100,7 +107,7 @@ class Layout:
         if mask is None:
             if len(self._filters) >= _FILTERS_KEPT:
                 self._filters.clear()
-            mask = self.usable & self.chosen(nodes) & self.tolerated(nodes)
+            mask = open_to(nodes, self.closed, self.usable & self.chosen(nodes) & self.tolerated(nodes))
             self._filters[nodes] = mask
         return mask
 

@@ -206,6 +206,8 @@ class PendingWorkload:
     workload_class: WorkloadClass | None = None
     #: Place in the class; None: left out for now.
     rank: Rank | None = None
+    #: Closures whose nodes its pods may use.
+    enters: tuple[str, ...] = ()
 
     @property
     def workload(self) -> Workload:

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from admission.engine import reasons
 from admission.engine.claims import awaits_pods
 from admission.engine.forced_changes import SeatLookup
+from admission.engine.nodes.closed_nodes import Entry, entry_of
 from admission.engine.pending.classes import (
     ClassRequest,
     PendingWorkload,
@@ -66,7 +67,7 @@ class PendingWorkloads:
         self._holds_quota = False
         self._entries: dict[WorkloadKey, PendingWorkload] = {}
         self._pod_shapes: dict[Hashable, PodShapes] = {}
-        #: (second at which a backoff ends, workload), as a heap.
+        #: (second at which a backoff ends, or closed nodes are closed to it as well, workload), as a heap.
         self._backoffs: list[tuple[int, WorkloadKey]] = []
         self._limits = PendingLimits(tree)
         self._namespaces: Mapping[str, Mapping[str, str]] = {}
@@ -151,14 +152,14 @@ class PendingWorkloads:
             each.open_classes.clear()
 
     def expired_backoffs(self, now: int) -> set[WorkloadKey]:
-        """Workloads with a backoff that has ended."""
+        """Workloads with a backoff that has ended, or that end too late for closed nodes from now on."""
         keys = set()
         while self._backoffs and self._backoffs[0][0] <= now:
             keys.add(heappop(self._backoffs)[1])
         return keys
 
     def until(self) -> int | None:
-        """The next second at which a backoff ends; None: there is none."""
+        """The next second at which a backoff ends, or nodes close to a workload; None: there is none."""
         return self._backoffs[0][0] if self._backoffs else None
 
     def is_strict(self, queue: QueueName) -> bool:
@@ -182,7 +183,12 @@ class PendingWorkloads:
         trial: Trial,
     ) -> PendingWorkload:
         key = workload.key
-        entry = self._entry(workload, seats, before)
+        # Workloads enter closed nodes by their queue and by when they would end.
+        closed = trial.layout.closed
+        entering = entry_of(workload, closed, self.tree, snapshot.now) if closed else Entry()
+        if entering.until is not None:
+            heappush(self._backoffs, (entering.until, key))
+        entry = self._entry(workload, seats, before, entering.names)
         reason = obstacle(workload, snapshot.now)
         if reason is not None and reason.code == ReasonCode.BACKOFF:
             heappush(self._backoffs, (workload.not_before, key))
@@ -202,12 +208,18 @@ class PendingWorkloads:
         return entry
 
     def _entry(
-        self, workload: Workload, seats: SeatLookup, before: PendingWorkload | None
+        self, source: Workload, seats: SeatLookup, before: PendingWorkload | None, enters: tuple[str, ...]
     ) -> PendingWorkload:
+        workload = _entering(source, enters)
         held = seats.held(workload.key)
         if held:
-            return self._new_entry(workload, ClassRequest.of(workload, held), None)
-        if before is not None and before.pod_shapes is not None and before.source is workload:
+            return self._new_entry(source, workload, ClassRequest.of(workload, held), None)
+        if (
+            before is not None
+            and before.pod_shapes is not None
+            and before.source is source
+            and before.enters == enters
+        ):
             before.pod_shapes.workload_count += 1
             return replace(before, workload_class=None, rank=None)
         name = (workload.minimum, workload.pod_sets)
@@ -215,18 +227,23 @@ class PendingWorkloads:
         if shapes is None:
             shapes = self._pod_shapes[name] = PodShapes(name, ClassRequest.of(workload, ()))
         shapes.workload_count += 1
-        return self._new_entry(workload, shapes.request, shapes)
+        return self._new_entry(source, workload, shapes.request, shapes, enters)
 
     def _new_entry(
-        self, source: Workload, request: ClassRequest, shapes: PodShapes | None
+        self,
+        source: Workload,
+        workload: Workload,
+        request: ClassRequest,
+        shapes: PodShapes | None,
+        enters: tuple[str, ...] = (),
     ) -> PendingWorkload:
         priority = self.tree.counted_priority(source.queue, source.priority)
-        workload = source if priority == source.priority else replace(source, priority=priority)
+        workload = workload if priority == source.priority else replace(workload, priority=priority)
         # The nodes of held seats matter, so a workload that holds some is a class of its own.
         shape: Hashable = request if shapes is None else shapes.shared((shapes, *_effects(workload)))
         complete = request.need.complete
         entry = LineEntry(workload=workload, shape=shape, joins=complete, accounts=request.accounts)
-        return PendingWorkload(entry, source, request, shapes)
+        return PendingWorkload(entry, source, request, shapes, enters=enters)
 
     def _release_shapes(self, shapes: PodShapes) -> None:
         shapes.workload_count -= 1
@@ -435,6 +452,14 @@ class PendingLimits:
             elif of_user is not None and users[workload.user] > of_user:
                 beyond[workload.key] = reasons.user_limit(queue=name, limit=of_user, user=workload.user)
         return beyond
+
+
+def _entering(workload: Workload, closures: tuple[str, ...]) -> Workload:
+    """The workload with pods that may use the nodes of these closures."""
+    if not closures:
+        return workload
+    pod_sets = (replace(pods, nodes=replace(pods.nodes, enters=closures)) for pods in workload.pod_sets)
+    return replace(workload, pod_sets=tuple(pod_sets))
 
 
 def _effects(workload: Workload) -> tuple[Hashable, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from admission.engine import reasons
 from admission.engine.nodes.capacity import Capacity, DomainShare
+from admission.engine.nodes.closed_nodes import closed_to, open_to
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
 from admission.engine.nodes.table import Amounts, Chain, Mask
@@ -26,6 +27,7 @@ from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.limit_hit import LimitHit
+from queues.reason_codes import ReasonCode
 from queues.workload import (
     ANTI_AFFINITY,
     NO_FLAVOR,
@@ -238,6 +240,18 @@ def no_place_reason(
     scope: NodeScope, pods: PodSet, query: DomainQuery, partitions: Sequence[Partition]
 ) -> Reason:
     """Why there is no place: too little room, too little in one domain of a level, or not for whole parts."""
+    reason = _no_place_reason(scope, pods, query, partitions)
+    layout = scope.trial.layout
+    if not layout.closed or reason.code == ReasonCode.NO_FIT:
+        return reason  # which says itself why nodes are left out
+    unclosed = layout.usable & layout.chosen(pods.nodes) & layout.tolerated(pods.nodes)
+    closed = closed_to(pods.nodes, layout.closed, unclosed)
+    return reasons.beside_closed_nodes(reason, {why: int(nodes.sum()) for why, nodes in closed})
+
+
+def _no_place_reason(
+    scope: NodeScope, pods: PodSet, query: DomainQuery, partitions: Sequence[Partition]
+) -> Reason:
     level = query.chain[query.level]
     plain = Capacity(query.chain, query.room)
     if query.parts:
@@ -292,7 +306,8 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
     chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
     usable = layout.usable
-    rest = usable & chosen & tolerated
+    unclosed = usable & chosen & tolerated
+    rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
@@ -300,6 +315,7 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         "not usable": ~usable,
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
+        **dict(closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,

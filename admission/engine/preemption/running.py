@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from admission.engine.closures.closing import keeping_quota
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.preemption.candidates import BudgetedPods, Candidate, VictimCandidates
@@ -77,6 +78,9 @@ class RunningWorkloads:
         for allowed in found.of_queue.values():
             for candidate in allowed:
                 candidate.follow(snapshot.now)
+        for key in keeping_quota(snapshot, self._open_admissions, self._tree):
+            for candidate in changing[key] if key in changing else self._running.get(key, ()):
+                candidate.keeps_quota = True
         for key in protection.in_own_queue:
             for candidate in changing[key] if key in changing else self._running[key]:
                 candidate.protected_in_queue = True

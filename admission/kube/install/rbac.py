@@ -112,6 +112,23 @@ _OWN_RULES: Final = (
     PolicyRule("see-flavors", "kinds of hardware", _OWN, ("resourceflavors",), _SEE),
     PolicyRule("see-topologies", "racks and blocks", _OWN, ("topologies",), _SEE),
     PolicyRule(
+        "see-closures",
+        "nodes that are kept for a queue, or taken out of service",
+        _OWN,
+        ("reservations", "nodedrains"),
+        _SEE,
+    ),
+    PolicyRule(
+        "tell-closures",
+        "phase and nodes",
+        _OWN,
+        ("reservations/status", "nodedrains/status"),
+        ("patch",),
+    ),
+    PolicyRule(
+        "read-a-closure", "the status about to be changed", _OWN, ("reservations", "nodedrains"), ("get",)
+    ),
+    PolicyRule(
         "see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE
     ),
     PolicyRule("see-quotas", "what a namespace lets its pods ask", "", ("resourcequotas",), _SEE),
@@ -362,6 +379,8 @@ _SHOWN: Final = (
     (_VOLCANO_SCHEDULING, "queues"),
     (_OWN, "resourceflavors"),
     (_OWN, "topologies"),
+    (_OWN, "reservations"),
+    (_OWN, "nodedrains"),
     (_VOLCANO_TOPOLOGY, "hypernodes"),
 )
 #: For users and groups in ``access.admins`` of a queue. RBAC cannot say which queues are theirs: a webhook that fails
@@ -424,6 +443,7 @@ def people() -> list[Document]:
     kept.append(asked_of_queues)
     administered = [_rule(group, [resource], _READ) for group, resource in _SHOWN]
     administered.append(_rule(_VOLCANO_SCHEDULING, ["queues"], ("create", "update", "patch", "delete")))
+    administered.append(_rule(_OWN, ["reservations"], ("create", "update", "patch", "delete")))
     administered.append(asked_of_queues)
     group = READ_API.partition("/")[0]
     # A trial is a question with a body: it changes nothing.

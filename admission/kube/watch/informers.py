@@ -23,6 +23,7 @@ from admission.decode.admin_documents import (
     queue_fact,
     topology_fact,
 )
+from admission.decode.closures import closure_fact
 from admission.decode.devices.node_devices import WireNodeDevices, node_devices_fact
 from admission.decode.devices.resource_claims import (
     WireResourceClaim,
@@ -73,10 +74,12 @@ from queues.api.api_resources import (
     HYPERNODES,
     LIMIT_RANGES,
     NAMESPACES,
+    NODE_DRAINS,
     NODES,
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESERVATIONS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
@@ -85,6 +88,7 @@ from queues.api.api_resources import (
     WEBHOOK_CONFIGURATIONS,
     ApiResource,
 )
+from queues.closures.node_closures import ClosureKind
 from queues.ledger_record import LedgerRecord
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
@@ -126,6 +130,12 @@ def _devices(fact_kind: FactKind, resource: ApiResource, struct: Any, fact: Any)
     return _Facts(fact_kind, _may_be_absent(resource, struct, fact))
 
 
+def _closures(fact_kind: FactKind, resource: ApiResource, kind: ClosureKind) -> "_Facts":
+    """Reservations or NodeDrains. Their definition may be older than this version."""
+    watched = _kind(resource, Bare, lambda bare, raw: closure_fact(bytes(raw), kind))
+    return _Facts(fact_kind, replace(watched, may_be_absent=True))
+
+
 def _workloads(support: KindSupport, reader: ObjectReader) -> _Facts:
     def unreadable(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
         return unreadable_fact(support.kind, bare, error)
@@ -164,6 +174,8 @@ _FACTS: Final = (
     _Facts(FactKind.NODE, _kind(NODES, WireNode, lambda node, raw: node_fact(node))),
     _Facts(FactKind.QUEUE, _kind(QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)), _unreadable_queue)),
     _Facts(FactKind.TOPOLOGY, _kind(TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw)))),
+    _closures(FactKind.RESERVATION, RESERVATIONS, ClosureKind.RESERVATION),
+    _closures(FactKind.NODE_DRAIN, NODE_DRAINS, ClosureKind.DRAIN),
     _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
     _Facts(FactKind.BUDGET, _kind(BUDGETS, WirePodDisruptionBudget, lambda budget, raw: budget_fact(budget))),

@@ -22,8 +22,10 @@ from queues.api.api_resources import (
     HYPERNODES,
     JOB_FLOWS,
     JOB_TEMPLATES,
+    NODE_DRAINS,
     POD_GROUPS,
     QUEUES,
+    RESERVATIONS,
     VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
     WEBHOOK_CONFIGURATIONS,
@@ -106,6 +108,8 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
         ("cronjobs.batch-volcano", VOLCANO_CRON_JOBS),
         ("jobflows", JOB_FLOWS),
         ("jobtemplates", JOB_TEMPLATES),
+        ("reservations", RESERVATIONS),
+        ("nodedrains", NODE_DRAINS),
     )
     asked: dict[ApiResource, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
     asked[QUEUES] = ["CREATE", "UPDATE", "DELETE"]
@@ -124,8 +128,8 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
 
 
 def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Document:
-    """The validating configuration by which a user who is no platform administrator changes a Queue, or asks for an
-    action on it, only if a replica agrees."""
+    """The validating configuration by which a user who is no platform administrator changes a Queue, asks for an
+    action on it or reserves nodes for it, only if a replica agrees."""
     right = (
         f"authorizer.group({text(QUEUES.group)}).resource({text(QUEUES.plural)}).check({text(ADMINISTER)})"
     )
@@ -147,6 +151,10 @@ def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Docume
         **QUEUES.rule(["CREATE", "UPDATE", "DELETE"]),
         "resources": [QUEUES.plural, f"{QUEUES.plural}/*"],
     }
+    reservations = {
+        **RESERVATIONS.rule(["CREATE", "UPDATE", "DELETE"]),
+        "resources": [RESERVATIONS.plural, f"{RESERVATIONS.plural}/*"],
+    }
     webhooks = [
         {
             "name": f"authorize.{name}.muster.dev",
@@ -161,6 +169,7 @@ def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Docume
         }
         for name, rule, conditions in (
             ("queues", queues, others),
+            ("reservations", reservations, others),
             ("commands", COMMANDS.rule(["CREATE", "UPDATE"]), [*others, on_a_queue]),
         )
     ]

@@ -21,10 +21,11 @@ import msgspec
 from aiohttp import web
 
 from admission.kube.watch.store import TOO_DEEP, without_depths
-from queues.api.api_resources import COMMANDS, QUEUES
+from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.defaults import patch_between
 from queues.api.validation.queue_rules import queue_deletion_violations
+from queues.api.validation.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.tenant_rules import (
     QueueChange,
     Requester,
@@ -75,6 +76,14 @@ class ReviewContext(Protocol):
 
     async def list_queue_documents(self) -> Mapping[str, Document]:
         """Every Queue as it is stored at the API server, by name. Raises ApiError."""
+        ...
+
+    async def list_reservation_documents(self) -> Mapping[str, Document]:
+        """Every Reservation as it is stored at the API server, by name. Raises ApiError."""
+        ...
+
+    def largest_node(self) -> Mapping[str, int] | None:
+        """The most of each resource that one node has, in units of ``queues.resources``. None: not known yet."""
         ...
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
@@ -177,7 +186,8 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
 
 
 async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
-    """Whether somebody who is no platform administrator may change a Queue, or open or close it by a Command.
+    """Whether somebody who is no platform administrator may change a Queue, open or close it by a Command, or reserve
+    nodes for it.
 
     Raises InvalidReview, ApiError.
     """
@@ -191,6 +201,15 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     if written.get("kind") == COMMANDS.kind:
         target = _text_at(written, "target", "name")
         refusals = command_refusals(target, by, await surroundings.list_queue_documents())
+    elif written.get("kind") == RESERVATIONS.kind:
+        planned = ReservationChange(name, old, document, is_status=bool(request.subResource))
+        queues, others = (
+            await surroundings.list_queue_documents(),
+            await surroundings.list_reservation_documents(),
+        )
+        refusals = await asyncio.to_thread(
+            reservation_refusals, planned, by, queues, others, surroundings.largest_node()
+        )
     elif written.get("kind") != QUEUES.kind:
         raise InvalidReview(found=f"an object of kind {written.get('kind')!r:.60}")
     elif request.subResource:

@@ -2,26 +2,41 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import msgspec
 from aiohttp import web
 
 from admission.decode.admin_documents import namespace_fact, queue_fact, topology_fact
-from admission.facts.cluster import NamespaceFact
+from admission.decode.closures import closure_fact
+from admission.decode.nodes import node_fact
+from admission.facts.cluster import ClosureFact, NamespaceFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
-from admission.wire import Bare, Page, WireNamespace
-from queues.api.api_resources import NAMESPACES, QUEUES, TOPOLOGIES, ApiResource, Document
+from admission.wire import Bare, Page, WireNamespace, WireNode
+from queues.api.api_resources import (
+    NAMESPACES,
+    NODE_DRAINS,
+    NODES,
+    QUEUES,
+    RESERVATIONS,
+    TOPOLOGIES,
+    ApiResource,
+    Document,
+)
 from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.validation import Known
+from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import ApiError, NotFound
 from queues.quota.queue import Queue
+from queues.resources import Resources, total
 
 _log = logging.getLogger(__name__)
 
@@ -36,10 +51,23 @@ class _RawItems(msgspec.Struct, gc=False):
 class _Watched:
     """An informer of one kind of cluster-scoped object, and what it knows by name."""
 
-    def __init__(self, client: Client, resource: ApiResource, struct: Any, translate: Any) -> None:
+    def __init__(
+        self,
+        client: Client,
+        resource: ApiResource,
+        struct: Any,
+        translate: Any,
+        *,
+        may_be_absent: bool = False,
+    ) -> None:
+        """``may_be_absent``: the definition of the kind may be older than this version."""
         self.values: dict[str, Any] = {}
         kind: WatchedKind[Any, Any] = WatchedKind(
-            name=resource.plural, resource=resource, struct=struct, translate=translate
+            name=resource.plural,
+            resource=resource,
+            struct=struct,
+            translate=translate,
+            may_be_absent=may_be_absent,
         )
         self.informer: Informer[Any, Any] = Informer(client, kind, self._changed)
 
@@ -50,13 +78,31 @@ class _Watched:
                 self.values[shift.name] = shift.after
 
 
+def _closure(kind: ClosureKind, _: Bare, raw: msgspec.Raw) -> ClosureFact:
+    return closure_fact(bytes(raw), kind)
+
+
 class WatchedObjects:
-    """What the webhook knows of the cluster: Queues, Topologies, Namespaces."""
+    """What the webhook knows of the cluster: Queues, Topologies, Namespaces, Nodes, and what closes nodes."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
         self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
+        self._nodes = _Watched(client, NODES, WireNode, lambda node, _: node_fact(node).allocatable)
+        self._closures = [
+            _Watched(
+                client,
+                resource,
+                Bare,
+                partial(_closure, kind),
+                may_be_absent=True,
+            )
+            for resource, kind in (
+                (RESERVATIONS, ClosureKind.RESERVATION),
+                (NODE_DRAINS, ClosureKind.DRAIN),
+            )
+        ]
         self._namespaces = _Watched(
             client, NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found)
         )
@@ -64,7 +110,7 @@ class WatchedObjects:
     async def run(self) -> None:
         """Watch, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            for watched in (self._queues, self._levels, self._namespaces):
+            for watched in (self._queues, self._levels, self._namespaces, self._nodes, *self._closures):
                 informer = watched.informer
                 tasks.create_task(informer.run(), name=f"webhook informer {informer.kind.name}")
 
@@ -77,7 +123,21 @@ class WatchedObjects:
             levels=levels if self._levels.informer.synced.is_set() else None,
             namespace_queue=None if found is None else found.queue,
             namespace_labels=None if found is None else found.labels,
+            now=int(time.time()),
+            closures=self._known_closures(),
+            nodes=self._nodes.values if self._nodes.informer.synced.is_set() else None,
+            capacity=self._capacity if self._nodes.informer.synced.is_set() else None,
         )
+
+    def _known_closures(self) -> list[NodeClosure] | None:
+        if not all(watched.informer.synced.is_set() for watched in self._closures):
+            return None
+        facts = (fact for watched in self._closures for fact in watched.values.values())
+        return [fact.closure for fact in facts if fact.closure is not None]
+
+    def _capacity(self) -> Resources:
+        """What all nodes have together."""
+        return total(self._nodes.values.values())
 
     async def find_queue(self, name: str) -> Queue | None:
         """The Queue at the API server; None: there is none, or none can have this name. Raises ApiError."""
@@ -97,6 +157,22 @@ class WatchedObjects:
     async def list_queue_documents(self) -> Mapping[str, Document]:
         """Every Queue as it is stored at the API server, by name. Raises ApiError."""
         documents = [msgspec.json.decode(item) for item in await self._stored_queues()]
+        return {document["metadata"]["name"]: document for document in documents}
+
+    def largest_node(self) -> Mapping[str, int] | None:
+        """The most of each resource that one node has; None: the nodes are not listed yet."""
+        if not self._nodes.informer.synced.is_set():
+            return None
+        most: dict[str, int] = {}
+        for allocatable in self._nodes.values.values():
+            for name, units in allocatable.items():
+                most[name] = max(most.get(name, 0), units)
+        return most
+
+    async def list_reservation_documents(self) -> Mapping[str, Document]:
+        """Every Reservation as it is stored at the API server, by name. Raises ApiError."""
+        items = msgspec.json.decode(await self._client.get(RESERVATIONS.path()), type=Page).items or []
+        documents = [msgspec.json.decode(item) for item in items]
         return {document["metadata"]["name"]: document for document in documents}
 
     async def _stored_queues(self) -> list[msgspec.Raw]:

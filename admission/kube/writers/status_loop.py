@@ -9,6 +9,7 @@ from admission.facts.cluster import QueueFact
 from admission.kube.client.client import Client
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
+from admission.reconcile.closure_status import closure_statuses
 from admission.reconcile.events import (
     HyperNodeEvents,
     acted_events,
@@ -19,6 +20,7 @@ from admission.reconcile.events import (
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.turn_report import TurnReport
+from admission.world.closures.node_closures import ClosureState
 from queues.slices import slices
 from queues.workload import QueueName, WorkloadKey
 
@@ -55,6 +57,9 @@ class StatusLoop:
         self._dirty_queues = True
         #: As they were when they were last looked at.
         self._queues: Mapping[QueueName, QueueFact] = {}
+        #: Reservations and NodeDrains, as they were then, and the second of the last turn.
+        self._closures: tuple[ClosureState, ...] = ()
+        self._now = 0
         self._dirty = asyncio.Event()
         self._queues_due = 0.0
         #: Second of the last turn.
@@ -79,6 +84,9 @@ class StatusLoop:
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
             self._dirty_queues = True
+        told = tuple(self._world.node_inventory.closures.states(report.now, self._world.queues))
+        self._dirty_queues |= told != self._closures
+        self._closures, self._now = told, report.now
         if self._queues != self._world.queues:
             self._queues, self._dirty_queues = dict(self._world.queues), True
         # Nodes may have come: no workload is looked at again because of that.
@@ -122,6 +130,7 @@ class StatusLoop:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
             self._look_at_enqueued()
             self._status.submit(self._queue_statuses())
+            self._status.submit(self._closure_statuses())
 
     def _note_enqueued(self, keys: Collection[WorkloadKey]) -> None:
         try:
@@ -143,6 +152,13 @@ class StatusLoop:
         statuses = self._statuses
         enqueued = statuses.enqueued.by_queue(self._world)
         return queue_statuses(self._world, statuses.failing(), statuses.keeping(), enqueued)
+
+    def _closure_statuses(self) -> list[StatusWanted]:
+        try:
+            return list(closure_statuses(self._world, self._now))
+        except Exception:
+            _log.exception("statuses of reservations and drains not worked out")
+            return []
 
     def _wanted(self, key: WorkloadKey) -> list[StatusWanted]:
         try:

@@ -1,6 +1,6 @@
 """The rules of every kind, behind one function: a document → its violations. Pure: the cluster is an argument."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -29,12 +29,18 @@ from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
+from queues.api.types.node_closures import NodeDrain, Reservation
 from queues.api.types.pod import Pod
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation import defaults
+from queues.api.validation.closure_rules import (
+    ClosureSurroundings,
+    drain_violations,
+    reservation_violations,
+)
 from queues.api.validation.hypernode_rules import hypernode_violations
 from queues.api.validation.job_rules import job_update_violations, job_violations, queue_reference_violations
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
@@ -42,9 +48,11 @@ from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.violations import Violation, of_model
+from queues.closures.node_closures import NodeClosure
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
+from queues.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +66,12 @@ class Known:
     namespace_queue: str | None = None
     #: Labels of that namespace.
     namespace_labels: Mapping[str, str] | None = None
+    #: Seconds since the epoch.
+    now: int | None = None
+    #: Reservations and NodeDrains, names of nodes, and what all nodes have together.
+    closures: Sequence[NodeClosure] | None = None
+    nodes: Container[str] | None = None
+    capacity: Callable[[], Resources] | None = None
 
 
 NOTHING_KNOWN = Known()
@@ -73,6 +87,8 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (TOPOLOGY_VOLCANO, "HyperNode"): HyperNode,
     (MUSTER, "ResourceFlavor"): ResourceFlavor,
     (MUSTER, "Topology"): Topology,
+    (MUSTER, "Reservation"): Reservation,
+    (MUSTER, "NodeDrain"): NodeDrain,
     (BATCH, "Job"): BatchJob,
     (CORE, "Pod"): Pod,
 }
@@ -129,6 +145,8 @@ def violations_of(
         and (old.get("spec") or {}).get("queue") == parsed.spec.queue
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
+    if isinstance(parsed, Reservation | NodeDrain):
+        return [*_metadata(parsed), *_closure_violations(parsed, known, is_new=old is None)]
     return [*_metadata(parsed), *_RULES[model](parsed, known), *_by_queue(parsed, known, is_new=old is None)]
 
 
@@ -155,6 +173,22 @@ def unknown_parts(part: Any, at: tuple[str | int, ...]) -> Iterator[str]:
     elif isinstance(part, tuple):
         for index, entry in enumerate(part):
             yield from unknown_parts(entry, (*at, index))
+
+
+def _closure_violations(
+    document: Reservation | NodeDrain, known: Known, *, is_new: bool
+) -> Iterator[Violation]:
+    around = ClosureSurroundings(
+        now=known.now,
+        queues=known.queues,
+        levels=known.levels,
+        closures=known.closures,
+        nodes=known.nodes,
+        capacity=known.capacity,
+    )
+    if isinstance(document, Reservation):
+        return reservation_violations(document, around, is_new=is_new)
+    return drain_violations(document, around, is_new=is_new)
 
 
 def _metadata(document: Any) -> Iterator[Violation]:

@@ -38,6 +38,9 @@ _PATHS = {
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
     "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "ResourceFlavor": "/apis/muster.dev/v1alpha1/resourceflavors",
+    "Reservation": "/apis/muster.dev/v1alpha1/reservations",
+    "NodeDrain": "/apis/muster.dev/v1alpha1/nodedrains",
     "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
 }
 

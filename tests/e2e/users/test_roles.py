@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,6 +140,40 @@ def submits(here: Tenants, client: LocalClient) -> None:
     client.create(path("batch/v1 Job", here.sandbox.name) + DRY, batch_job(here.sandbox, "work", 1, 1))
 
 
+def reserves(queue_name: Callable[[Tenants], str], gpus: int) -> Act:
+    def act(here: Tenants, client: LocalClient) -> None:
+        start = datetime.fromtimestamp(time.time(), UTC) + timedelta(days=1)
+        plan = {
+            "queue": queue_name(here),
+            "resources": {GPU: str(gpus)},
+            "from": f"{start:%Y-%m-%dT%H:%M:%SZ}",
+        }
+        client.create(
+            path("Reservation", "") + DRY,
+            {
+                "apiVersion": "muster.dev/v1alpha1",
+                "kind": "Reservation",
+                "metadata": {"name": f"{here.sandbox.name}-night"},
+                "spec": {**plan, "for": "1h"},
+            },
+        )
+
+    return act
+
+
+def drains(here: Tenants, client: LocalClient) -> None:
+    start = datetime.fromtimestamp(time.time(), UTC) + timedelta(days=1)
+    client.create(
+        path("NodeDrain", "") + DRY,
+        {
+            "apiVersion": "muster.dev/v1alpha1",
+            "kind": "NodeDrain",
+            "metadata": {"name": f"{here.sandbox.name}-fix"},
+            "spec": {"nodes": here.sandbox.nodes[:1], "at": f"{start:%Y-%m-%dT%H:%M:%SZ}"},
+        },
+    )
+
+
 def spec(**fields: Any) -> Callable[[Tenants], Document]:
     return lambda _: {"spec": fields}
 
@@ -210,6 +246,12 @@ TABLE: Final[dict[str, tuple[Act, str]]] = {
     "delete a queue of the tenant": (deletes(deep), "t p"),
     "delete a queue with queues below it": (deletes(inner), ""),
     "delete a queue of another tenant": (deletes(other), "p"),
+    "list reservations": (reads("Reservation", own), "v s t p"),
+    "reserve for a queue of the tenant": (reserves(inner, 8), "t p"),
+    "reserve for the tenant": (reserves(mine, 16), "t p"),
+    "reserve more than a queue of the tenant deserves": (reserves(inner, 9), "p"),
+    "reserve for a queue of another tenant": (reserves(other, 1), "p"),
+    "drain nodes": (drains, "p"),
 }
 LETTERS: Final = {"v": "viewer", "s": "submitter", "t": "tenant-admin", "p": "platform-admin"}
 
@@ -227,6 +269,7 @@ def may(act: Act, here: Tenants, identity: str) -> bool:
 
 def test_each_identity_may_do_what_its_role_says_and_nothing_else(tenants: Tenants) -> None:
     sandbox = tenants.sandbox
+    sandbox.add_nodes(2)  # that can be reserved
     for identity in ("viewer", "submitter", "tenant-admin", "platform-admin"):
         # Bindings are in force as soon as the API server has watched them.
         sandbox.wait(lambda who=identity: may(TABLE["list queues"][0], tenants, who), f"rights of {identity}")

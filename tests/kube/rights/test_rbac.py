@@ -94,6 +94,12 @@ PURPOSES: dict[str, list[Ask]] = {
     "delete-commands": [_deletes(_in(api_resources.COMMANDS))],
     "see-flavors": _sees(api_resources.FLAVORS),
     "see-topologies": _sees(api_resources.TOPOLOGIES),
+    "see-closures": [*_sees(api_resources.RESERVATIONS), *_sees(api_resources.NODE_DRAINS)],
+    "tell-closures": [
+        _patches(_in(api_resources.RESERVATIONS, subresource="status")),
+        _patches(_in(api_resources.NODE_DRAINS, subresource="status")),
+    ],
+    "read-a-closure": [_at(_in(api_resources.RESERVATIONS)), _at(_in(api_resources.NODE_DRAINS))],
     "take-nodes-out": [_at(_in(api_resources.NODES)), _patches(_in(api_resources.NODES))],
     "recover-nodes": [_creates(api_resources.JOBS.path("default")), _deletes(_in(api_resources.JOBS))],
     "read-recoveries": [_at(_in(api_resources.CRON_JOBS))],

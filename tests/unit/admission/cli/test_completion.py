@@ -22,8 +22,9 @@ async def offered(*words: str) -> list[str]:
 
 async def test_subcommands_come_first() -> None:
     assert await offered("") == [
-        *("events", "explain", "job", "jobflow", "jobs", "nodes"),
-        *("page", "pending", "queue", "queues", "quota", "top", "try", "usage", "version", "who"),
+        *("drain", "events", "explain", "job", "jobflow", "jobs", "nodes"),
+        *("page", "pending", "queue", "queues", "quota", "reservations", "reserve"),
+        *("top", "try", "undrain", "usage", "version", "who"),
     ]
     assert await offered("q") == ["queue", "queues", "quota"]
     assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend", "view"]
@@ -44,6 +45,7 @@ async def test_flags_and_their_choices() -> None:
 
 async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> None:
     assert await offered("queues", "t") == ["team-a", "team-b", "train"]
+    assert await offered("reserve", "t") == ["team-a", "team-b", "train"]
     assert await offered("queue", "close", "t") == ["team-a", "team-b", "train"]
     live = ["job/tune-3", "vcjob/bert", "vcjob/llama-pretrain"]
     assert await offered("job", "view", "-n", "ml", "") == live

@@ -66,6 +66,9 @@ SATURDAY = NOW
         ("friday", "2026-11-27T00:00:00Z"),
         ("Fri", "2026-11-27T00:00:00Z"),
         ("saturday", "2026-11-28T00:00:00Z"),
+        ("now", "2026-11-21T14:30:00Z"),
+        ("90m", "2026-11-21T16:00:00Z"),
+        ("18:00", "2026-11-21T18:00:00Z"),
         ("2026-11-27", "2026-11-27T00:00:00Z"),
         ("2026-11-27T18:00", "2026-11-27T18:00:00Z"),
         ("2026-11-27T18:00:00+01:00", "2026-11-27T17:00:00Z"),
@@ -78,7 +81,7 @@ def test_a_time_to_come_is_a_day_a_date_or_a_time(text: str, expected: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "12h", "now", "today", "yesterday", "frid", "2026-13-01", "18:00"]
+    "text", ["", "soon", "-2h", "today", "yesterday", "frid", "2026-13-01", "25:00", "99999999w"]
 )
 def test_what_is_no_time_to_come_is_none(text: str) -> None:
     assert future_time(text, SATURDAY) is None

@@ -74,4 +74,6 @@ def test_another_policy_of_the_queue_is_looked_at_while_a_device_is_unhealthy() 
 def test_a_gang_that_lost_its_device_comes_first_in_its_queue() -> None:
     waiting = state_of(volcano_job(2), last_eviction=ReasonCode.GPU_UNHEALTHY)
     assert waiting.workload.comes_first
+    for code in (ReasonCode.NODES_RESERVED, ReasonCode.MAINTENANCE):
+        assert state_of(volcano_job(2), last_eviction=code).workload.comes_first
     assert not state_of(volcano_job(2), last_eviction=ReasonCode.PREEMPTED).workload.comes_first

@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,6 +22,7 @@ from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
+from queues.api.types.node_closures import NodeDrain, Reservation
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
@@ -49,6 +51,12 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "networkTopology.highestTierName tasks.partitionPolicy.networkTopology.mode "
         "tasks.partitionPolicy.networkTopology.highestTierAllowed "
         "tasks.partitionPolicy.networkTopology.highestTierName",
+    },
+    Reservation: {
+        "queues/api/types/node_closures.py": "queue resources flavor topology from for leadTime clearBefore",
+    },
+    NodeDrain: {
+        "queues/api/types/node_closures.py": "nodes nodeSelector at for leadTime",
     },
     PodGroup: {
         "admission/workloads/kinds/pod_group.py": "minMember minTaskMember queue priorityClassName networkTopology "
@@ -170,7 +178,8 @@ def attributes(module: str) -> frozenset[str]:
 
 
 def snake(path: str) -> str:
-    return re.sub(r"([A-Z])", lambda upper: f"_{upper[0].lower()}", path.rpartition(".")[2])
+    name = re.sub(r"([A-Z])", lambda upper: f"_{upper[0].lower()}", path.rpartition(".")[2])
+    return f"{name}_" if iskeyword(name) else name
 
 
 def used(model: type[BaseModel]) -> set[str]:

@@ -126,7 +126,14 @@ class TwoTenants(NothingKnown):
 
     async def list_queue_documents(self) -> dict[str, dict[str, Any]]:
         above = {"spec": {"parent": "root", "access": {"admins": [{"group": "leads"}]}}}
-        return {"a": above, "a-one": {"spec": {"parent": "a"}}, "b": {"spec": {"parent": "root"}}}
+        one = {"spec": {"parent": "a", "deserved": {"nvidia.com/gpu": "16"}}}
+        return {"a": above, "a-one": one, "b": {"spec": {"parent": "root"}}}
+
+    async def list_reservation_documents(self) -> dict[str, dict[str, Any]]:
+        return {"earlier": a_reservation("a-one", 1)}
+
+    def largest_node(self) -> dict[str, int]:
+        return {"nvidia.com/gpu": 8000}
 
 
 async def authorized(**request: Any) -> dict[str, Any]:
@@ -148,6 +155,38 @@ async def authorized(**request: Any) -> dict[str, Any]:
 def a_queue(name: str, parent: str) -> dict[str, Any]:
     version = "scheduling.volcano.sh/v1beta1"
     return {"apiVersion": version, "kind": "Queue", "metadata": {"name": name}, "spec": {"parent": parent}}
+
+
+def a_reservation(queue: str, gpus: int) -> dict[str, Any]:
+    window = {"from": "2027-01-15T12:00:00Z", "for": "4h"}
+    return {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "night"},
+        "spec": {"queue": queue, "resources": {"nvidia.com/gpu": str(gpus)}, **window},
+    }
+
+
+async def test_who_administers_a_queue_reserves_for_it_what_is_left_of_its_share() -> None:
+    mine = a_reservation("a-one", 8)
+    assert (await authorized(operation="CREATE", object=mine))["allowed"] is True
+    assert (await authorized(operation="DELETE", name="night", object=None, oldObject=mine))[
+        "allowed"
+    ] is True
+    told = await authorized(operation="CREATE", object=a_reservation("a-one", 9))
+    assert "found 24 nvidia.com/gpu on whole nodes reserved for queue a-one" in told["status"]["message"]
+    for operation, now, before in (
+        ("CREATE", a_reservation("b", 1), None),
+        ("UPDATE", mine, a_reservation("b", 1)),
+        ("DELETE", None, a_reservation("b", 1)),
+    ):
+        told = await authorized(operation=operation, name="night", object=now, oldObject=before)
+        assert (told["allowed"], told["status"]["code"]) == (False, 403)
+        assert told["status"]["message"].startswith("reservation night: ann may not reserve for queue b")
+    told = await authorized(
+        operation="UPDATE", name="night", subResource="status", object=mine, oldObject=mine
+    )
+    assert told["status"]["message"].startswith("reservation night: found a status written by ann")
 
 
 async def test_who_is_named_above_a_queue_writes_it_and_is_forbidden_others() -> None:

@@ -1,0 +1,123 @@
+"""``kubectl muster reservations``: nodes that are kept for queues or drained, and when."""
+
+import re
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.objects import ClusterRoute
+from admission.cli.closures.objects import begins, listed, spec_of, status_of
+from admission.cli.failures import CommandFailed
+from admission.cli.options import cluster
+from admission.cli.output import Output, list_output
+from admission.cli.rendering.table import Cell, amounts, short_duration, table
+from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
+
+_NODES_SHOWN: Final = 3
+#: Durations in whole hours, minutes and seconds; others are shown as they are.
+_DURATION: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
+_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+
+
+@click.command(short_help="Nodes that are kept for queues or drained, and when.")
+@click.option("-q", "--queue", metavar="NAME", help="Only reservations for this queue.")
+@click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
+@list_output
+@cluster
+def reservations(queue: str | None, with_ended: bool, output: Output, cluster: ClusterRoute) -> None:
+    """Show Reservations and NodeDrains: for whom, what, when, and which nodes.
+
+    Nodes are chosen at the lead time, so before there are none. You need the right to list reservations and nodedrains
+    (role muster-queue-viewer).
+    """
+    lines = [*_lines(cluster, RESERVATIONS), *(() if queue is not None else _lines(cluster, NODE_DRAINS))]
+    if queue is not None:
+        lines = [line for line in lines if line["queue"] == queue]
+    ended = [line for line in lines if line["phase"] == "Ended"]
+    if not with_ended:
+        lines = [line for line in lines if line["phase"] != "Ended"]
+    lines = output.sorted(sorted(lines, key=lambda line: (line["from"], line["kind"], line["name"])))
+    text = output.document({"items": lines}, name=lambda line: f"{line['kind'].lower()}/{line['name']}")
+    if text is None:
+        if not lines:
+            more = f" {len(ended)} have ended: --all shows them." if ended and not with_ended else ""
+            click.echo(f"Nothing is reserved or drained.{more}", err=True)
+            return
+        text = _table(lines, wide=output.is_wide, headers=output.headers)
+    click.echo(output.fitted(text), nl=False)
+
+
+def _lines(cluster: ClusterRoute, resource: ApiResource) -> list[dict[str, Any]]:
+    found = listed(cluster, resource)
+    if found is None:
+        hint = "Ask for the role muster-queue-viewer."
+        raise CommandFailed(tried="", found=f"You may not list {resource.plural}", hint=hint)
+    return [_line(each, resource) for each in found]
+
+
+def _line(document: Document, resource: ApiResource) -> dict[str, Any]:
+    spec, status = spec_of(document), status_of(document)
+    return {
+        "kind": resource.kind,
+        "name": document["metadata"]["name"],
+        "queue": spec.get("queue"),
+        "resources": spec.get("resources"),
+        "from": begins(document),
+        "for": spec.get("for"),
+        "phase": status.get("phase") or "Planned",
+        "reason": status.get("reason"),
+        "message": status.get("message"),
+        "nodes": list(status.get("nodes") or ()),
+        "asked": spec.get("nodes")
+        or [f"{key}={value}" for key, value in (spec.get("nodeSelector") or {}).items()],
+    }
+
+
+def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool) -> str:
+    columns = ["NAME", "FOR", "WHAT", "BEGINS", "LASTS", "PHASE", "NODES"]
+    now = time.time()
+    rows: list[list[Cell]] = []
+    for line in lines:
+        row: list[Cell] = [
+            line["name"],
+            line["queue"] or "maintenance",
+            _what(line),
+            line["from"] if wide else _begins(line["from"], now),
+            _lasts(line["for"]),
+            line["phase"] + (f" ({line['reason']})" if line["reason"] else ""),
+        ]
+        nodes = line["nodes"]
+        shown = ",".join(nodes if wide else nodes[:_NODES_SHOWN]) or None
+        more = len(nodes) - _NODES_SHOWN
+        row.append(f"{shown},+{more}" if more > 0 and not wide else shown)
+        if wide:
+            row.append(line["message"])
+        rows.append(row)
+    return table([*columns, "MESSAGE"] if wide else columns, rows, headers=headers)
+
+
+def _what(line: Mapping[str, Any]) -> str:
+    if line["resources"]:
+        return amounts({name: str(amount) for name, amount in line["resources"].items()})
+    asked = line["asked"]
+    return f"{len(asked)} nodes" if len(asked) > 1 else str(next(iter(asked), "-"))
+
+
+def _begins(text: str, now: float) -> str:
+    try:
+        seconds = int(datetime.fromisoformat(text).timestamp() - now)
+    except ValueError:
+        return text
+    return f"in {short_duration(seconds)}" if seconds >= 0 else f"{short_duration(-seconds)} ago"
+
+
+def _lasts(text: str | None) -> str | None:
+    if text is None:
+        return None
+    parts = _DURATION.findall(text)
+    if "".join(f"{number}{unit}" for number, unit in parts) != text:
+        return text
+    return short_duration(sum(int(number) * _SECONDS[unit] for number, unit in parts))

@@ -1,0 +1,23 @@
+"""Reservations and NodeDrains → facts. Pure; what cannot be used says why."""
+
+import msgspec
+
+from admission.facts.cluster import ClosureFact
+from admission.wire import Bare
+from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
+from queues.api.types.node_closures import NodeDrain, Reservation
+from queues.closures.node_closures import ClosureKind
+from queues.errors import InvalidDocument, InvalidQuantity
+
+
+def closure_fact(raw: bytes, kind: ClosureKind) -> ClosureFact:
+    """A Reservation or NodeDrain."""
+    meta = msgspec.json.decode(raw, type=Bare).metadata
+    model = Reservation if kind is ClosureKind.RESERVATION else NodeDrain
+    try:
+        read = model.read(msgspec.json.decode(raw))
+        closure = read.to_closure()
+    except (InvalidDocument, InvalidQuantity) as error:
+        why = shortened(str(error), LONGEST_MESSAGE)
+        return ClosureFact(kind=kind, name=meta.name, uid=meta.uid, problem=why)
+    return ClosureFact(kind=kind, name=meta.name, uid=meta.uid, closure=closure, shown=read.status.phase)

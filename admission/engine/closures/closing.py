@@ -1,0 +1,181 @@
+"""Reservations and drains of a turn: which nodes are closed to whom, who is evicted from them, and until when.
+
+Everything follows from the snapshot, so that a new leader decides the same: the nodes that were chosen for a
+reservation are in its status.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from admission.engine.closures.choice import candidates, chosen_nodes
+from admission.engine.forced_changes import OpenAdmissions
+from admission.engine.nodes.closed_nodes import ClosedNodes
+from admission.engine.nodes.table import Layout, Mask, NodeTable
+from admission.engine.snapshot import Rollback, Snapshot
+from queues.admissions import Admission, AdmissionState
+from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
+from queues.text_format import listed
+from queues.workload import AdmissionId, NodeName, WorkloadKey
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnClosures:
+    """What closures mean in a turn, and in the next ones if they stay the same."""
+
+    #: As the snapshot had it, and with its closed nodes.
+    before: Layout | None = None
+    layout: Layout | None = None
+    #: Nodes of reservations that were chosen in this turn, by id of the closure.
+    chosen: Mapping[str, tuple[NodeName, ...]] = field(default_factory=dict)
+    #: The next second at which it is another one. None: there is none.
+    until: int | None = None
+
+    def follow(self, snapshot: Snapshot) -> tuple["TurnClosures", Snapshot]:
+        """What the closures of a snapshot mean, and the snapshot with its closed nodes."""
+        if not snapshot.closures:
+            return NOTHING_CLOSED, snapshot
+        now, table = snapshot.now, snapshot.nodes
+        active = sorted(
+            (each for each in snapshot.closures if each.closes_nodes(now)),
+            key=lambda each: (each.clear_at, each.id),
+        )
+        masks = _masks(active, snapshot)
+        closed = tuple(
+            ClosedNodes(each, masks[each.id], each.start <= now) for each in active if masks[each.id].any()
+        )
+        changes = [each.next_change(now) for each in snapshot.closures]
+        chosen = {each.id: nodes for each in active if (nodes := _names(masks[each.id], each, table))}
+        layout = self._layout(table.layout, closed)
+        after = TurnClosures(
+            before=table.layout,
+            layout=layout,
+            chosen={
+                each.id: chosen.get(each.id, ())
+                for each in active
+                if each.kind is ClosureKind.RESERVATION and set(chosen.get(each.id, ())) != set(each.nodes)
+            },
+            until=min((each for each in changes if each is not None), default=None),
+        )
+        return after, replace(snapshot, nodes=replace(table, layout=layout))
+
+    def _layout(self, layout: Layout, closed: Sequence[ClosedNodes]) -> Layout:
+        """The layout with these nodes closed: that of the last turn if it is the same."""
+        if not closed:
+            return layout
+        if self.before is layout and self.layout is not None and _same(self.layout.closed, closed):
+            return self.layout
+        return layout.closing(tuple(closed))
+
+
+NOTHING_CLOSED = TurnClosures()
+
+
+def _same(before: Sequence[ClosedNodes], after: Sequence[ClosedNodes]) -> bool:
+    return len(before) == len(after) and all(
+        replace(one.closure, nodes=()) == replace(other.closure, nodes=())
+        and one.in_window == other.in_window
+        and np.array_equal(one.mask, other.mask)
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+def _names(mask: Mask, closure: NodeClosure, table: NodeTable) -> tuple[NodeName, ...]:
+    if closure.kind is not ClosureKind.RESERVATION:
+        return ()
+    return tuple(table.layout.names[column] for column in np.flatnonzero(mask).tolist())
+
+
+def _masks(active: Sequence[NodeClosure], snapshot: Snapshot) -> dict[str, Mask]:
+    """(N,) nodes of each closure: first those that drains name, then those that reservations have and choose."""
+    table = snapshot.nodes
+    masks = {each.id: drained(each, table) for each in active if each.kind is ClosureKind.DRAIN}
+    reservations = [each for each in active if each.kind is ClosureKind.RESERVATION]
+    # What one has already, no other chooses.
+    for each in reservations:
+        masks[each.id] = _mask_of(each.nodes, table)
+    for each in reservations:
+        taken, soon = np.zeros((2, len(table)), np.bool_)
+        for other in snapshot.closures:
+            if other.id == each.id or other.has_ended(snapshot.now):
+                continue
+            mask = masks[other.id] if other.id in masks else drained(other, table)
+            if each.overlaps(other):
+                taken |= mask
+            elif each.end is None or other.lead_from < each.end:
+                soon |= mask
+        nodes = chosen_nodes(each, snapshot, candidates(each, table, taken), soon)
+        masks[each.id] = _mask_of(nodes, table)
+    return masks
+
+
+def drained(closure: NodeClosure, table: NodeTable) -> Mask:
+    """(N,) nodes that a drain is about; of a reservation those that it has."""
+    mask = _mask_of(closure.nodes, table)
+    if closure.selector:
+        labels = table.layout.labels
+        mask = mask | np.logical_and.reduce([labels.has(key, value) for key, value in closure.selector])
+    return mask
+
+
+def _mask_of(nodes: Iterable[NodeName], table: NodeTable) -> Mask:
+    mask = np.zeros(len(table), np.bool_)
+    position = table.layout.position
+    mask[[position[name] for name in nodes if name in position]] = True
+    return mask
+
+
+# ── who has to leave ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def evicted_from(
+    snapshot: Snapshot, open_admissions: OpenAdmissions, tree: QueueTree
+) -> dict[AdmissionId, Rollback]:
+    """Admissions that stay no longer, because nodes of theirs have to be clear now: whole gangs."""
+    found: dict[AdmissionId, Rollback] = {}
+    for closed in snapshot.nodes.layout.closed:
+        if snapshot.now < closed.closure.clear_at:
+            continue
+        names = [snapshot.nodes.layout.names[column] for column in np.flatnonzero(closed.mask).tolist()]
+        leaving: dict[WorkloadKey, None] = {}
+        for number in sorted(open_admissions.on_nodes(names, snapshot.admissions)):
+            admission = snapshot.admissions[number]
+            if not closed.is_of_holder(tree.paths.get(admission.queue, ())):
+                leaving[admission.workload] = None
+        for key in leaving:
+            held = [snapshot.admissions[number] for number in open_admissions.of(key)]
+            on = sorted({seat.node for each in held for seat in snapshot.still_held(each)} & set(names))
+            if not on:
+                continue  # its pods there have ended
+            for each in held:
+                if each.state is AdmissionState.OPEN and each.id not in snapshot.evictable:
+                    found.setdefault(each.id, _rollback(closed.closure, on, snapshot.now))
+    return found
+
+
+def _rollback(closure: NodeClosure, nodes: Sequence[NodeName], now: int) -> Rollback:
+    shown = listed(nodes)
+    what = "node" if len(nodes) == 1 else "nodes"
+    if closure.kind is ClosureKind.RESERVATION:
+        return Rollback(ReasonCode.NODES_RESERVED, f"{what} {shown} kept for {closure}", now)
+    return Rollback(ReasonCode.MAINTENANCE, f"{what} {shown} out of service by {closure}", now)
+
+
+def keeping_quota(
+    snapshot: Snapshot, open_admissions: OpenAdmissions, tree: QueueTree
+) -> frozenset[WorkloadKey]:
+    """Workloads that run in a window of their queue, on its nodes: what they have is not reclaimed before its end."""
+    kept: set[WorkloadKey] = set()
+    for closed in snapshot.nodes.layout.closed:
+        if closed.in_window and closed.closure.queue is not None:
+            names = [snapshot.nodes.layout.names[column] for column in np.flatnonzero(closed.mask).tolist()]
+            admissions: Iterable[Admission] = (
+                snapshot.admissions[number] for number in open_admissions.on_nodes(names, snapshot.admissions)
+            )
+            kept |= {
+                each.workload for each in admissions if closed.is_of_holder(tree.paths.get(each.queue, ()))
+            }
+    return frozenset(kept)

@@ -1,0 +1,85 @@
+"""Nodes that a Reservation or NodeDrain closes now, and which pods may use them all the same."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queues.closures.node_closures import NodeClosure
+from queues.quota.queue import Queue
+from queues.quota.tree import QueueTree
+from queues.workload import NodeFilter, QueueName, Workload
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedNodes:
+    """The nodes of one closure. ``mask``: (N,)."""
+
+    closure: NodeClosure
+    mask: Mask
+    #: The window has begun: work of the holder's queue is placed there.
+    in_window: bool
+
+    def is_of_holder(self, path: Sequence[QueueName]) -> bool:
+        """Whether work of a queue is the holder's. ``path``: that queue and all above it."""
+        return self.closure.queue is not None and self.closure.queue in path
+
+
+class Entry(NamedTuple):
+    """Closures whose nodes a workload may use."""
+
+    names: tuple[str, ...] = ()
+    #: The first second at which it may not use some of them any more. None: it stays so until closures change.
+    until: int | None = None
+
+
+def longest_run(workload: Workload, queues: Mapping[QueueName, Queue]) -> int | None:
+    """Seconds after which a workload has ended: as it declares, or as its queues let it run. None: unknown."""
+    known = [] if workload.run_time is None else [workload.run_time]
+    seen: set[QueueName] = set()
+    queue = queues.get(workload.queue)
+    while queue is not None and queue.name not in seen:
+        seen.add(queue.name)
+        if queue.max_run_time is not None:
+            known.append(queue.max_run_time)
+        queue = queues.get(queue.parent) if queue.parent is not None else None
+    return max(1, min(known)) if known else None
+
+
+def entry_of(workload: Workload, closed: Sequence[ClosedNodes], tree: QueueTree, now: int) -> Entry:
+    """Which closed nodes a workload may use if it starts now.
+
+    In the window work of the holder's queue, and queues below it; before, work that is known to end before the nodes
+    are cleared.
+    """
+    names: list[str] = []
+    until: int | None = None
+    path, longest = tree.paths.get(workload.queue, ()), longest_run(workload, tree.queues)
+    for each in closed:
+        if each.in_window and each.is_of_holder(path):
+            names.append(each.closure.id)
+        elif longest is not None:
+            last = each.closure.clear_at - longest
+            if now <= last:
+                names.append(each.closure.id)
+                until = last + 1 if until is None else min(until, last + 1)
+    return Entry(tuple(names), until)
+
+
+def open_to(nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask) -> Mask:
+    """(N,) those nodes of a mask that no closure closes to pods with this filter."""
+    for each in closed:
+        if each.closure.id not in nodes.enters:
+            mask = mask & ~each.mask
+    return mask
+
+
+def closed_to(nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask) -> Iterator[tuple[str, Mask]]:
+    """Of each closure the nodes of a mask that it closes to pods with this filter, in words."""
+    for each in closed:
+        if each.closure.id not in nodes.enters:
+            yield f"kept for {each.closure}", mask & each.mask

@@ -1,0 +1,82 @@
+"""Reservations and NodeDrains, with the nodes that were chosen for them. Pure.
+
+Chosen nodes are in the status of the object, so that the next leader keeps them. Until that is written and seen again,
+they are known here.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from admission.facts.cluster import ClosureFact
+from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.workload import NodeName, QueueName
+
+
+class ClosureState(NamedTuple):
+    """A closure as its object should tell it."""
+
+    fact: ClosureFact
+    phase: ClosurePhase
+    #: Why it is refused; "": it is not.
+    problem: str
+    nodes: tuple[NodeName, ...]
+
+
+class NodeClosures:
+    """Part of the world."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, ClosureFact] = {}
+        #: Nodes of reservations as this term chose them, by id.
+        self._chosen: dict[str, tuple[NodeName, ...]] = {}
+
+    def put(self, kind: ClosureKind, name: str, fact: ClosureFact | None) -> None:
+        """A Reservation or NodeDrain appeared, changed or went away."""
+        id_ = f"{kind}/{name}"
+        before = self.facts.pop(id_, None)
+        if fact is not None:
+            self.facts[id_] = fact
+        if before is None or fact is None or before.uid != fact.uid:
+            self._chosen.pop(id_, None)
+
+    def choose(self, chosen: Mapping[str, tuple[NodeName, ...]]) -> None:
+        """A plan chose nodes."""
+        self._chosen.update((id_, nodes) for id_, nodes in chosen.items() if id_ in self.facts)
+
+    def freeze(self, now: int, queues: Collection[QueueName]) -> tuple[NodeClosure, ...]:
+        """Those that a decision has to know of."""
+        return tuple(
+            closure
+            for id_ in sorted(self.facts)
+            if (closure := self._closure(id_)) is not None
+            and not self._problem(closure, queues)
+            and not closure.has_ended(now)
+        )
+
+    def states(self, now: int, queues: Collection[QueueName]) -> Iterator[ClosureState]:
+        """What the objects should say."""
+        for id_, fact in sorted(self.facts.items()):
+            closure = self._closure(id_)
+            if closure is None:
+                yield ClosureState(fact, ClosurePhase.REFUSED, fact.problem, ())
+                continue
+            phase, problem = closure.phase(now), self._problem(closure, queues)
+            if phase is ClosurePhase.ENDED:
+                yield ClosureState(fact, phase, "", ())
+            elif problem:
+                yield ClosureState(fact, ClosurePhase.REFUSED, problem, ())
+            else:
+                yield ClosureState(fact, phase, "", closure.nodes)
+
+    def _closure(self, id_: str) -> NodeClosure | None:
+        closure = self.facts[id_].closure
+        if closure is None or id_ not in self._chosen:
+            return closure
+        return replace(closure, nodes=self._chosen[id_])
+
+    @staticmethod
+    def _problem(closure: NodeClosure, queues: Collection[QueueName]) -> str:
+        if closure.queue is None or closure.queue in queues:
+            return ""
+        return f"spec.queue: found {closure.queue}, expected the name of a Queue"

@@ -1,0 +1,184 @@
+"""Rules of Reservations and NodeDrains. Pure: the cluster and the time are arguments."""
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from queues.api.model import excerpt
+from queues.api.reading.user_values import is_dns_name, is_label_key
+from queues.api.types.node_closures import NodeDrain, Reservation, duration_of
+from queues.api.validation.violations import Violation, quantity_violations
+from queues.closures.node_closures import NodeClosure
+from queues.errors import InvalidDocument, InvalidQuantity
+from queues.quota.queue import ROOT, Queue
+from queues.resources import Resources, show
+from queues.text_format import go_duration, rfc3339
+from queues.workload import QueueName
+
+#: Objects of each of the two kinds in a cluster, ended ones included.
+MOST_CLOSURES: Final = 200
+#: Seconds that a window may begin before its object is made.
+_LATE: Final = 300
+#: Seconds: the longest window, the longest lead time, and how far ahead a window may be.
+_LONGEST: Final = 92 * 86_400
+_LONGEST_LEAD: Final = 7 * 86_400
+_FARTHEST: Final = 366 * 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosureSurroundings:
+    """The cluster, as far as it is known. None: not known, and not checked."""
+
+    now: int | None = None
+    queues: Mapping[str, Queue] | None = None
+    levels: frozenset[str] | None = None
+    #: Those that there are.
+    closures: Sequence[NodeClosure] | None = None
+    #: Names of nodes.
+    nodes: Container[str] | None = None
+    #: What all nodes have together.
+    capacity: Callable[[], Resources] | None = None
+
+
+def reservation_violations(
+    reservation: Reservation, around: ClosureSurroundings, *, is_new: bool
+) -> Iterator[Violation]:
+    """Violations of a Reservation. ``is_new``: it is being created."""
+    spec = reservation.spec
+    wrong = [*quantity_violations(spec.resources, "spec.resources")]
+    try:
+        closure = reservation.to_closure()
+    except InvalidDocument as error:
+        yield Violation(str(error.facts["where"]), str(error.facts["found"]), str(error.facts["expected"]))
+        return
+    except InvalidQuantity:
+        yield from wrong
+        return
+    wrong += [
+        Violation(f"spec.resources[{name}]", excerpt(amount), "more than 0")
+        for name, amount in spec.resources.items()
+        if closure.amounts.get(name) <= 0
+    ]
+    if any(not each.tolerable for each in wrong):
+        yield from wrong
+        return
+    yield from _queue_violations(spec.queue, around)
+    if spec.topology and around.levels is not None and spec.topology not in around.levels:
+        yield Violation("spec.topology", excerpt(spec.topology), "a level of a Topology")
+    if duration_of(spec.clear_before, "") > duration_of(spec.lead_time, ""):
+        yield Violation("spec.clearBefore", excerpt(spec.clear_before), "at most spec.leadTime")
+    yield from _time_violations(closure, "spec.from", around, is_new=is_new)
+    yield from [*_beyond_capability(closure, around)] or _beyond_cluster(closure, around)
+    yield from _count_violations(closure, around, is_new=is_new)
+
+
+def drain_violations(drain: NodeDrain, around: ClosureSurroundings, *, is_new: bool) -> Iterator[Violation]:
+    """Violations of a NodeDrain. ``is_new``: it is being created."""
+    spec = drain.spec
+    try:
+        closure = drain.to_closure()
+    except InvalidDocument as error:
+        yield Violation(str(error.facts["where"]), str(error.facts["found"]), str(error.facts["expected"]))
+        return
+    if not spec.nodes and not spec.node_selector:
+        yield Violation("spec.nodes", "nothing", "names of nodes, or labels in spec.nodeSelector")
+    for index, name in enumerate(spec.nodes):
+        if not is_dns_name(name) or (around.nodes is not None and is_new and name not in around.nodes):
+            yield Violation(f"spec.nodes[{index}]", excerpt(name), "the name of a node of the cluster")
+    for key in spec.node_selector:
+        if not is_label_key(key):
+            yield Violation(f"spec.nodeSelector[{excerpt(key)}]", excerpt(key), "a node label key")
+    yield from _time_violations(closure, "spec.at", around, is_new=is_new)
+    yield from _count_violations(closure, around, is_new=is_new)
+
+
+def _queue_violations(name: str, around: ClosureSurroundings) -> Iterator[Violation]:
+    if name == ROOT:
+        yield Violation("spec.queue", excerpt(name), "a queue below root: all work is root's")
+    elif around.queues is not None and name not in around.queues:
+        yield Violation("spec.queue", excerpt(name), "the name of a Queue", missing=name)
+
+
+def _time_violations(
+    closure: NodeClosure, path: str, around: ClosureSurroundings, *, is_new: bool
+) -> Iterator[Violation]:
+    lead = closure.clear_at - closure.lead_from
+    if lead > _LONGEST_LEAD:
+        yield Violation("spec.leadTime", go_duration(lead), f"at most {go_duration(_LONGEST_LEAD)}")
+    if closure.end is not None and closure.end - closure.start > _LONGEST:
+        found = go_duration(closure.end - closure.start)
+        yield Violation("spec.for", found, f"at most {go_duration(_LONGEST)}")
+    if around.now is None or not is_new:
+        return
+    found = rfc3339(closure.start)
+    if closure.start < around.now - _LATE:
+        yield Violation(path, found, f"a time to come; now it is {rfc3339(around.now)}")
+    elif closure.start > around.now + _FARTHEST:
+        yield Violation(path, found, "a time within a year")
+
+
+def _beyond_capability(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
+    """More than the queue may use."""
+    for queue in _path(closure.queue, around.queues or {}):
+        for name, units in sorted(closure.amounts.items()):
+            limit = queue.limits.capability.get(name)
+            if limit is not None and units > limit:
+                yield Violation(
+                    f"spec.resources[{name}]",
+                    show(name, units),
+                    f"at most {show(name, limit)}, the capability of queue {queue.name}",
+                )
+
+
+def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
+    """More than there is, or than is left beside other reservations."""
+    if around.capacity is None:
+        return
+    others = Counter[str]()
+    names: list[str] = []
+    for other in around.closures or ():
+        if other.id != closure.id and other.queue is not None and closure.overlaps(other):
+            others.update(dict(other.amounts))
+            names.append(other.name)
+    capacity = around.capacity()
+    for name, units in sorted(closure.amounts.items()):
+        has, taken = capacity.get(name), others[name]
+        if units > has:
+            yield Violation(
+                f"spec.resources[{name}]",
+                show(name, units),
+                f"at most {show(name, has)}, what all nodes have",
+            )
+        elif units > has - taken:
+            yield Violation(
+                f"spec.resources[{name}]",
+                show(name, units),
+                f"at most {show(name, max(0, has - taken))}: of {show(name, has)} in the cluster "
+                f"{show(name, taken)} are reserved in that time ({_some(names)})",
+            )
+
+
+def _count_violations(
+    closure: NodeClosure, around: ClosureSurroundings, *, is_new: bool
+) -> Iterator[Violation]:
+    same = [each for each in around.closures or () if each.kind is closure.kind and each.id != closure.id]
+    if is_new and len(same) >= MOST_CLOSURES:
+        yield Violation(
+            "metadata.name",
+            f"{len(same)} {closure.kind}s already",
+            f"fewer than {MOST_CLOSURES}: delete those that have ended",
+        )
+
+
+def _path(name: QueueName | None, queues: Mapping[str, Queue]) -> Iterator[Queue]:
+    seen: set[str] = set()
+    while name is not None and name in queues and name not in seen:
+        seen.add(name)
+        yield queues[name]
+        name = queues[name].parent
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(sorted(names)[:3])
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,138 @@
+"""Who may reserve nodes for which queue: the administrators of a tenant for its queues, up to what these deserve. Pure.
+
+A user who is named in ``access.admins`` of a queue reserves for that queue and for all below it. Platform
+administrators reserve for every queue: this is not about them. Whole nodes are kept, so what is asked counts as whole
+nodes, and only devices are counted so: a node that is kept for its CPUs would keep its GPUs as well.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from queues.api.reading.user_values import is_device_resource
+from queues.api.types.node_closures import Reservation
+from queues.api.types.queue import QueueDocument
+from queues.api.validation.tenant_rules import Requester, TenantTree
+from queues.closures.node_closures import NodeClosure
+from queues.errors import InvalidDocument, InvalidQuantity
+from queues.resources import Resources, show
+
+Document = Mapping[str, Any]
+
+_EVERYBODY_ELSE: Final = "expected one of Muster only"
+
+
+class ReservationChange(NamedTuple):
+    """A write of one Reservation."""
+
+    name: str
+    #: As it was; None: it is created.
+    before: Document | None
+    #: As it is to be; None: it is deleted.
+    after: Document | None
+    #: Of its status.
+    is_status: bool = False
+
+
+def reservation_refusals(
+    change: ReservationChange,
+    by: Requester,
+    queues: Mapping[str, Document],
+    others: Mapping[str, Document],
+    largest: Mapping[str, int] | None,
+) -> list[str]:
+    """Why a user who is no platform administrator may not write a Reservation; empty: they may.
+
+    ``queues``, ``others``: all Queues and Reservations as they are stored, by name. ``largest``: the most of each
+    resource that one node has; None: not known yet.
+    """
+    if change.is_status:
+        return [f"reservation {change.name}: found a status written by {by.name}, {_EVERYBODY_ELSE}"]
+    tree = TenantTree(queues)
+    for document in (change.before, change.after):
+        queue = "" if document is None else _queue_of(document)
+        if document is not None and tree.administered(queue, by) is None:
+            return [
+                f"reservation {change.name}: {by.name} may not reserve for queue {queue or '(none)'}, being neither a "
+                "platform administrator (role muster-queue-admin) nor named in access.admins of it or of a queue above"
+            ]
+    if change.after is None or (
+        change.before is not None and change.before.get("spec") == change.after.get("spec")
+    ):
+        return []  # it is deleted, or has other labels and the like
+    return list(_content_refusals(change.name, change.after, tree, others, largest))
+
+
+def _content_refusals(
+    name: str,
+    after: Document,
+    tree: TenantTree,
+    others: Mapping[str, Document],
+    largest: Mapping[str, int] | None,
+) -> Iterator[str]:
+    closure = _closure(after)
+    if closure is None or closure.queue is None:
+        yield f"reservation {name}: found a spec that cannot be read, expected queue, resources, from and for"
+    elif largest is None:
+        yield f"reservation {name}: the nodes of the cluster are not known yet. Try again in a moment"
+    elif plain := [each for each in closure.amounts if not is_device_resource(each)]:
+        yield (
+            f"reservation {name}: found {', '.join(sorted(plain))}, expected devices only, such as nvidia.com/gpu. "
+            "Ask a platform administrator to reserve other nodes"
+        )
+    else:
+        yield from _beyond_quota(closure, tree, others, largest)
+
+
+def _beyond_quota(
+    closure: NodeClosure, tree: TenantTree, others: Mapping[str, Document], largest: Mapping[str, int]
+) -> Iterator[str]:
+    """Where reservations at the same time are together more than a queue of the tenant deserves."""
+    path = tree.path(closure.queue or "")
+
+    def whole(amounts: Resources, resource: str) -> int:
+        size = max(1, largest.get(resource, 0))
+        return -(-amounts.get(resource) // size) * size
+
+    deserved = {name: _deserved(tree.queues[name]) for name in path}
+    at_that_time = [
+        other
+        for name, document in others.items()
+        if name != closure.name and (other := _closure(document)) is not None and closure.overlaps(other)
+    ]
+    for resource in sorted(closure.amounts):
+        stated = [name for name in path if resource in deserved[name]]
+        if not stated:
+            yield (
+                f"reservation {closure.name}: found {resource}, of which neither queue {closure.queue} nor one above "
+                "it states what it deserves. Ask a platform administrator to reserve it"
+            )
+        for name in stated:
+            limit, asked = deserved[name][resource], whole(closure.amounts, resource)
+            for other in at_that_time:
+                if other.queue is not None and name in tree.path(other.queue):
+                    asked += whole(other.amounts, resource)
+            if asked > limit:
+                yield (
+                    f"reservation {closure.name}: found {show(resource, asked)} {resource} on whole nodes reserved for "
+                    f"queue {name} at the same time, expected at most {show(resource, limit)}, what it deserves"
+                )
+
+
+def _deserved(document: Document) -> Mapping[str, int]:
+    try:
+        return QueueDocument.read(document).to_domain().limits.deserved
+    except InvalidDocument:
+        return {}
+
+
+def _queue_of(document: Document) -> str:
+    spec = document.get("spec")
+    queue = spec.get("queue") if isinstance(spec, Mapping) else None
+    return queue if isinstance(queue, str) else ""
+
+
+def _closure(document: Document) -> NodeClosure | None:
+    try:
+        return Reservation.read(document).to_closure()
+    except (InvalidDocument, InvalidQuantity):
+        return None

@@ -1,0 +1,267 @@
+"""Nodes are reserved and drained by users with the command line, with no other rights than their role has."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.manifests import batch_job
+from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
+
+RBAC = "rbac.authorization.k8s.io"
+PLUGIN = Path(sys.executable).parent / "python"
+
+
+class User:
+    """Somebody at a shell, with a role in the whole cluster and ``view`` in the sandbox."""
+
+    def __init__(self, sandbox: Sandbox, name: str, role: str) -> None:
+        self.name = f"{sandbox.name}-{name}"
+        self.kubeconfig = sandbox.stack.cluster.kubeconfig_for(self.name)
+        self._sandbox = sandbox
+        self._bound: list[str] = []
+        self._bind("clusterrolebindings", "ClusterRoleBinding", role)
+        self._bind(f"namespaces/{sandbox.name}/rolebindings", "RoleBinding", "view")
+
+    def _bind(self, where: str, kind: str, role: str) -> None:
+        binding = {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": kind,
+            "metadata": {"name": f"{self.name}-{role}"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": self.name}],
+        }
+        self._sandbox.api.create(f"/apis/{RBAC}/v1/{where}", binding)
+        self._bound.append(f"/apis/{RBAC}/v1/{where}/{self.name}-{role}")
+
+    def leave(self) -> None:
+        for each in self._bound:
+            self._sandbox.api.delete(each)
+
+    def muster(self, *arguments: str) -> tuple[int, str]:
+        """Exit code, and all that is printed, of ``kubectl muster``."""
+        done = subprocess.run(
+            [PLUGIN, "-m", "admission.cli.kubectl_muster", *arguments, "--kubeconfig", str(self.kubeconfig)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+
+@pytest.fixture
+def made(sandbox: Sandbox) -> Iterator[ExitStack]:
+    """Takes back what a test made in the cluster."""
+    with ExitStack() as undo:
+        yield undo
+
+
+def user(sandbox: Sandbox, made: ExitStack, name: str, role: str) -> User:
+    found = User(sandbox, name, role)
+    made.callback(found.leave)
+    return found
+
+
+def flavor(sandbox: Sandbox, made: ExitStack) -> str:
+    """The sandbox's nodes: nobody else's are chosen."""
+    sandbox.api.create(
+        path("ResourceFlavor", ""),
+        {
+            "apiVersion": "muster.dev/v1alpha1",
+            "kind": "ResourceFlavor",
+            "metadata": {"name": sandbox.name},
+            "spec": {"nodeLabels": {SANDBOX: sandbox.name}},
+        },
+    )
+    made.callback(lambda: sandbox.api.delete(path("ResourceFlavor", "", sandbox.name)))
+    return sandbox.name
+
+
+def status(sandbox: Sandbox, kind: str, name: str) -> Document:
+    found: Document = sandbox.api.get(path(kind, "", name)).get("status", {})
+    return found
+
+
+def in_queue(document: Document, queue: str) -> Document:
+    document["metadata"]["labels"]["muster.dev/queue-name"] = queue
+    return document
+
+
+def gone(sandbox: Sandbox, kind: str, name: str) -> bool:
+    return all(each["metadata"]["name"] != name for each in sandbox.api.get(path(kind, ""))["items"])
+
+
+def second(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def test_a_reservation_clears_a_borrower_in_time_and_its_holders_gang_starts_in_the_window(
+    sandbox: Sandbox, made: ExitStack
+) -> None:
+    lead = user(sandbox, made, "lead", "muster-tenant-admin")
+    nodes = sandbox.add_nodes(2)
+    team = sandbox.add_queue("team", deserved={GPU: 16}, access={"admins": [{"user": lead.name}]})
+    others = sandbox.add_queue("others")
+    hardware = flavor(sandbox, made)
+    sandbox.add(in_queue(batch_job(sandbox, "borrower", 2, 8), others))
+    sandbox.wait_running("borrower", 2)
+
+    plan = ("--gpus", "16", "--for", "10m", "--flavor", hardware, "--name", sandbox.name)
+    sandbox.wait(
+        lambda: lead.muster("reserve", team, *plan, "--from", "1h", "--dry-run=server")[0] == 0,
+        "the right to reserve",
+    )
+    code, told = lead.muster("reserve", others, *plan, "--from", "1h")
+    assert code == 1
+    assert f"{lead.name} may not reserve for queue {others}" in told
+    code, told = lead.muster(
+        "reserve", team, *plan, "--from", "40s", "--lead-time", "30s", "--clear-before", "15s"
+    )
+    assert code == 0, told
+    assert f"reservation {sandbox.name} created: 16 {GPU} for queue {team} from " in told
+    made.callback(
+        lambda: gone(sandbox, "Reservation", sandbox.name) or lead.muster("reserve", "--cancel", sandbox.name)
+    )
+    start = second(sandbox.api.get(path("Reservation", "", sandbox.name))["spec"]["from"])
+
+    sandbox.wait(
+        lambda: sorted(status(sandbox, "Reservation", sandbox.name).get("nodes", ())) == sorted(nodes),
+        "the nodes to be chosen",
+    )
+    assert sandbox.running("borrower"), "it is not cleared before its time"
+    sandbox.add(in_queue(batch_job(sandbox, "gang", 2, 8), team))
+    message = sandbox.wait_reason("borrower", "NoFit", seconds=60)
+    assert f"kept for reservation {sandbox.name} from " in message
+    assert "(NodesReserved)" in sandbox.explain("job/borrower")
+
+    sandbox.wait_running("gang", 2, seconds=60)
+    begun = [second(each["status"]["startTime"]) for each in sandbox.running("gang")]
+    assert min(begun) >= start - 1
+    assert max(begun) <= start + 10, "on the minute"
+    sandbox.wait(
+        lambda: status(sandbox, "Reservation", sandbox.name).get("phase") == "Active", "its phase to be told"
+    )
+    code, told = lead.muster("reservations", "-q", team)
+    assert code == 0, told
+    assert "16 gpu" in told
+    assert "Active" in told
+
+    code, told = lead.muster("reserve", "--cancel", sandbox.name)
+    assert (code, told) == (0, f"reservation {sandbox.name} cancelled\n")
+    sandbox.delete("batch/v1 Job", "gang")
+    sandbox.wait_running("borrower", 2, seconds=60)
+
+
+def test_a_drained_node_takes_no_gang_and_loses_what_it_has_at_the_time(
+    sandbox: Sandbox, made: ExitStack
+) -> None:
+    admin = user(sandbox, made, "admin", "muster-queue-admin")
+    lead = user(sandbox, made, "lead", "muster-tenant-admin")
+    first, second_node = sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(batch_job(sandbox, "whole", 2, 8))
+    sandbox.wait_running("whole", 2)
+
+    sandbox.wait(lambda: lead.muster("reservations")[0] == 0, "the right to see drains")
+    code, told = lead.muster("drain", first, "--at", "1h", "--name", sandbox.name)
+    assert code == 1
+    assert "cannot create resource" in told or "forbidden" in told
+    drain = ("drain", first, "--at", "15s", "--lead-time", "15s", "--name", sandbox.name)
+    sandbox.wait(lambda: admin.muster(*drain, "--dry-run=server")[0] == 0, "the right to drain")
+    code, told = admin.muster(*drain)
+    assert code == 0, told
+    made.callback(lambda: gone(sandbox, "NodeDrain", sandbox.name) or admin.muster("undrain", sandbox.name))
+    message = sandbox.wait_reason("whole", "NoFit", seconds=60)
+    assert f"kept for nodedrain {sandbox.name} from " in message
+    sandbox.wait(lambda: not sandbox.running("whole"), "the whole gang to be evicted")
+    assert "Maintenance" in sandbox.explain("job/whole")
+
+    sandbox.add(batch_job(sandbox, "small", 1, 8))
+    (pod,) = sandbox.wait_running("small", 1)
+    assert pod["spec"]["nodeName"] == second_node
+    sandbox.wait(
+        lambda: status(sandbox, "NodeDrain", sandbox.name) == {"phase": "Active", "nodes": [first]},
+        "an empty node",
+    )
+    code, told = admin.muster("reservations")
+    assert "maintenance" in told
+
+    sandbox.delete("batch/v1 Job", "small")
+    assert admin.muster("undrain", first) == (0, f"nodedrain {sandbox.name} deleted\n")
+    sandbox.wait_running("whole", 2, seconds=60)
+
+
+def test_a_leader_that_follows_keeps_the_nodes_and_clears_them_in_time(
+    sandbox: Sandbox, made: ExitStack, absent_muster: Callable[[], None]
+) -> None:
+    admin = user(sandbox, made, "admin", "muster-queue-admin")
+    sandbox.add_nodes(2)
+    others = sandbox.add_queue()
+    team = sandbox.add_queue("team")
+    hardware = flavor(sandbox, made)
+    for name in ("one", "other"):
+        sandbox.add(in_queue(batch_job(sandbox, name, 1, 8), others))
+        sandbox.wait_running(name, 1)
+    on = {name.split("-")[0]: node for name, node in sandbox.nodes_of().items()}
+
+    plan = ("--gpus", "8", "--from", "60s", "--for", "10m", "--lead-time", "60s", "--clear-before", "20s")
+    sandbox.wait(
+        lambda: admin.muster("reserve", team, *plan, "--flavor", hardware, "--dry-run=server")[0] == 0,
+        "the right",
+    )
+    code, told = admin.muster("reserve", team, *plan, "--flavor", hardware, "--name", sandbox.name)
+    assert code == 0, told
+    made.callback(lambda: sandbox.api.delete(path("Reservation", "", sandbox.name)))
+    sandbox.wait(
+        lambda: bool(status(sandbox, "Reservation", sandbox.name).get("nodes")), "a node to be chosen"
+    )
+    (chosen,) = status(sandbox, "Reservation", sandbox.name)["nodes"]
+    absent_muster()
+    assert sandbox.running("one")
+    assert sandbox.running("other")
+    sandbox.stack.start_muster("muster-next")
+
+    loser, winner = ("one", "other") if on["one"] == chosen else ("other", "one")
+    sandbox.wait(lambda: not sandbox.running(loser), f"{loser} to be evicted from {chosen}", seconds=90)
+    assert sandbox.running(winner)
+    assert status(sandbox, "Reservation", sandbox.name)["nodes"] == [chosen]
+    assert "(NodesReserved)" in sandbox.explain(f"job/{loser}")
+
+
+def test_what_cannot_be_kept_is_refused_with_one_line(sandbox: Sandbox, made: ExitStack) -> None:
+    admin = user(sandbox, made, "admin", "muster-queue-admin")
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue(capability={GPU: 4})
+    plan: tuple[Any, ...] = ("--from", "1h", "--for", "1h")
+    sandbox.wait(
+        lambda: admin.muster("reserve", queue, "--gpus", "4", *plan, "--dry-run=server")[0] == 0, "the right"
+    )
+    for asked, line in (
+        ((queue, "--gpus", "8"), f"found 8, expected at most 4, the capability of queue {queue}"),
+        (("nobody", "--gpus", "8"), "spec.queue: found 'nobody', expected the name of a Queue"),
+        ((queue, "--resources", "amd.com/gpu=1"), "found 1, expected at most 0, what all nodes have"),
+        (
+            (queue, "--gpus", "1", "--topology", "moon"),
+            "spec.topology: found 'moon', expected a level of a Topology",
+        ),
+    ):
+        code, told = admin.muster("reserve", *asked, *plan)
+        assert code == 1
+        assert line in told
+        assert "Traceback" not in told
+    code, told = admin.muster("drain", "no-such-node", "--at", "1h")
+    assert code == 1
+    assert "spec.nodes[0]: found 'no-such-node', expected the name of a node of the cluster" in told
+    code, told = admin.muster("undrain", "nothing")
+    assert (code, told.splitlines()[0]) == (
+        1,
+        "Error: There is no nodedrain nothing, and none of a node nothing.",
+    )

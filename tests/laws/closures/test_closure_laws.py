@@ -1,0 +1,102 @@
+"""Laws of nodes that Reservations and NodeDrains close, and bugs that break them."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from admission.engine import decide as engine
+from admission.engine.closures import closing
+from admission.engine.nodes import closed_nodes, table
+from admission.engine.snapshot import Snapshot
+from tests.laws.laws import decision
+from tests.laws.laws.closures import (
+    a_choice_is_kept,
+    booked_worlds,
+    closing_worlds,
+    nothing_foreign_outlasts_the_start,
+    the_holders_gang_starts_on_the_minute,
+    what_is_in_the_way_is_evicted,
+)
+from tests.laws.planted.bug import Bug, is_broken_in
+
+worlds = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@worlds
+@given(closing_worlds())
+def test_nothing_foreign_outlasts_the_start(snapshot: Snapshot) -> None:
+    nothing_foreign_outlasts_the_start(snapshot)
+
+
+@worlds
+@given(closing_worlds())
+def test_what_is_in_the_way_is_evicted(snapshot: Snapshot) -> None:
+    what_is_in_the_way_is_evicted(snapshot)
+
+
+@worlds
+@given(closing_worlds())
+def test_a_choice_is_kept(snapshot: Snapshot) -> None:
+    a_choice_is_kept(snapshot)
+
+
+@worlds
+@given(booked_worlds())
+def test_the_holders_gang_starts_on_the_minute(snapshot: Snapshot) -> None:
+    the_holders_gang_starts_on_the_minute(snapshot)
+
+
+@worlds
+@given(closing_worlds())
+def test_the_memo_decides_nothing_beside_closed_nodes(snapshot: Snapshot) -> None:
+    decision.memo_decides_nothing(snapshot)
+
+
+@worlds
+@given(closing_worlds())
+def test_the_order_decides_nothing_beside_closed_nodes(snapshot: Snapshot) -> None:
+    decision.independent_of_order(snapshot, random.Random(1))
+
+
+@worlds
+@given(closing_worlds())
+def test_turns_come_to_rest_beside_closed_nodes(snapshot: Snapshot) -> None:
+    decision.reaches_a_fixed_point(snapshot)
+
+
+def _choose_anew(closure: Any, *rest: Any) -> tuple[Any, ...]:
+    return _chosen(replace(closure, nodes=()), *rest)
+
+
+_chosen = closing.chosen_nodes
+
+MUTATIONS = (
+    Bug("closed nodes are open", table, "open_to", lambda nodes, closed, mask: mask,
+        nothing_foreign_outlasts_the_start),
+    Bug("run times are not looked at", closed_nodes, "longest_run", lambda workload, queues: 1,
+        nothing_foreign_outlasts_the_start),
+    Bug("the window is open to all", closed_nodes.ClosedNodes, "is_of_holder", lambda self, path: True,
+        nothing_foreign_outlasts_the_start),
+    Bug("the holder comes early", closing, "ClosedNodes",
+        lambda closure, mask, in_window: closed_nodes.ClosedNodes(closure, mask, True),
+        nothing_foreign_outlasts_the_start),
+    Bug("nobody has to leave", engine, "evicted_from", lambda *_: {}, what_is_in_the_way_is_evicted),
+    Bug("nodes are chosen anew", closing, "chosen_nodes",
+        _choose_anew, a_choice_is_kept),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", MUTATIONS, ids=str)
+def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    is_broken_in(closing_worlds(), bug.law, first=bug.first)
+
+
+def test_the_holders_gang_waits_where_its_window_stays_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closed_nodes.ClosedNodes, "is_of_holder", lambda self, path: False)
+    is_broken_in(booked_worlds(), the_holders_gang_starts_on_the_minute)

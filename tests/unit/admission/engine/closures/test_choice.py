@@ -1,0 +1,273 @@
+"""Which nodes a reservation gets, and what closed nodes mean to one workload, by example."""
+
+from dataclasses import replace
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.snapshot import Snapshot
+from queues.admissions import Admission, Seat
+from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.plan import Plan
+from queues.quota.queue import ROOT, Queue
+from queues.reason_codes import ReasonCode
+from queues.resources import Resources
+from queues.workload import (
+    NO_FLAVOR,
+    AdmissionId,
+    FlavorName,
+    NodeName,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+
+GPU = "nvidia.com/gpu"
+START = 100_000
+TEAM, OTHERS = QueueName("team"), QueueName("others")
+QUEUES = {name: Queue(name=name, parent=ROOT) for name in (TEAM, OTHERS)}
+
+
+def gpus(count: int) -> Resources:
+    return Resources({GPU: count * 1000})
+
+
+def workload(
+    name: str, queue: QueueName = OTHERS, pods: int = 1, run_time: int | None = None, each: int = 8
+) -> Workload:
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, name),
+        namespace="ns",
+        name=name,
+        queue=queue,
+        priority=0,
+        arrival=1,
+        created=0,
+        minimum=pods,
+        pod_sets=(PodSet(name="main", count=pods, minimum=pods, takes=gpus(each)),),
+        generation="1",
+        run_time=run_time,
+    )
+
+
+def reservation(**changes: object) -> NodeClosure:
+    closure = NodeClosure(
+        kind=ClosureKind.RESERVATION,
+        name="night",
+        lead_from=START - 3600,
+        clear_at=START - 120,
+        start=START,
+        end=START + 7200,
+        queue=TEAM,
+        amounts=gpus(16),
+    )
+    return replace(closure, **changes)  # type: ignore[arg-type]
+
+
+def drain(*nodes: str, **changes: object) -> NodeClosure:
+    closure = NodeClosure(
+        kind=ClosureKind.DRAIN,
+        name="fix",
+        lead_from=START - 3600,
+        clear_at=START,
+        start=START,
+        end=None,
+        nodes=tuple(NodeName(name) for name in nodes),
+    )
+    return replace(closure, **changes)  # type: ignore[arg-type]
+
+
+def world(
+    now: int,
+    *closures: NodeClosure,
+    running: dict[str, tuple[Workload, ...]] | None = None,
+    pending: tuple[Workload, ...] = (),
+    nodes: int = 4,
+    racks: dict[str, str] | None = None,
+    flavors: dict[str, str] | None = None,
+) -> Snapshot:
+    """Nodes n0, n1 … with eight GPUs. ``running``: work by its first node; a gang of two has the next one as well."""
+    names = [f"n{number}" for number in range(nodes)]
+    seats: dict[Workload, tuple[Seat, ...]] = {}
+    for node, works in (running or {}).items():
+        for work in works:
+            at = names.index(node)
+            seats[work] = tuple(
+                Seat(
+                    pod_set="main",
+                    ordinal=ordinal,
+                    node=NodeName(names[at + ordinal]),
+                    flavor=NO_FLAVOR,
+                    takes=work.pod_sets[0].takes,
+                )
+                for ordinal in range(work.minimum)
+            )
+    admissions = {
+        AdmissionId(number): Admission(
+            id=AdmissionId(number),
+            workload=work.key,
+            namespace="ns",
+            name=work.name,
+            queue=work.queue,
+            priority=0,
+            seats=held,
+            opened_at=START - 10_000,
+            generation="1",
+            started=True,
+        )
+        for number, (work, held) in enumerate(seats.items(), 1)
+    }
+    table = NodeTable.build(
+        [
+            Node(
+                name=NodeName(name),
+                allocatable=gpus(8),
+                used=gpus(sum(seat.node == name for held in seats.values() for seat in held) * 8),
+                labels={"rack": (racks or {}).get(name, "r0")},
+                flavor=FlavorName((flavors or {}).get(name, "")),
+            )
+            for name in names
+        ],
+        [("rack",)],
+    )
+    return Snapshot(
+        now=now,
+        queues=QUEUES,
+        nodes=table,
+        pending={work.key: work for work in pending},
+        admissions=admissions,
+        holders={work.key: work for work in seats},
+        closures=closures,
+    )
+
+
+def plan_of(snapshot: Snapshot) -> Plan:
+    return decide(snapshot, Memo())[0]
+
+
+def chosen(snapshot: Snapshot) -> tuple[str, ...]:
+    return plan_of(snapshot).chosen_nodes.get("reservation/night", ())
+
+
+def test_no_node_is_chosen_before_the_lead_time() -> None:
+    assert chosen(world(START - 3601, reservation())) == ()
+    assert len(chosen(world(START - 3600, reservation()))) == 2
+
+
+def test_empty_nodes_are_chosen_first() -> None:
+    running = {"n0": (workload("a"),), "n2": (workload("b"),)}
+    assert chosen(world(START - 3600, reservation(), running=running)) == ("n1", "n3")
+
+
+def test_work_that_ends_in_time_is_better_than_work_that_is_cut_off() -> None:
+    ends = workload("ends", run_time=10_000 - 200)
+    running = {"n0": (workload("a"),), "n1": (ends,), "n2": (workload("b"),)}
+    assert chosen(world(START - 3600, reservation(), running=running)) == ("n1", "n3")
+
+
+def test_the_node_of_a_single_pod_is_better_than_one_of_a_gang() -> None:
+    running = {"n0": (workload("a"),), "n1": (workload("gang", pods=2),), "n3": (workload("c"),)}
+    found = chosen(world(START - 3600, reservation(amounts=gpus(24)), running=running, nodes=5))
+    assert set(found) == {"n4", "n0", "n3"}
+
+
+def test_a_gang_is_cut_off_once_for_all_its_nodes() -> None:
+    running = {"n0": (workload("gang", pods=2),), "n2": (workload("other", pods=2),)}
+    assert chosen(world(START - 3600, reservation(), running=running)) == ("n0", "n1")
+
+
+def test_nodes_of_one_rack_and_flavor_are_chosen() -> None:
+    racks = {"n0": "r0", "n1": "r1", "n2": "r1", "n3": "r0"}
+    running = {"n0": (workload("a"),)}
+    assert chosen(world(START - 60, reservation(level="rack"), running=running, racks=racks)) == ("n1", "n2")
+    flavors = {"n0": "h100", "n3": "h100"}
+    found = world(START - 60, reservation(flavor="h100"), running=running, flavors=flavors)
+    assert chosen(found) == ("n0", "n3")
+
+
+def test_where_no_rack_has_enough_the_one_with_most_is_kept() -> None:
+    racks = {"n0": "r0", "n1": "r1", "n2": "r1", "n3": "r2"}
+    running = {"n1": (workload("a"),)}
+    found = world(START - 60, reservation(level="rack", amounts=gpus(24)), running=running, racks=racks)
+    assert chosen(found) == ("n1", "n2")
+
+
+def test_a_drain_at_that_time_leaves_its_nodes_out() -> None:
+    assert chosen(world(START - 60, reservation(), drain("n0", "n2"))) == ("n1", "n3")
+
+
+def test_chosen_nodes_stay_and_lost_ones_are_replaced() -> None:
+    kept = reservation(nodes=(NodeName("n0"), NodeName("n3")))
+    running = {"n0": (workload("a"),), "n3": (workload("b"),)}
+    assert plan_of(world(START - 3600, kept, running=running)).chosen_nodes == {}
+    lost = reservation(nodes=(NodeName("n0"), NodeName("gone")))
+    assert chosen(world(START - 3600, lost, running=running)) == ("n0", "n1")
+
+
+def test_before_the_window_only_what_ends_in_time_is_admitted() -> None:
+    held = reservation(amounts=gpus(32))
+    short, late, unknown = (
+        workload("short", run_time=3000),
+        workload("late", run_time=3600),
+        workload("unknown"),
+    )
+    for work, admitted in ((short, True), (late, False), (unknown, False)):
+        plan = plan_of(world(START - 3600, held, pending=(work,)))
+        assert bool(plan.admits) is admitted, work.name
+    plan = plan_of(world(START - 3600, held, pending=(workload("own", queue=TEAM),)))
+    assert not plan.admits
+
+
+def test_the_reason_names_the_reservation_and_its_times() -> None:
+    plan = plan_of(world(START - 60, reservation(amounts=gpus(32)), pending=(workload("waits"),)))
+    (reason,) = plan.reasons.values()
+    assert reason.code == ReasonCode.NO_FIT
+    assert "4 kept for reservation night from 1970-01-02T03:46:40Z to 1970-01-02T05:46:40Z" in reason.message
+
+
+def test_a_gang_that_asks_for_a_rack_is_told_of_the_reservation_too() -> None:
+    gang = workload("waits", pods=2)
+    gang = replace(gang, pod_sets=(replace(gang.pod_sets[0], required_topology="rack"),))
+    plan = plan_of(world(START - 60, reservation(amounts=gpus(32)), pending=(gang,)))
+    (reason,) = plan.reasons.values()
+    assert reason.code == ReasonCode.TOPOLOGY_NO_FIT
+    assert "(4 nodes kept for reservation night from 1970-01-02T03:46:40Z to" in reason.message
+
+
+def test_a_whole_gang_is_evicted_when_one_of_its_nodes_has_to_be_clear() -> None:
+    gang = workload("gang", pods=2)
+    held = drain("n1")
+    assert plan_of(world(START - 1, held, running={"n0": (gang,)})).evicts == ()
+    (evict,) = plan_of(world(START, held, running={"n0": (gang,)})).evicts
+    assert evict.code == ReasonCode.MAINTENANCE
+    assert evict.message == "node n1 out of service by nodedrain fix from 1970-01-02T03:46:40Z on"
+
+
+def test_the_holders_own_work_stays_on_its_nodes() -> None:
+    held = reservation(nodes=(NodeName("n0"), NodeName("n1")))
+    running = {"n0": (workload("own", queue=TEAM),), "n1": (workload("foreign"),)}
+    (evict,) = plan_of(world(START - 120, held, running=running)).evicts
+    assert evict.admission == AdmissionId(2)
+    assert evict.code == ReasonCode.NODES_RESERVED
+
+
+def test_in_the_window_the_holder_is_admitted_and_afterwards_all_are() -> None:
+    held = reservation(amounts=gpus(32), nodes=tuple(NodeName(f"n{number}") for number in range(4)))
+    own, foreign = workload("own", queue=TEAM, pods=4), workload("foreign")
+    (admit,) = plan_of(world(START, held, pending=(own, foreign))).admits
+    assert admit.workload == own.key
+    (admit,) = plan_of(world(START + 7200, held, pending=(foreign,))).admits
+    assert admit.workload == foreign.key
+
+
+def test_a_memo_answers_until_the_next_change_only() -> None:
+    held = reservation(amounts=gpus(32))
+    snapshot = world(START - 3700, held, pending=(workload("waits", pods=5),))
+    _, memo = decide(snapshot, Memo())
+    assert memo.until == START - 3600
+    before, memo = decide(replace(snapshot, now=START - 3601), memo)
+    assert before.chosen_nodes == {}
+    after, _ = decide(replace(snapshot, now=START - 3600), memo)
+    assert len(after.chosen_nodes["reservation/night"]) == 4

@@ -1,0 +1,90 @@
+"""What the world keeps of Reservations and NodeDrains, and what their objects are told."""
+
+import json
+from typing import Any
+
+from admission.decode.closures import closure_fact
+from admission.facts.cluster import ClosureFact
+from admission.world.closures.node_closures import NodeClosures
+from queues.closures.node_closures import ClosureKind, ClosurePhase
+from queues.workload import NodeName, QueueName
+
+START = 1_800_000_000
+TEAM = QueueName("team")
+ID = "reservation/night"
+
+
+def reservation(uid: str = "u1", status: dict[str, Any] | None = None, **spec: Any) -> ClosureFact:
+    plain = {
+        "queue": "team",
+        "resources": {"nvidia.com/gpu": "8"},
+        "from": "2027-01-15T08:00:00Z",
+        "for": "2h",
+    }
+    document = {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "night", "uid": uid},
+        "spec": {**plain, **spec},
+        "status": status or {},
+    }
+    return closure_fact(json.dumps(document).encode(), ClosureKind.RESERVATION)
+
+
+def kept(fact: ClosureFact) -> NodeClosures:
+    closures = NodeClosures()
+    closures.put(ClosureKind.RESERVATION, "night", fact)
+    return closures
+
+
+def test_a_reservation_is_read_with_its_times_and_nodes() -> None:
+    closure = reservation(
+        status={"phase": "Planned", "nodes": ["n1"]}, leadTime="3h", clearBefore="5m"
+    ).closure
+    assert closure is not None
+    assert (closure.lead_from, closure.clear_at) == (START - 10_800, START - 300)
+    assert (closure.start, closure.end) == (START, START + 7200)
+    assert closure.nodes == ("n1",)
+    assert dict(closure.amounts) == {"nvidia.com/gpu": 8000}
+
+
+def test_what_cannot_be_read_is_refused_with_the_reason_and_means_nothing() -> None:
+    closures = kept(reservation(**{"from": "soon"}))
+    assert closures.freeze(START, {TEAM}) == ()
+    (state,) = closures.states(START, {TEAM})
+    assert state.phase is ClosurePhase.REFUSED
+    assert state.problem == "spec.from: found 'soon', expected a time such as 2026-11-20T14:00:00Z."
+
+
+def test_a_reservation_for_a_queue_that_is_gone_is_refused() -> None:
+    closures = kept(reservation())
+    assert closures.freeze(START, set()) == ()
+    (state,) = closures.states(START, set())
+    assert (state.phase, state.problem) == (
+        ClosurePhase.REFUSED,
+        "spec.queue: found team, expected the name of a Queue",
+    )
+
+
+def test_phases_follow_the_clock() -> None:
+    closures = kept(reservation())
+    for now, phase in (
+        (START - 1, "Planned"),
+        (START, "Active"),
+        (START + 7199, "Active"),
+        (START + 7200, "Ended"),
+    ):
+        (state,) = closures.states(now, {TEAM})
+        assert state.phase == phase
+    assert closures.freeze(START + 7200, {TEAM}) == ()
+
+
+def test_what_this_term_chose_counts_before_what_the_status_says_until_the_object_is_another_one() -> None:
+    closures = kept(reservation(status={"nodes": ["n1"]}))
+    closures.choose({ID: (NodeName("n2"),), "reservation/gone": (NodeName("n3"),)})
+    closures.put(ClosureKind.RESERVATION, "night", reservation(status={"nodes": ["n1"]}))
+    assert [each.nodes for each in closures.freeze(START, {TEAM})] == [("n2",)]
+    closures.put(ClosureKind.RESERVATION, "night", reservation(uid="u2"))
+    assert [each.nodes for each in closures.freeze(START, {TEAM})] == [()]
+    closures.put(ClosureKind.RESERVATION, "night", None)
+    assert closures.freeze(START, {TEAM}) == ()

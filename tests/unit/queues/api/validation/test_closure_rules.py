@@ -1,0 +1,255 @@
+"""What is refused of Reservations and NodeDrains, and who may reserve: one clear line each."""
+
+from typing import Any
+
+import pytest
+
+from queues.api.validation.reservation_rights import ReservationChange, reservation_refusals
+from queues.api.validation.tenant_rules import Requester
+from queues.api.validation.validation import Known, violations_of
+from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.quota.queue import Limits, Queue
+from queues.resources import Resources
+from queues.workload import QueueName
+
+GPU = "nvidia.com/gpu"
+NOW = 1_800_000_000
+QUEUES = {
+    "root": Queue(name=QueueName("root"), parent=None),
+    "team": Queue(name=QueueName("team"), parent=QueueName("root"), limits=Limits(capability={GPU: 96_000})),
+    "train": Queue(name=QueueName("train"), parent=QueueName("team")),
+}
+
+
+def reservation(name: str = "night", **spec: Any) -> dict[str, Any]:
+    plain = {
+        "queue": "train",
+        "resources": {GPU: "64"},
+        "from": "2027-01-15T12:00:00Z",
+        "for": "4h",
+    }
+    return {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": name},
+        "spec": {key: value for key, value in {**plain, **spec}.items() if value is not None},
+    }
+
+
+def drain(**spec: Any) -> dict[str, Any]:
+    plain = {"nodes": ["n1"], "at": "2027-01-15T12:00:00Z"}
+    return {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "NodeDrain",
+        "metadata": {"name": "fix"},
+        "spec": {key: value for key, value in {**plain, **spec}.items() if value is not None},
+    }
+
+
+def planned(gpus: int) -> NodeClosure:
+    start = NOW + 13_600
+    return NodeClosure(
+        kind=ClosureKind.RESERVATION,
+        name="other",
+        lead_from=start,
+        clear_at=start,
+        start=start,
+        end=start + 7200,
+        queue=QueueName("team"),
+        amounts=Resources({GPU: gpus * 1000}),
+    )
+
+
+KNOWN = Known(
+    queues=QUEUES,
+    levels=frozenset(["rack"]),
+    now=NOW,
+    closures=[planned(40)],
+    nodes={"n1", "n2"},
+    capacity=lambda: Resources({GPU: 128_000}),
+)
+
+
+def refused(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
+    return [each.message for each in violations_of(document, KNOWN, old=old)]
+
+
+def test_what_is_right_is_taken() -> None:
+    assert refused(reservation()) == []
+    assert refused(reservation(topology="rack", leadTime="3h", clearBefore="10m")) == []
+    assert refused(drain()) == []
+    assert refused(drain(nodes=None, nodeSelector={"rack": "r7"}, **{"for": "30m"})) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (reservation(queue="nobody"), "spec.queue: found 'nobody', expected the name of a Queue"),
+        (
+            reservation(queue="root"),
+            "spec.queue: found 'root', expected a queue below root: all work is root's",
+        ),
+        (
+            reservation(**{"from": "2027-01-15T07:00:00Z"}),
+            "spec.from: found 2027-01-15T07:00:00Z, expected a time to come; now it is 2027-01-15T08:00:00Z",
+        ),
+        (
+            reservation(**{"from": "soon"}),
+            "spec.from: found 'soon', expected a time such as 2026-11-20T14:00:00Z",
+        ),
+        (reservation(**{"from": "2029-01-15T12:00:00Z"}), "expected a time within a year"),
+        (
+            reservation(**{"for": "1 day"}),
+            "spec.for: found '1 day', expected a duration such as 90s, 30m or 2h",
+        ),
+        (reservation(**{"for": "9000h"}), "spec.for: found 9000h0m0s, expected at most 2208h0m0s"),
+        (reservation(leadTime="200h"), "spec.leadTime: found"),
+        (reservation(clearBefore="2h"), "spec.clearBefore: found '2h', expected at most spec.leadTime"),
+        (reservation(resources={GPU: "0"}), f"spec.resources[{GPU}]: found '0', expected more than 0"),
+        (reservation(resources={GPU: "many"}), "expected a quantity"),
+        (reservation(resources={}), "spec.resources: found {}, expected"),
+        (
+            reservation(resources={GPU: "100"}),
+            f"spec.resources[{GPU}]: found 100, expected at most 96, the capability of queue team",
+        ),
+        (
+            reservation(queue="train", resources={"amd.com/gpu": "1"}),
+            "spec.resources[amd.com/gpu]: found 1, expected at most 0, what all nodes have",
+        ),
+        (
+            reservation(resources={GPU: "90"}),
+            f"spec.resources[{GPU}]: found 90, expected at most 88: of 128 in the cluster 40 are reserved in that "
+            "time (other)",
+        ),
+        (reservation(topology="moon"), "spec.topology: found 'moon', expected a level of a Topology"),
+        (
+            drain(nodes=None),
+            "spec.nodes: found nothing, expected names of nodes, or labels in spec.nodeSelector",
+        ),
+        (drain(nodes=["A B"]), "spec.nodes[0]: found 'A B', expected the name of a node"),
+        (drain(nodes=["n1", "n3"]), "spec.nodes[1]: found 'n3', expected the name of a node of the cluster"),
+        (drain(at="2027-01-15T07:00:00Z"), "spec.at: found 2027-01-15T07:00:00Z, expected a time to come"),
+        (
+            drain(nodes=None, nodeSelector={"a b": "c"}),
+            "spec.nodeSelector['a b']: found 'a b', expected a node",
+        ),
+    ],
+)
+def test_what_is_wrong_is_refused_with_a_line(document: dict[str, Any], message: str) -> None:
+    (found,) = refused(document)
+    assert message in found
+
+
+def test_too_many_are_refused() -> None:
+    many = [planned(0) for _ in range(200)]
+    known = Known(now=NOW, closures=many)
+    (violation,) = violations_of(reservation(), known)
+    assert violation.message.startswith(
+        "metadata.name: found 200 reservations already, expected fewer than 200"
+    )
+
+
+def test_a_reservation_that_has_begun_may_be_made_longer() -> None:
+    before = reservation(**{"from": "2027-01-15T07:00:00Z"})
+    assert refused(reservation(**{"from": "2027-01-15T07:00:00Z", "for": "6h"}), old=before) == []
+
+
+# ── who may ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LEAD, STRANGER = Requester("lead"), Requester("stranger")
+
+
+def queue(
+    name: str, parent: str, admins: tuple[str, ...] = (), deserved: str | None = None
+) -> dict[str, Any]:
+    spec: dict[str, Any] = {"parent": parent, "access": {"admins": [{"user": user} for user in admins]}}
+    if deserved is not None:
+        spec["deserved"] = {GPU: deserved}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+STORED = {
+    "team": queue("team", "root", ("lead",), deserved="96"),
+    "train": queue("train", "team", deserved="64"),
+    "free": queue("free", "team"),
+    "others": queue("others", "root", deserved="64"),
+    "unstated": queue("unstated", "root", ("lead",)),
+}
+
+
+#: A node has eight GPUs.
+LARGEST = {GPU: 8000, "cpu": 192_000}
+
+
+def change(after: dict[str, Any] | None, before: dict[str, Any] | None = None) -> ReservationChange:
+    return ReservationChange("night", before, after)
+
+
+def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
+    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, LARGEST) == []
+    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, LARGEST) == []
+    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, LARGEST) == []
+
+
+@pytest.mark.parametrize(
+    ("planned_change", "by", "message"),
+    [
+        (change(reservation()), STRANGER, "stranger may not reserve for queue train"),
+        (change(None, reservation()), STRANGER, "stranger may not reserve for queue train"),
+        (change(reservation(queue="others")), LEAD, "lead may not reserve for queue others"),
+        (change(reservation(queue="others"), reservation()), LEAD, "lead may not reserve for queue others"),
+        (change(reservation(), reservation(queue="others")), LEAD, "lead may not reserve for queue others"),
+        (change(reservation(queue=7)), LEAD, "lead may not reserve for queue (none)"),
+        (
+            change(reservation(resources={GPU: "65"})),
+            LEAD,
+            f"found 72 {GPU} on whole nodes reserved for queue train at the same time, expected at most 64, what",
+        ),
+        (
+            change(reservation(queue="unstated")),
+            LEAD,
+            "of which neither queue unstated nor one above it states",
+        ),
+        (change(reservation(**{"from": "soon"})), LEAD, "found a spec that cannot be read"),
+    ],
+)
+def test_others_are_refused(planned_change: ReservationChange, by: Requester, message: str) -> None:
+    (found,) = reservation_refusals(planned_change, by, STORED, {}, LARGEST)
+    assert message in found
+
+
+def test_reservations_at_one_time_count_together_up_the_tree() -> None:
+    others = {"evening": reservation("evening", queue="free", resources={GPU: "40"})}
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, LARGEST)
+    assert (
+        "found 104 nvidia.com/gpu on whole nodes reserved for queue team at the same time, expected at most 96"
+        in found
+    )
+    later = {
+        "evening": reservation(
+            "evening", queue="free", resources={GPU: "40"}, **{"from": "2027-01-16T12:00:00Z"}
+        )
+    }
+    assert reservation_refusals(change(reservation()), LEAD, STORED, later, LARGEST) == []
+
+
+def test_nobody_else_writes_a_status() -> None:
+    (found,) = reservation_refusals(
+        ReservationChange("night", reservation(), reservation(), is_status=True), LEAD, STORED, {}, LARGEST
+    )
+    assert "found a status written by lead" in found
+
+
+def test_a_part_of_a_node_counts_as_a_whole_one() -> None:
+    others = {f"r{number}": reservation(f"r{number}", resources={GPU: "1"}) for number in range(7)}
+    assert (
+        reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, LARGEST) == []
+    )
+    others["r7"] = reservation("r7", resources={GPU: "1"})
+    (found,) = reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, LARGEST)
+    assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
+
+
+def test_nobody_reserves_before_the_nodes_are_known() -> None:
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, None)
+    assert "not known yet" in found
