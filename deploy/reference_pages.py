@@ -7,6 +7,7 @@ A test compares them.
 
 from pathlib import Path
 
+from admission.web.openapi.document import document
 from deploy.kinds_page import kinds_page
 from deploy.xids_page import xids_page
 from queues.api.metadata_keys.tables import reference_page
@@ -19,6 +20,7 @@ def pages() -> dict[str, str]:
     return {
         "reference/annotations.md": reference_page(),
         "reference/kinds.md": kinds_page(),
+        "reference/openapi.json": document().decode(),
         "reference/xids.md": xids_page(),
     }
 

@@ -10,6 +10,9 @@
 /apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
 /apis/read.muster.dev/v1/nodes?limit=&continue=
 /apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&quotas=&limit=&continue=
+/apis/read.muster.dev/v1/timeseries?from=&to=&step=&resource=&queue=&limit=
+/apis/read.muster.dev/v1/changes?watch=true                                server-sent events
+/apis/read.muster.dev/v1/openapi
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/version
@@ -34,11 +37,16 @@ from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
+from admission.web.changes import Changes, require_watch
+from admission.web.etags import tagged
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer, numbered_place, whole_number
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
+from admission.web.openapi.document import document
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
+from admission.web.time_series import PARAMETERS as OF_TIME_SERIES
+from admission.web.time_series import TimeSeriesList, TimeSeriesRequest, time_series_request
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
@@ -66,6 +74,7 @@ _WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
     f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/workloads, "
     f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/usage, "
+    f"{PREFIX}/timeseries, {PREFIX}/changes, {PREFIX}/openapi, "
     f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
@@ -133,6 +142,14 @@ class Reader(Protocol):
         """Use in a period. Raises UnknownName, PeriodTooLarge and BadQuery."""
         ...
 
+    async def time_series(self, request: TimeSeriesRequest, *, sight: Sight) -> TimeSeriesList:
+        """Use and waits over time. Raises UnknownName, PeriodTooLarge and BadQuery."""
+        ...
+
+    async def change_mark(self) -> str:
+        """A text that differs when the state does."""
+        ...
+
     async def used_namespaces(self, since: int, limit: int) -> tuple[str, ...]:
         """Namespaces of workloads that held something at a second (since the epoch) or after it."""
         ...
@@ -177,11 +194,22 @@ class ReadApi:
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
+    #: None: those of ``reader``, within the usual limits.
+    changes: Changes | None = None
 
     def application(self) -> web.Application:
         """The application with all routes."""
         # Questions have no body.
         application = web.Application(middlewares=[errors_as_json(_PATHS)], client_max_size=1024)
+        changes = self.changes or Changes(read=self.reader.change_mark)
+
+        async def stream_changes(request: web.Request) -> web.StreamResponse:
+            """Events that say that something has changed; whoever may ask at all may listen."""
+            _only(request, "watch")
+            require_watch(request)
+            caller = await self.authenticate(request)
+            return await changes.stream(request, caller.name)
+
         application.add_routes(
             [
                 web.get(PREFIX, self.discover),
@@ -194,6 +222,9 @@ class ReadApi:
                 web.get(f"{PREFIX}/decisions", self.show_decisions),
                 web.get(f"{PREFIX}/nodes", self.show_nodes),
                 web.get(f"{PREFIX}/usage", self.show_usage),
+                web.get(f"{PREFIX}/timeseries", self.show_time_series),
+                web.get(f"{PREFIX}/changes", stream_changes),
+                web.get(f"{PREFIX}/openapi", self.show_openapi),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
@@ -332,6 +363,27 @@ class ReadApi:
 
         return await self._answered(request, answer)
 
+    async def show_time_series(self, request: web.Request) -> web.Response:
+        """Use and waits over time of a queue that the user may get, and of those directly below it."""
+        _only(request, *OF_TIME_SERIES)
+        asked = time_series_request(request.query)
+
+        async def answer(caller: Caller) -> bytes:
+            await self._require_queue(caller, asked.queue)
+            sight = await self.rights.sight(caller)
+            return encode(await self.reader.time_series(asked, sight=sight))
+
+        return await self._answered(request, answer)
+
+    async def show_openapi(self, request: web.Request) -> web.Response:
+        """What can be asked and answered here, as OpenAPI."""
+        _only(request)
+
+        async def answer(_: Caller) -> bytes:
+            return document()
+
+        return await self._answered(request, answer)
+
     async def explain(self, request: web.Request) -> web.Response:
         """Everything about the workloads of a name."""
         kind, namespace, name = _kind(request), request.match_info["namespace"], request.match_info["name"]
@@ -375,7 +427,7 @@ class ReadApi:
                 raise Forbidden(user=caller.name, what=what)
             return await self._leader(request, "/snapshot", {})
 
-        content = (await self._answered(request, answer)).body
+        content = await self._content(request, answer)
         return web.Response(body=content, content_type="application/octet-stream")
 
     async def show_version(self, request: web.Request) -> web.Response:
@@ -395,17 +447,20 @@ class ReadApi:
             await self.rights.require(caller, access, "get the path /metrics")
             return await self.metrics()
 
-        content = (await self._answered(request, answer)).body
+        content = await self._content(request, answer)
         return web.Response(body=content, headers={"Content-Type": METRICS_TYPE})
 
     async def _answered(
         self, request: web.Request, answer: Callable[[Caller], Awaitable[bytes]]
     ) -> web.Response:
+        return tagged(request, await self._content(request, answer))
+
+    async def _content(self, request: web.Request, answer: Callable[[Caller], Awaitable[bytes]]) -> bytes:
         async with asyncio.timeout(_ANSWER_SECONDS):
             caller = await self.authenticate(request)
             question = (caller, request.path_qs, FORWARDED in request.headers)
             async with self.gate.entered(caller.name):
-                return json_answer(await self.kept.get(question, lambda: answer(caller)))
+                return await self.kept.get(question, lambda: answer(caller))
 
     async def _require_queue(self, caller: Caller, name: str) -> None:
         """Raises Forbidden unless the user may get that queue, whether it exists or not; UnknownName: none can."""

@@ -19,7 +19,7 @@ from admission.web.http import encode, serving
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from queues.sql.read.decisions import DecisionQuestion
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW
-from tests.fakes.read_api.fake_quota import FakeQuota
+from tests.fakes.read_api.fake_time_series import FakeTimeSeries
 
 
 def account(
@@ -348,7 +348,7 @@ OUTLOOK = bodies.OutlookBody(
 )
 
 
-class FakeReader(FakeQuota):
+class FakeReader(FakeTimeSeries):
     """The cluster above; ``down`` makes Postgres unreachable."""
 
     def __init__(self) -> None:

@@ -425,7 +425,8 @@ def people() -> list[Document]:
     administered = [_rule(group, [resource], _READ) for group, resource in _SHOWN]
     administered.append(_rule(_VOLCANO_SCHEDULING, ["queues"], ("create", "update", "patch", "delete")))
     administered.append(asked_of_queues)
-    asked = _rule(READ_API.partition("/")[0], ["*"], ("get", "list"))
+    # A stream of events is asked for as a watch, which the API server does not cut off.
+    asked = _rule(READ_API.partition("/")[0], ["*"], ("get", "list", "watch"))
     reader = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-reader"}
     everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
     return [
