@@ -60,9 +60,9 @@ class Changes:
             raise TooBusy(who="From all users")
         self._streams[user] += 1
         try:
+            self._see(await self.read())
             if self._watching is None:
-                self._mark = await self.read()
-                self._watching = self._watching or asyncio.create_task(self._watch(), name="changes")
+                self._watching = asyncio.create_task(self._watch(), name="changes")
             return await self._send(request)
         finally:
             self._streams[user] -= 1
@@ -107,10 +107,13 @@ class Changes:
             except MusterError as error:
                 _log.debug("changes could not be looked up: %s", error)
                 continue
-            if mark != self._mark:
-                self._mark = mark
-                self._moved.set()
-                self._moved = asyncio.Event()
+            self._see(mark)
+
+    def _see(self, mark: str) -> None:
+        if mark != self._mark:
+            self._mark = mark
+            self._moved.set()
+            self._moved = asyncio.Event()
 
 
 def require_watch(request: web.Request) -> None:

@@ -80,7 +80,7 @@ _WAITS: Final = text(
         JOIN unnest(:queues, :series) AS q(queue, series) ON q.queue = f.queue
         WHERE f.opened_at >= :since AND f.opened_at < :until
     )
-    SELECT series, slot, count(*) AS count,
+    SELECT series, slot, count(*) AS started,
            percentile_disc(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
            percentile_disc(0.9) WITHIN GROUP (ORDER BY seconds) AS most
     FROM waited GROUP BY GROUPING SETS ((series, slot), (slot))
@@ -143,7 +143,7 @@ async def waits_over_time(
     }
     found: dict[str | None, dict[int, Waits]] = {}
     for row in await tx.execute(_WAITS_STATEMENT, given):
-        waits = Waits(count=int(row.count), median=int(row.median), most=int(row.most))
+        waits = Waits(count=int(row.started), median=int(row.median), most=int(row.most))
         found.setdefault(row.series, {})[int(row.slot)] = waits
     return found
 

@@ -68,8 +68,9 @@ class FakeTimeSeries(FakeQuota):
             use[name] = tuple(a + b for a, b in zip(use.get(name, (0,) * len(units)), units, strict=True))
         waits = {
             name: {
-                index: Waits(count=3 + index % 4, median=60 + 40 * (index % 9), most=600 + 200 * (index % 9))
-                for index in range(0, len(slots.starts()), 2)
+                index: Waits(count=2 + hour % 5, median=60 + 30 * (hour % 12), most=600 + 180 * (hour % 12))
+                for index, hour in enumerate(start // 3600 % 24 for start in slots.starts())
+                if hour != 3  # in the night nothing comes
             }
             for name in (None, *use)
         }
