@@ -37,17 +37,17 @@ from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
-from admission.web.changes import Changes, require_watch
-from admission.web.etags import tagged
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer, numbered_place, whole_number
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.openapi.document import document
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
-from admission.web.time_series import PARAMETERS as OF_TIME_SERIES
-from admission.web.time_series import TimeSeriesList, TimeSeriesRequest, time_series_request
+from admission.web.updates.changes import Changes, require_watch
+from admission.web.updates.etags import tagged
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
+from admission.web.usage.time_series import PARAMETERS as OF_TIME_SERIES
+from admission.web.usage.time_series import TimeSeriesList, TimeSeriesRequest, time_series_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name

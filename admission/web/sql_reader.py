@@ -26,16 +26,16 @@ from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.quota_history import quota_at, version_bodies
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
-from admission.web.time_series import (
+from admission.web.tree import path_to_root, subtree, tree
+from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
+from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
+from admission.web.usage.time_series import (
     TimeSeriesList,
     TimeSeriesRequest,
     limits_now,
     series_of_queues,
     time_series_list,
 )
-from admission.web.tree import path_to_root, subtree, tree
-from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
-from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
 from queues.admissions import Admission, Seat
 from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
@@ -45,16 +45,16 @@ from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.heartbeat import Heartbeat, last_heartbeat
 from queues.sql.read import views
-from queues.sql.read.change_mark import change_mark
 from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
 from queues.sql.read.names import names_like, namespaces_of_workloads
 from queues.sql.read.node_use import node_use
+from queues.sql.read.over_time.change_mark import change_mark
+from queues.sql.read.over_time.time_series import use_over_time, waits_over_time
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
 from queues.sql.read.rows import OrderTerms, PlaceInQueue
-from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
     UsageQuestion,
     UsageViewer,

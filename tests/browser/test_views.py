@@ -76,7 +76,7 @@ def test_the_keyboard_reaches_every_link_and_the_focus_is_seen(tab: Tab, path: s
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
     reached = 1
-    for _ in range(3 * wanted):
+    for _ in range(2 * wanted):
         page.keyboard.press("Tab")
         here = page.evaluate(
             "(() => { const e = document.activeElement, s = getComputedStyle(e);"

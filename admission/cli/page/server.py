@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import logging
 import secrets
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -74,6 +75,11 @@ class PageServer(ThreadingHTTPServer):
         self.cluster = cluster
         self.secret = secrets.token_urlsafe(24)
         super().__init__(("127.0.0.1", port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that left before it had its answer is no fault."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:

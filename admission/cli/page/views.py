@@ -11,11 +11,11 @@ from admission.cli.access.age import age_of
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.objects.queues import usual_resource
-from admission.cli.page.chart_views import MOST_QUEUES, SPANS, over_time
+from admission.cli.page.charts.views import MOST_QUEUES, SPANS, over_time
 from admission.cli.page.list_views import decisions, live_workloads
 from admission.cli.page.node_views import RACK_LABELS, Line, node_racks, one_rack
 from admission.cli.page.queue_views import one_queue, queue_tree
-from admission.cli.page.report_questions import reports
+from admission.cli.page.reports.questions import reports
 from admission.cli.page.server import View
 from admission.cli.page.waiting_views import waiting
 from admission.cli.page.workload_view import workload_view

@@ -5,8 +5,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from admission.cli.page.charts.timeline import timeline
 from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table
-from admission.cli.page.timeline import timeline
 from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.explanation import event_text
 from admission.cli.rendering.table import amounts, short_resource

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.web import bodies, time_series
+from admission.web import bodies
 from admission.web.openapi.operations import BASE, OF_PATHS, OPERATIONS, Operation, Parameter
+from admission.web.usage import time_series
 
 #: Meaning of each status besides 200.
 _ERRORS: Final = {

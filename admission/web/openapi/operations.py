@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from admission.web import bodies
 from admission.web.lists.queries import LARGEST_PAGE
-from admission.web.time_series import LONGEST_STEP, MOST_QUEUES, USUAL_QUEUES, TimeSeriesList
 from admission.web.usage.report import LARGEST_PAGE as LARGEST_USAGE_PAGE
 from admission.web.usage.report import USUAL_PAGE
+from admission.web.usage.time_series import LONGEST_STEP, MOST_QUEUES, USUAL_QUEUES, TimeSeriesList
 from queues.api.names import READ_API
 from queues.sql.read.listed import STATES
 from queues.sql.read.usage import UsageColumn

@@ -3,14 +3,14 @@
 from datetime import datetime
 
 from admission.web.reader import EVERYTHING, Sight
-from admission.web.time_series import (
+from admission.web.usage.time_series import (
     Limits,
     TimeSeriesList,
     TimeSeriesRequest,
     series_of_queues,
     time_series_list,
 )
-from queues.sql.read.time_series import Waits
+from queues.sql.read.over_time.time_series import Waits
 from tests.fakes.read_api.fake_lists import GPU, NOW
 from tests.fakes.read_api.fake_quota import FakeQuota
 

@@ -144,8 +144,5 @@
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) soon();
   });
-    if (!document.hidden) soon();
-  });
-  listen();
   lookIn(most);
 })();

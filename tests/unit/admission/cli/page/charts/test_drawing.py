@@ -1,6 +1,6 @@
 """Charts: what is drawn is what was, and everything drawn is also told."""
 
-from admission.cli.page.charts import Line, chart
+from admission.cli.page.charts.drawing import Line, chart
 
 TIMES = ("10:00", "11:00", "12:00", "13:00")
 

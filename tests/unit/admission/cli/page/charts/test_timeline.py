@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.cli.page.timeline import periods, timeline
+from admission.cli.page.charts.timeline import periods, timeline
 
 
 def admission(number: int, opened: str, closed: str | None = None, **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from admission.cli.page.charts import Line, chart
+from admission.cli.page.charts.drawing import Line, chart
 from admission.cli.page.layout import choices, heading, link
 from admission.cli.rendering.table import short_resource
 
