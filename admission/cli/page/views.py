@@ -24,6 +24,7 @@ from admission.cli.questions.pending import pages
 from admission.cli.rendering.nodes import node_lines
 from admission.cli.times import as_text
 from queues.api.api_resources import DEVICES, NODES, TOPOLOGIES
+from queues.quota.queue import ROOT
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200
@@ -101,10 +102,10 @@ class Views:
         _only(parts, 0)
         queues = ask(self.route, "queues")["items"]
         name = query.get("span", "day")
-        if name not in SPANS or not queues:
+        if name not in SPANS:
             raise KeyError(name)
         span = SPANS[name]
-        queue = query.get("queue") or queues[0]["name"]
+        queue = query.get("queue") or (queues[0]["name"] if queues else ROOT)
         resource = query.get("resource") or usual_resource(queues)
         # Slots begin at whole steps, so that they stay the same slots.
         begins = int(self.clock()) // span.step * span.step - span.length
