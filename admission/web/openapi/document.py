@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
@@ -12,7 +12,6 @@ import msgspec
 
 from admission.web import bodies
 from admission.web.openapi.operations import BASE, OF_PATHS, OPERATIONS, Operation, Parameter
-from admission.web.usage import time_series
 
 #: Meaning of each status besides 200.
 _ERRORS: Final = {
@@ -32,6 +31,8 @@ _ABOUT: Final = (
     " user's rights in Kubernetes. Every answer has an ETag that does not change with `now` and `asOf`; with"
     " If-None-Match an answer that is known already is 304. Fields are only ever added."
 )
+#: Package of all types of answers.
+_BODIES: Final = "admission.web"
 _COMMENT: Final = re.compile(r"^\s+#: ?(.*)$")
 _FIELD: Final = re.compile(r"^\s+(\w+): ")
 
@@ -39,13 +40,16 @@ _FIELD: Final = re.compile(r"^\s+(\w+): ")
 @lru_cache(maxsize=1)
 def document() -> bytes:
     """The document as JSON, indented, with a newline at its end."""
-    answers = [operation.answer for operation in OPERATIONS if operation.answer is not None]
+    types = {
+        (each.name, part): kind
+        for each in OPERATIONS
+        for part, kind in (("answer", each.answer), ("body", each.body))
+        if kind is not None
+    }
     schemas, components = msgspec.json.schema_components(
-        (*answers, bodies.ProblemBody), ref_template="#/components/schemas/{name}"
+        (*types.values(), bodies.ProblemBody), ref_template="#/components/schemas/{name}"
     )
-    by_operation = dict(
-        zip((each.name for each in OPERATIONS if each.answer is not None), schemas, strict=False)
-    )
+    by_type = dict(zip(types, schemas, strict=False))
     _describe(components)
     examples = _examples()
     text = {
@@ -58,9 +62,7 @@ def document() -> bytes:
         },
         "servers": [{"url": BASE, "description": "At the API server, and at each replica of Muster."}],
         "security": [{"bearer": []}],
-        "paths": {
-            each.path: {"get": _operation(each, by_operation.get(each.name), examples)} for each in OPERATIONS
-        },
+        "paths": {each.path: {each.method: _operation(each, by_type, examples)} for each in OPERATIONS},
         "components": {
             "schemas": dict(sorted(components.items())),
             "responses": {str(status): _error(about) for status, about in _ERRORS.items()},
@@ -71,9 +73,10 @@ def document() -> bytes:
 
 
 def _operation(
-    operation: Operation, schema: Mapping[str, Any] | None, examples: Mapping[str, Any]
+    operation: Operation, schemas: Mapping[tuple[str, str], Any], examples: Mapping[str, Any]
 ) -> dict[str, Any]:
-    content: dict[str, Any] = {"schema": schema or {"type": "string"}}
+    content: dict[str, Any] = {"schema": schemas.get((operation.name, "answer"), {"type": "string"})}
+    asked = schemas.get((operation.name, "body"))
     if operation.name in examples:
         content["example"] = examples[operation.name]
     of_path = [
@@ -97,6 +100,11 @@ def _operation(
             *(_parameter(each, "path") for each in of_path),
             *(_parameter(each, "query") for each in operation.query),
         ],
+        **(
+            {"requestBody": {"required": True, "content": {"application/json": {"schema": asked}}}}
+            if asked
+            else {}
+        ),
         "responses": {
             "200": answer,
             **(unchanged if operation.answer is not None else {}),
@@ -122,11 +130,14 @@ def _error(about: str) -> dict[str, Any]:
 
 def _describe(components: Mapping[str, Any]) -> None:
     """Give each field the comment that stands above it where it is declared."""
+    declared = {
+        each.__name__: each for each in _structs(msgspec.Struct) if each.__module__.startswith(_BODIES)
+    }
     for name, schema in components.items():
-        body = getattr(bodies, name, None) or getattr(time_series, name)
+        body = declared[name]
         names = dict(zip(body.__struct_fields__, body.__struct_encode_fields__, strict=True))
         for ancestor in reversed(body.__mro__):
-            if not issubclass(ancestor, bodies.Body):
+            if ancestor is msgspec.Struct or not issubclass(ancestor, msgspec.Struct):
                 continue
             for field, about in _comments(ancestor):
                 encoded = names[field]
@@ -135,7 +146,14 @@ def _describe(components: Mapping[str, Any]) -> None:
         schema["required"] = list(schema["properties"])
 
 
-@lru_cache(maxsize=128)
+def _structs(of: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """All classes below one."""
+    for each in of.__subclasses__():
+        yield each
+        yield from _structs(each)
+
+
+@lru_cache(maxsize=256)
 def _comments(body: type) -> tuple[tuple[str, str], ...]:
     """Fields that a class declares, each with the comment above it, if there is one."""
     found: list[tuple[str, str]] = []

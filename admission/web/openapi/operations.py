@@ -39,6 +39,10 @@ class Operation:
     #: Type of the answer; None: ``media`` instead of JSON.
     answer: Any
     query: tuple[Parameter, ...] = ()
+    #: In lower case.
+    method: str = "get"
+    #: Type of the question's body; None: it has none.
+    body: Any = None
     media: str = "application/json"
     about: str = ""
     #: Statuses that only this answer has besides the usual ones.

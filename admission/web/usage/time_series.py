@@ -154,17 +154,17 @@ def series_of_queues(parents: Mapping[str, str | None], top: str, sight: Sight) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class StatedLimits:
     """What a queue deserves and may use now, in units."""
 
     deserved: int | None = None
     capability: int | None = None
 
 
-def limits_now(lines: Iterable[QueueLine], resource: str) -> dict[str, Limits]:
+def limits_now(lines: Iterable[QueueLine], resource: str) -> dict[str, StatedLimits]:
     """What each queue deserves and may use of a resource now, over all flavors."""
     return {
-        str(line.name): Limits(deserved=each.deserved, capability=each.capability)
+        str(line.name): StatedLimits(deserved=each.deserved, capability=each.capability)
         for line in lines
         for each in line.accounts
         if each.resource == resource and not each.flavor
@@ -177,7 +177,7 @@ def time_series_list(
     series_of: Mapping[str, str],
     use: Mapping[str, tuple[int, ...]],
     waits: Mapping[str | None, Mapping[int, Waits]],
-    limits: Mapping[str, Limits],
+    limits: Mapping[str, StatedLimits],
     known_since: int,
     age: Mapping[str, str | None],
 ) -> TimeSeriesList:
@@ -198,7 +198,8 @@ def time_series_list(
         slots=tuple(map(rfc3339, starts)),
         history_begins=rfc3339(known_since) if known_since > request.begins else None,
         items=tuple(
-            _series(request, slots, name, units, of, limits.get(name, Limits())) for name, units, of in lines
+            _series(request, slots, name, units, of, limits.get(name, StatedLimits()))
+            for name, units, of in lines
         ),
         total=len(children),
     )
@@ -210,7 +211,7 @@ def _series(
     name: str,
     units: tuple[int, ...],
     waits: Mapping[int, Waits],
-    limits: Limits,
+    limits: StatedLimits,
 ) -> SeriesBody:
     one = scale(request.resource)
     every = [waits.get(index) for index in range(len(units))]

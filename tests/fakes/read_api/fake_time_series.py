@@ -4,7 +4,7 @@ from datetime import datetime
 
 from admission.web.reader import EVERYTHING, Sight
 from admission.web.usage.time_series import (
-    Limits,
+    StatedLimits,
     TimeSeriesList,
     TimeSeriesRequest,
     series_of_queues,
@@ -47,7 +47,10 @@ DAY = {
         40,
     ),
 }
-LIMITS = {"root": Limits(capability=64 * UNITS), "team-a": Limits(deserved=24 * UNITS, capability=32 * UNITS)}
+LIMITS = {
+    "root": StatedLimits(capability=64 * UNITS),
+    "team-a": StatedLimits(deserved=24 * UNITS, capability=32 * UNITS),
+}
 
 
 class FakeTimeSeries(FakeQuota):

@@ -20,7 +20,7 @@ _TIMES: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ChartLine:
     """A value for each slot; None: there is none."""
 
     name: str
@@ -31,7 +31,9 @@ class Line:
     is_limit: bool = False
 
 
-def chart(title: str, times: Sequence[str], lines: Sequence[Line], *, unit: str, digits: int = 1) -> Markup:
+def chart(
+    title: str, times: Sequence[str], lines: Sequence[ChartLine], *, unit: str, digits: int = 1
+) -> Markup:
     """A chart with its legend and its table. ``times``: labels of the slots; ``unit``: of the values, for the table."""
     known = [value for line in lines for value in line.values if value is not None]
     if not times or not known:
@@ -78,7 +80,7 @@ def _step(most: float) -> float:
     return next(power * each for each in _ROUND if power * each >= rough * 0.999)
 
 
-def _line(line: Line, index: int, top: float) -> Markup:
+def _line(line: ChartLine, index: int, top: float) -> Markup:
     """Runs of known values; a value holds for the whole of its slot."""
     width = _WIDTH / len(line.values)
     parts: list[str] = []
@@ -99,7 +101,7 @@ def _line(line: Line, index: int, top: float) -> Markup:
     return area + Markup('<path class="line {}" d="{}"/>').format(style, path)
 
 
-def _legend(lines: Sequence[Line]) -> Markup:
+def _legend(lines: Sequence[ChartLine]) -> Markup:
     return Markup('<ul class="legend">{}</ul>').format(
         Markup("").join(
             Markup(
@@ -111,7 +113,7 @@ def _legend(lines: Sequence[Line]) -> Markup:
     )
 
 
-def _told(title: str, lines: Sequence[Line], unit: str, digits: int) -> str:
+def _told(title: str, lines: Sequence[ChartLine], unit: str, digits: int) -> str:
     """What the chart shows, for who does not see it; the table has the rest."""
     parts = []
     for line in lines:
@@ -135,7 +137,7 @@ def _labels(times: Sequence[str]) -> Markup:
     )
 
 
-def _table(title: str, times: Sequence[str], lines: Sequence[Line], unit: str, digits: int) -> Markup:
+def _table(title: str, times: Sequence[str], lines: Sequence[ChartLine], unit: str, digits: int) -> Markup:
     rows: list[list[Cell]] = [
         [
             time,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from admission.cli.page.charts.drawing import Line, chart
+from admission.cli.page.charts.drawing import ChartLine, chart
 from admission.cli.page.layout import choices, heading, link
 from admission.cli.rendering.table import short_resource
 
@@ -51,8 +51,8 @@ def over_time(
                 body["historyBegins"]
             )
         )
-    used = [Line(name=queue, values=top["used"], is_area=True)]
-    used += [Line(name=each["queue"], values=each["used"]) for each in children]
+    used = [ChartLine(name=queue, values=top["used"], is_area=True)]
+    used += [ChartLine(name=each["queue"], values=each["used"]) for each in children]
     if top["capability"] is not None:
         used.append(_level("limit", top["capability"], times))
     parts.append(chart(f"{short} in use", times, used, unit=resource))
@@ -60,17 +60,17 @@ def over_time(
     owners = [each for each in (top, *children) if each["deserved"]]
     if owners:
         shares = [
-            Line(name=each["queue"], values=[value / each["deserved"] for value in each["used"]])
+            ChartLine(name=each["queue"], values=[value / each["deserved"] for value in each["used"]])
             for each in owners
         ]
         shares.append(_level("all that is deserved", 1.0, times))
         parts.append(chart("Shares: use ÷ what is deserved now", times, shares, unit="parts of 1", digits=2))
     waits = [
-        Line(name="half waited less", values=_minutes(top["waitMedian"])),
-        Line(name="nine of ten waited less", values=_minutes(top["waitMost"])),
+        ChartLine(name="half waited less", values=_minutes(top["waitMedian"])),
+        ChartLine(name="nine of ten waited less", values=_minutes(top["waitMost"])),
     ]
     parts.append(chart("Minutes from creation to seats", times, waits, unit="minutes"))
-    started = [Line(name="workloads that got seats", values=top["started"])]
+    started = [ChartLine(name="workloads that got seats", values=top["started"])]
     parts.append(chart("Starts", times, started, unit="workloads", digits=0))
     if body["total"] > len(children):
         told = '<p class="faint">The {} of {} queues below that used most.</p>'
@@ -78,8 +78,8 @@ def over_time(
     return Markup("").join(parts)
 
 
-def _level(name: str, value: float, times: Sequence[str]) -> Line:
-    return Line(name=name, values=[value] * len(times), is_limit=True)
+def _level(name: str, value: float, times: Sequence[str]) -> ChartLine:
+    return ChartLine(name=name, values=[value] * len(times), is_limit=True)
 
 
 def _minutes(seconds: Sequence[int | None]) -> list[float | None]:

@@ -123,7 +123,7 @@ def _by(column: str, lines: Sequence[UsedTime], *, owned: bool) -> Markup:
     whole = sum((line.hours for line in report), start=report[0].hours * 0)
     columns = [column.capitalize(), of, "Part"]
     columns += ["Borrowed", "Guarantee idle"] if owned else []
-    columns += ["Preempted", "Faulted"]
+    columns += ["Lost to preemption", "Lost to faults"]
     rows: list[list[Cell]] = []
     for line in report[:_SHOWN]:
         row: list[Cell] = [
