@@ -11,9 +11,9 @@ from typing import Any
 from aiohttp import web
 from msgspec import structs
 
+from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
-from admission.cli.page.change_feed import ChangeFeed
 from admission.cli.page.server import PageServer
 from admission.cli.page.views import Views
 from admission.settings import Address

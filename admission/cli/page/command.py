@@ -23,7 +23,7 @@ def page(port: int, no_browser: bool, route: Route) -> None:
     The page is served on this computer only, and what it shows is asked for with your own credentials: it shows what
     you may see. Its address has a secret; whoever has it sees the same until the command ends.
     """
-    from admission.cli.page.change_feed import ChangeFeed
+    from admission.cli.access.change_feed import ChangeFeed
     from admission.cli.page.server import PageServer
     from admission.cli.page.views import Views
 

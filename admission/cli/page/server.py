@@ -22,8 +22,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from markupsafe import Markup
 
+from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.read_api import Unanswered
-from admission.cli.page.change_feed import ChangeFeed
 from admission.cli.page.layout import Frame, document, problem
 from queues.errors import MusterError
 

@@ -11,9 +11,9 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import Markup
 
+from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
-from admission.cli.page.change_feed import ChangeFeed
 from admission.cli.page.layout import bar, table
 from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.server import PART, PageServer, View

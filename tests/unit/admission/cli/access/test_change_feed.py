@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.read_api import Route
-from admission.cli.page.change_feed import ChangeFeed
 from admission.settings import Address
 from admission.web.http import serving
 from admission.web.updates.changes import Changes, StreamLimits

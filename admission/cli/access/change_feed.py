@@ -1,6 +1,6 @@
-"""Tells the open views when something has changed: by the read API's stream of events, else every few seconds.
+"""Tells when something has changed: by the read API's stream of events, else every few seconds.
 
-One stream serves all tabs of the browser, and there is none while no tab listens.
+One stream serves all that listen, and there is none while nobody does.
 """
 
 import http.client
@@ -23,7 +23,7 @@ _AGAIN: Final = 30.0
 
 @dataclass(slots=True)
 class Listener:
-    """One view that is open."""
+    """One of those that are told of changes."""
 
     _heard: threading.Event
 
