@@ -1,5 +1,6 @@
 """A real Chromium for the tests of the page: Debian's, driven by Playwright, which downloads none of its own."""
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 #: What there is to do where there is no browser.
-ADVICE: Final = (
+_ADVICE: Final = (
     "no Chromium: install one (Debian: apt-get install chromium) or name one with CHROMIUM=/path/to/chromium"
 )
 
@@ -21,13 +22,20 @@ def chromium_path() -> str | None:
     return named if named else shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+def missing() -> str:
+    """What there is to do before there is a browser for tests; "": nothing."""
+    if importlib.util.find_spec("playwright") is None:
+        return "no Playwright: `make venv` installs it, from requirements.lock"
+    return "" if chromium_path() is not None else _ADVICE
+
+
 @contextmanager
 def chromium() -> Iterator["Browser"]:
     """A browser without a window. It loads nothing from the network: pages of this machine only."""
     from playwright.sync_api import sync_playwright
 
     path = chromium_path()
-    assert path is not None, ADVICE
+    assert path is not None, _ADVICE
     with sync_playwright() as playwright:
         # In containers there is no room for a sandbox, and little shared memory.
         arguments = [

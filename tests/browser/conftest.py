@@ -1,13 +1,12 @@
 """A browser for the tests of this folder, and the page of a small cluster. Without a Chromium they are skipped."""
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.chromium import ADVICE, chromium, chromium_path
+from tests.browser.chromium import chromium, missing
 from tests.browser.world import Shown, World, page_of
 
 if TYPE_CHECKING:
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
     """One browser for all tests."""
-    if chromium_path() is None or importlib.util.find_spec("playwright") is None:
-        pytest.skip(ADVICE)
+    if advice := missing():
+        pytest.skip(advice)
     with chromium() as browser:
         yield browser
 

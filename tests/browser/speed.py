@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from tests.bench.mark import Mark
-from tests.browser.chromium import ADVICE, chromium, chromium_path
+from tests.browser.chromium import chromium, missing
 from tests.browser.world import Shown, World, page_of
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _PATIENCE: Final = 120
 
 def play() -> list[Mark]:
     """First paint and updates of the two largest views."""
-    if chromium_path() is None:
-        print(f"page: {ADVICE}")
+    if advice := missing():
+        print(f"page: {advice}")
         return []
     world = World()
     world.add_nodes(NODES)

@@ -1,10 +1,8 @@
 """The page of a real cluster in a real Chromium: it follows gangs while they start and end."""
 
-import importlib.util
-
 import pytest
 
-from tests.browser.chromium import ADVICE, chromium, chromium_path
+from tests.browser.chromium import chromium, missing
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
 from tests.e2e.users.test_page import served_page
@@ -14,8 +12,8 @@ SOON = 60_000
 
 
 def test_a_browser_follows_gangs_that_start_and_end(sandbox: Sandbox) -> None:
-    if chromium_path() is None or importlib.util.find_spec("playwright") is None:
-        pytest.skip(ADVICE)
+    if advice := missing():
+        pytest.skip(advice)
     [node] = sandbox.add_nodes(1)
     sandbox.add_queue()
     member = sandbox.somebody("browser-member")
