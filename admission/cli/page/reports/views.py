@@ -74,11 +74,10 @@ def month_view(month: Month) -> Markup:
                 ),
             ],
         ),
-        Markup('<p class="faint">{} to {}. {} {}</p>').format(
+        Markup('<p class="faint">{} to {}. <span class="screen">{} or print this page.</span></p>').format(
             _moment(body["from"]),
             _moment(body["to"]),
             link("As CSV", "reports", month.tenant, "csv", month=this),
-            Markup('<span class="screen">or print this page.</span>'),
         ),
     ]
     if body["historyBegins"]:
