@@ -51,7 +51,7 @@ def test_a_selection_is_left_alone(tab: Tab, shown: Shown) -> None:
         " getSelection().addRange(r); }"
     )
     shown.world.starts("later")
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(1500)  # it must not come: there is nothing to wait for
     assert page.get_by_role("link", name="vcjob/later").count() == 0
     page.evaluate("getSelection().removeAllRanges()")
     page.get_by_role("link", name="vcjob/later").wait_for(timeout=SOON)
