@@ -112,9 +112,11 @@ def test_what_a_queue_used_is_drawn_and_reported_to_who_may_see_the_queue(sandbo
     sandbox.wait_running("runs-", 2)
 
     with page(sandbox.stack.cluster.kubeconfig) as shown:
-        charts = shown(f"charts?queue={queue}&resource=nvidia.com%2Fgpu")
-        assert f"gpu in use, in nvidia.com/gpu. {queue}: lowest 0.0, highest" in charts
-        assert "workloads that got seats: lowest 0, highest 1, last 1" in charts
+        charts = f"charts?queue={queue}&resource=nvidia.com%2Fgpu"
+        in_use = f"gpu in use, in nvidia.com/gpu. {queue}: lowest 0.0, highest"
+        # Nothing was used before the second is over in which it began.
+        sandbox.wait(lambda: in_use in shown(charts), "use to be drawn")
+        assert "workloads that got seats: lowest 0, highest 1" in shown(charts)
         report = shown(f"reports/{queue}")
         assert "<h2>By user</h2>" in report
         header, line, *_ = shown(f"reports/{queue}/csv").splitlines()
