@@ -33,7 +33,7 @@ TRACES ?=
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes demo run test test-all checks lint types contracts format bench chaos traces lock clean
+.PHONY: help venv kubernetes demo run test test-all browser checks lint types contracts format bench chaos traces lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,6 +63,9 @@ test: checks kubernetes ## Lint, types, import contracts and all tests that are 
 
 test-all: checks kubernetes ## The same, with other worlds for the laws and the tests that take minutes or need a container engine
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+browser: $(INSTALLED) ## The page in a real Chromium: Debian's, or CHROMIUM=PATH
+	@$(BIN)/python -m pytest -n 0 tests/browser $(ARGS)
 
 checks: $(INSTALLED)
 	@$(MAKE) --jobs=3 lint types contracts

@@ -7,6 +7,7 @@ A test compares them.
 
 from pathlib import Path
 
+from admission.web.openapi.document import document
 from deploy.cli_page import cli_page
 from deploy.kinds_page import kinds_page
 from deploy.xids_page import xids_page
@@ -21,6 +22,7 @@ def pages() -> dict[str, str]:
         "reference/annotations.md": reference_page(),
         "reference/cli.md": cli_page(),
         "reference/kinds.md": kinds_page(),
+        "reference/openapi.json": document().decode(),
         "reference/xids.md": xids_page(),
     }
 

@@ -37,6 +37,7 @@ SHARED: Final = (
     ("tests/unit/deploy/local/test_cluster.py", "bare cluster"),
     ("tests/kube/install", "cluster to install in"),
     ("tests/kube", "guarded cluster"),
+    ("tests/browser", "browser"),
 )
 #: What begins first; the slowest first. Others follow by folder, so that nothing long is left for the end.
 FIRST: Final = (
@@ -48,6 +49,7 @@ FIRST: Final = (
     "bare cluster",
     "demo",
     "cluster that Muster comes to and leaves",
+    "browser",
 )
 FOLDERS: Final = ("e2e", "kube", "laws", "sql", "docs")
 #: Fixtures that start a control plane.

@@ -21,8 +21,8 @@ _PART: Final = re.compile(r"([0-9]+)([smhdw])")
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 #: How times to come are written, for people. A day begins at midnight in UTC.
 TO_COME: Final = (
-    "how far ahead (90m, 12h, 1h30m, 2d), tomorrow, a time today (14:00), a day of the week (friday: the next one, from "
-    "00:00 UTC), a date (2026-11-27) or a time "
+    "how far ahead (90m, 12h, 1h30m, 2d), tomorrow, a time today (14:00), a day of the week (friday: the next one, "
+    "from 00:00 UTC), a date (2026-11-27) or a time "
     "(2026-11-27T18:00, in UTC, or with a zone: 2026-11-27T18:00:00+01:00)"
 )
 _CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")

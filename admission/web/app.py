@@ -11,6 +11,9 @@
 /apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
 /apis/read.muster.dev/v1/nodes?workloads=&limit=&continue=
 /apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&quotas=&limit=&continue=
+/apis/read.muster.dev/v1/timeseries?from=&to=&step=&resource=&queue=&limit=
+/apis/read.muster.dev/v1/changes?watch=true                                server-sent events
+/apis/read.muster.dev/v1/openapi
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/version
@@ -49,10 +52,15 @@ from admission.web.http import (
 )
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
+from admission.web.openapi.document import document
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.trials.handler import LARGEST_TRIAL, TRIAL_LIMITS
 from admission.web.trials.handler import answer as trial_answer
+from admission.web.updates.changes import Changes, require_watch
+from admission.web.updates.etags import tagged
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
+from admission.web.usage.time_series import PARAMETERS as OF_TIME_SERIES
+from admission.web.usage.time_series import TimeSeriesList, TimeSeriesRequest, time_series_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
@@ -81,6 +89,7 @@ _PATHS: Final = (
     f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/expected-starts, "
     f"{PREFIX}/workloads, "
     f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/usage, "
+    f"{PREFIX}/timeseries, {PREFIX}/changes, {PREFIX}/openapi, "
     f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot, {PREFIX}/trials"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
@@ -148,6 +157,14 @@ class Reader(Protocol):
         """Use in a period. Raises UnknownName, PeriodTooLarge and BadQuery."""
         ...
 
+    async def time_series(self, request: TimeSeriesRequest, *, sight: Sight) -> TimeSeriesList:
+        """Use and waits over time. Raises UnknownName, PeriodTooLarge and BadQuery."""
+        ...
+
+    async def change_mark(self) -> str:
+        """A text that differs when the state does."""
+        ...
+
     async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
         """Kinds of workloads that held something at a second (since the epoch) or after it, with their namespaces."""
         ...
@@ -203,6 +220,8 @@ class ReadApi:
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
+    #: None: those of ``reader``, within the usual limits.
+    changes: Changes | None = None
 
     #: What the leader expects, asked for all users together.
     expected_starts: ExpectedStarts = field(init=False)
@@ -214,6 +233,15 @@ class ReadApi:
         """The application with all routes."""
         # Of all questions only trials have a body.
         application = web.Application(middlewares=[errors_as_json(_PATHS)], client_max_size=LARGEST_TRIAL)
+        changes = self.changes or Changes(read=self.reader.change_mark)
+
+        async def stream_changes(request: web.Request) -> web.StreamResponse:
+            """Events that say that something has changed; whoever may ask at all may listen."""
+            _only(request, "watch")
+            require_watch(request)
+            caller = await self.authenticate(request)
+            return await changes.stream(request, caller.name)
+
         application.add_routes(
             [
                 web.get(PREFIX, self.discover),
@@ -227,6 +255,9 @@ class ReadApi:
                 web.get(f"{PREFIX}/decisions", self.show_decisions),
                 web.get(f"{PREFIX}/nodes", self.show_nodes),
                 web.get(f"{PREFIX}/usage", self.show_usage),
+                web.get(f"{PREFIX}/timeseries", self.show_time_series),
+                web.get(f"{PREFIX}/changes", stream_changes),
+                web.get(f"{PREFIX}/openapi", self.show_openapi),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
@@ -382,6 +413,27 @@ class ReadApi:
 
         return await self._answered(request, answer)
 
+    async def show_time_series(self, request: web.Request) -> web.Response:
+        """Use and waits over time of a queue that the user may get, and of those directly below it."""
+        _only(request, *OF_TIME_SERIES)
+        asked = time_series_request(request.query)
+
+        async def answer(caller: Caller) -> bytes:
+            await self._require_queue(caller, asked.queue)
+            sight = await self.rights.sight(caller)
+            return encode(await self.reader.time_series(asked, sight=sight))
+
+        return await self._answered(request, answer)
+
+    async def show_openapi(self, request: web.Request) -> web.Response:
+        """What can be asked and answered here, as OpenAPI."""
+        _only(request)
+
+        async def answer(_: Caller) -> bytes:
+            return document()
+
+        return await self._answered(request, answer)
+
     async def explain(self, request: web.Request) -> web.Response:
         """Everything about the workloads of a name."""
         kind, namespace, name = _kind(request), request.match_info["namespace"], request.match_info["name"]
@@ -425,7 +477,7 @@ class ReadApi:
                 raise Forbidden(user=caller.name, what=what)
             return await self._leader(request, "/snapshot", {})
 
-        content = (await self._answered(request, answer)).body
+        content = await self._content(request, answer)
         return web.Response(body=content, content_type="application/octet-stream")
 
     async def try_out(self, request: web.Request) -> web.Response:
@@ -454,17 +506,20 @@ class ReadApi:
             await self.rights.require(caller, access, "get the path /metrics")
             return await self.metrics()
 
-        content = (await self._answered(request, answer)).body
+        content = await self._content(request, answer)
         return web.Response(body=content, headers={"Content-Type": METRICS_TYPE})
 
     async def _answered(
         self, request: web.Request, answer: Callable[[Caller], Awaitable[bytes]]
     ) -> web.Response:
+        return tagged(request, await self._content(request, answer))
+
+    async def _content(self, request: web.Request, answer: Callable[[Caller], Awaitable[bytes]]) -> bytes:
         async with asyncio.timeout(_ANSWER_SECONDS):
             caller = await self.authenticate(request)
             question = (caller, request.path_qs, FORWARDED in request.headers)
             async with self.gate.entered(caller.name):
-                return json_answer(await self.kept.get(question, lambda: answer(caller)))
+                return await self.kept.get(question, lambda: answer(caller))
 
     async def _require_queue(self, caller: Caller, name: str) -> None:
         """Raises Forbidden unless the user may get that queue, whether it exists or not; UnknownName: none can."""

@@ -33,6 +33,13 @@ from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
 from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
+from admission.web.usage.time_series import (
+    TimeSeriesList,
+    TimeSeriesRequest,
+    limits_now,
+    series_of_queues,
+    time_series_list,
+)
 from queues.admissions import NEVER_AGAIN, Admission, Seat
 from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
@@ -46,6 +53,8 @@ from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
 from queues.sql.read.names import kinds_in_namespaces, names_like
 from queues.sql.read.node_use import node_use, node_workloads
+from queues.sql.read.over_time.change_mark import change_mark
+from queues.sql.read.over_time.time_series import use_over_time, waits_over_time
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
@@ -340,6 +349,31 @@ class SqlReader:
             quotas = await self._quotas(question, viewer) if request.quotas else None
         answer = usage_list(request, question, page, history, asdict(age))
         return msgspec.structs.replace(answer, quotas=quotas)
+
+    async def time_series(self, request: TimeSeriesRequest, *, sight: Sight = EVERYTHING) -> TimeSeriesList:
+        """Use and waits over time of a queue and of those directly below it.
+
+        Raises UnknownName for a queue that does not exist; PeriodTooLarge; BadQuery: the period has not begun.
+        """
+        overview = await self._overview()
+        async with self._adding_up:
+            try:
+                async with self._database.snapshot() as tx:
+                    known_since = (await usage_history(tx)).postings
+                    slots = request.slots(int(self._clock()), known_since)
+                    series = series_of_queues(await queue_parents(tx), request.queue, sight)
+                    age = await self._age(tx)
+                    use = await use_over_time(tx, slots, request.resource, series)
+                    waits = await waits_over_time(tx, slots, series)
+            except DatabaseTooSlow as error:
+                raise PeriodTooLarge from error
+        limits = limits_now(overview.lines, request.resource)
+        return time_series_list(request, slots, series, use, waits, limits, known_since, asdict(age))
+
+    async def change_mark(self) -> str:
+        """A text that differs when the state does."""
+        async with self._database.snapshot() as tx:
+            return await change_mark(tx)
 
     async def _quotas(
         self, question: UsageQuestion, viewer: UsageViewer

@@ -44,6 +44,7 @@ def main() -> int:
         "faults": lambda shape, _pairs: ({}, faults.play(shape.nodes, gangs=20)),
         "engine": _engine,
         "expected-start": lambda _shape, _pairs: ({}, expected_start.coverage(traces=options.traces)),
+        "page": lambda _shape, _pairs: ({}, _page()),
         "restart": lambda _shape, _pairs: _restart(options),
         "retention": lambda _shape, _pairs: _retention(options),
     }
@@ -145,6 +146,13 @@ def _engine(_shape: Shape, _pairs: int) -> tuple[Rounds, list[Mark]]:
     return {}, [mark for case in CASES.values() for mark in case()]
 
 
+def _page() -> list[Mark]:
+    """The page with a large cluster in a real browser."""
+    from tests.browser import speed
+
+    return speed.play()
+
+
 def _restart(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
     """A new leader of a large cluster."""
     usual = ClusterSize()
@@ -214,7 +222,7 @@ def _options() -> argparse.Namespace:
         "--only",
         choices=(
             *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
-            *("one-pod", "agent", "faults", "engine", "expected-start", "restart", "retention"),
+            *("one-pod", "agent", "faults", "engine", "expected-start", "page", "restart", "retention"),
         ),
     )
     parser.add_argument("--gangs", type=int, default=500)

@@ -27,7 +27,7 @@ from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.rows import KindIn
 from tests.builders.trials.worlds_in_memory import WorldInMemory
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW
-from tests.fakes.read_api.fake_quota import FakeQuota
+from tests.fakes.read_api.fake_time_series import FakeTimeSeries
 
 
 def account(
@@ -464,7 +464,7 @@ RUNS = bodies.OutlookBody(
 )
 
 
-class FakeReader(FakeQuota):
+class FakeReader(FakeTimeSeries):
     """The cluster above; ``down`` makes Postgres unreachable."""
 
     def __init__(self) -> None:

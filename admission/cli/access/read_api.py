@@ -65,12 +65,10 @@ def fetch(
     """The answer as bytes. Raises as ``ask``."""
     given = {name: text for name, text in (query or {}).items() if text is not None}
     target = PREFIX + path + (f"?{urlencode(given)}" if given else "")
-    if route.server is not None:
-        access = _direct(route, route.server)
-        advice = "Is that the address of `muster run` (setting readListen)?"
-    else:
-        access = load(route.kubeconfig, route.context)
-        advice = UNREACHABLE
+    access = access_of(route)
+    advice = (
+        UNREACHABLE if route.server is None else "Is that the address of `muster run` (setting readListen)?"
+    )
     from admission.cli.access.transport import request
 
     tried = f"Asking Muster at {access.server}"
@@ -86,6 +84,13 @@ def fetch(
     if status == 200:
         return body
     raise _complaint(status, body, tried)
+
+
+def access_of(route: Route) -> Access:
+    """How the read API is reached. Raises CommandFailed: what the route names cannot be read."""
+    if route.server is not None:
+        return _direct(route, route.server)
+    return load(route.kubeconfig, route.context)
 
 
 def _direct(route: Route, server: str) -> Access:

@@ -3,7 +3,8 @@
 import http.client
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from admission.cli.failures import CommandFailed
@@ -46,6 +47,25 @@ def request(
         raise CommandFailed(tried=tried, found=found, hint="Wait longer with --timeout SECONDS.") from error
     except (OSError, http.client.HTTPException) as error:
         raise CommandFailed(tried=tried, found=_told(error), hint=unreachable) from error
+    finally:
+        connection.close()
+
+
+@contextmanager
+def stream(access: Access, target: str, *, timeout: float) -> Iterator[http.client.HTTPResponse]:
+    """An answer that is read while it comes. ``timeout`` in seconds, for each read. Raises OSError, HTTPException and
+    CommandFailed."""
+    connection = _connection(access, timeout)
+    try:
+        connection.putrequest("GET", urlsplit(access.server).path.rstrip("/") + target)
+        for name, text in (
+            ("Accept", "text/event-stream"),
+            ("User-Agent", "kubectl-muster"),
+            *access.headers,
+        ):
+            connection.putheader(name, text)
+        connection.endheaders()
+        yield connection.getresponse()
     finally:
         connection.close()
 

@@ -23,6 +23,7 @@ def page(port: int, no_browser: bool, route: Route) -> None:
     The page is served on this computer only, and what it shows is asked for with your own credentials: it shows what
     you may see. Its address has a secret; whoever has it sees the same until the command ends.
     """
+    from admission.cli.access.change_feed import ChangeFeed
     from admission.cli.page.server import PageServer
     from admission.cli.page.views import Views
 
@@ -32,7 +33,7 @@ def page(port: int, no_browser: bool, route: Route) -> None:
         cluster=ClusterRoute(kubeconfig=route.kubeconfig, context=route.context, timeout=route.timeout),
     )
     try:
-        server = PageServer(views.show, port=port, cluster=route.context or "")
+        server = PageServer(views.show, ChangeFeed(route), port=port, cluster=route.context or "")
     except OSError as error:
         raise CommandFailed(
             tried=f"Listening on port {port} of this computer",

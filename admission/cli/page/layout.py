@@ -1,6 +1,6 @@
 """The frame of every view, and the forms that they share: tables, links, bars, ages. Pure: values in, HTML out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -15,6 +15,8 @@ SECTIONS: Final = (
     ("Waiting", "/pending"),
     ("Workloads", "/workloads"),
     ("Nodes", "/nodes"),
+    ("Charts", "/charts"),
+    ("Reports", "/reports"),
     ("Decisions", "/decisions"),
 )
 #: Characters up to which a cell of a table is kept on one line.
@@ -31,8 +33,8 @@ class Frame:
     section: str
     age: str = ""
     cluster: str = ""
-    #: Seconds after which the view is asked for again.
-    every: int = 2
+    #: Seconds between two times that the view is asked for at least.
+    least: int = 1
 
 
 def document(frame: Frame, main: Markup, *, whole: bool) -> Markup:
@@ -54,8 +56,8 @@ def document(frame: Frame, main: Markup, *, whole: bool) -> Markup:
         '<a class="skip" href="#main">Skip to the content</a>'
         '<header><p class="product">Muster <span class="cluster">{}</span></p>'
         '<nav aria-label="Views"><ul>{}</ul></nav></header>'
-        '<main id="main" tabindex="-1" data-every="{}">{}</main></body></html>'
-    ).format(frame.title, frame.cluster, links, frame.every, changing)
+        '<main id="main" tabindex="-1" data-least="{}">{}</main></body></html>'
+    ).format(frame.title, frame.cluster, links, frame.least, changing)
 
 
 def problem(sentence: str) -> Markup:
@@ -77,10 +79,15 @@ def link(text: str | Markup, *parts: str, **query: str | None) -> Markup:
 
 
 def table(
-    caption: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, numbers: str = ""
+    caption: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    numbers: str | Collection[str] = "",
 ) -> Markup:
     """A table; ``numbers`` names the columns of numbers. On a narrow screen each row becomes a block."""
-    rights = {index for index, name in enumerate(columns) if name in numbers.split()}
+    named = set(numbers.split()) if isinstance(numbers, str) else set(numbers)
+    rights = {index for index, name in enumerate(columns) if name in named}
     head = Markup("").join(
         Markup('<th scope="col"{}>{}</th>').format(_class("number") if index in rights else "", name)
         for index, name in enumerate(columns)
@@ -112,6 +119,19 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> Markup:
             for name, value in pairs
             if value not in (None, "")
         )
+    )
+
+
+def choices(label: str, options: Iterable[tuple[str, Markup | None]]) -> Markup:
+    """A choice as links; the option without a link is the one that is shown."""
+    shown = Markup("").join(
+        Markup('<li aria-current="true">{}</li>').format(text)
+        if target is None
+        else Markup("<li>{}</li>").format(target)
+        for text, target in options
+    )
+    return Markup('<nav class="choices" aria-label="{0}"><span>{0}:</span><ul>{1}</ul></nav>').format(
+        label, shown
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup
 
 from admission.cli.page.layout import Cell, age, heading, link, state, table
-from admission.cli.page.waiting_views import workload_link
+from admission.cli.page.waiting_views import pages_of, workload_link
 from admission.cli.rendering.explanation import event_text
 from admission.cli.rendering.table import amounts
 
@@ -14,7 +14,7 @@ from admission.cli.rendering.table import amounts
 _NODES = 4
 
 
-def live_workloads(body: Mapping[str, Any], queue: str | None) -> Markup:
+def live_workloads(body: Mapping[str, Any], queue: str | None, *, is_first: bool = True) -> Markup:
     """What waits and what runs: ``body`` is a WorkloadList."""
     items: Sequence[Mapping[str, Any]] = body["items"]
     title = "Workloads" + (f" in queue {queue}" if queue else "")
@@ -24,9 +24,9 @@ def live_workloads(body: Mapping[str, Any], queue: str | None) -> Markup:
     rows = [_row(one, body["now"]) for one in items]
     more = Markup("")
     if len(items) < body["total"]:
-        told = '<p class="faint">{} of {} shown: `kubectl muster jobs -A` lists all.</p>'
-        more = Markup(told).format(len(items), body["total"])
-    return heading(title, 1) + table("Workloads", columns, rows, numbers="Pods Age") + more
+        more = Markup('<p class="faint">{} of {:,} are shown.</p>').format(len(items), body["total"])
+    ways = pages_of("workloads", body, is_first=is_first, queue=queue)
+    return heading(title, 1) + more + table("Workloads", columns, rows, numbers="Pods Age") + ways
 
 
 def decisions(body: Mapping[str, Any]) -> Markup:

@@ -1,24 +1,48 @@
-"""The view of nodes: racks with the GPUs of each node, and what is wrong with some. Pure: lines in, HTML out."""
+"""The views of nodes: a map of racks with who sits where, what is free and what is ill. Pure: lines in, HTML out."""
 
+import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from markupsafe import Markup
 
-from admission.cli.page.layout import heading, table
+from admission.cli.page.layout import Cell, heading, link, state, table
+from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.nodes import whole_gpus
 
 #: Labels by which nodes are put together where no topology says more, the first that a node has.
 RACK_LABELS: Final = ("topology.kubernetes.io/rack", "muster.dev/rack", "topology.kubernetes.io/zone")
+#: In place of a name in the path of the view of nodes that are in no rack.
+NO_RACK: Final = "-"
 #: Devices that are drawn one by one; a node that has more shows its numbers only.
 _DRAWN: Final = 16
+#: Colours of workloads.
+_COLOURS: Final = 6
+#: Rows of one rack's table: a cluster without racks is one rack.
+_ROWS: Final = 500
 
 #: What ``kubectl muster nodes -o json`` has of a node, with its ``rack``, and in ``use`` what the ledger says of it.
 Line = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gpus:
+    """The GPUs of one node."""
+
+    total: int
+    ill: int
+    held: int
+    #: Workloads with whole GPUs there that the user may see, and how many each has.
+    holders: tuple[tuple[Mapping[str, Any], int], ...]
+
+    @property
+    def free(self) -> int:
+        return self.total - self.ill - self.held
+
+
 def node_racks(lines: Sequence[Line]) -> Markup:
-    """The nodes with GPUs, by rack, and a list of faults."""
+    """The nodes with GPUs, by rack, what is free, and a list of faults."""
     if not lines:
         return heading("Nodes", 1) + Markup("<p>No node has GPUs.</p>")
     racks: dict[str, list[Line]] = {}
@@ -26,48 +50,168 @@ def node_racks(lines: Sequence[Line]) -> Markup:
         racks.setdefault(line["rack"], []).append(line)
     legend = Markup("").join(
         Markup(
-            '<li><svg class="devices" width="14" viewBox="0 0 12 12" aria-hidden="true">{}</svg> {}</li>'
-        ).format(_device(0, kind), text)
-        for kind, text in (("held", "held by a pod"), ("free", "free"), ("ill", "unhealthy"))
+            '<li><svg class="devices" width="14" height="14" viewBox="0 0 12 12" aria-hidden="true">{}</svg> {}</li>'
+        ).format(_squares(0, 1, kind), text)
+        for kind, text in (
+            ("held w0", "held: a colour is a workload"),
+            ("free", "free"),
+            ("ill", "unhealthy"),
+            ("out", "free, but the node takes no pods"),
+        )
     )
     maps = Markup("").join(_rack(name, nodes) for name, nodes in sorted(racks.items()))
     return (
         heading("Nodes with GPUs", 1)
-        + Markup('<ul class="legend">{}</ul><div class="racks">{}</div>').format(legend, maps)
+        + Markup('<p class="lead">{}</p><ul class="legend">{}</ul><div class="racks">{}</div>').format(
+            _told_holes(racks), legend, maps
+        )
         + _faults(lines)
     )
 
 
-def _rack(name: str, nodes: Sequence[Line]) -> Markup:
-    rows = Markup("").join(
-        Markup('<div class="node"><span title="{0}">{0}</span><span>{1}</span></div>').format(
-            line["name"], _devices(line)
+def one_rack(lines: Sequence[Line], name: str) -> Markup:
+    """The nodes of one rack, each with the workloads that sit on it. Raises KeyError: there is no such rack."""
+    here = sorted(
+        (line for line in lines if (line["rack"] or NO_RACK) == name), key=lambda line: str(line["name"])
+    )
+    if not here:
+        raise KeyError(name)
+    rows: list[list[Cell]] = []
+    for line in here[:_ROWS]:
+        gpus = _gpus(line)
+        there = (line["use"] or {}).get("workloads") or {}
+        shown = Markup(", ").join(
+            Markup("{} <span class='faint'>{}</span>").format(workload_link(one), one["namespace"])
+            for one in there.get("items", ())
         )
-        for line in sorted(nodes, key=lambda line: str(line["name"]))
+        more = there.get("total", 0) - len(there.get("items", ()))
+        others = [f"{more} more"] if more > 0 else []
+        others += [f"{there['hidden']} that you may not list"] if there.get("hidden") else []
+        told = Markup(", ").join([*([shown] if shown else []), *others])
+        rows.append(
+            [
+                line["name"],
+                state(line["state"]),
+                *([None] * 3 if gpus is None else [gpus.total, gpus.free, gpus.ill]),
+                told,
+            ]
+        )
+    columns = ["Node", "State", "GPUs", "Free", "Unhealthy", "Who sits there"]
+    title = "Nodes in no rack" if name == NO_RACK else f"Rack {name}"
+    return (
+        heading(title, 1)
+        + Markup("<p>{}</p>").format(link("All racks", "nodes"))
+        + table(title, columns, rows, numbers="GPUs Free Unhealthy")
+        + _faults(here)
     )
-    return Markup('<section class="rack"><h3>{}</h3>{}</section>').format(name or "no rack", rows)
 
 
-def _devices(line: Line) -> Markup:
-    total, healthy = line["gpus"], line["healthy"]
+def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
+    """What is free: of GPUs, of whole nodes, and the rack with most whole nodes."""
+    free, total, whole = 0, 0, dict.fromkeys(racks, 0)
+    for name, lines in racks.items():
+        for line in lines:
+            gpus = _gpus(line)
+            if gpus is not None:
+                total += gpus.total
+                free += gpus.free if _takes_pods(line) else 0
+                whole[name] += _is_hole(line, gpus)
+    best = max(whole, key=lambda name: whole[name])
+    nodes = sum(whole.values())
+    holes = {0: "no node is", 1: "one node is"}.get(nodes, f"{nodes:,} nodes are")
+    told = f"{free:,} of {total:,} GPUs are free, and {holes} wholly free"
+    if len(racks) > 1 and nodes:
+        told += f", {whole[best]} of them in rack {best or 'none'}"
+    return f"{told}."
+
+
+def _takes_pods(line: Line) -> bool:
+    use = line["use"]
+    return bool(line["state"] == "Ready" and (use is None or use.get("usable", True)))
+
+
+def _is_hole(line: Line, gpus: _Gpus) -> bool:
+    return _takes_pods(line) and gpus.total > 0 and gpus.free == gpus.total
+
+
+def _rack(name: str, nodes: Sequence[Line]) -> Markup:
+    ordered = sorted(nodes, key=lambda line: str(line["name"]))
+    colours = _colours(ordered)
+    rows = Markup("").join(
+        Markup('<div class="node"><span title="{0}">{0}</span>{1}</div>').format(
+            line["name"], _devices(line, colours)
+        )
+        for line in ordered
+    )
+    known = [(line, gpus) for line in nodes if (gpus := _gpus(line)) is not None]
+    free = sum(gpus.free for line, gpus in known if _takes_pods(line))
+    holes = sum(_is_hole(line, gpus) for line, gpus in known)
+    told = f"{free} free" + (f", {holes} whole node{'s' if holes > 1 else ''}" if holes else "")
+    title = link(name or "no rack", "nodes", name or NO_RACK)
+    return Markup('<section class="rack"><h2>{} <span class="faint">{}</span></h2>{}</section>').format(
+        title, told, rows
+    )
+
+
+def _colours(nodes: Sequence[Line]) -> dict[str, int]:
+    """The colour of each workload by its uid: mostly the same in every rack, and never that of its neighbour."""
+    found: dict[str, int] = {}
+    last = -1
+    for line in nodes:
+        gpus = _gpus(line)
+        for one, _ in () if gpus is None else gpus.holders:
+            uid = str(one["uid"])
+            if uid not in found:
+                colour = zlib.crc32(uid.encode()) % _COLOURS
+                found[uid] = (colour + 1) % _COLOURS if colour == last else colour
+            last = found[uid]
+    return found
+
+
+def _gpus(line: Line) -> _Gpus | None:
+    """None: it is not known how many there are."""
+    total, healthy, use = line["gpus"], line["healthy"], line["use"] or {}
     if total is None:
-        return Markup('<span class="faint">{}</span>').format(line["state"])
+        return None
     ill = max(0, total - (total if healthy is None else healthy))
-    held = min(max(line["held"] or 0, whole_gpus((line["use"] or {}).get("used", {}))), total - ill)
-    told = f"{line['name']}: {total} GPUs, {held} held, {total - ill - held} free, {ill} unhealthy, {line['state']}"
-    if total > _DRAWN:
-        return Markup('<span title="{}">{} of {} free</span>').format(told, total - ill - held, total)
-    kinds = ["held"] * held + ["free"] * (total - ill - held) + ["ill"] * ill
-    drawn = Markup("").join(_device(index, kind) for index, kind in enumerate(kinds))
-    return Markup(
-        '<svg class="devices" width="{}" viewBox="0 0 {} 12" role="img" aria-label="{}">{}</svg>'
-    ).format(14 * total, 12 * max(total, 1), told, drawn)
+    held = min(max(line["held"] or 0, whole_gpus(use.get("used", {}))), total - ill)
+    there = (use.get("workloads") or {}).get("items", ())
+    holders = tuple((one, count) for one in there if (count := whole_gpus(one["held"])))
+    return _Gpus(total=total, ill=ill, held=held, holders=holders)
 
 
-def _device(index: int, kind: str) -> Markup:
-    return Markup('<rect class="{}" x="{}" y="1" width="10" height="10" rx="1.5"/>').format(
-        kind, 12 * index + 1
+def _devices(line: Line, colours: Mapping[str, int]) -> Markup:
+    gpus = _gpus(line)
+    if gpus is None:
+        return Markup('<span class="faint">{}</span>').format(line["state"])
+    told = (
+        f"{line['name']}: {gpus.total} GPUs, {gpus.held} held, {gpus.free} free, {gpus.ill} unhealthy, "
+        f"{line['state']}"
     )
+    if gpus.holders:
+        told += "; " + ", ".join(f"{one['namespace']}/{one['name']} {count}" for one, count in gpus.holders)
+    if gpus.total > _DRAWN:
+        return Markup('<span title="{}">{} of {} free</span>').format(told, gpus.free, gpus.total)
+    drawn, at, left = Markup(""), 0, gpus.held
+    for one, count in gpus.holders:
+        shown = min(count, left)
+        drawn += _squares(at, shown, f"held w{colours[str(one['uid'])]}")
+        at, left = at + shown, left - shown
+    free = "free" if _takes_pods(line) else "out"
+    drawn += _squares(at, left, "held") + _squares(at + left, gpus.free, free)
+    drawn += _squares(gpus.total - gpus.ill, gpus.ill, "ill")
+    return Markup(
+        '<svg class="devices" width="{}" height="14" viewBox="0 0 {} 12" role="img" aria-label="{}"><title>{}</title>'
+        "{}</svg>"
+    ).format(14 * gpus.total, 12 * max(gpus.total, 1), told, told, drawn)
+
+
+def _squares(first: int, count: int, kind: str) -> Markup:
+    """Devices that are alike, as one shape: a large cluster has very many."""
+    if count <= 0:
+        return Markup("")
+    squares = "".join(f"M{12 * (first + index) + 1} 1h10v10h-10z" for index in range(count))
+    return Markup('<path class="{}" d="{}"/>').format(kind, squares)
 
 
 def _faults(lines: Sequence[Line]) -> Markup:

@@ -9,6 +9,7 @@ from admission.cli.objects.queues import account_of, below, usual_resource
 from admission.cli.page.layout import Cell, bar, facts, heading, link, state, table
 from admission.cli.page.waiting_views import waiting_table
 from admission.cli.rendering.table import branches, short_resource
+from queues.quota.queue import ROOT
 from queues.resources import amount, show
 
 Queue = Mapping[str, Any]
@@ -39,7 +40,16 @@ def one_queue(queues: Sequence[Queue], name: str, waiting: Mapping[str, Any], re
         ("Admitted", found["admitted"]),
         ("Changed by", found["changedBy"]),
     ]
-    parts = [heading(name, 1), facts(shown), heading("Amounts"), _accounts(found)]
+    ways = link("Over time", "charts", queue=name)
+    if found["parent"] == ROOT:
+        ways += Markup(" · ") + link("Report of this month", "reports", name)
+    parts = [
+        heading(name, 1),
+        facts(shown),
+        Markup("<p>{}</p>").format(ways),
+        heading("Amounts"),
+        _accounts(found),
+    ]
     if len(subtree := below(queues, [name])) > 1:
         parts += [heading("Queues below"), _resources(queues, chosen, "queues", name), _tree(subtree, chosen)]
     parts += [heading("Waiting"), waiting_table(waiting, everywhere=True)]

@@ -9,7 +9,10 @@ import hashlib
 import hmac
 import logging
 import secrets
+import sys
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +22,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from markupsafe import Markup
 
+from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.read_api import Unanswered
 from admission.cli.page.layout import Frame, document, problem
 from queues.errors import MusterError
@@ -28,6 +32,9 @@ _log = logging.getLogger(__name__)
 _COOKIE: Final = "muster-page"
 #: The header of a request for the changing part of a view only.
 PART: Final = "X-Muster-Part"
+#: Seconds after which a stream without a change shows that it is there, and after which it ends.
+_SILENCE: Final = 5.0
+_STREAM_SECONDS: Final = 600.0
 _STATIC: Final = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 #: Nothing from elsewhere, nothing inline, in no frame of others.
 _POLICY: Final = (
@@ -46,8 +53,10 @@ class View:
     main: Markup
     #: How old the answer is, as a sentence; "": a few seconds.
     age: str = ""
-    #: Seconds after which it is asked for again: what costs the API server much, seldom.
-    every: int = 2
+    #: Seconds between two times that it is asked for at least: what costs the API server much, seldom.
+    least: int = 1
+    #: A file to save instead of a view: its name, and its text as CSV.
+    file: tuple[str, str] | None = None
 
 
 #: The view of a path's parts and a query. Raises MusterError, KeyError for no such path.
@@ -59,12 +68,18 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, views: Views, *, port: int = 0, cluster: str = "") -> None:
+    def __init__(self, views: Views, changes: ChangeFeed, *, port: int = 0, cluster: str = "") -> None:
         """``port`` 0: any free one. ``cluster``: what people call it. Raises OSError: the port is taken."""
         self.views = views
+        self.changes = changes
         self.cluster = cluster
         self.secret = secrets.token_urlsafe(24)
         super().__init__(("127.0.0.1", port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that left before it had its answer is no fault."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
@@ -96,8 +111,28 @@ class _Handler(BaseHTTPRequestHandler):
                 "Open the address that `kubectl muster page` has printed: it has a secret at its end.\n"
             )
             self._send(403, sentence.encode(), "text/plain; charset=utf-8")
+        elif parts == ("changes",):
+            self._stream()
         else:
             self._show(parts, query)
+
+    def _stream(self) -> None:
+        """Events until the browser leaves; a browser that does not come again has left."""
+        self.close_connection = True
+        self.send_response(200)
+        for name, text in {
+            **self._common("text/event-stream"),
+            "Cache-Control": "no-store",
+            "Connection": "close",
+        }.items():
+            self.send_header(name, text)
+        self.end_headers()
+        begun = time.monotonic()
+        with suppress(OSError), self.server.changes.listening() as listener:
+            self.wfile.write(b"retry: 1000\n\n")
+            while time.monotonic() < begun + _STREAM_SECONDS:
+                changed = listener.wait(_SILENCE)
+                self.wfile.write(b"event: change\ndata: {}\n\n" if changed else b": nothing\n\n")
 
     def _show(self, parts: tuple[str, ...], query: Mapping[str, str]) -> None:
         status = 200
@@ -114,12 +149,17 @@ class _Handler(BaseHTTPRequestHandler):
             _log.exception("a view could not be shown")
             what = f"{type(error).__name__}: {error}. This is a fault of Muster."
             status, view = 500, View(title="Fault", section="", main=problem(what))
+        if view.file is not None:
+            name, text = view.file
+            kept = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+            self._send(200, text.encode(), "text/csv; charset=utf-8", kept)
+            return
         frame = Frame(
             title=view.title,
             section=view.section,
             age=view.age,
             cluster=self.server.cluster,
-            every=view.every,
+            least=view.least,
         )
         is_part = PART in self.headers
         body = str(document(frame, view.main, whole=not is_part)).encode()
@@ -132,11 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, body: bytes, kind: str, more: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
         headers = {
-            "Content-Type": kind,
+            **self._common(kind),
             "Content-Length": str(len(body)),
-            "Content-Security-Policy": _POLICY,
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-store" if kind.startswith("text/html") else "no-cache",
             "Vary": PART,
             **(more or {}),
@@ -145,6 +182,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+    @staticmethod
+    def _common(kind: str) -> dict[str, str]:
+        return {
+            "Content-Type": kind,
+            "Content-Security-Policy": _POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+        }
 
     def _names(self) -> tuple[str, ...]:
         return tuple(f"{name}:{self.server.server_port}" for name in ("127.0.0.1", "localhost"))

@@ -1,22 +1,30 @@
 """Which view a path shows, with the questions to Muster and to the API server that it takes."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 from admission.cli.access.age import age_of
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
-from admission.cli.access.read_api import Route, ask
+from admission.cli.access.read_api import Route, Unanswered, ask
+from admission.cli.objects.queues import usual_resource
+from admission.cli.page.charts.views import MOST_QUEUES, SPANS, over_time
 from admission.cli.page.list_views import decisions, live_workloads
-from admission.cli.page.node_views import RACK_LABELS, Line, node_racks
+from admission.cli.page.node_views import RACK_LABELS, Line, node_racks, one_rack
 from admission.cli.page.queue_views import one_queue, queue_tree
+from admission.cli.page.reports.questions import reports
 from admission.cli.page.server import View
 from admission.cli.page.waiting_views import waiting
 from admission.cli.page.workload_view import workload_view
 from admission.cli.questions.explain import path_of_workload, with_outlooks
 from admission.cli.questions.pending import pages
 from admission.cli.rendering.nodes import node_lines
+from admission.cli.times import as_text
 from queues.api.api_resources import DEVICES, NODES, TOPOLOGIES
+from queues.quota.queue import ROOT
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200
@@ -32,6 +40,8 @@ class Views:
 
     route: Route
     cluster: ClusterRoute
+    #: Seconds since the epoch.
+    clock: Callable[[], float] = time.time
 
     def show(self, parts: tuple[str, ...], query: _Query) -> View:
         """The view of a path. Raises KeyError: there is none; CommandFailed: Muster does not answer."""
@@ -42,6 +52,8 @@ class Views:
             "pending": self._waiting,
             "workloads": self._workload if len(parts) > 1 else self._workloads,
             "nodes": self._nodes,
+            "charts": self._charts,
+            "reports": self._reports,
             "decisions": self._decisions,
         }
         return shown[parts[0]](parts[1:], query)
@@ -60,8 +72,8 @@ class Views:
     def _waiting(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)
         queue, namespace = query.get("queue"), query.get("namespace")
-        body = pages(self.route, {"queue": queue, "namespace": namespace}, _SHOWN)
-        main = waiting(body, queue=queue, namespace=namespace)
+        body = self._page("pending", {"queue": queue, "namespace": namespace}, query)
+        main = waiting(body, queue=queue, namespace=namespace, is_first="continue" not in query)
         return View(title="Waiting workloads", section="Waiting", main=main, age=age_of(body)[0])
 
     def _workload(self, parts: Sequence[str], query: _Query) -> View:
@@ -72,8 +84,8 @@ class Views:
 
     def _workloads(self, _: Sequence[str], query: _Query) -> View:
         asked = {"queue": query.get("queue"), "namespace": query.get("namespace")}
-        body = pages(self.route, asked, _SHOWN, path="workloads")
-        main = live_workloads(body, asked["queue"])
+        body = self._page("workloads", asked, query)
+        main = live_workloads(body, asked["queue"], is_first="continue" not in query)
         return View(title="Workloads", section="Workloads", main=main, age=age_of(body)[0])
 
     def _decisions(self, parts: Sequence[str], query: _Query) -> View:
@@ -82,8 +94,39 @@ class Views:
         body = ask(self.route, "decisions", asked)
         return View(title="Decisions", section="Decisions", main=decisions(body), age=age_of(body)[0])
 
-    def _nodes(self, parts: Sequence[str], _: _Query) -> View:
+    def _page(self, path: str, asked: Mapping[str, str | None], query: _Query) -> Any:
+        page = {"limit": str(_SHOWN), "continue": query.get("continue")}
+        return ask(self.route, path, {**asked, **page})
+
+    def _charts(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)
+        queues = ask(self.route, "queues")["items"]
+        name = query.get("span", "day")
+        if name not in SPANS:
+            raise KeyError(name)
+        span = SPANS[name]
+        queue = query.get("queue") or (queues[0]["name"] if queues else ROOT)
+        resource = query.get("resource") or usual_resource(queues)
+        # Slots begin at whole steps, so that they stay the same slots.
+        begins = int(self.clock()) // span.step * span.step - span.length
+        asked = {
+            "from": as_text(datetime.fromtimestamp(begins, UTC)),
+            "step": str(span.step),
+            "queue": queue,
+            "resource": resource,
+            "limit": str(MOST_QUEUES),
+        }
+        body = ask(self.route, "timeseries", asked)
+        resources = sorted({line["resource"] for each in queues for line in each["accounts"]} | {resource})
+        main = over_time(body, queue=queue, span=name, queues=queues, resources=resources)
+        return View(title="Charts", section="Charts", main=main, age=age_of(body)[0], least=_SELDOM)
+
+    def _reports(self, parts: Sequence[str], query: _Query) -> View:
+        return reports(self.route, parts, query, datetime.fromtimestamp(int(self.clock()), UTC))
+
+    def _nodes(self, parts: Sequence[str], _: _Query) -> View:
+        if len(parts) > 1:
+            raise KeyError("/".join(parts))
         nodes = send(self.cluster, "GET", path_of(NODES, None), tried="Listing nodes")["items"]
         levels = [
             level["nodeLabel"]
@@ -97,13 +140,21 @@ class Views:
             {**line, "rack": _rack(labels[line["name"]], levels), "use": use.get(line["name"])}
             for line in node_lines(nodes, self._listed(DEVICES))
         ]
-        return View(title="Nodes", section="Nodes", main=node_racks(lines), every=_SELDOM)
+        main = one_rack(lines, parts[0]) if parts else node_racks(lines)
+        return View(title="Nodes", section="Nodes", main=main, least=_SELDOM)
 
     def _use(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         page: str | None = None
+        with_workloads: str | None = "true"
         while page != "":
-            body = ask(self.route, "nodes", {"continue": page})
+            try:
+                body = ask(self.route, "nodes", {"workloads": with_workloads, "continue": page})
+            except Unanswered as refused:
+                if refused.status != HTTPStatus.BAD_REQUEST or with_workloads is None:
+                    raise
+                with_workloads = None  # a Muster that does not tell yet who sits on a node
+                continue
             found |= {node["name"]: node for node in body["items"]}
             page = body["continue"]
         return found

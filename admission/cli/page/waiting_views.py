@@ -10,12 +10,25 @@ from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.table import amounts
 
 
-def waiting(body: Mapping[str, Any], *, queue: str | None, namespace: str | None) -> Markup:
+def waiting(
+    body: Mapping[str, Any], *, queue: str | None, namespace: str | None, is_first: bool = True
+) -> Markup:
     """The page of the list: ``body`` is a PendingList."""
     places = [f"in queue {queue}" if queue else "", f"in namespace {namespace}" if namespace else ""]
     title = " ".join(["Waiting workloads", *filter(None, places)])
     everything = link("Show all", "pending") if queue or namespace else Markup("")
-    return heading(title, 1) + everything + waiting_table(body, everywhere=True)
+    ways = pages_of("pending", body, is_first=is_first, queue=queue, namespace=namespace)
+    return heading(title, 1) + everything + waiting_table(body, everywhere=True) + ways
+
+
+def pages_of(path: str, body: Mapping[str, Any], *, is_first: bool, **query: str | None) -> Markup:
+    """Links to the first and the next page of a list; nothing where it has one page."""
+    links = [] if is_first else [link("First page", path, **query)]
+    if body.get("continue"):
+        links.append(link("Next page", path, **query, **{"continue": body["continue"]}))
+    if not links:
+        return Markup("")
+    return Markup('<nav class="pages" aria-label="Pages">{}</nav>').format(Markup(" ").join(links))
 
 
 def waiting_table(body: Mapping[str, Any], *, everywhere: bool) -> Markup:
@@ -29,11 +42,10 @@ def waiting_table(body: Mapping[str, Any], *, everywhere: bool) -> Markup:
         columns.remove("Namespace")
         for row in rows:
             row.pop(2)
-    more = len(items) < body["total"]
-    told = Markup('<p class="faint">{} of {} shown: `kubectl muster pending -A` lists all.</p>')
-    return table("Waiting workloads", columns, rows, numbers="Position Pods Age") + (
-        told.format(len(items), body["total"]) if more else Markup("")
-    )
+    told = Markup("")
+    if len(items) < body["total"]:
+        told = Markup('<p class="faint">{} of {:,} are shown.</p>').format(len(items), body["total"])
+    return told + table("Waiting workloads", columns, rows, numbers="Position Pods Age")
 
 
 def _row(one: Mapping[str, Any], now: str) -> list[Cell]:

@@ -5,13 +5,15 @@ from typing import Any
 
 from markupsafe import Markup
 
+from admission.cli.page.charts.timeline import timeline
 from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table
 from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.explanation import event_text
 from admission.cli.rendering.stages import took
 from admission.cli.rendering.standing import when
-from admission.cli.rendering.table import amounts
+from admission.cli.rendering.table import amounts, short_resource
+from queues.resources import amount, show
 
 Workload = Mapping[str, Any]
 
@@ -23,7 +25,7 @@ def workload_view(found: Sequence[Workload]) -> Markup:
 
 def _one(one: Workload) -> Markup:
     outlook = one.get("outlook") or {}
-    parts = [heading(f"{one['kind']}/{one['name']}", 1), _facts(one, outlook)]
+    parts = [heading(f"{one['kind']}/{one['name']}", 1), _facts(one, outlook), timeline(one)]
     if problem := outlook.get("problem"):
         parts += [heading("Does not go on because"), _reason(problem, one["now"])]
     if one["reason"] is not None:
@@ -36,6 +38,8 @@ def _one(one: Workload) -> Markup:
         parts += [heading("Who could take its place"), _standing(standing, one["now"])]
     if one["ahead"]:
         parts += [heading("Directly before it"), _ahead(one)]
+    if one["state"] == "pending":
+        parts += _limits(one)
     if one.get("stages"):
         parts += [heading("Stages"), _stages(one)]
     for admission in one["admissions"]:
@@ -56,12 +60,16 @@ def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
         ("State", state(one["state"])),
         ("Place", place),
         ("Expected start", _expected(one, outlook)),
+        ("Result", one.get("result")),
+        ("User", one.get("user")),
         ("Namespace", one["namespace"]),
         ("Queue", path or one["queue"]),
         ("Asks", amounts(one["asks"], all_of_them=True)),
         ("Pods", pods),
         ("Priority", one.get("priorityLimit") or one["priority"]),
         ("Created", age(one["created"], one["now"]) + " ago" if one["created"] else None),
+        ("Ended", age(one["ended"], one["now"]) + " ago" if one.get("ended") else None),
+        ("Device-hours", _device_hours(one)),
         ("UID", one["uid"]),
     ]
     return facts(shown)
@@ -72,8 +80,53 @@ def _expected(one: Workload, outlook: Mapping[str, Any]) -> str | None:
     return None if expected is None or one["state"] != "pending" else expected_sentence(expected, one["now"])
 
 
-def _reason(reason: Mapping[str, Any], now: str) -> Markup:
-    since = Markup(" for {}").format(age(reason["since"], now)) if reason.get("since") else ""
+def _device_hours(one: Workload) -> str:
+    hours = one.get("deviceHours") or {}
+    return ", ".join(f"{each:.2f} {short_resource(name)}" for name, each in sorted(hours.items()))
+
+
+def _limits(one: Workload) -> list[Markup]:
+    """What the queues on its path use and may use of what it asks for; nothing where none has a limit."""
+    rows: list[list[Cell]] = []
+    for queue in one["path"]:
+        for line in queue["accounts"]:
+            resource = line["resource"]
+            stated = line["deserved"] is not None or line["capability"] is not None
+            if not stated or resource not in one["asks"] or line["flavor"]:
+                continue
+            room, is_short = _room(one, line)
+            shown: Cell = (
+                Markup('<strong class="bad">{}</strong>').format(f"{room}, too little") if is_short else room
+            )
+            rows.append(
+                [
+                    link(queue["name"], "queues", queue["name"]),
+                    resource,
+                    one["asks"][resource],
+                    line["used"],
+                    line["deserved"],
+                    line["capability"],
+                    shown,
+                ]
+            )
+    if not rows:
+        return []
+    columns = ["Queue", "Resource", "Asks", "Used", "Deserved", "Limit", "Room"]
+    return [heading("Limits on its path"), table("Limits on its path", columns, rows, numbers=columns[2:])]
+
+
+def _room(one: Workload, line: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """What is left up to the limit, and whether it is less than what the workload asks for. None: no limit."""
+    resource = line["resource"]
+    if line["capability"] is None:
+        return None, False
+    room = amount(resource, line["capability"]) - amount(resource, line["counted"])
+    return show(resource, max(0, room)), room < amount(resource, one["asks"][resource])
+
+
+def _reason(reason: Mapping[str, Any], now: str, *, is_over: bool = False) -> Markup:
+    form = Markup(" {} ago") if is_over else Markup(" for {}")
+    since = form.format(age(reason["since"], now)) if reason.get("since") else ""
     return Markup('<p class="reason"><strong>{}</strong>{}<br>{}</p>').format(
         reason["code"], since, reason["message"]
     )
@@ -116,7 +169,7 @@ def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:
     )
     parts = [heading(title)]
     if held["eviction"]:
-        parts.append(_reason(held["eviction"], now))
+        parts.append(_reason(held["eviction"], now, is_over=held["state"] == "closed"))
     if held["seats"]:
         rows = [
             (

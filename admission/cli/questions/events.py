@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -14,8 +14,10 @@ from admission.cli.output import Output, output
 from admission.cli.rendering.explanation import event_text
 from admission.cli.times import is_duration, since_text
 
-#: Seconds between two questions while it follows.
+#: Seconds between two questions while it follows, at least.
 _EVERY: Final = 1.0
+#: After which it asks although nothing is told to have changed: a replica that is behind tells late.
+_SELDOM: Final = 30.0
 #: Decisions of one answer.
 _PAGE: Final = 1000
 _USUAL: Final = 50
@@ -66,11 +68,22 @@ def events(
         click.echo(f"No decision{place} {lately} that you may see.{elsewhere}", err=True)
         return code
     lines.show(body, headers=True)
-    while follow:
-        time.sleep(_EVERY)
-        body = ask(route, "decisions", {**query, "limit": str(_PAGE), "continue": body["continue"]})
-        lines.show(body)
+    if follow:
+        _follow(route, query, body["continue"], lines)
     return code
+
+
+def _follow(route: Route, query: Mapping[str, str | None], place: str, lines: "_Lines") -> NoReturn:
+    """Print what is decided from now on, until Ctrl-C. Asks when something has changed, at most once a second."""
+    from admission.cli.access.change_feed import ChangeFeed
+
+    with ChangeFeed(route, polled=_EVERY).listening() as changes:
+        while True:
+            time.sleep(_EVERY)
+            changes.wait(_SELDOM)
+            body = ask(route, "decisions", {**query, "limit": str(_PAGE), "continue": place})
+            place = body["continue"]
+            lines.show(body)
 
 
 class _Lines:

@@ -126,7 +126,7 @@ def _show(asked: _Asked, route: Route) -> int:
         "queue": asked.queue,
         "quotas": "true" if asked.output.form != "table" and not prices and by in _WITH_QUOTAS else None,
     }
-    resource, body, used = _answer(route, query, asked.resource)
+    resource, body, used = used_answer(route, query, asked.resource)
     code = told_age(body)
     _tell_what_is_missing(body)
     lines = [used_time(item, body["by"]) for item in body["items"]]
@@ -160,7 +160,7 @@ def _name(item: Mapping[str, Any], by: Sequence[str]) -> str:
     return f"{column}/{OTHERS if found is None else found}"
 
 
-def _answer(
+def used_answer(
     route: Route, query: Mapping[str, str | None], resource: str | None
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Use of one resource: the one named, or GPUs, or another one that was used; and what was used instead of it."""

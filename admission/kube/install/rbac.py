@@ -446,8 +446,9 @@ def people() -> list[Document]:
     administered.append(_rule(_OWN, ["reservations"], ("create", "update", "patch", "delete")))
     administered.append(asked_of_queues)
     group = READ_API.partition("/")[0]
-    # A trial is a question with a body: it changes nothing.
-    asked = [_rule(group, ["*"], ("get", "list")), _rule(group, ["trials"], ("create",))]
+    # A stream of events is asked for as a watch, which the API server does not cut off. A trial is a question with a
+    # body: it changes nothing.
+    asked = [_rule(group, ["*"], ("get", "list", "watch")), _rule(group, ["trials"], ("create",))]
     reader = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-reader"}
     everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
     return [

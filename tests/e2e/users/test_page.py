@@ -8,10 +8,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPResponse
 from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from admission.cli.access.read_api import PREFIX, Route, ask
+from admission.cli.access.transport import stream
+from admission.kube.client.kubeconfig import load
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
@@ -20,13 +24,23 @@ Open = Callable[[str], str]
 
 
 @contextmanager
-def page(kubeconfig: Path) -> Iterator[Open]:
-    """Start ``kubectl muster page``; what its views show is asked for as a browser does. Ctrl-C ends it."""
+def served_page(kubeconfig: Path) -> Iterator[str]:
+    """Start ``kubectl muster page``, and give its address. Ctrl-C ends it."""
     words = [sys.executable, "-m", "admission.cli.kubectl_muster", "page", "--no-browser"]
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        address = process.stdout.readline().split()[-1]
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+
+
+@contextmanager
+def page(kubeconfig: Path) -> Iterator[Open]:
+    """The page; what its views show is asked for as a browser does."""
+    with served_page(kubeconfig) as address:
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
         with browser.open(address, timeout=30) as answer:
             assert "secret" not in answer.url
@@ -39,11 +53,7 @@ def page(kubeconfig: Path) -> Iterator[Open]:
             except urllib.error.HTTPError as error:
                 return error.read().decode()
 
-        try:
-            yield shown
-        finally:
-            process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 0
+        yield shown
 
 
 def test_a_member_of_a_team_sees_the_team_s_work_and_nothing_else(sandbox: Sandbox) -> None:
@@ -71,3 +81,54 @@ def test_a_member_of_a_team_sees_the_team_s_work_and_nothing_else(sandbox: Sandb
     with page(sandbox.stack.cluster.kubeconfig) as shown:
         assert f"{queue}: 8 used" in shown("queues")
         assert f"{node}: 8 GPUs, 8 held, 0 free, 0 unhealthy, Ready" in shown("nodes")
+
+
+def test_changes_are_streamed_through_the_api_server_with_no_more_than_a_member_s_rights(
+    sandbox: Sandbox,
+) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    access = load(str(sandbox.somebody("page-listener")), None)
+    with stream(access, f"{PREFIX}changes?watch=true", timeout=60.0) as answer:
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream")
+        first = event(answer)
+        sandbox.add(volcano_job(sandbox, "runs", 2, 4))
+        assert event(answer) != first
+    sandbox.wait_running("runs-", 2)
+
+
+def event(answer: HTTPResponse) -> str:
+    """The id of the next event."""
+    while line := answer.readline():
+        if line.startswith(b"id: "):
+            return line.decode()
+    raise AssertionError("the stream ended")
+
+
+def test_what_a_queue_used_is_drawn_and_reported_to_who_may_see_the_queue(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue()
+    sandbox.add(volcano_job(sandbox, "runs", 2, 4))
+    sandbox.wait_running("runs-", 2)
+
+    with page(sandbox.stack.cluster.kubeconfig) as shown:
+        charts = f"charts?queue={queue}&resource=nvidia.com%2Fgpu"
+        in_use = f"gpu in use, in nvidia.com/gpu. {queue}: lowest 0.0, highest"
+        # Nothing was used before the second is over in which it began.
+        sandbox.wait(lambda: in_use in shown(charts), "use to be drawn")
+        assert "workloads that got seats: lowest 0, highest 1" in shown(charts)
+        report = shown(f"reports/{queue}")
+        assert "<h2>By user</h2>" in report
+        header, line, *_ = shown(f"reports/{queue}/csv").splitlines()
+        assert header.startswith("from,to,tenant,queue,user,flavor,resource")
+        assert f",{queue},{queue}," in line
+        assert queue in shown("reports")
+    with page(sandbox.somebody("page-stranger")) as shown:
+        assert "may not get queue root" in shown("charts?queue=root")
+
+
+def test_the_document_of_the_read_api_is_behind_the_api_server(sandbox: Sandbox) -> None:
+    route = Route(kubeconfig=str(sandbox.somebody("page-reader")))
+    document = ask(route, "openapi")
+    assert document["openapi"].startswith("3.1")
+    assert f"{PREFIX}pending".removeprefix(document["servers"][0]["url"]) in document["paths"]

@@ -1,9 +1,14 @@
-// Asks for the view again every few seconds and replaces what differs. Without this script the page is still whole.
+// Follows what happens: asks for the view again when something has changed, and changes in it what differs.
+// Without this script the page is still whole.
 "use strict";
 (() => {
   const main = document.getElementById("main");
-  const every = Number(main.dataset.every) * 1000;
+  // Milliseconds between two looks at least, and at most: ages go on although nothing has changed.
+  const least = Number(main.dataset.least) * 1000;
+  const most = Math.max(least, 10000);
   let tag = null;
+  let last = performance.now();
+  let timer = 0;
 
   const busy = () => {
     const selection = document.getSelection();
@@ -12,25 +17,76 @@
       (active && ["INPUT", "SELECT"].includes(active.tagName));
   };
 
-  const position = (element) =>
-    element && element !== main && main.contains(element)
-      ? [...main.querySelectorAll("a, summary, [tabindex]")].indexOf(element) : -1;
+  // A row is the same row as long as its first link is.
+  const keyOf = (node) => {
+    if (node.nodeName !== "TR") return null;
+    const link = node.querySelector("a");
+    return link && link.getAttribute("href");
+  };
 
-  // Scrolled tables and the focus stay where they are, and what was unfolded stays so.
-  const replace = (html) => {
-    const next = new DOMParser().parseFromString(html, "text/html").body;
-    const focused = position(document.activeElement);
-    const scrolled = [...main.querySelectorAll(".scroll")].map((each) => [each.scrollLeft, each.scrollTop]);
-    const unfolded = [...main.querySelectorAll("details")].map((each) => each.open);
-    main.replaceChildren(...next.childNodes);
-    main.querySelectorAll(".scroll").forEach((each, index) => {
-      [each.scrollLeft, each.scrollTop] = scrolled[index] || [0, 0];
-    });
-    main.querySelectorAll("details").forEach((each, index) => { each.open = unfolded[index] || false; });
-    if (focused >= 0) {
-      const candidates = main.querySelectorAll("a, summary, [tabindex]");
-      if (candidates[focused]) candidates[focused].focus({ preventScroll: true });
+  const setAttributes = (old, next) => {
+    for (const { name, value } of next.attributes) {
+      if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
+    for (const { name } of [...old.attributes]) {
+      const kept = old.nodeName === "DETAILS" && name === "open";
+      if (!kept && !next.hasAttribute(name)) old.removeAttribute(name);
+    }
+  };
+
+  // Only what differs is changed: focus, scrolling and what was unfolded stay as they are.
+  const change = (old, next) => {
+    if (old.nodeType !== next.nodeType || old.nodeName !== next.nodeName) {
+      old.replaceWith(next);
+    } else if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.data !== next.data) old.data = next.data;
+    } else {
+      setAttributes(old, next);
+      changeChildren(old, next);
+    }
+  };
+
+  const changeChildren = (old, next) => {
+    const isTable = old.nodeName === "TBODY";
+    const rows = new Map(isTable ? [...old.children].map((row) => [keyOf(row), row]) : []);
+    const kept = new Set(isTable ? [...next.children].map(keyOf) : []);
+    let here = old.firstChild;
+    for (let each = next.firstChild; each;) {
+      const following = each.nextSibling;
+      // Rows that are gone go, so that the others need not move.
+      while (isTable && here && !kept.has(keyOf(here))) here = removed(here);
+      const same = isTable ? rows.get(keyOf(each)) : null;
+      if (same && same !== here && same.parentNode === old) {
+        move(same, here);
+        here = same;
+      } else if (isTable && !same && here) {
+        old.insertBefore(each, here);
+        each = following;
+        continue;
+      }
+      if (here) {
+        const after = here.nextSibling;
+        change(here, each);
+        here = after;
+      } else {
+        old.append(each);
+      }
+      each = following;
+    }
+    while (here) here = removed(here);
+  };
+
+  const removed = (node) => {
+    const after = node.nextSibling;
+    node.remove();
+    return after;
+  };
+
+  // What is moved loses the focus.
+  const move = (row, before) => {
+    const focused = row.contains(document.activeElement) ? document.activeElement : null;
+    row.parentNode.insertBefore(row, before);
+    if (focused) focused.focus({ preventScroll: true });
   };
 
   const tell = (sentence) => {
@@ -39,24 +95,54 @@
   };
 
   const look = async () => {
-    if (!busy()) {
-      try {
-        const headers = { "X-Muster-Part": "1", ...(tag ? { "If-None-Match": tag } : {}) };
-        const answer = await fetch(location.href, { headers, cache: "no-store" });
-        if (answer.status === 200) {
-          tag = answer.headers.get("ETag");
-          replace(await answer.text());
-        } else if (answer.status !== 304) {
-          tag = null;
-          tell("Muster does not answer. What is shown is from before.");
-        }
-      } catch {
+    last = performance.now();
+    try {
+      const headers = { "X-Muster-Part": "1", ...(tag ? { "If-None-Match": tag } : {}) };
+      const answer = await fetch(location.href, { headers, cache: "no-store" });
+      if (answer.status === 200) {
+        tag = answer.headers.get("ETag");
+        const html = await answer.text();
+        performance.mark("muster-update-begins");
+        changeChildren(main, new DOMParser().parseFromString(html, "text/html").body);
+        performance.measure("muster-update", "muster-update-begins");
+      } else if (answer.status !== 304) {
         tag = null;
-        tell("`kubectl muster page` has ended. What is shown is from before.");
+        tell("Muster does not answer. What is shown is from before.");
       }
+    } catch {
+      tag = null;
+      tell("`kubectl muster page` has ended. What is shown is from before.");
     }
-    setTimeout(look, every);
   };
 
-  setTimeout(look, every);
+  // At most one look is waiting, and none comes before its time.
+  const lookIn = (milliseconds) => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      timer = 0;
+      if (!busy()) await look();
+      if (!timer) lookIn(busy() ? 1000 : most);
+    }, milliseconds);
+  };
+
+  const soon = () => lookIn(Math.max(0, last + least - performance.now()));
+
+  // A browser has few connections to one server: one tab listens, and tells the others.
+  const others = new BroadcastChannel("muster-changes");
+  others.addEventListener("message", soon);
+  const listen = () => {
+    const source = new EventSource("/changes");
+    source.addEventListener("change", () => {
+      soon();
+      others.postMessage("change");
+    });
+    source.addEventListener("error", () => lookIn(1000));
+    return new Promise(() => {});  // until the tab is closed
+  };
+  navigator.locks.request("muster-changes", listen);
+
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) soon();
+  });
+  lookIn(most);
 })();

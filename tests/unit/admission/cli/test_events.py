@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from admission.cli.access.read_api import Route
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.questions import events as events_module
 from tests.fakes.fake_reader import FakeReader, served
 
 
@@ -77,3 +79,33 @@ async def test_following_and_watching_exclude_each_other(capfd: pytest.CaptureFi
         code, out, err = await said(capfd, url, "-f", "-w")
         assert (code, out) == (2, "")
         assert "-f and -w exclude each other" in err
+
+
+async def test_what_is_followed_is_asked_for_when_it_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, asked = FakeReader(), []
+
+    class Enough(Exception):
+        """The test has seen what it wanted."""
+
+    def ask_thrice(route: Route, path: str, query: dict[str, str]) -> dict[str, object]:
+        asked.append(query["continue"])
+        if len(asked) == 3:
+            raise Enough
+        reader.mark += "x"  # something more happens
+        return {"items": [], "continue": str(len(asked))}
+
+    monkeypatch.setattr(events_module, "ask", ask_thrice)
+    monkeypatch.setattr(events_module, "_EVERY", 0.01)
+    monkeypatch.setattr(events_module, "_SELDOM", 3600.0)
+    monkeypatch.setattr(FakeReader, "mark", "0")
+    async with served(reader) as url:
+        with pytest.raises(Enough):
+            await asyncio.to_thread(events_module._follow, Route(server=url), {}, "7", Silent())
+    assert asked == ["7", "1", "2"]
+
+
+class Silent:
+    """Shows nothing."""
+
+    def show(self, body: object) -> None:
+        pass

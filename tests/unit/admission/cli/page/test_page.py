@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Iterator
 from html.parser import HTMLParser
@@ -10,10 +11,11 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import Markup
 
+from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
 from admission.cli.page.layout import bar, table
-from admission.cli.page.node_views import node_racks
+from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.server import PART, PageServer, View
 from admission.cli.page.views import Views
 from queues.errors import MusterError
@@ -37,6 +39,8 @@ def signed(server: PageServer) -> str:
 def show(parts: tuple[str, ...], query: object) -> View:
     if parts == ("down",):
         raise MusterError("Postgres <b>is</b> away")
+    if parts == ("file",):
+        return View(title="x", section="", main=Markup(""), file=("team-a-2026-11.csv", "a,b\n"))
     if parts == ("fault",):
         raise ZeroDivisionError("1/0")
     if parts:
@@ -46,7 +50,8 @@ def show(parts: tuple[str, ...], query: object) -> View:
 
 @pytest.fixture
 def server() -> Iterator[PageServer]:
-    with PageServer(show, cluster="prod") as server:
+    feed = ChangeFeed(Route(server="http://127.0.0.1:9"), polled=0.05)
+    with PageServer(show, feed, cluster="prod") as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -103,6 +108,26 @@ def test_what_fails_is_a_sentence(server: PageServer, path: str, status: int, se
     assert "Traceback" not in body
 
 
+def test_a_file_is_saved_and_not_shown(server: PageServer) -> None:
+    status, body, headers = ask(server, "/file", Cookie=signed(server))
+    assert (status, body, headers["Content-Type"]) == (200, "a,b\n", "text/csv; charset=utf-8")
+    assert headers["Content-Disposition"] == 'attachment; filename="team-a-2026-11.csv"'
+
+
+def test_changes_are_told_every_few_seconds_where_there_is_no_stream(server: PageServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.request("GET", "/changes", headers={"Cookie": signed(server)})
+    answer = connection.getresponse()
+    assert answer.headers["Content-Type"] == "text/event-stream"
+    lines = [answer.readline() for _ in range(8)]
+    assert lines.count(b"event: change\n") == 2
+    connection.close()
+
+
+def test_changes_are_told_to_nobody_else(server: PageServer) -> None:
+    assert ask(server, "/changes")[0] == 403
+
+
 def test_styles_and_script_come_from_here(server: PageServer) -> None:
     assert ask(server, "/static/page.js")[2]["Content-Type"] == "text/javascript; charset=utf-8"
     assert "color-scheme" in ask(server, "/static/page.css")[1]
@@ -114,7 +139,11 @@ def test_styles_and_script_come_from_here(server: PageServer) -> None:
 @pytest.fixture
 async def views() -> AsyncIterator[Views]:
     async with served(FakeReader()) as url:
-        yield Views(route=Route(server=url), cluster=ClusterRoute(kubeconfig="/nowhere"))
+        yield Views(
+            route=Route(server=url),
+            cluster=ClusterRoute(kubeconfig="/nowhere"),
+            clock=lambda: 1_795_255_200.0,
+        )
 
 
 async def shown(views: Views, *parts: str, **query: str) -> str:
@@ -156,7 +185,77 @@ async def test_live_workloads_and_decisions_are_listed(views: Views) -> None:
     assert "Preempted: for vcjob/ml/tune-3" in html
 
 
-@pytest.mark.parametrize("parts", [("queues", "a", "b"), ("pending", "x"), ("workloads", "ml"), ("other",)])
+async def test_a_workload_has_its_user_its_timeline_and_the_limits_on_its_path(views: Views) -> None:
+    html = await shown(views, "workloads", "ml", "tune-3")
+    assert "<h2>Limits on its path</h2>" in html
+    assert '<strong class="bad">0, too little</strong>' in html  # of team-a
+    assert "tune-3: waited for 12m" in html
+    html = await shown(views, "workloads", "ml", "old")
+    assert "<dt>User</dt><dd>ada@example.com</dd>" in html
+    assert "<dd>8.00 gpu</dd>" in html
+    assert "old: waited for 10m, had seats for 60m" in html
+    assert "failed, 70m after its creation" in html
+
+
+async def test_charts_have_use_shares_and_waits_with_a_table_each(views: Views) -> None:
+    html = await shown(views, "charts", queue="team-a", span="week")
+    assert html.count("<figure") == html.count("as a table") == 4
+    assert "gpu in use, in nvidia.com/gpu. team-a: lowest 8.0, highest 32.0" in html
+    assert "limit: 32.0." in html
+    assert "nine of ten waited less: lowest" in html
+    assert '<a href="/charts?queue=root&amp;span=week&amp;resource=nvidia.com%2Fgpu">root</a>' in html
+    html = await shown(views, "charts", resource="cpu")
+    assert "On average 0.0 cpu were in use" in html
+    with pytest.raises(KeyError):
+        await shown(views, "charts", span="year")
+
+
+async def test_a_month_of_a_tenant_is_a_page_and_a_file(views: Views) -> None:
+    html = await shown(views, "reports")
+    assert '<a href="/reports/team-a?month=2026-11">team-a</a>' in html
+    assert "1102.50" in html
+    html = await shown(views, "reports", "team-a")
+    assert "<h1>team-a, November 2026</h1>" in html
+    assert "<dt>Lost to preemption</dt><dd>8.00 GPU-hours</dd>" in html
+    assert "2026-10" in html
+    assert "2026-12" not in html
+    view = await asyncio.to_thread(views.show, ("reports", "team-a", "csv"), {"month": "2026-11"})
+    assert view.file is not None
+    name, text = view.file
+    assert name == "team-a-2026-11.csv"
+    header, first, *_ = text.splitlines()
+    assert header.startswith("from,to,tenant,queue,user,flavor,resource,unit,hours")
+    assert first.startswith("2026-11-01T00:00:00Z,2026-11-21T10:00:00Z,team-a,train,ada@example.com,h100")
+
+
+@pytest.mark.parametrize("month", ["2026-13", "2027-01", "x"])
+async def test_there_is_no_report_of_what_is_no_past_month(views: Views, month: str) -> None:
+    with pytest.raises(KeyError):
+        await shown(views, "reports", "team-a", month=month)
+
+
+async def test_lists_go_on_page_by_page(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admission.cli.page.views._SHOWN", 1)
+    html = await shown(views, "pending")
+    assert "1 of 3 are shown." in html
+    assert '<a href="/pending?continue=1.train">Next page</a>' in html
+    html = await shown(views, "pending", **{"continue": "1.train"})
+    assert "llama-pretrain" in html
+    assert '<a href="/pending">First page</a>' in html
+    assert "Next page" in await shown(views, "workloads")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("queues", "a", "b"),
+        ("reports", "lost"),
+        ("nodes", "a", "b"),
+        ("pending", "x"),
+        ("workloads", "ml"),
+        ("other",),
+    ],
+)
 async def test_other_paths_show_nothing(views: Views, parts: tuple[str, ...]) -> None:
     with pytest.raises(KeyError):
         await shown(views, *parts)
@@ -188,8 +287,46 @@ def test_racks_show_each_gpu_as_held_free_or_unhealthy() -> None:
     assert 'aria-label="a: 8 GPUs, 3 held, 3 free, 2 unhealthy, Ready"' in html
     assert 'aria-label="b: 8 GPUs, 8 held, 0 free, 0 unhealthy, Ready"' in html
     assert 'aria-label="c: 8 GPUs, 1 held, 7 free, 0 unhealthy, Ready"' in html
-    assert html.count('<rect class="ill"') == 2 + 1  # one in the legend
+    assert html.count('<path class="ill"') == 1 + 1  # one in the legend
+    assert 'class="ill" d="M73 1h10v10h-10zM85 1h10v10h-10z"' in html
+    assert "10 of 24 GPUs are free, and no node is wholly free." in html
     assert "30 of 32 free" in str(node_racks([line("d", held=None, used="2", gpus=32, healthy=32)]))
+
+
+def seated(name: str, gpus: str) -> dict[str, object]:
+    names = {"kind": "vcjob", "namespace": "ml", "name": name, "uid": f"{name}-uid"}
+    return {**names, "held": {"nvidia.com/gpu": gpus}}
+
+
+def test_racks_show_who_sits_where_and_which_holes_there_are() -> None:
+    whole, part, empty, away = (
+        line(name, held=0, used=used) for name, used in zip("abcd", "8500", strict=True)
+    )
+    whole["use"] = {
+        "used": {"nvidia.com/gpu": "8"},
+        "workloads": {"items": [seated("bert", "8")], "total": 1},
+    }
+    part["use"] = {
+        "used": {"nvidia.com/gpu": "5"},
+        "workloads": {"items": [seated("bert", "3"), seated("yolo", "1")], "total": 3, "hidden": 1},
+    }
+    away["state"] = "NotReady"
+    empty["rack"] = away["rack"] = "rack-2"
+    lines = [whole, part, empty, away]
+    html = str(node_racks(lines))
+    assert 'aria-label="a: 8 GPUs, 8 held, 0 free, 0 unhealthy, Ready; ml/bert 8"' in html
+    assert "Ready; ml/bert 3, ml/yolo 1" in html
+    assert "11 of 32 GPUs are free, and one node is wholly free, 1 of them in rack rack-2." in html
+    assert '<path class="out"' in html
+    colours = re.findall(r'class="held w(\d)"', html)[1:]  # the first is the legend's
+    assert colours[0] == colours[1] != colours[2]
+
+    rack = str(one_rack(lines, "rack-1"))
+    assert 'href="/workloads/ml/yolo?kind=vcjob"' in rack
+    assert "1 more, 1 that you may not list" in rack
+    assert ">c<" not in rack
+    with pytest.raises(KeyError):
+        one_rack(lines, "rack-9")
 
 
 class Scripts(HTMLParser):

@@ -1,0 +1,150 @@
+"""Use, shares and waits over time. Pure: answers in, HTML out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from admission.cli.page.charts.drawing import ChartLine, chart
+from admission.cli.page.layout import choices, heading, link
+from admission.cli.rendering.table import short_resource
+
+#: Lines of queues that one chart has; more would not be told apart.
+MOST_QUEUES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A length of time that charts are drawn for. Seconds."""
+
+    title: str
+    length: int
+    step: int
+
+
+SPANS: Final[Mapping[str, Span]] = {
+    "day": Span(title="24 hours", length=86_400, step=1_800),
+    "week": Span(title="7 days", length=604_800, step=7_200),
+    "month": Span(title="30 days", length=2_592_000, step=21_600),
+}
+
+
+def over_time(
+    body: Mapping[str, Any],
+    *,
+    queue: str,
+    span: str,
+    queues: Sequence[Mapping[str, Any]],
+    resources: Sequence[str],
+) -> Markup:
+    """Charts of a queue and those below it: ``body`` is a TimeSeriesList."""
+    resource = body["resource"]
+    items: Sequence[Mapping[str, Any]] = body["items"]
+    top, children = items[0], items[1:]
+    times = [_time(slot, span) for slot in body["slots"]]
+    short = short_resource(resource)
+    parts = [heading(f"{queue} over time", 1), _choices(queue, span, resource, queues, resources)]
+    if body["historyBegins"]:
+        parts.append(
+            Markup('<p class="faint">Use before {} is not known: it was dropped.</p>').format(
+                body["historyBegins"]
+            )
+        )
+    used = [ChartLine(name=queue, values=top["used"], is_area=True)]
+    used += [ChartLine(name=each["queue"], values=each["used"]) for each in children]
+    if top["capability"] is not None:
+        used.append(_level("limit", top["capability"], times))
+    parts.append(chart(f"{short} in use", times, used, unit=resource))
+    parts.append(_told_use(top, short))
+    owners = [each for each in (top, *children) if each["deserved"]]
+    if owners:
+        shares = [
+            ChartLine(name=each["queue"], values=[value / each["deserved"] for value in each["used"]])
+            for each in owners
+        ]
+        shares.append(_level("all that is deserved", 1.0, times))
+        parts.append(chart("Shares: use ÷ what is deserved now", times, shares, unit="parts of 1", digits=2))
+    waits = [
+        ChartLine(name="half waited less", values=_minutes(top["waitMedian"])),
+        ChartLine(name="nine of ten waited less", values=_minutes(top["waitMost"])),
+    ]
+    parts.append(chart("Minutes from creation to seats", times, waits, unit="minutes"))
+    started = [ChartLine(name="workloads that got seats", values=top["started"])]
+    parts.append(chart("Starts", times, started, unit="workloads", digits=0))
+    if body["total"] > len(children):
+        told = '<p class="faint">The {} of {} queues below that used most.</p>'
+        parts.append(Markup(told).format(len(children), body["total"]))
+    return Markup("").join(parts)
+
+
+def _level(name: str, value: float, times: Sequence[str]) -> ChartLine:
+    return ChartLine(name=name, values=[value] * len(times), is_limit=True)
+
+
+def _minutes(seconds: Sequence[int | None]) -> list[float | None]:
+    return [None if each is None else round(each / 60, 2) for each in seconds]
+
+
+def _told_use(top: Mapping[str, Any], short: str) -> Markup:
+    mean = sum(top["used"]) / max(1, len(top["used"]))
+    part = f", {100 * mean / top['capability']:.0f} % of the limit" if top["capability"] else ""
+    return Markup("<p>On average {:.1f} {} were in use{}.</p>").format(mean, short, part)
+
+
+def _choices(
+    queue: str,
+    span: str,
+    resource: str,
+    queues: Sequence[Mapping[str, Any]],
+    resources: Sequence[str],
+) -> Markup:
+    here = next((each for each in queues if each["name"] == queue), None)
+    above = here["parent"] if here is not None else None
+    below = [each["name"] for each in queues if each["parent"] == queue]
+    shown = choices(
+        "Time",
+        [
+            (
+                each.title,
+                None
+                if name == span
+                else link(each.title, "charts", queue=queue, span=name, resource=resource),
+            )
+            for name, each in SPANS.items()
+        ],
+    )
+    names = [name for name in (above, queue, *below) if name and (name == queue or _has(queues, name))]
+    if len(names) > 1:
+        shown += choices(
+            "Queue",
+            [
+                (
+                    name,
+                    None if name == queue else link(name, "charts", queue=name, span=span, resource=resource),
+                )
+                for name in names
+            ],
+        )
+    if len(resources) > 1:
+        shown += choices(
+            "Resource",
+            [
+                (
+                    name,
+                    None if name == resource else link(name, "charts", queue=queue, span=span, resource=name),
+                )
+                for name in resources
+            ],
+        )
+    return shown
+
+
+def _has(queues: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(each["name"] == name for each in queues)
+
+
+def _time(slot: str, span: str) -> str:
+    """The beginning of a slot, as short as its span allows."""
+    day, _, clock = slot.removesuffix("Z").partition("T")
+    return clock[:5] if span == "day" else f"{day[5:]} {clock[:5]}"

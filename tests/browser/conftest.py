@@ -1,0 +1,63 @@
+"""A browser for the tests of this folder, and the page of a small cluster. Without a Chromium they are skipped."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.chromium import chromium, missing
+from tests.browser.world import Shown, World, page_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """One browser for all tests."""
+    if advice := missing():
+        pytest.skip(advice)
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Iterator[Shown]:
+    """The page of a small cluster, which a test may change."""
+    world = World()
+    world.add_nodes(24)
+    with page_of(world, tmp_path) as shown:
+        yield shown
+
+
+class Tab:
+    """A tab of the browser, with everything that it complained about."""
+
+    def __init__(self, browser: "Browser", shown: Shown, **options: Any) -> None:
+        self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
+        self.page: Page = self.context.new_page()
+        self.url = shown.url
+        #: Messages of the console, errors of scripts, and answers that are none.
+        self.complaints: list[str] = []
+        #: Hosts that anything was asked of.
+        self.asked: set[str] = set()
+        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("request", lambda request: self.asked.add(request.url.split("/")[2]))
+        self.page.goto(shown.address)
+
+    def open(self, path: str) -> "Page":
+        """The view of a path."""
+        answer = self.page.goto(f"{self.url}/{path}")
+        assert answer is not None
+        assert answer.status == 200, path
+        return self.page
+
+
+@pytest.fixture
+def tab(browser: "Browser", shown: Shown) -> Iterator[Tab]:
+    """A tab as on a desk, in the light."""
+    tab = Tab(browser, shown)
+    yield tab
+    tab.context.close()

@@ -1,0 +1,124 @@
+"""Every view in a real browser: without complaints, for the keyboard, for screen readers, in the dark, on a phone."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.conftest import Tab
+from tests.browser.pictures import VIEWS
+from tests.browser.world import Shown, World, page_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+#: What axe finds that must not be there.
+WORST = ("serious", "critical")
+
+
+@pytest.mark.parametrize("path", VIEWS.values(), ids=VIEWS)
+def test_a_view_opens_without_complaints_and_loads_nothing_from_elsewhere(tab: Tab, path: str) -> None:
+    page = tab.open(path)
+    assert page.locator("h1").count() == 1
+    assert page.title().endswith(" · Muster")
+    assert tab.complaints == []
+    assert tab.asked == {tab.url.removeprefix("http://")}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """One page for all tests of this module: none changes its cluster."""
+    world = World()
+    world.add_nodes(24)
+    with page_of(world, tmp_path_factory.mktemp("page")) as shown:
+        yield shown
+
+
+@pytest.fixture(params=["light", "dark", "phone"])
+def dressed(request: pytest.FixtureRequest, browser: "Browser", shown: Shown) -> Iterator[Tab]:
+    options = {
+        "light": {},
+        "dark": {"color_scheme": "dark"},
+        "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
+    }
+    tab = Tab(browser, shown, **options[request.param])
+    yield tab
+    tab.context.close()
+
+
+@pytest.mark.parametrize("path", VIEWS.values(), ids=VIEWS)
+def test_axe_finds_nothing_serious(dressed: Tab, path: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(dressed.open(path)).response
+    assert found["passes"]
+    worst = [
+        (each["id"], each["help"], [node["html"][:200] for node in each["nodes"][:3]])
+        for each in found["violations"]
+        if each["impact"] in WORST
+    ]
+    assert worst == []
+
+
+@pytest.mark.parametrize("path", VIEWS.values(), ids=VIEWS)
+def test_a_narrow_window_does_not_scroll_sideways(tab: Tab, path: str) -> None:
+    page = tab.open(path)
+    for width in (1000, 700, 390, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("path", VIEWS.values(), ids=VIEWS)
+def test_the_keyboard_reaches_every_link_and_the_focus_is_seen(tab: Tab, path: str) -> None:
+    page = tab.open(path)
+    wanted = page.evaluate("document.querySelectorAll('a, summary').length")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+    reached = 1
+    for _ in range(2 * wanted):
+        page.keyboard.press("Tab")
+        here = page.evaluate(
+            "(() => { const e = document.activeElement, s = getComputedStyle(e);"
+            " return [e.tagName, s.outlineStyle, e === document.body]; })()"
+        )
+        if here[2]:
+            break
+        assert here[1] != "none", here
+        reached += here[0] in ("A", "SUMMARY")
+    assert reached == wanted
+
+
+def test_the_skip_link_leads_to_the_content(tab: Tab) -> None:
+    page = tab.open("pending")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.getElementById('main').contains(document.activeElement)")
+
+
+def test_nothing_inline_is_run(tab: Tab) -> None:
+    page = tab.open("queues")
+    ran = page.evaluate(
+        "() => { const e = document.createElement('script'); e.textContent = 'window.ran = 1';"
+        " document.body.append(e); return window.ran; }"
+    )
+    assert ran is None
+    assert any("Content Security Policy" in each for each in tab.complaints)
+
+
+def test_a_report_is_saved_as_a_file(tab: Tab) -> None:
+    page = tab.open("reports/team-a")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="As CSV").click()
+    assert download.value.suggested_filename == "team-a-2026-11.csv"
+    assert download.value.path().read_text(encoding="utf-8").startswith("from,to,tenant,")
+
+
+def test_a_printed_report_has_no_navigation(tab: Tab) -> None:
+    page = tab.open("reports/team-a")
+    page.emulate_media(media="print")
+    assert not page.locator("header").is_visible()
+    assert not page.get_by_text("or print this page").is_visible()
+    assert page.get_by_role("heading", name="team-a, November 2026").is_visible()

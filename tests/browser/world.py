@@ -1,0 +1,273 @@
+"""A cluster for the page to show, which tests change while a browser looks at it: the read API's answers, and Nodes."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from msgspec import structs
+
+from admission.cli.access.change_feed import ChangeFeed
+from admission.cli.access.objects import ClusterRoute
+from admission.cli.access.read_api import Route
+from admission.cli.page.server import PageServer
+from admission.cli.page.views import Views
+from admission.settings import Address
+from admission.web import bodies
+from admission.web.app import PREFIX
+from admission.web.http import encode, json_answer, serving
+from admission.web.reader import EVERYTHING, Sight
+from admission.web.updates.changes import Changes, StreamLimits
+from queues.api.api_resources import DEVICES, NODES, TOPOLOGIES
+from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, waiting
+from tests.fakes.read_api.fake_lists import GPU, NO_FIT, NOW
+
+#: Of 2026-11-21T10:00:00Z, the time of the fakes.
+CLOCK = 1_795_255_200.0
+RACK = "topology.kubernetes.io/rack"
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: fake
+clusters: [{name: fake, cluster: {server: "%s"}}]
+users: [{name: fake, user: {}}]
+contexts: [{name: fake, context: {cluster: fake, user: fake}}]
+"""
+
+
+#: A gang that waited, ran, was taken back, waited once more, and runs.
+GANG = structs.replace(
+    RUNNING,
+    as_of=NOW,
+    created="2026-11-21T06:00:00Z",
+    user="ada@example.com",
+    device_hours={GPU: 85.3},
+    admissions=(
+        structs.replace(RUNNING.admissions[0], opened="2026-11-21T08:50:00Z"),
+        structs.replace(
+            RUNNING.admissions[1],
+            opened="2026-11-21T06:40:00Z",
+            closed="2026-11-21T08:05:00Z",
+            eviction=bodies.ReasonBody(
+                code="Preempted",
+                message="for vcjob/ml/llama-pretrain, of a higher priority",
+                since="2026-11-21T08:00:00Z",
+            ),
+        ),
+    ),
+)
+
+
+class WorldReader(FakeReader):
+    """The small cluster, with as many waiting workloads as a test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: tuple[bodies.WaitingBody, ...] = PENDING
+
+    async def explain(
+        self, *, namespace: str, name: str, kind: str | None, sight: Sight = EVERYTHING
+    ) -> tuple[bodies.ExplanationBody, ...]:
+        if (namespace, name) == ("ml", "bert"):
+            return (GANG,)
+        return await super().explain(namespace=namespace, name=name, kind=kind, sight=sight)
+
+    async def pending(
+        self,
+        *,
+        queue: str | None,
+        namespace: str | None,
+        limit: int,
+        after: tuple[str, int] | None = None,
+        sight: Sight = EVERYTHING,
+    ) -> bodies.PendingList:
+        self._up()
+        here = [
+            one
+            for one in self.waiting
+            if namespace in (None, one.namespace) and queue in (None, "root", one.queue)
+        ]
+        start = 0
+        if after is not None:
+            start = 1 + next(index for index, one in enumerate(here) if (one.queue, one.position) == after)
+        page = here[start : start + limit]
+        more = start + limit < len(here)
+        return bodies.PendingList(
+            now=NOW,
+            as_of=NOW,
+            total=len(here),
+            total_everywhere=len(self.waiting),
+            items=tuple(page),
+            continue_=f"{page[-1].position}.{page[-1].queue}" if more else "",
+        )
+
+
+@dataclass(slots=True)
+class World:
+    """What the page shows."""
+
+    reader: WorldReader = field(default_factory=WorldReader)
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    #: Answer of /nodes of the read API, by node.
+    use: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def changed(self) -> None:
+        """Something is not as it was: streams tell it."""
+        self.reader.mark += "x"
+
+    def starts(self, name: str) -> None:
+        """A gang comes to wait."""
+        more = waiting(name, len(self.reader.waiting) + 1, queue="train", reason=NO_FIT)
+        self.reader.waiting += (more,)
+        self.changed()
+
+    def ends(self, name: str) -> None:
+        """A gang waits no more."""
+        self.reader.waiting = tuple(one for one in self.reader.waiting if one.name != name)
+        self.changed()
+
+    def waits(self, count: int) -> None:
+        """So many workloads wait."""
+        self.reader.waiting = tuple(
+            waiting(f"train-{number:05}", number, reason=NO_FIT) for number in range(1, count + 1)
+        )
+
+    def add_nodes(self, count: int, *, per_rack: int = 8) -> None:
+        """Nodes with eight GPUs: most are held by gangs of two nodes, some are free, some have an ill GPU."""
+        for number in range(count):
+            name, rack = f"gpu-{number:04}", f"r{number // per_rack:03}"
+            self.nodes.append(_node(name, rack))
+            ill = number % 13 == 5
+            self.devices.append(_device(name, ill=ill))
+            held = (8, 8, 4, 0)[number // 2 % 4] - (1 if ill and number // 2 % 4 < 2 else 0)
+            gang = f"gang-{number // 2}"
+            there = [_seated(gang, held)] if held else []
+            if number // 2 % 4 == 2:
+                there.append(_seated(f"tune-{number}", 2))
+            used = held + (2 if len(there) == 2 else 0)
+            self.use[name] = {
+                "name": name,
+                "flavor": "",
+                "usable": True,
+                "limits": {GPU: "8"},
+                "used": {GPU: str(used)} if used else {},
+                "workloads": {"items": there, "total": len(there), "hidden": 0},
+            }
+
+
+def _seated(name: str, gpus: int) -> dict[str, Any]:
+    names = {"kind": "vcjob", "namespace": "ml", "name": name, "uid": f"{name}-uid", "queue": "train"}
+    return {**names, "evicting": False, "seats": 1, "held": {GPU: str(gpus)}}
+
+
+def _node(name: str, rack: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {RACK: rack, "kubernetes.io/hostname": name}},
+        "spec": {},
+        "status": {
+            "capacity": {GPU: "8"},
+            "allocatable": {GPU: "8"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def _device(name: str, *, ill: bool) -> dict[str, Any]:
+    devices = [
+        {"id": f"GPU-{name}-{minor}", "type": "gpu", "minor": minor, "health": True} for minor in range(8)
+    ]
+    if ill:
+        devices[7]["health"] = False
+        devices[7]["conditions"] = [
+            {
+                "type": "Healthy",
+                "status": "False",
+                "reason": "Xid79",
+                "message": "the GPU has fallen off the bus",
+            }
+        ]
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Device",
+        "metadata": {"name": name},
+        "spec": {"devices": devices},
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The page of a world."""
+
+    world: World
+    url: str
+    #: With the secret.
+    address: str
+
+
+@contextmanager
+def page_of(world: World, folder: Path) -> Iterator[Shown]:
+    """Serve the page of a world; ``folder`` gets a kubeconfig."""
+    with _api(world) as api:
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(KUBECONFIG % api, encoding="utf-8")
+        route = Route(server=api)
+        views = Views(route=route, cluster=ClusterRoute(kubeconfig=str(kubeconfig)), clock=lambda: CLOCK)
+        with PageServer(views.show, ChangeFeed(route), cluster="prod") as server:
+            thread = threading.Thread(target=server.serve_forever, daemon=True)
+            thread.start()
+            yield Shown(world=world, url=f"http://127.0.0.1:{server.server_port}", address=server.url)
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def _api(world: World) -> Iterator[str]:
+    """The read API and the lists of Nodes, at one address, in a thread of its own."""
+    ready, over = threading.Event(), asyncio.Event()
+    told: dict[str, Any] = {}
+
+    async def serve() -> None:
+        async with serving(_application(world), Address("127.0.0.1", 0)) as port:
+            told.update(port=port, loop=asyncio.get_running_loop())
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    try:
+        yield f"http://127.0.0.1:{told['port']}"
+    finally:
+        told["loop"].call_soon_threadsafe(over.set)
+        thread.join(20)
+
+
+def _application(world: World) -> web.Application:
+    limits = StreamLimits(every=0.02)
+    changes = Changes(read=world.reader.change_mark, limits=limits)
+    application = replace(fake_api(world.reader), changes=changes).application()
+    lists = {
+        NODES.path(None): lambda: world.nodes,
+        DEVICES.path(None): lambda: world.devices,
+        TOPOLOGIES.path(None): list,
+    }
+
+    @web.middleware
+    async def objects(request: web.Request, handler: Any) -> web.StreamResponse:
+        if (items := lists.get(request.path)) is not None:
+            return json_answer(encode({"items": items()}))
+        if request.path == f"{PREFIX}/nodes" and world.use:
+            body = {"now": NOW, "asOf": NOW, "behind": "", "items": list(world.use.values()), "continue": ""}
+            return json_answer(encode(body))
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    application.middlewares.insert(0, objects)
+    return application
