@@ -67,7 +67,7 @@ def foretold_and_true(
         for admit in plan.admits if number >= at_turn else ():
             true.setdefault(admit.workload, snapshot.now)
         if plan.evicts and number >= at_turn:
-            foretold = {key: second for key, second in foretold.items() if second <= snapshot.now}
+            foretold = {key: second for key, second in foretold.items() if second < snapshot.now}
             break
     return foretold, {key: second for key, second in true.items() if key in foretold}
 
