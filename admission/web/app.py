@@ -35,10 +35,10 @@ from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
-from admission.web.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.health import METRICS_TYPE
 from admission.web.http import BadQuery, encode, errors_as_json, json_answer, numbered_place, whole_number
 from admission.web.leader.forwarding import FORWARDED
+from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from admission.web.expected import ExpectedStartBody
+from admission.web.lists.expected import ExpectedStartBody
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -15,8 +15,8 @@ from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
-from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody
 from admission.web.http import encode, serving
+from admission.web.lists.expected import ExpectedLine, ExpectedList, ExpectedStartBody
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from queues.sql.read.decisions import DecisionQuestion
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW

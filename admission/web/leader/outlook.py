@@ -8,7 +8,7 @@ from msgspec import structs
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.web import bodies
-from admission.web.expected import ExpectedStartBody
+from admission.web.lists.expected import ExpectedStartBody
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
 from queues.resources import show
