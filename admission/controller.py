@@ -52,8 +52,8 @@ from queues.errors import DatabaseUnavailable, MusterError
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
+from queues.sql.history.ended_runs import EndedRun, ended_runs
 from queues.sql.history.retention import Retention
-from queues.sql.read.ended_runs import EndedRun, ended_runs
 from queues.workload import Workload
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Final, NamedTuple
 
 from admission.engine.snapshot import Snapshot
-from admission.forecast.forward import Forward, Limits, Starts
+from admission.forecast.forward import Forward, SimulationBounds, Starts
 from admission.forecast.run_times import SHARES, Likeness, RunTimes, share_of
 from queues.admissions import Admission
 from queues.plan import Plan
@@ -72,7 +72,7 @@ class Ensemble:
     snapshot: Snapshot
     plan: Plan | None
     run_times: RunTimes
-    limits: Limits
+    limits: SimulationBounds
     draws: int = DRAWS
     #: What the draws that were made came to.
     made: list[Starts] = field(default_factory=list)

@@ -32,7 +32,7 @@ TotalRunTime = Callable[[Workload | Admission, int], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SimulationBounds:
     """How far and how exactly a simulation goes."""
 
     #: Seconds from the snapshot on.
@@ -47,7 +47,7 @@ class Limits:
 
 
 #: Exact, and to the end.
-WITHOUT_LIMITS: Final = Limits(horizon=1 << 40, decisions=1 << 40, precision=0, grace=0)
+WITHOUT_BOUNDS: Final = SimulationBounds(horizon=1 << 40, decisions=1 << 40, precision=0, grace=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,10 @@ class Starts:
 
 
 def forecast(
-    snapshot: Snapshot, plan: Plan | None, total_run_time: TotalRunTime, limits: Limits = WITHOUT_LIMITS
+    snapshot: Snapshot,
+    plan: Plan | None,
+    total_run_time: TotalRunTime,
+    limits: SimulationBounds = WITHOUT_BOUNDS,
 ) -> Starts:
     """When the pending workloads start. ``plan``: what was decided on the snapshot; None: it is decided first."""
     forward = Forward(snapshot, plan, total_run_time, limits)
@@ -77,7 +80,7 @@ class Forward:
     """One simulation, step by step."""
 
     def __init__(
-        self, snapshot: Snapshot, plan: Plan | None, total_run_time: TotalRunTime, limits: Limits
+        self, snapshot: Snapshot, plan: Plan | None, total_run_time: TotalRunTime, limits: SimulationBounds
     ) -> None:
         self._limits = limits
         self._total_run_time = total_run_time

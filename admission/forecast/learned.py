@@ -6,7 +6,7 @@ from dataclasses import replace
 from admission.engine.snapshot import Snapshot
 from admission.forecast.calibration import Calibration, Interval
 from admission.forecast.ensemble import Ensemble, RawInterval
-from admission.forecast.forward import Limits
+from admission.forecast.forward import SimulationBounds
 from admission.forecast.run_history import RunHistory
 from admission.forecast.run_times import Run
 from queues.plan import Plan
@@ -52,7 +52,7 @@ class Learned:
             if key not in snapshot.pending and key not in snapshot.holders:
                 self._calibration.gone(key, now)
 
-    def ensemble(self, snapshot: Snapshot, plan: Plan, limits: Limits) -> Ensemble:
+    def ensemble(self, snapshot: Snapshot, plan: Plan, limits: SimulationBounds) -> Ensemble:
         """Simulations of what comes after a decision."""
         return Ensemble(snapshot, plan, self._runs.run_times(snapshot), limits)
 

@@ -27,7 +27,7 @@ LONGEST: Final = 365 * 86_400
 SHARES: Final = 1 << 32
 
 
-class Shape(NamedTuple):
+class WorkloadShape(NamedTuple):
     """What a workload asks, coarsely: workloads of one shape are expected to run equally long."""
 
     #: Number of binary digits of the number of pods: 1, 2-3, 4-7, 8-15 pods and so on are one size each.
@@ -36,19 +36,19 @@ class Shape(NamedTuple):
     requests: tuple[tuple[tuple[str, int], ...], ...]
 
     @classmethod
-    def of(cls, pods: Iterable[tuple[Resources, int]]) -> "Shape":
+    def of(cls, pods: Iterable[tuple[Resources, int]]) -> "WorkloadShape":
         """The shape of so many pods with these requests each."""
         counted = [(tuple(sorted(takes.items())), count) for takes, count in pods if count]
         number = sum(count for _, count in counted)
         return cls(number.bit_length(), tuple(sorted({takes for takes, _ in counted})))
 
     @classmethod
-    def of_workload(cls, workload: Workload) -> "Shape":
+    def of_workload(cls, workload: Workload) -> "WorkloadShape":
         """The shape of what a workload asks in all."""
         return cls.of((pods.takes, pods.count) for pods in workload.pod_sets)
 
     @classmethod
-    def of_admission(cls, admission: Admission) -> "Shape":
+    def of_admission(cls, admission: Admission) -> "WorkloadShape":
         """The shape of all seats of an admission, those of pods that have ended among them."""
         return cls.of((seat.takes, 1) for seat in admission.seats)
 
@@ -59,17 +59,17 @@ class Likeness(NamedTuple):
     #: "": unknown.
     user: str
     queue: QueueName
-    shape: Shape
+    shape: WorkloadShape
 
     @classmethod
     def of_workload(cls, workload: Workload) -> "Likeness":
         """By what a workload is compared with ended ones."""
-        return cls(workload.user, workload.queue, Shape.of_workload(workload))
+        return cls(workload.user, workload.queue, WorkloadShape.of_workload(workload))
 
     @classmethod
     def of_admission(cls, admission: Admission) -> "Likeness":
         """The same of an admission."""
-        return cls(admission.user, admission.queue, Shape.of_admission(admission))
+        return cls(admission.user, admission.queue, WorkloadShape.of_admission(admission))
 
     def groups(self) -> Iterator[tuple["Basis", Hashable]]:
         """The groups that it belongs to, the closest first."""

@@ -39,7 +39,6 @@ from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
-from admission.web.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.health import METRICS_TYPE
 from admission.web.http import (
     BadQuery,
@@ -51,6 +50,7 @@ from admission.web.http import (
     whole_number,
 )
 from admission.web.leader.forwarding import FORWARDED
+from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.openapi.document import document
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
@@ -58,6 +58,7 @@ from admission.web.trials.handler import LARGEST_TRIAL, TRIAL_LIMITS
 from admission.web.trials.handler import answer as trial_answer
 from admission.web.updates.changes import Changes, require_watch
 from admission.web.updates.etags import tagged
+from admission.web.usage.bodies import UsageList
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
 from admission.web.usage.time_series import PARAMETERS as OF_TIME_SERIES
 from admission.web.usage.time_series import TimeSeriesList, TimeSeriesRequest, time_series_request
@@ -153,7 +154,7 @@ class Reader(Protocol):
         """Everything about the workloads of a name. Raises UnknownName."""
         ...
 
-    async def usage(self, request: UsageRequest, *, user: str, sight: Sight) -> bodies.UsageList:
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight) -> UsageList:
         """Use in a period. Raises UnknownName, PeriodTooLarge and BadQuery."""
         ...
 

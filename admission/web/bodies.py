@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from admission.web.expected import ExpectedStartBody
+from admission.web.lists.expected import ExpectedStartBody
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -344,64 +344,6 @@ class WorkloadList(AgedBody, frozen=True, kw_only=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class UsageBody(Body, frozen=True, kw_only=True):
-    """Use of one resource in a period. Columns that were not asked for are null."""
-
-    resource: str
-    #: The child of root that the queue is below; "": the user may not see it.
-    tenant: str | None
-    queue: str | None
-    #: "": unknown.
-    user: str | None
-    #: null also where it is not known any more.
-    workload: WorkloadBody | None
-    flavor: str | None
-    #: True: workloads that the user may not see, together; ``user`` and ``workload`` are null.
-    others: bool
-    #: Amount × seconds, exact, as a quantity.
-    amount_seconds: str
-    #: The same in hours of one GPU, CPU, byte or whatever the resource counts.
-    hours: float
-    #: Part of ``amountSeconds``: of admissions that were evicted for other workloads, and because of a fault.
-    preempted_seconds: str
-    faulted_seconds: str
-
-
-class UsageQuotaBody(Body, frozen=True, kw_only=True):
-    """Use of one queue beside what it owned."""
-
-    queue: str
-    #: Of the queue itself; by ``tenant``, with that of all queues below it.
-    amount_seconds: str
-    #: Up to what the queue deserved at the time, and beyond it. null: it stated no deserved amount all that time.
-    owned_seconds: str | None
-    borrowed_seconds: str | None
-    #: What the queue did not use of its guarantee.
-    idle_guarantee_seconds: str
-
-
-class UsageList(AgedBody, frozen=True, kw_only=True):
-    """``GET …/usage``: by the columns that were asked for, in their order."""
-
-    from_: str = msgspec.field(name="from")
-    #: Not after ``now``.
-    to: str
-    #: Columns that were asked for: tenant | queue | user | workload | flavor
-    by: tuple[str, ...]
-    #: Use before this time is not known and not counted: its postings were dropped. null: all is known.
-    history_begins: str | None
-    #: Workloads that ended before this time are not known by name, nor whether they were evicted. null: all are.
-    workloads_begin: str | None
-    #: One for each resource, of all lines, also beyond the page.
-    totals: tuple[UsageBody, ...]
-    items: tuple[UsageBody, ...]
-    #: Each queue beside what it owned, by ``queue`` alone or ``tenant`` alone, of one resource. null: not asked for, or
-    #: it cannot be told.
-    quotas: tuple[UsageQuotaBody, ...] | None = None
-    #: What gives the next page as parameter ``continue``; "": this was the last one.
-    continue_: str = msgspec.field(default="", name="continue")
-
-
 class UserBody(Body, frozen=True, kw_only=True):
     """What the work of one user holds and waits for."""
 
@@ -578,65 +520,6 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     history: tuple[EventBody, ...]
     #: Older decisions were dropped; null: none of it can be missing.
     history_begins: str | None = None
-
-
-class ChangeBody(Body, frozen=True, kw_only=True):
-    """One change that would let a workload in, without any other change."""
-
-    #: turn | time | end | workload | priority | deserved | capability | queue | nodes
-    kind: str
-    message: str
-    #: The numbers behind the sentence; amounts are quantities, times seconds.
-    facts: Mapping[str, Any] = {}
-
-
-class TakerBody(Body, frozen=True, kw_only=True):
-    """One rule by which a workload that runs may lose its place."""
-
-    #: Preempted | Reclaimed | Cleared | UnhealthyDevice
-    rule: str
-    #: Queue of those who could take the place; null: several, which ``message`` names, or nobody takes it.
-    queue: str | None
-    #: From when on; not after ``now``: already.
-    from_: str = msgspec.field(name="from")
-    message: str
-    #: The numbers behind the sentence; amounts are quantities, times seconds.
-    facts: Mapping[str, Any] = {}
-
-
-class StandingBody(Body, frozen=True, kw_only=True):
-    """Who could take the place of a workload that runs."""
-
-    #: Whether it runs on what its queue deserves or on lent quota, and what protects it.
-    message: str
-    #: Until then it is not evicted for others; null: it may be, or it never is.
-    protected_until: str | None
-    #: The soonest first. Empty: nobody.
-    takers: tuple[TakerBody, ...]
-    #: Why there are none; "": there are some.
-    nobody: str
-
-
-class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
-    """``GET …/workloads/{name}/outlook``: what would let a workload in, or keeps it from going on. From the leader."""
-
-    #: The time of the leader's last decision, from which this was computed.
-    now: str
-    #: 1-based, among the workloads of its queue that are tried; null: it is not tried as it is.
-    position: int | None
-    queue_length: int | None
-    #: Workloads right before it, as "kind/uid", the nearest last (at most ten).
-    ahead: tuple[str, ...]
-    #: What it waits behind, as a sentence; "" = nothing.
-    behind: str
-    #: The smallest first; each was tried on a copy of the engine's input. Empty: no known change does, or it is in.
-    changes: tuple[ChangeBody, ...]
-    #: What is wrong with it though it has seats; null: nothing is known to be, or it has none.
-    problem: ReasonBody | None = None
-    #: Who could take its place; null: it holds none.
-    standing: StandingBody | None = None
-    #: When it should start; null: it has seats, or came after the last forecast.
-    expected: ExpectedStartBody | None = None
 
 
 class ProblemBody(Body, frozen=True, kw_only=True):

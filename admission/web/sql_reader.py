@@ -31,6 +31,7 @@ from admission.web.quota.history import quota_at, version_bodies
 from admission.web.quota.loans import in_sight, with_loans
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
+from admission.web.usage.bodies import UsageList, UsageQuotaBody
 from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
 from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
 from admission.web.usage.time_series import (
@@ -331,7 +332,7 @@ class SqlReader:
         ]
         return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
 
-    async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> bodies.UsageList:
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> UsageList:
         """Use in a period. ``user``: whose own use is told wherever it was.
 
         Raises UnknownName for a queue that never existed; PeriodTooLarge; BadQuery: the period has not begun.
@@ -377,7 +378,7 @@ class SqlReader:
 
     async def _quotas(
         self, question: UsageQuestion, viewer: UsageViewer
-    ) -> tuple[bodies.UsageQuotaBody, ...] | None:
+    ) -> tuple[UsageQuotaBody, ...] | None:
         """Use beside what queues owned; None: it cannot be told, or not in time."""
         counts_as = counted_queues(question.by, viewer.queues)
         if question.resource is None or not counts_as:

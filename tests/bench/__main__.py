@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from tests.bench import expected_start, faults, report, restart
+from tests.bench import faults, report, restart
 from tests.bench.agents import part as agents
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
@@ -17,6 +17,7 @@ from tests.bench.history import retention
 from tests.bench.mark import Mark
 from tests.bench.model_objects import ClusterSize
 from tests.bench.rounds import Figures, Shape, play
+from tests.bench.traces import expected_start
 from tests.bench.turnover import mix, one_pod_jobs, stream
 
 Rounds = dict[str, list[Figures]]

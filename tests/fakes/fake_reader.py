@@ -18,8 +18,9 @@ from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
-from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody
+from admission.web.explanations.outlook_bodies import ChangeBody, OutlookBody, StandingBody, TakerBody
 from admission.web.http import encode, serving
+from admission.web.lists.expected import ExpectedLine, ExpectedList, ExpectedStartBody
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
 from admission.workloads.kinds import KINDS
@@ -370,7 +371,7 @@ RUNNING = bodies.ExplanationBody(
 )
 
 
-OUTLOOK = bodies.OutlookBody(
+OUTLOOK = OutlookBody(
     now=NOW,
     kind="job",
     namespace="ml",
@@ -381,12 +382,12 @@ OUTLOOK = bodies.OutlookBody(
     ahead=("vcjob/llama-uid",),
     behind="1 before it in queue train, right before it vcjob/ml/llama-pretrain",
     changes=(
-        bodies.ChangeBody(
+        ChangeBody(
             kind="end",
             message="rack r12 when job/ml/bert ends, at most 40 min",
             facts={"admissions": [7], "domain": "rack r12", "seconds": 2400},
         ),
-        bodies.ChangeBody(
+        ChangeBody(
             kind="capability",
             message=f"8 {GPU} more capability in team-a",
             facts={"more": [{"queue": "team-a", "resource": GPU, "units": "8"}]},
@@ -429,7 +430,7 @@ EXPECTED = ExpectedList(
 
 
 #: Of a workload that runs.
-RUNS = bodies.OutlookBody(
+RUNS = OutlookBody(
     now=NOW,
     kind="vcjob",
     namespace="ml",
@@ -440,18 +441,18 @@ RUNS = bodies.OutlookBody(
     ahead=(),
     behind="",
     changes=(),
-    standing=bodies.StandingBody(
+    standing=StandingBody(
         message=f"On lent quota: queue dev uses 33 {GPU} and deserves 16",
         protected_until="2026-11-21T10:10:00Z",
         takers=(
-            bodies.TakerBody(
+            TakerBody(
                 rule="Preempted",
                 queue="dev",
                 from_="2026-11-21T10:10:00Z",
                 message="a workload of its own queue dev with a priority above 10 (none waits now)",
                 facts={"priority": 10, "waiting": 0},
             ),
-            bodies.TakerBody(
+            TakerBody(
                 rule="Reclaimed",
                 queue="train",
                 from_="2026-11-21T12:00:00Z",

@@ -39,7 +39,7 @@ def _field(name: str, value: Any, sight: Sight) -> Any:
 
 
 def _without_queues(taker: dict[str, Any], sight: Sight) -> dict[str, Any]:
-    """A taker (``bodies.TakerBody``) without the names of queues that are out of sight."""
+    """A taker (``TakerBody``) without the names of queues that are out of sight."""
     facts: dict[str, Any] = taker["facts"]
     named = {taker["queue"], facts.get("above"), *facts.get("queues", ())} - {None}
     hidden = {name for name in named if not sight.shows_queue(name)}

@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple, NoReturn
 from admission.engine.snapshot import Snapshot
 from admission.forecast.calibration import Interval
 from admission.forecast.ensemble import Ensemble
-from admission.forecast.forward import Limits
+from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
-from admission.forecast.run_times import Likeness, Run, RunTimes, Shape
+from admission.forecast.run_times import Likeness, Run, RunTimes, WorkloadShape
 from admission.turn_report import Decided
-from admission.web.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of
 from admission.web.http import encode
+from admission.web.lists.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of
 from queues.errors import DatabaseError
-from queues.sql.read.ended_runs import EndedRun
+from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
 
@@ -39,7 +39,7 @@ _SLICE: Final = 0.1
 #: After each slice the thread rests for so many times as long.
 _REST: Final = 7.0
 #: How far simulations go.
-LIMITS: Final = Limits(horizon=14 * 86_400, decisions=3000, precision=10, grace=30)
+LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=3000, precision=10, grace=30)
 #: Closed admissions that are read when a term begins.
 LEARNED: Final = 5000
 
@@ -98,7 +98,7 @@ class Forecasts:
         """As long as this replica leads."""
         learned = Learned(last.snapshot)
         learned.add_runs(
-            Run(Likeness(each.user, each.queue, Shape.of(each.pods)), each.seconds, not each.evicted)
+            Run(Likeness(each.user, each.queue, WorkloadShape.of(each.pods)), each.seconds, not each.evicted)
             for each in await self._ended_runs()
         )
         self.learned = learned

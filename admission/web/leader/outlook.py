@@ -12,7 +12,8 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.takers import PlaceStanding, standing
 from admission.web import bodies
-from admission.web.expected import ExpectedStartBody
+from admission.web.explanations.outlook_bodies import ChangeBody, OutlookBody, StandingBody, TakerBody
+from admission.web.lists.expected import ExpectedStartBody
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
 from queues.resources import show
@@ -34,7 +35,7 @@ def outlooks(
     problems: Sequence[Problem] = (),
     *,
     expected: Callable[[WorkloadKey], ExpectedStartBody | None] = lambda key: None,
-) -> tuple[bodies.OutlookBody, ...]:
+) -> tuple[OutlookBody, ...]:
     """Outlooks of the workloads of this name that are pending, run or have a problem, by kind; empty: there is none.
     ``problems``: of workloads of this name. ``expected``: when a pending workload should start."""
     wrong = {workload.key: reason for workload, reason in problems}
@@ -63,13 +64,13 @@ def outlooks(
     return tuple(found)
 
 
-def _standing(place: PlaceStanding) -> bodies.StandingBody:
+def _standing(place: PlaceStanding) -> StandingBody:
     until = place.protected_until
-    return bodies.StandingBody(
+    return StandingBody(
         message=place.message,
         protected_until=None if until is None else rfc3339(until),
         takers=tuple(
-            bodies.TakerBody(
+            TakerBody(
                 rule=str(each.rule),
                 queue=each.queue,
                 from_=rfc3339(each.begins),
@@ -91,8 +92,8 @@ def _with_quantity(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _outlook(
     snapshot: Snapshot, workload: Workload, explained: Explained, problem: Reason | None
-) -> bodies.OutlookBody:
-    return bodies.OutlookBody(
+) -> OutlookBody:
+    return OutlookBody(
         now=rfc3339(snapshot.now),
         kind=str(workload.kind),
         namespace=workload.namespace,
@@ -103,7 +104,7 @@ def _outlook(
         ahead=tuple(str(key) for key in explained.ahead),
         behind=explained.behind,
         changes=tuple(
-            bodies.ChangeBody(kind=str(each.kind), message=each.message, facts=facts_of(each.facts))
+            ChangeBody(kind=str(each.kind), message=each.message, facts=facts_of(each.facts))
             for each in explained.changes
         ),
         problem=None if problem is None else bodies.ReasonBody(code=problem.code, message=problem.message),

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.web import bodies
+from admission.web.explanations.outlook_bodies import OutlookBody
 from admission.web.lists.queries import LARGEST_PAGE
+from admission.web.usage.bodies import UsageList
 from admission.web.usage.report import LARGEST_PAGE as LARGEST_USAGE_PAGE
 from admission.web.usage.report import USUAL_PAGE
 from admission.web.usage.time_series import LONGEST_STEP, MOST_QUEUES, USUAL_QUEUES, TimeSeriesList
@@ -162,7 +164,7 @@ OPERATIONS: Final = (
         path="/usage",
         name="getUsage",
         summary="Use between two times, exact to the second.",
-        answer=bodies.UsageList,
+        answer=UsageList,
         query=(
             _time("from", "RFC 3339, or a day, which begins at midnight UTC.", required=True),
             _time("to", "As `from`; absent: now."),
@@ -220,7 +222,7 @@ OPERATIONS: Final = (
         path="/namespaces/{namespace}/workloads/{name}/outlook",
         name="getOutlook",
         summary="What would let the waiting workloads of a name in, and what is wrong with those that have seats.",
-        answer=tuple[bodies.OutlookBody, ...],
+        answer=tuple[OutlookBody, ...],
         query=(_KIND,),
         errors=(409,),
     ),

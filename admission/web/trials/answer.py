@@ -9,9 +9,10 @@ from msgspec import structs
 from admission.engine.nodes.table import Layout
 from admission.trials.submitted import Skipped
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
-from admission.web.bodies import ChangeBody, ReasonBody
-from admission.web.expected import ExpectedStartBody
+from admission.web.bodies import ReasonBody
+from admission.web.explanations.outlook_bodies import ChangeBody
 from admission.web.leader.outlook import facts_of
+from admission.web.lists.expected import ExpectedStartBody
 from admission.web.quantities import facts_with_quantities, quantities
 from admission.web.trials import bodies
 from queues.admissions import Seat

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.web.bodies import Body, ChangeBody, ReasonBody
-from admission.web.expected import ExpectedStartBody
+from admission.web.bodies import Body, ReasonBody
+from admission.web.explanations.outlook_bodies import ChangeBody
+from admission.web.lists.expected import ExpectedStartBody
 
 
 class AddedNodesBody(Body, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ from admission.engine.memo import Memo
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.forecast.ensemble import Ensemble
-from admission.forecast.forward import Limits
+from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Likeness
 from admission.trials.trial import DecidedTrial
-from admission.web.expected import ExpectedStartBody
+from admission.web.lists.expected import ExpectedStartBody
 from queues.plan import Plan
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
@@ -22,7 +22,7 @@ from queues.workload import WorkloadKey
 _DRAWS: Final = 4
 _WORK: Final = 1.0
 _LONGEST: Final = 1.5
-_LIMITS: Final = Limits(horizon=14 * 86_400, decisions=1000, precision=10, grace=30)
+_LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=1000, precision=10, grace=30)
 
 
 @dataclass(slots=True)

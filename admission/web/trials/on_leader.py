@@ -17,8 +17,8 @@ from admission.trials.submitted import Question, Submitted, asked_of, submitted
 from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
-from admission.web.expected import ExpectedStartBody
 from admission.web.http import encode
+from admission.web.lists.expected import ExpectedStartBody
 from admission.web.trials.answer import trial_list
 from admission.web.trials.bodies import (
     ComparisonBody,

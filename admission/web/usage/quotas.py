@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from admission.web import bodies
+from admission.web.usage.bodies import UsageQuotaBody
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
@@ -65,14 +65,14 @@ def _merged(owned: Iterable[OwnedAmounts]) -> list[OwnedAmounts]:
     return merged
 
 
-def quota_bodies(resource: str, found: Mapping[str, QuotaUse]) -> tuple[bodies.UsageQuotaBody, ...]:
+def quota_bodies(resource: str, found: Mapping[str, QuotaUse]) -> tuple[UsageQuotaBody, ...]:
     """Queues that used something or kept something idle, by name."""
     return tuple(_body(resource, name, use) for name, use in sorted(found.items()) if use != QuotaUse())
 
 
-def _body(resource: str, name: str, use: QuotaUse) -> bodies.UsageQuotaBody:
+def _body(resource: str, name: str, use: QuotaUse) -> UsageQuotaBody:
     is_known = use.stated == use.used
-    return bodies.UsageQuotaBody(
+    return UsageQuotaBody(
         queue=name,
         amount_seconds=show(resource, use.used),
         owned_seconds=show(resource, use.used - use.borrowed) if is_known else None,

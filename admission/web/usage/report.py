@@ -12,6 +12,7 @@ from admission.web import bodies
 from admission.web.http import BadQuery, flag, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
+from admission.web.usage.bodies import UsageBody, UsageList
 from queues.quota.queue import ROOT
 from queues.resources import scale, show
 from queues.sql.read.usage import (
@@ -190,11 +191,11 @@ def usage_list(
     page: UsagePage,
     history: KnownSince,
     age: Mapping[str, str | None],
-) -> bodies.UsageList:
+) -> UsageList:
     """The answer. ``age``: fields of ``AgedBody``."""
     is_full = request.limit > 0 and len(page.lines) == request.limit
     said = sorted(request.by, key=list(UsageColumn).index)
-    return bodies.UsageList(
+    return UsageList(
         **age,  # type: ignore[arg-type]
         from_=rfc3339(request.begins),
         to=rfc3339(question.ends),
@@ -211,12 +212,12 @@ def _begins(at: int, asked: int) -> str | None:
     return rfc3339(at) if at > asked else None
 
 
-def _line(line: UsageLine, by: Iterable[UsageColumn]) -> bodies.UsageBody:
+def _line(line: UsageLine, by: Iterable[UsageColumn]) -> UsageBody:
     def asked(column: UsageColumn, text: str) -> str | None:
         return text if column in by else None
 
     named = line.is_named
-    return bodies.UsageBody(
+    return UsageBody(
         resource=line.resource,
         tenant=asked(UsageColumn.TENANT, line.tenant),
         queue=asked(UsageColumn.QUEUE, line.queue),

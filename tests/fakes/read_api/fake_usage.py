@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import structs
 
-from admission.web import bodies
 from admission.web.reader import EVERYTHING, Sight, UnknownName
+from admission.web.usage.bodies import UsageList, UsageQuotaBody
 from admission.web.usage.report import UsageRequest, usage_list
 from queues.sql.read.rows import KindIn
 from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length
@@ -25,11 +25,11 @@ USED = (
 )
 
 
-def quota(name: str, hours: str, borrowed: str | None, idle: str) -> bodies.UsageQuotaBody:
+def quota(name: str, hours: str, borrowed: str | None, idle: str) -> UsageQuotaBody:
     """In half hours, to have whole numbers."""
     used, kept = (int(each) * 1800 for each in (hours, idle))
     over = None if borrowed is None else int(borrowed) * 1800
-    return bodies.UsageQuotaBody(
+    return UsageQuotaBody(
         queue=name,
         amount_seconds=str(used + (7 if name == "train" else 0)),
         owned_seconds=None if over is None else str(used - over),
@@ -72,7 +72,7 @@ class FakeUsage(FakeLists):
         #: Seconds since the epoch; 0: always.
         self.postings_begin = 0
 
-    async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> bodies.UsageList:
+    async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> UsageList:
         self._up()
         if request.queue is not None and request.queue not in self.queue_names:
             raise UnknownName(what="queue", name=request.queue, near=("train",))

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import delete, insert, text
 
-from admission.web import bodies
 from admission.web.http import BadQuery
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.sql_reader import SqlReader
+from admission.web.usage.bodies import UsageBody, UsageList
 from admission.web.usage.quotas import owned_amounts
 from admission.web.usage.report import usage_request
 from queues.errors import DatabaseTooSlow
@@ -80,7 +80,7 @@ async def told(
     sight: Sight = EVERYTHING,
     now: int = NOW + 4 * HOUR,
     **given: str,
-) -> bodies.UsageList:
+) -> UsageList:
     reader = SqlReader(muster, clock=lambda: float(now))
     asked = usage_request(
         {"from": rfc3339(NOW), "quotas": "true", **{name.rstrip("_"): said for name, said in given.items()}}
@@ -88,7 +88,7 @@ async def told(
     return await reader.usage(asked, user=user, sight=sight)
 
 
-def lines(body: bodies.UsageList) -> dict[tuple[str | None, ...], float]:
+def lines(body: UsageList) -> dict[tuple[str | None, ...], float]:
     """Hours by the columns that were asked for; the name of a workload; "others" in place of users not named."""
     found = {}
     for line in body.items:
@@ -196,7 +196,7 @@ async def test_evicted_use_is_told_by_cause(muster: Database) -> None:
 async def test_pages_have_each_line_once_and_the_end_of_the_first_page(muster: Database) -> None:
     await three_teams(muster)
     whole = await told(muster, by="queue,user,workload,flavor")
-    found, page, now = list[bodies.UsageBody](), "", NOW + 4 * HOUR
+    found, page, now = list[UsageBody](), "", NOW + 4 * HOUR
     for _ in range(4):
         body = await told(muster, by="queue,user,workload,flavor", limit="1", continue_=page, now=now)
         found += body.items
@@ -348,7 +348,7 @@ def deserves(gpus: int, guarantee: int = 0) -> dict[str, object]:
     return {"deserved": {GPU: gpus}, "guarantee": {"resource": {GPU: guarantee}}}
 
 
-def quotas(body: bodies.UsageList) -> dict[str, tuple[str | None, ...]]:
+def quotas(body: UsageList) -> dict[str, tuple[str | None, ...]]:
     """By queue: use, of that owned and borrowed, and idle guarantee, in GPU-hours."""
 
     def hours(text: str | None) -> str | None:

@@ -14,7 +14,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.forecast.forward import WITHOUT_LIMITS, Limits, TotalRunTime, forecast
+from admission.forecast.forward import WITHOUT_BOUNDS, SimulationBounds, TotalRunTime, forecast
 from admission.simulate import gang_trace, rules
 from admission.simulate.gangs import Simulation
 from queues.admissions import Admission
@@ -54,7 +54,7 @@ def known(case: gang_trace.Case) -> TotalRunTime:
 
 
 def foretold_and_true(
-    case: gang_trace.Case, root: Queue, at_turn: int = 0, limits: Limits = WITHOUT_LIMITS
+    case: gang_trace.Case, root: Queue, at_turn: int = 0, limits: SimulationBounds = WITHOUT_BOUNDS
 ) -> tuple[dict[WorkloadKey, int], dict[WorkloadKey, int]]:
     """Starts that are forecast at one turn of a simulation; and those that then come, up to the first eviction: the
     simulation lets who was evicted run a minute longer."""
@@ -67,7 +67,7 @@ def foretold_and_true(
         for admit in plan.admits if number >= at_turn else ():
             true.setdefault(admit.workload, snapshot.now)
         if plan.evicts and number >= at_turn:
-            foretold = {key: second for key, second in foretold.items() if second <= snapshot.now}
+            foretold = {key: second for key, second in foretold.items() if second < snapshot.now}
             break
     return foretold, {key: second for key, second in true.items() if key in foretold}
 
@@ -103,7 +103,7 @@ def test_what_is_taken_together_is_late_by_no_more_than_its_part(drawn: list[Job
     """One strict queue of whole-cluster gangs: each start waits for all that came before."""
     with TemporaryDirectory() as folder:
         case = case_of(Path(folder), [(seconds, 4, 8) for seconds, _, _ in drawn])
-    limits = replace(WITHOUT_LIMITS, precision=precision)
+    limits = replace(WITHOUT_BOUNDS, precision=precision)
     foretold, true = foretold_and_true(case, FIFO, 0, limits)
 
     assert foretold.keys() == true.keys()
@@ -138,7 +138,7 @@ def test_without_a_plan_it_is_decided_first(tmp_path: Path) -> None:
 def test_it_stops_at_the_horizon_and_says_so(tmp_path: Path) -> None:
     case, snapshot, plan = first_turn(tmp_path, [(600, 4, 8)] * 5)
 
-    found = forecast(snapshot, plan, known(case), replace(WITHOUT_LIMITS, horizon=1500))
+    found = forecast(snapshot, plan, known(case), replace(WITHOUT_BOUNDS, horizon=1500))
 
     assert sorted(second - START for second in found.at.values()) == [0, 600, 1200]
     assert found.until == START + 1500
@@ -147,7 +147,7 @@ def test_it_stops_at_the_horizon_and_says_so(tmp_path: Path) -> None:
 def test_it_stops_after_so_many_decisions_and_says_how_far_it_came(tmp_path: Path) -> None:
     case, snapshot, plan = first_turn(tmp_path, [(600, 4, 8)] * 5)
 
-    found = forecast(snapshot, plan, known(case), replace(WITHOUT_LIMITS, decisions=2))
+    found = forecast(snapshot, plan, known(case), replace(WITHOUT_BOUNDS, decisions=2))
 
     assert sorted(second - START for second in found.at.values()) == [0, 600, 1200]
     assert found.until == START + 1200
@@ -181,7 +181,7 @@ def test_a_victim_waits_again_and_what_it_had_done_is_lost(tmp_path: Path) -> No
     later = replace(running, now=running.now + 4000, pending=waiting)
     assert decide(later, Memo(), NO_LIMIT)[0].evicts
 
-    found = forecast(later, None, known(case), replace(WITHOUT_LIMITS, grace=30))
+    found = forecast(later, None, known(case), replace(WITHOUT_BOUNDS, grace=30))
 
     assert sorted(second - later.now for second in found.at.values()) == [30, 30]
 
@@ -192,7 +192,7 @@ def test_victims_do_not_hold_up_the_end(tmp_path: Path, grace: int) -> None:
     raised = {key: replace(each, priority=5 * (each.arrival % 3)) for key, each in snapshot.pending.items()}
 
     found = forecast(
-        replace(snapshot, pending=raised), None, known(case), replace(WITHOUT_LIMITS, grace=grace)
+        replace(snapshot, pending=raised), None, known(case), replace(WITHOUT_BOUNDS, grace=grace)
     )
 
     assert found.at.keys() == raised.keys()

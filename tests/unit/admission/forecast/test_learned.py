@@ -6,7 +6,7 @@ from pathlib import Path
 
 from admission.engine.snapshot import Snapshot
 from admission.forecast.ensemble import DRAWS, Ensemble, RawInterval, quantile, run_ensemble
-from admission.forecast.forward import Limits, Starts
+from admission.forecast.forward import SimulationBounds, Starts
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Basis, Likeness, RunTimes
 from admission.simulate import gang_trace, rules
@@ -15,7 +15,7 @@ from queues.admissions import AdmissionState
 from queues.plan import Plan
 from queues.workload import WorkloadKey, WorkloadKind
 
-LIMITS = Limits(horizon=10 * 86_400, decisions=2000, grace=0)
+LIMITS = SimulationBounds(horizon=10 * 86_400, decisions=2000, grace=0)
 
 
 def turns(folder: Path, *jobs: str) -> list[tuple[Snapshot, Plan]]:

@@ -12,8 +12,8 @@ from admission.forecast.run_times import (
     Likeness,
     Run,
     RunTimes,
-    Shape,
     Survival,
+    WorkloadShape,
     share_of,
 )
 from queues.resources import Resources
@@ -21,11 +21,11 @@ from queues.workload import QueueName
 
 MIDDLE = SHARES // 2
 ONE_GPU, TWO_GPUS = (
-    Shape.of([(Resources({"nvidia.com/gpu": count * 1000, "pods": 1}), 4)]) for count in (1, 2)
+    WorkloadShape.of([(Resources({"nvidia.com/gpu": count * 1000, "pods": 1}), 4)]) for count in (1, 2)
 )
 
 
-def like(user: str = "ann", queue: str = "a", shape: Shape = ONE_GPU) -> Likeness:
+def like(user: str = "ann", queue: str = "a", shape: WorkloadShape = ONE_GPU) -> Likeness:
     return Likeness(user, QueueName(queue), shape)
 
 

@@ -12,12 +12,12 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.turn_report import Decided
-from admission.web.expected import ExpectedList
 from admission.web.leader import forecasts
 from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.forecasts import Forecasts
+from admission.web.lists.expected import ExpectedList
 from queues.errors import DatabaseUnavailable
-from queues.sql.read.ended_runs import EndedRun
+from queues.sql.history.ended_runs import EndedRun
 from queues.workload import QueueName, Workload
 from tests.bench.synthetic_world import SyntheticWorld, node_table, pods, queue, workload
 

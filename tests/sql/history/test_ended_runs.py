@@ -4,7 +4,7 @@ from sqlalchemy import text
 
 from queues.resources import Resources
 from queues.sql.database import Database
-from queues.sql.read.ended_runs import ended_runs
+from queues.sql.history.ended_runs import ended_runs
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, queue
 
 

@@ -1,7 +1,7 @@
 """Whether forecasts of starts can be trusted: made on recorded gangs in virtual time, and compared with what then came.
 
-``python -m tests.bench --only expected-start``, or ``python -m tests.bench.expected_start [WEEK …]``. A forecast knows
-what a leader would know at that moment: what has ended and started until then, and nothing of run times to come.
+``python -m tests.bench --only expected-start``, or ``python -m tests.bench.traces.expected_start [WEEK …]``. A forecast
+knows what a leader would know at that moment: what has ended and started until then, and nothing of run times to come.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from queues.workload import Workload, WorkloadKey
 from tests.bench.mark import Mark
 from tests.bench.traces.weeks import every_week
 
-TRACES: Final = Path(__file__).parents[3] / "shared" / "traces"
+TRACES: Final = Path(__file__).parents[4] / "shared" / "traces"
 #: Weeks that are played unless others are named.
 WEEKS: Final = ("philly-w9-r095-eq", "philly-w11-r10", "philly-w12-r095", "itp-w5-r10")
 _HOUR: Final = 3600
@@ -174,7 +174,7 @@ def coverage(names: Iterable[str] = WEEKS, traces: Path = TRACES, processes: int
 
 def main() -> int:
     """Exit code 1: too few of the intervals held, or too many."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.expected_start", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.traces.expected_start", description=__doc__)
     parser.add_argument("weeks", nargs="*", default=WEEKS, metavar="WEEK")
     parser.add_argument("--traces", type=Path, default=TRACES, metavar="DIR")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), metavar="N")

@@ -9,8 +9,8 @@ import msgspec
 
 from admission.web.access.answer_cache import Kept
 from admission.web.bodies import WaitingBody
-from admission.web.expected import ExpectedLine, ExpectedList, start_of
 from admission.web.http import encode
+from admission.web.lists.expected import ExpectedLine, ExpectedList, start_of
 from admission.web.reader import Sight
 from queues.errors import MusterError
 
