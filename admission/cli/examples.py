@@ -67,6 +67,10 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         ),
     ),
     "kubectl muster quota move": (Example("kubectl muster quota move team-a team-b 8 --yes"),),
+    "kubectl muster quota lend": (
+        Example("kubectl muster quota lend team-a team-b 8 --until friday --reason 'paper deadline'"),
+        Example("kubectl muster quota lend team-a team-b --end", "Before its time"),
+    ),
     "kubectl muster quota history": (Example("kubectl muster quota history team-a --since 30d"),),
     "kubectl muster quota diff": (Example("kubectl muster quota diff team-a --from 2026-11-01"),),
     "kubectl muster nodes": (
@@ -81,6 +85,19 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("kubectl muster usage --month last --by queue,user"),
         Example("kubectl muster usage --by flavor --price 2.5 --price h100=4 --currency EUR"),
         Example("kubectl muster usage --from 2026-11-01 --to 2026-11-15 -o csv"),
+    ),
+    "kubectl muster reserve": (
+        Example("kubectl muster reserve team-a --gpus 64 --from 14:00 --for 4h --dry-run server"),
+    ),
+    "kubectl muster reservations": (Example("kubectl muster reservations -o wide"),),
+    "kubectl muster drain": (
+        Example("kubectl muster drain --rack r7 --at 2026-12-01T08:00 --for 2h", "A rack, for two hours"),
+    ),
+    "kubectl muster undrain": (Example("kubectl muster undrain maintenance-r7"),),
+    "kubectl muster try": (
+        Example("kubectl muster try -f train.yaml -n ml", "Would it start now, and where?"),
+        Example("kubectl muster try --quota team-a.gpu=64", "Who would start earlier or later?"),
+        Example("kubectl muster try --add-nodes 16 --like node-1 --drain node-7"),
     ),
     "kubectl muster version": (Example("kubectl muster version --client"),),
     "kubectl muster job run": (

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from admission.web import bodies
 from admission.web.explanations.outlook_bodies import OutlookBody
+from admission.web.lists.expected import ExpectedList
 from admission.web.lists.queries import LARGEST_PAGE
+from admission.web.trials.bodies import TrialList, TrialRequestBody
 from admission.web.usage.bodies import UsageList
 from admission.web.usage.report import LARGEST_PAGE as LARGEST_USAGE_PAGE
 from admission.web.usage.report import USUAL_PAGE
@@ -117,6 +119,14 @@ OPERATIONS: Final = (
         query=(_QUEUE, _NAMESPACE, *_PAGED),
     ),
     Operation(
+        path="/expected-starts",
+        name="listExpectedStarts",
+        summary="When the waiting workloads should start, as far as the leader can tell.",
+        answer=ExpectedList,
+        query=(_NAMESPACE,),
+        errors=(409,),
+    ),
+    Operation(
         path="/workloads",
         name="listWorkloads",
         summary="Workloads that wait, hold seats or have ended.",
@@ -158,7 +168,7 @@ OPERATIONS: Final = (
         name="listNodes",
         summary="What may be given on each node and what seats hold there, for users who may list nodes.",
         answer=bodies.NodeList,
-        query=_PAGED,
+        query=(_flag("workloads", "With whose seats these are."), *_PAGED),
     ),
     Operation(
         path="/usage",
@@ -224,6 +234,16 @@ OPERATIONS: Final = (
         summary="What would let the waiting workloads of a name in, and what is wrong with those that have seats.",
         answer=tuple[OutlookBody, ...],
         query=(_KIND,),
+        errors=(409,),
+    ),
+    Operation(
+        path="/trials",
+        name="tryOut",
+        method="post",
+        summary="What would become of objects if they were submitted, and of the cluster with other quota or nodes.",
+        about="The only question with a body, of at most 256 KiB; it changes nothing either.",
+        body=TrialRequestBody,
+        answer=TrialList,
         errors=(409,),
     ),
     Operation(
