@@ -130,8 +130,9 @@ class NodeFilter:
     #: Terms are ORed, the requirements of a term ANDed; no terms at all = any node.
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    #: Closures (``queues.closures``) whose nodes it may use all the same. The engine fills it in.
-    enters: tuple[str, ...] = ()
+    #: Closures (``queues.closures``) whose nodes it may use all the same. The engine fills it in; the text stays as it
+    #: was, for digests of it are stored.
+    enters: tuple[str, ...] = field(default=(), repr=False)
     #: Worked out once: hundreds of tolerations of hundreds of pods are many to go through each time.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 

@@ -105,7 +105,7 @@ def try_(
     body = answer_of(route, question)
     text = output.document(body)
     if text is None:
-        from admission.cli.rendering.trial import trial_text
+        from admission.cli.rendering.trials.trial import trial_text
 
         text = trial_text(body, wide=output.is_wide, headers=output.headers)
     click.echo(text, nl=False)

@@ -23,9 +23,9 @@ from aiohttp import web
 from admission.kube.watch.store import TOO_DEEP, without_depths
 from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
 from queues.api.types.queue import QueueDocument
+from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.defaults import patch_between
 from queues.api.validation.queue_rules import queue_deletion_violations
-from queues.api.validation.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.tenant_rules import (
     QueueChange,
     Requester,

@@ -36,7 +36,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation import defaults
-from queues.api.validation.closure_rules import (
+from queues.api.validation.closures.closure_rules import (
     ClosureSurroundings,
     drain_violations,
     reservation_violations,

@@ -17,6 +17,9 @@ from admission.cli.failures import CommandFailed
 
 GPU = "nvidia.com/gpu"
 
+#: Of times to come.
+YEAR = time.gmtime().tm_year + 2
+
 
 class Server:
     """Answers by method and last part of the path; keeps what was asked."""
@@ -84,23 +87,23 @@ def test_a_reservation_is_sent_as_it_was_asked(
     server = Server(monkeypatch)
     run(
         reserve,
-        *("team", "--gpus", "64", "--from", "2099-11-27T14:00", "--for", "4h", "--flavor", "h100"),
+        *("team", "--gpus", "64", "--from", f"{YEAR}-11-27T14:00", "--for", "4h", "--flavor", "h100"),
         "--dry-run=server",
     )
     ((method, path, body, query),) = server.sent
     assert (method, path) == ("POST", "/apis/muster.dev/v1alpha1/reservations")
     assert query["dryRun"] == "All"
-    assert body["metadata"] == {"name": "team-20991127-1400"}
+    assert body["metadata"] == {"name": f"team-{YEAR}1127-1400"}
     assert body["spec"] == {
         "queue": "team",
         "resources": {GPU: "64"},
-        "from": "2099-11-27T14:00:00Z",
+        "from": f"{YEAR}-11-27T14:00:00Z",
         "for": "14400s",
         "flavor": "h100",
     }
     assert capsys.readouterr().out == (
-        f"reservation team-20991127-1400 would be created: 64 {GPU} for queue team "
-        "from 2099-11-27T14:00:00Z for 4h0m0s\n"
+        f"reservation team-{YEAR}1127-1400 would be created: 64 {GPU} for queue team "
+        f"from {YEAR}-11-27T14:00:00Z for 4h0m0s\n"
     )
 
 
@@ -128,14 +131,14 @@ def test_a_rack_is_drained_by_its_label(
     ]
     topologies = {"items": [{"metadata": {"name": "net"}, "spec": {"levels": levels}}]}
     server = Server(monkeypatch, topologies=topologies, nodes={"items": [{}, {}]})
-    run(drain, "--rack", "r7", "--at", "2099-11-28T06:00")
+    run(drain, "--rack", "r7", "--at", f"{YEAR}-11-28T06:00")
     assert server.sent[1][3] == {"labelSelector": "example.com/rack=r7"}
     assert server.sent[2][2]["spec"] == {
-        "at": "2099-11-28T06:00:00Z",
+        "at": f"{YEAR}-11-28T06:00:00Z",
         "nodeSelector": {"example.com/rack": "r7"},
     }
     assert capsys.readouterr().out == (
-        "nodedrain r7-20991128-0600 created: 2 nodes out of service from 2099-11-28T06:00:00Z\n"
+        f"nodedrain r7-{YEAR}1128-0600 created: 2 nodes out of service from {YEAR}-11-28T06:00:00Z\n"
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from queues.api.validation.reservation_rights import ReservationChange, reservation_refusals
+from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.tenant_rules import Requester
 from queues.api.validation.validation import Known, violations_of
 from queues.closures.node_closures import ClosureKind, NodeClosure

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.cli.questions.pending import one_line
-from admission.cli.rendering.comparison import comparison_text, cut_table
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.table import amounts, printable, short_resource
+from admission.cli.rendering.trials.comparison import comparison_text, cut_table
 from queues.text_format import counted
 
 _STATES: Final = {

@@ -8,10 +8,10 @@ import pytest
 
 from deploy.local.client import LocalClient
 from queues.text_format import rfc3339
+from tests.e2e.administrators.test_quota import BINDINGS, Person
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
-from tests.e2e.users.test_quota import BINDINGS, Person
 
 
 @pytest.fixture
