@@ -139,7 +139,7 @@ def pending_table(
     before = max(len(line) for line in table(columns[:-1], [row[:-1] for row in rows]).splitlines())
     if width - before >= _LEAST_MESSAGE:
         return text
-    left_out = ("PODS", "REASON", "MESSAGE") if messages else ("PODS", "AGE", "MESSAGE")
+    left_out = ("PODS", "REASON", "MESSAGE") if messages else ("PODS", "EXPECTED", "MESSAGE")
     kept = [index for index, name in enumerate(columns) if name not in left_out]
     narrow = ["POS" if columns[index] == "POSITION" else columns[index] for index in kept]
     cells = [[row[index] for index in kept] for row in rows]
