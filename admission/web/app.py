@@ -65,6 +65,7 @@ from admission.web.usage.time_series import TimeSeriesList, TimeSeriesRequest, t
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
+from queues.errors import DatabaseTooSlow, DatabaseUnavailable
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing, ListPlace
 from queues.sql.read.rows import KindIn
@@ -520,7 +521,7 @@ class ReadApi:
             caller = await self.authenticate(request)
             question = (caller, request.path_qs, FORWARDED in request.headers)
             async with self.gate.entered(caller.name):
-                return await self.kept.get(question, lambda: answer(caller))
+                return await self.kept.get(question, lambda: _asked(answer, caller))
 
     async def _require_queue(self, caller: Caller, name: str) -> None:
         """Raises Forbidden unless the user may get that queue, whether it exists or not; UnknownName: none can."""
@@ -540,6 +541,16 @@ class ReadApi:
     async def _leader(self, request: web.Request, path: str, query: dict[str, str | None]) -> bytes:
         forwarded = FORWARDED in request.headers
         return await self.leader.ask(path, query, public=request.path_qs, forwarded=forwarded)
+
+
+async def _asked(answer: Callable[[Caller], Awaitable[bytes]], caller: Caller) -> bytes:
+    """The answer. A question changes nothing, so it is asked once more when a connection to Postgres was lost."""
+    try:
+        return await answer(caller)
+    except DatabaseTooSlow:
+        raise
+    except DatabaseUnavailable:
+        return await answer(caller)
 
 
 def _shown(body: Any, sight: Sight) -> bytes:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """One browser for all tests."""
+    """One browser for the tests of a module: while it is there, no other loop runs in this process."""
     if advice := missing():
         pytest.skip(advice)
     with chromium() as browser:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from admission.reconcile.named_workloads import redacted as redacted_text
 from admission.web.reader import Sight
+from queues.reason_codes import ReasonCode
 
 #: Fields that name workloads by uid, and what they become.
 _BY_UID: Final = {"ahead": (), "beneficiary": None}
@@ -40,6 +41,8 @@ def _field(name: str, value: Any, sight: Sight) -> Any:
 
 def _without_queues(taker: dict[str, Any], sight: Sight) -> dict[str, Any]:
     """A taker (``TakerBody``) without the names of queues that are out of sight."""
+    if taker["rule"] == ReasonCode.PREEMPTED:
+        return taker  # names the workload's own queue, which who sees the workload knows
     facts: dict[str, Any] = taker["facts"]
     named = {taker["queue"], facts.get("above"), *facts.get("queues", ())} - {None}
     hidden = {name for name in named if not sight.shows_queue(name)}

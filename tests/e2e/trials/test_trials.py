@@ -147,16 +147,11 @@ def test_a_user_tries_only_where_they_may_list_and_is_told_no_names_of_others(
     assert "There is no queue nowhere." in unknown
 
 
-@pytest.mark.parametrize("kind", ["Job", "batch/v1 Job", "PyTorchJob"])
+@pytest.mark.parametrize("kind", ["Job", "batch/v1 Job"])
 def test_what_the_api_server_refuses_is_told_before(sandbox: Sandbox, tmp_path: Path, kind: str) -> None:
     sandbox.add_queue()
     who = sandbox.somebody(f"alice-{sandbox.name}")
-    if (
-        kind == "PyTorchJob"
-    ):  # its operator is not installed, nor does anybody but an administrator have rights on it
-        who = sandbox.stack.cluster.kubeconfig
-        broken = {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "broken"}, "spec": {}}
-    elif kind == "Job":
+    if kind == "Job":
         broken = volcano_job(sandbox, "broken", 1)
         broken["spec"]["queue"] = "nowhere"
     else:

@@ -12,6 +12,7 @@ from admission.web import bodies
 from admission.web.access.limits import RequestLimits
 from admission.web.app import PREFIX
 from admission.web.reader import EVERYTHING, Sight
+from queues.errors import DatabaseUnavailable
 from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, served
 
 
@@ -359,6 +360,23 @@ async def test_without_postgres_answers_say_so(server: str, reader: FakeReader) 
 
     assert status == 503
     assert "Postgres cannot do this now: connection refused" in problem["error"]
+
+
+async def test_a_question_is_asked_once_more_when_its_connection_was_lost(
+    server: str, reader: FakeReader
+) -> None:
+    whole = reader.queues
+    asked = []
+
+    async def lost_once(sight: Sight) -> bodies.QueueList:
+        asked.append(sight)
+        if len(asked) == 1:
+            raise DatabaseUnavailable(reason="connection was closed in the middle of operation")
+        return await whole(sight)
+
+    reader.queues = lost_once  # type: ignore[method-assign]
+    status, _ = await get(server, f"{PREFIX}/queues")
+    assert (status, len(asked)) == (200, 2)
 
 
 async def test_an_unforeseen_fault_is_told_without_its_details(server: str, reader: FakeReader) -> None:
