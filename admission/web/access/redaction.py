@@ -41,7 +41,7 @@ def _field(name: str, value: Any, sight: Sight) -> Any:
 
 def _without_queues(taker: dict[str, Any], sight: Sight) -> dict[str, Any]:
     """A taker (``TakerBody``) without the names of queues that are out of sight."""
-    if taker["rule"] == ReasonCode.PREEMPTED:
+    if taker.get("rule") == ReasonCode.PREEMPTED:
         return taker  # names the workload's own queue, which who sees the workload knows
     facts: dict[str, Any] = taker["facts"]
     named = {taker["queue"], facts.get("above"), *facts.get("queues", ())} - {None}

@@ -40,7 +40,13 @@ def test_those_who_could_take_a_place_are_named_as_far_as_they_may_be_seen() -> 
             "message": "a larger gang of queue mine and queue bobs (job/bob/x waits)",
             "facts": {"waiting": 1, "queues": ["mine", "bobs"]},
         },
-        {"queue": "mine", "message": "a workload of its own queue mine", "facts": {"priority": 0}},
+        # Its own queue, which who sees the workload sees with it.
+        {
+            "rule": "Preempted",
+            "queue": "lab",
+            "message": "a workload of its own queue lab",
+            "facts": {"priority": 0},
+        },
     ]
 
     assert redacted({"standing": {"takers": takers}}, sight)["standing"]["takers"] == [
