@@ -24,8 +24,9 @@ from queues.resources import GPU, NOTHING, Resources, amount
 from queues.text_format import counted, listed
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName, WorkloadKey
 
-#: Nodes that may be added.
+#: Nodes that may be added, and nodes that they may be like: for each of these the table is built anew.
 MOST_ADDED: Final = 5000
+MOST_MODELS: Final = 8
 #: Changes of one kind.
 MOST_CHANGES: Final = 64
 #: What a queue may state, from the smallest to the largest.
@@ -85,6 +86,11 @@ def changed(snapshot: Snapshot, wanted: Wanted) -> Changed:
     for text in wanted.quota:
         limit = quota_wanted(text, wanted.flavor, snapshot.queues)
         snapshot = _with_limit(snapshot, limit, text, notes)
+    more = sum(count for count, _ in wanted.add)
+    if more > MOST_ADDED:
+        raise UnusableChange(
+            option="--add-nodes", found=f"{more} in all", expected=f"at most {MOST_ADDED} at a time"
+        )
     for count, like in wanted.add:
         snapshot = replace(snapshot, nodes=_with_nodes(snapshot.nodes, count, like, notes))
     drained: frozenset[WorkloadKey] = frozenset()

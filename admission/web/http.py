@@ -18,6 +18,8 @@ from admission.web import bodies
 from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import RETRY_AFTER, TooBusy
 from admission.web.access.rights import Forbidden
+from admission.web.leader.channel import ChannelBroken
+from admission.web.leader.forwarding import LeaderFailed
 from admission.web.reader import NotLeading, PeriodTooLarge, UnknownName
 from admission.web.trials.errors import NotAllowed, TrialRefused
 from queues.errors import ApiError, DatabaseError, MusterError
@@ -46,6 +48,16 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
         PeriodTooLarge,
         503,
         "Ask for a period that begins later, or ask the view muster_postings on a replica of the database.",
+    ),
+    (
+        ChannelBroken,
+        503,
+        "Ask again in a few seconds: the leader is at work on other questions, or just began.",
+    ),
+    (
+        LeaderFailed,
+        503,
+        "Ask again in a few seconds: the leader is at work on other questions, or just began.",
     ),
     (DatabaseError, 503, "Ask again when Postgres is back; /readyz shows when."),
     (ApiError, 503, "Muster asks the API server who you are and what you may see; ask again."),
@@ -159,7 +171,14 @@ async def serving(
 
     ``most``: connections to an address at a time; one more closes the oldest. Raises OSError if the port stays taken.
     """
-    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=1.0,
+        # Nobody waits for the leader's answer any more when its client has left.
+        handler_cancellation=isinstance(listen, Path),
+    )
     await runner.setup()
     listening: asyncio.Server | None = None
     try:

@@ -114,7 +114,8 @@ class _Books:
             return f"queue {broken} cannot be used"
         if lender in tree.paths[loan.to] or loan.to in tree.paths[lender]:
             return "of the two queues one is above the other, or they are the same"
-        silent = next((each for each in (lender, loan.to) if account not in tree.own_deserved[each]), None)
+        ends = (lender, loan.to)
+        silent = next((each for each in ends if not _states(tree.queues[each], account)), None)
         return "" if silent is None else f"queue {silent} states no deserved {account}"
 
     def _sides(self, lender: QueueName, receiver: QueueName) -> tuple[list[QueueName], list[QueueName]]:
@@ -137,6 +138,12 @@ class _Books:
             for each in self._stated(queue, account)
         ]
         return min(left, default=2**63)
+
+
+def _states(queue: Queue, account: Account) -> bool:
+    """Whether a queue itself states a deserved amount; one that follows from its flavors cannot be shifted."""
+    limits = queue.limits if account.flavor == NO_FLAVOR else queue.flavors.get(account.flavor)
+    return limits is not None and account.resource in limits.deserved
 
 
 def _shifted(queue: Queue, amounts: Mapping[Account, int]) -> Queue:

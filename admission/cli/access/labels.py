@@ -96,7 +96,8 @@ class Labelled:
                 {"continue": place} if place else {}
             )
             body = self._sent(resource, namespace, query)
-            yield from (each["metadata"]["uid"] for each in body["items"])
+            # The API server writes null where a list of metadata is empty.
+            yield from (each["metadata"]["uid"] for each in body["items"] or ())
             place = body["metadata"].get("continue") or ""
 
     def _sent(self, resource: ApiResource, namespace: str | None, query: Mapping[str, str]) -> Any:

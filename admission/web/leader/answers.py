@@ -32,11 +32,15 @@ Work = Callable[[InThread], Awaitable[bytes]]
 _WAITING: Final = 4
 #: After each question the thread rests for so many times as long as it took, and at most so many seconds.
 _REST: Final = 3.0
-_LONGEST_REST: Final = 10.0
+_LONGEST_REST: Final = 5.0
 
 
 async def _nothing(_: int) -> tuple[()]:
     return ()
+
+
+class _ClientLeft(Exception):
+    """The client of a question has left."""
 
 
 class LeaderAnswers:
@@ -158,7 +162,9 @@ class LeaderAnswers:
                 return
             started = monotonic()
             try:
-                content = await work(self._in_thread)
+                content = await work(functools.partial(self._in_thread, answer))
+            except _ClientLeft:
+                pass
             except Exception as error:
                 if not answer.cancelled():
                     answer.set_exception(error)
@@ -167,5 +173,8 @@ class LeaderAnswers:
                     answer.set_result(content)
             await asyncio.sleep(min(_LONGEST_REST, _REST * (monotonic() - started)))
 
-    async def _in_thread(self, function: Callable[[], T]) -> T:
+    async def _in_thread(self, answer: "asyncio.Future[bytes]", function: Callable[[], T]) -> T:
+        """The result of one step of a question. Raises _ClientLeft: nobody waits for its answer."""
+        if answer.cancelled():
+            raise _ClientLeft
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)

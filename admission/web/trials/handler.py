@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
-from admission.trials.changes import MOST_CHANGES
+from admission.trials.changes import MOST_CHANGES, MOST_MODELS
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
 from admission.web.access.limits import RequestLimits
 from admission.web.access.redaction import redacted
@@ -129,13 +129,13 @@ async def _question(request: web.Request) -> TrialRequestBody:
         raise BadQuery(
             f"there are {len(asked.documents)} documents", expected=f"at most {MOST_DOCUMENTS} at a time"
         )
-    for what, changes in (
-        ("quota", asked.quota),
-        ("drain", asked.drain),
-        ("addNodes", asked.add_nodes),
+    for what, changes, most in (
+        ("quota", asked.quota, MOST_CHANGES),
+        ("drain", asked.drain, MOST_CHANGES),
+        ("addNodes", asked.add_nodes, MOST_MODELS),
     ):
-        if len(changes) > MOST_CHANGES:
-            raise BadQuery(f"{what} has {len(changes)} entries", expected=f"at most {MOST_CHANGES}")
+        if len(changes) > most:
+            raise BadQuery(f"{what} has {len(changes)} entries", expected=f"at most {most}")
     for what, value in (("namespace", asked.namespace), ("queue", asked.queue)):
         if (value or what == "namespace") and not is_dns_name(value):
             raise BadQuery(f"{what} is {value[:100]!r}", expected="a name that there can be")

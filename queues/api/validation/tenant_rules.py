@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from queues.api.model import excerpt
+from queues.api.quota_loans import lasting
 from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
 from queues.api.validation.loan_rules import loan_refusals
 from queues.errors import InvalidDocument
@@ -85,6 +86,7 @@ def change_refusals(
             return stranger
         return (
             _children_refusals(change.name, tree, "create")
+            or _refusals_of_name(change, by, tree, now)
             or _loan_refusals(change, by, tree, now)
             or _content_refusals(change, after, tree)
         )
@@ -93,7 +95,48 @@ def change_refusals(
             f"queue {change.name}: found spec.parent {excerpt(parent)}, expected a queue of the same tenant that "
             f"{by.name} administers. Ask a platform administrator to move it"
         ]
-    return _loan_refusals(change, by, tree, now) or _content_refusals(change, after, tree)
+    return (
+        _refusals_of_move(change, tree, now)
+        or _loan_refusals(change, by, tree, now)
+        or _content_refusals(change, after, tree)
+    )
+
+
+def _refusals_of_name(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
+    """A queue that others lend to, by its name, is not made by somebody who could not make these loans."""
+    assert change.after is not None
+    lenders = sorted(lender for lender, receiver in tree.loans(now) if receiver == change.name)
+    known = tree.changed(change.name, change.after)
+    foreign = [each for each in lenders if not _administers_both(each, change.name, by, tree, known)]
+    return [
+        f"queue {change.name}: found a name that {', '.join(foreign[:5])} lends to, expected one that no other queue "
+        "lends to. Choose another name, or ask a platform administrator"
+    ][: len(foreign)]
+
+
+def _refusals_of_move(change: QueueChange, tree: "TenantTree", now: float) -> list[str]:
+    """Loans change what the queues between their two ends deserve: none of these is moved meanwhile."""
+    assert change.before is not None
+    assert change.after is not None
+    if _parent_of(change.before) == _parent_of(change.after):
+        return []
+    lent = [pair for pair in tree.loans(now) if any(change.name in tree.path(end) for end in pair)]
+    return [
+        f"queue {change.name}: found a new spec.parent while {lender} lends to {receiver}, expected no loan of this "
+        "queue or one below it. End the loan first, or ask a platform administrator"
+        for lender, receiver in lent[:1]
+    ]
+
+
+def _administers_both(
+    lender: str, receiver: str, by: Requester, tree: "TenantTree", known: "TenantTree"
+) -> bool:
+    """Whether a user administers everything that a loan changes. ``known``: the tree as it is to be."""
+    lending, receiving = known.path(lender), known.path(receiver)
+    above = next((name for name in lending if name in receiving), None)
+    if above is None or above in (lender, receiver):
+        return False
+    return tree.administered(above, by) is not None
 
 
 def _loan_refusals(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
@@ -102,11 +145,7 @@ def _loan_refusals(change: QueueChange, by: Requester, tree: "TenantTree", now: 
     known = tree.changed(change.name, change.after)
 
     def administers(lender: str, receiver: str) -> bool:
-        lending, receiving = known.path(lender), known.path(receiver)
-        above = next((name for name in lending if name in receiving), None)
-        if above is None or above in (lender, receiver):
-            return False
-        return tree.administered(above, by) is not None
+        return _administers_both(lender, receiver, by, tree, known)
 
     return loan_refusals(change.name, change.before, change.after, administers, now)
 
@@ -155,6 +194,16 @@ class TenantTree:
         for name, queue in self.queues.items():
             found.setdefault(_parent_of(queue), []).append(name)
         return found
+
+    def loans(self, now: float) -> list[tuple[str, str]]:
+        """Lender and receiver of each loan that has not ended."""
+        specs = ((name, _part(queue, "spec")) for name, queue in sorted(self.queues.items()))
+        return [
+            (name, str(loan.get("to")))
+            for name, spec in specs
+            if isinstance(spec, Mapping)
+            for loan in lasting(spec, now)
+        ]
 
     def changed(self, name: str, after: Document) -> "TenantTree":
         """The tree with a queue as it is to be."""

@@ -24,6 +24,13 @@
     return link && link.getAttribute("href");
   };
 
+  // Rows without links, or several with the same one, are told apart by their places.
+  const isKeyed = (node) => {
+    if (node.nodeName !== "TBODY") return false;
+    const keys = [...node.children].map(keyOf);
+    return !keys.includes(null) && new Set(keys).size === keys.length;
+  };
+
   const setAttributes = (old, next) => {
     for (const { name, value } of next.attributes) {
       if (old.getAttribute(name) !== value) old.setAttribute(name, value);
@@ -47,7 +54,7 @@
   };
 
   const changeChildren = (old, next) => {
-    const isTable = old.nodeName === "TBODY";
+    const isTable = isKeyed(old) && isKeyed(next);
     const rows = new Map(isTable ? [...old.children].map((row) => [keyOf(row), row]) : []);
     const kept = new Set(isTable ? [...next.children].map(keyOf) : []);
     let here = old.firstChild;

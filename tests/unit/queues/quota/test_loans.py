@@ -211,3 +211,10 @@ def test_what_loans_take_from_queues_they_give_to_others(
         elif after.usable(QueueName(name)) and after.children[QueueName(name)]:
             own = after.own_deserved[QueueName(name)][GPU] - 20
             assert own == below + gained
+
+
+def test_what_follows_from_flavors_alone_is_not_lent() -> None:
+    only = queue("a", fast=Limits(deserved={"gpu": 8}))
+    found, tree = lent((only, queue("b", deserved=8)), {"a": [loan("b", 4)]})
+    assert found.loans[0].problem.startswith("queue a states no deserved gpu")
+    assert deserved(tree)["b"] == 8

@@ -347,3 +347,32 @@ def test_a_queue_is_not_made_with_a_loan_to_another_tenant() -> None:
     (refusal,) = created(queue("a-new", "a", deserved={GPU: 8}, loans=[loan("b-one")]))
     assert "found a loan to b-one" in refusal
     assert created(queue("a-new", "a", deserved={GPU: 8}, loans=[loan("a-infer")])) == []
+
+
+def test_a_queue_is_not_made_with_a_name_that_queues_of_others_lend_to() -> None:
+    tree = {**TREE, "b-one": {**TREE["b-one"], "spec": {**TREE["b-one"]["spec"], "loans": [loan("a-new")]}}}
+    new = queue("a-new", "a", deserved={GPU: 0})
+    (refusal,) = change_refusals(QueueChange("a-new", None, new), ANN, tree)
+    assert "found a name that b-one lends to" in refusal
+    # The same tenant lends to it: who makes it could have made the loan.
+    own = {
+        **TREE,
+        "a-infer": {**TREE["a-infer"], "spec": {**TREE["a-infer"]["spec"], "loans": [loan("a-new")]}},
+    }
+    assert change_refusals(QueueChange("a-new", None, new), ANN, own) == []
+
+
+def test_a_queue_is_not_moved_while_it_or_one_below_it_lends_or_is_lent() -> None:
+    tree = {
+        **TREE,
+        "a-infer": {**TREE["a-infer"], "spec": {**TREE["a-infer"]["spec"], "loans": [loan("a-train-x")]}},
+    }
+
+    def moved(now: float) -> list[str]:
+        before = tree["a-train-x"]
+        after = {**before, "spec": {**before["spec"], "parent": "a"}}
+        return change_refusals(QueueChange("a-train-x", before, after), ANN, tree, now)
+
+    (refusal,) = moved(0.0)
+    assert "found a new spec.parent while a-infer lends to a-train-x" in refusal
+    assert moved(1895780800.0) == []
