@@ -138,7 +138,7 @@ def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterat
     others = Counter[str]()
     names: list[str] = []
     for other in around.closures or ():
-        if other.id != closure.id and other.queue is not None and closure.overlaps(other):
+        if other.id != closure.id and other.queue is not None and closure.closes_beside(other):
             others.update(dict(other.amounts))
             names.append(other.name)
     capacity = around.capacity()

@@ -97,7 +97,7 @@ def _beyond_quota(
     at_that_time = [
         other
         for name, document in others.items()
-        if name != closure.name and (other := _closure(document)) is not None and closure.overlaps(other)
+        if name != closure.name and (other := _closure(document)) is not None and closure.closes_beside(other)
     ]
     for resource in sorted(closure.amounts):
         stated = [name for name in path if resource in deserved[name]]

@@ -1,5 +1,6 @@
 """What is refused of Reservations and NodeDrains, and who may reserve: one clear line each."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -177,6 +178,10 @@ STORED = {
 }
 
 
+#: States nothing itself.
+QUOTALESS = queue("team", "root", ("lead",))
+
+
 #: A node has eight GPUs.
 LARGEST = {GPU: 8000, "cpu": 192_000}
 
@@ -231,6 +236,30 @@ def test_reservations_at_one_time_count_together_up_the_tree() -> None:
         )
     }
     assert reservation_refusals(change(reservation()), LEAD, STORED, later, LARGEST) == []
+
+
+def test_lead_times_at_one_time_count_together() -> None:
+    # Windows of a second, one after the other: each closes its nodes from its lead time on.
+    others = {
+        f"r{number}": reservation(
+            f"r{number}", **{"from": f"2027-01-15T13:00:{number:02}Z", "for": "1s", "leadTime": "168h"}
+        )
+        for number in range(9)
+    }
+    spec = {"from": "2027-01-15T12:59:00Z", "for": "1s", "leadTime": "168h"}
+    (found,) = reservation_refusals(
+        change(reservation(**spec)), LEAD, {**STORED, "team": QUOTALESS}, others, LARGEST
+    )
+    assert "found 640 nvidia.com/gpu on whole nodes reserved for queue train" in found
+
+
+def test_lead_times_count_together_in_the_cluster() -> None:
+    # It ends an hour before the other begins, whose lead time is longer.
+    other = planned(40)
+    known = replace(KNOWN, closures=[replace(other, lead_from=other.start - 7200)])
+    document = reservation(resources={GPU: "90"}, **{"from": "2027-01-15T10:00:00Z", "for": "40m"})
+    (found,) = violations_of(document, known)
+    assert "expected at most 88: of 128 in the cluster 40 are reserved" in found.message
 
 
 def test_nobody_else_writes_a_status() -> None:
