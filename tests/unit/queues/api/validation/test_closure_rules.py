@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
+from queues.api.validation.closures.reservation_rights import (
+    ReservationChange,
+    node_shapes,
+    reservation_refusals,
+)
 from queues.api.validation.tenant_rules import Requester
 from queues.api.validation.validation import Known, violations_of
 from queues.closures.node_closures import ClosureKind, NodeClosure
@@ -183,7 +187,7 @@ QUOTALESS = queue("team", "root", ("lead",))
 
 
 #: A node has eight GPUs.
-LARGEST = {GPU: 8000, "cpu": 192_000}
+SHAPES = node_shapes([{GPU: 8000, "cpu": 192_000}, {GPU: 8000, "cpu": 96_000}])
 
 
 def change(after: dict[str, Any] | None, before: dict[str, Any] | None = None) -> ReservationChange:
@@ -191,9 +195,9 @@ def change(after: dict[str, Any] | None, before: dict[str, Any] | None = None) -
 
 
 def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
-    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, LARGEST) == []
-    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, LARGEST) == []
-    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, LARGEST) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, SHAPES) == []
+    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, SHAPES) == []
+    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, SHAPES) == []
 
 
 @pytest.mark.parametrize(
@@ -213,19 +217,19 @@ def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
         (
             change(reservation(queue="unstated")),
             LEAD,
-            "of which neither queue unstated nor one above it states",
+            f"found whole nodes with {GPU}, of which neither queue unstated nor one above it states",
         ),
         (change(reservation(**{"from": "soon"})), LEAD, "found a spec that cannot be read"),
     ],
 )
 def test_others_are_refused(planned_change: ReservationChange, by: Requester, message: str) -> None:
-    (found,) = reservation_refusals(planned_change, by, STORED, {}, LARGEST)
+    (found,) = reservation_refusals(planned_change, by, STORED, {}, SHAPES)
     assert message in found
 
 
 def test_reservations_at_one_time_count_together_up_the_tree() -> None:
     others = {"evening": reservation("evening", queue="free", resources={GPU: "40"})}
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, LARGEST)
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES)
     assert (
         "found 104 nvidia.com/gpu on whole nodes reserved for queue team at the same time, expected at most 96"
         in found
@@ -235,7 +239,7 @@ def test_reservations_at_one_time_count_together_up_the_tree() -> None:
             "evening", queue="free", resources={GPU: "40"}, **{"from": "2027-01-16T12:00:00Z"}
         )
     }
-    assert reservation_refusals(change(reservation()), LEAD, STORED, later, LARGEST) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, later, SHAPES) == []
 
 
 def test_lead_times_at_one_time_count_together() -> None:
@@ -248,7 +252,7 @@ def test_lead_times_at_one_time_count_together() -> None:
     }
     spec = {"from": "2027-01-15T12:59:00Z", "for": "1s", "leadTime": "168h"}
     (found,) = reservation_refusals(
-        change(reservation(**spec)), LEAD, {**STORED, "team": QUOTALESS}, others, LARGEST
+        change(reservation(**spec)), LEAD, {**STORED, "team": QUOTALESS}, others, SHAPES
     )
     assert "found 640 nvidia.com/gpu on whole nodes reserved for queue train" in found
 
@@ -264,19 +268,49 @@ def test_lead_times_count_together_in_the_cluster() -> None:
 
 def test_nobody_else_writes_a_status() -> None:
     (found,) = reservation_refusals(
-        ReservationChange("night", reservation(), reservation(), is_status=True), LEAD, STORED, {}, LARGEST
+        ReservationChange("night", reservation(), reservation(), is_status=True), LEAD, STORED, {}, SHAPES
     )
     assert "found a status written by lead" in found
 
 
 def test_a_part_of_a_node_counts_as_a_whole_one() -> None:
     others = {f"r{number}": reservation(f"r{number}", resources={GPU: "1"}) for number in range(7)}
-    assert (
-        reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, LARGEST) == []
-    )
+    assert reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES) == []
     others["r7"] = reservation("r7", resources={GPU: "1"})
-    (found,) = reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, LARGEST)
+    (found,) = reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES)
     assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
+
+
+RDMA = "ex.com/rdma"
+#: Eight GPUs with one network card, four with two cards, and two cards alone.
+CARDS = node_shapes([{GPU: 8000, RDMA: 1000}, {GPU: 4000, RDMA: 2000}, {RDMA: 2000}])
+
+
+def with_cards(deserved: str) -> dict[str, dict[str, Any]]:
+    train = queue("train", "team", deserved="64")
+    train["spec"]["deserved"][RDMA] = deserved
+    return {**STORED, "train": train}
+
+
+def test_all_devices_of_whole_nodes_count() -> None:
+    eight, nine = (change(reservation(resources={RDMA: count})) for count in ("8", "9"))
+    assert reservation_refusals(eight, LEAD, with_cards("100"), {}, CARDS) == []
+    (found,) = reservation_refusals(nine, LEAD, with_cards("100"), {}, CARDS)
+    assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
+    (found,) = reservation_refusals(change(reservation()), LEAD, with_cards("31"), {}, CARDS)
+    assert "found 32 ex.com/rdma on whole nodes reserved for queue train" in found
+
+
+def test_a_device_that_no_queue_states_is_not_reserved_with_others() -> None:
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, CARDS)
+    assert "found whole nodes with ex.com/rdma, of which neither queue train nor one above it states" in found
+
+
+def test_devices_that_no_node_has_together_are_not_reserved() -> None:
+    apart = node_shapes([{GPU: 8000}, {RDMA: 1000}])
+    both = change(reservation(resources={GPU: "1", RDMA: "1"}))
+    (found,) = reservation_refusals(both, LEAD, with_cards("8"), {}, apart)
+    assert "expected devices of which one node has all" in found
 
 
 def test_nobody_reserves_before_the_nodes_are_known() -> None:
