@@ -42,9 +42,9 @@ class ClosureSurroundings:
 
 
 def reservation_violations(
-    reservation: Reservation, around: ClosureSurroundings, *, is_new: bool
+    reservation: Reservation, around: ClosureSurroundings, *, is_new: bool, is_moved: bool
 ) -> Iterator[Violation]:
-    """Violations of a Reservation. ``is_new``: it is being created."""
+    """Violations of a Reservation. ``is_new``: it is being created. ``is_moved``: it begins at another time."""
     spec = reservation.spec
     wrong = [*quantity_violations(spec.resources, "spec.resources")]
     try:
@@ -68,13 +68,15 @@ def reservation_violations(
         yield Violation("spec.topology", excerpt(spec.topology), "a level of a Topology")
     if duration_of(spec.clear_before, "") > duration_of(spec.lead_time, ""):
         yield Violation("spec.clearBefore", excerpt(spec.clear_before), "at most spec.leadTime")
-    yield from _time_violations(closure, "spec.from", around, is_new=is_new)
+    yield from _time_violations(closure, "spec.from", around, is_moved=is_new or is_moved)
     yield from [*_beyond_capability(closure, around)] or _beyond_cluster(closure, around)
     yield from _count_violations(closure, around, is_new=is_new)
 
 
-def drain_violations(drain: NodeDrain, around: ClosureSurroundings, *, is_new: bool) -> Iterator[Violation]:
-    """Violations of a NodeDrain. ``is_new``: it is being created."""
+def drain_violations(
+    drain: NodeDrain, around: ClosureSurroundings, *, is_new: bool, is_moved: bool
+) -> Iterator[Violation]:
+    """Violations of a NodeDrain. ``is_new``: it is being created. ``is_moved``: it begins at another time."""
     spec = drain.spec
     try:
         closure = drain.to_closure()
@@ -89,7 +91,7 @@ def drain_violations(drain: NodeDrain, around: ClosureSurroundings, *, is_new: b
     for key in spec.node_selector:
         if not is_label_key(key):
             yield Violation(f"spec.nodeSelector[{excerpt(key)}]", excerpt(key), "a node label key")
-    yield from _time_violations(closure, "spec.at", around, is_new=is_new)
+    yield from _time_violations(closure, "spec.at", around, is_moved=is_new or is_moved)
     yield from _count_violations(closure, around, is_new=is_new)
 
 
@@ -101,15 +103,17 @@ def _queue_violations(name: str, around: ClosureSurroundings) -> Iterator[Violat
 
 
 def _time_violations(
-    closure: NodeClosure, path: str, around: ClosureSurroundings, *, is_new: bool
+    closure: NodeClosure, path: str, around: ClosureSurroundings, *, is_moved: bool
 ) -> Iterator[Violation]:
-    lead = closure.clear_at - closure.lead_from
-    if lead > _LONGEST_LEAD:
+    lead, clear = closure.start - closure.lead_from, closure.start - closure.clear_at
+    if clear > _LONGEST_LEAD:
+        yield Violation("spec.clearBefore", go_duration(clear), f"at most {go_duration(_LONGEST_LEAD)}")
+    elif lead > _LONGEST_LEAD:
         yield Violation("spec.leadTime", go_duration(lead), f"at most {go_duration(_LONGEST_LEAD)}")
     if closure.end is not None and closure.end - closure.start > _LONGEST:
         found = go_duration(closure.end - closure.start)
         yield Violation("spec.for", found, f"at most {go_duration(_LONGEST)}")
-    if around.now is None or not is_new:
+    if around.now is None or not is_moved:
         return
     found = rfc3339(closure.start)
     if closure.start < around.now - _LATE:

@@ -109,6 +109,14 @@ def test_what_is_right_is_taken() -> None:
         ),
         (reservation(**{"for": "9000h"}), "spec.for: found 9000h0m0s, expected at most 2208h0m0s"),
         (reservation(leadTime="200h"), "spec.leadTime: found"),
+        (
+            reservation(leadTime="8760h", clearBefore="8759h"),
+            "spec.clearBefore: found 8759h0m0s, expected at most 168h0m0s",
+        ),
+        (
+            reservation(leadTime="170h", clearBefore="168h"),
+            "spec.leadTime: found 170h0m0s, expected at most 168h0m0s",
+        ),
         (reservation(clearBefore="2h"), "spec.clearBefore: found '2h', expected at most spec.leadTime"),
         (reservation(resources={GPU: "0"}), f"spec.resources[{GPU}]: found '0', expected more than 0"),
         (reservation(resources={GPU: "many"}), "expected a quantity"),
@@ -157,6 +165,15 @@ def test_too_many_are_refused() -> None:
 def test_a_reservation_that_has_begun_may_be_made_longer() -> None:
     before = reservation(**{"from": "2027-01-15T07:00:00Z"})
     assert refused(reservation(**{"from": "2027-01-15T07:00:00Z", "for": "6h"}), old=before) == []
+
+
+def test_times_are_checked_when_it_is_moved() -> None:
+    (found,) = refused(reservation(**{"from": "2027-01-15T07:00:00Z"}), old=reservation())
+    assert "expected a time to come" in found
+    (found,) = refused(drain(at="2029-01-15T07:00:00Z"), old=drain())
+    assert "expected a time within a year" in found
+    (found,) = refused(reservation(leadTime="200h"), old=reservation())
+    assert "spec.leadTime: found 200h0m0s" in found
 
 
 # ── who may ────────────────────────────────────────────────────────────────────────────────────────────────────
