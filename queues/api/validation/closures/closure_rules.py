@@ -16,7 +16,7 @@ from queues.resources import Resources, show
 from queues.text_format import go_duration, rfc3339
 from queues.workload import QueueName
 
-#: Objects of each of the two kinds in a cluster, ended ones included.
+#: Objects of each of the two kinds in a cluster that have not ended. Ended ones cost a turn nothing.
 MOST_CLOSURES: Final = 200
 #: Seconds that a window may begin before its object is made.
 _LATE: Final = 300
@@ -166,12 +166,17 @@ def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterat
 def _count_violations(
     closure: NodeClosure, around: ClosureSurroundings, *, is_new: bool
 ) -> Iterator[Violation]:
-    same = [each for each in around.closures or () if each.kind is closure.kind and each.id != closure.id]
-    if is_new and len(same) >= MOST_CLOSURES:
+    def lasts(other: NodeClosure) -> bool:
+        return around.now is None or not other.has_ended(around.now)
+
+    same = [each for each in around.closures or () if each.kind is closure.kind and lasts(each)]
+    # One that has ended counts again when it is made longer.
+    is_more = is_new or not any(each.id == closure.id for each in same)
+    if is_more and sum(each.id != closure.id for each in same) >= MOST_CLOSURES:
         yield Violation(
             "metadata.name",
             f"{len(same)} {closure.kind}s already",
-            f"fewer than {MOST_CLOSURES}: delete those that have ended",
+            f"fewer than {MOST_CLOSURES} that have not ended",
         )
 
 

@@ -20,6 +20,9 @@ Document = Mapping[str, Any]
 #: How many of each device a node has.
 NodeShape = Mapping[str, int]
 
+#: Reservations for the queues of one tenant, ended ones included. Only platform administrators make more.
+MOST_OF_TENANT: Final = 20
+
 _EVERYBODY_ELSE: Final = "expected one of Muster only"
 
 
@@ -90,8 +93,23 @@ def _content_refusals(
             f"reservation {name}: found {', '.join(sorted(plain))}, expected devices only, such as nvidia.com/gpu. "
             "Ask a platform administrator to reserve other nodes"
         )
+    elif (count := _of_same_tenant(closure, tree, others)) >= MOST_OF_TENANT:
+        yield (
+            f"reservation {name}: found {count} others for queues of the tenant {tree.path(closure.queue)[-1]}, "
+            f"expected fewer than {MOST_OF_TENANT}: delete those that have ended"
+        )
     else:
         yield from _beyond_quota(closure, tree, others, shapes)
+
+
+def _of_same_tenant(closure: NodeClosure, tree: TenantTree, others: Mapping[str, Document]) -> int:
+    """Other reservations for queues of the same tenant. Ended ones count, or there could be any number of objects.
+
+    0 if this one is stored: it may be changed however many there are.
+    """
+    tenant = tree.path(closure.queue or "")[-1:]
+    same = [name for name, document in others.items() if tree.path(_queue_of(document))[-1:] == tenant]
+    return 0 if closure.name in same else len(same)
 
 
 def _beyond_quota(

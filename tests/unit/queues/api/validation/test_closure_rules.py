@@ -153,6 +153,16 @@ def test_what_is_wrong_is_refused_with_a_line(document: dict[str, Any], message:
     assert message in found
 
 
+def test_those_that_have_ended_do_not_count() -> None:
+    ended = replace(planned(0), start=NOW - 100, lead_from=NOW - 100, clear_at=NOW - 100, end=NOW - 10)
+    many = [replace(planned(0), name=f"r{number}") for number in range(199)]
+    assert list(violations_of(reservation(), Known(now=NOW, closures=[ended, *many]))) == []
+    again = replace(ended, name="night")
+    known = Known(now=NOW, closures=[again, *many, planned(0)])
+    (violation,) = violations_of(reservation(), known, old=reservation(**{"for": "1h"}))
+    assert "found 200 reservations already" in violation.message
+
+
 def test_too_many_are_refused() -> None:
     many = [planned(0) for _ in range(200)]
     known = Known(now=NOW, closures=many)
@@ -296,6 +306,22 @@ def test_a_part_of_a_node_counts_as_a_whole_one() -> None:
     others["r7"] = reservation("r7", resources={GPU: "1"})
     (found,) = reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES)
     assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
+
+
+def test_a_tenant_has_so_many_reservations_only() -> None:
+    past = {"from": "2027-01-10T12:00:00Z"}
+    others = {f"r{number}": reservation(f"r{number}", queue="free", **past) for number in range(20)}
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES)
+    assert "found 20 others for queues of the tenant team, expected fewer than 20" in found
+    stored = {**others, "night": reservation()}
+    assert (
+        reservation_refusals(
+            change(reservation(**{"for": "1h"}), reservation()), LEAD, STORED, stored, SHAPES
+        )
+        == []
+    )
+    foreign = {name: reservation(name, queue="others", **past) for name in others}
+    assert reservation_refusals(change(reservation()), LEAD, STORED, foreign, SHAPES) == []
 
 
 RDMA = "ex.com/rdma"
