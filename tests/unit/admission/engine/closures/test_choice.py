@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from admission.engine.closures.closing import NOTHING_CLOSED
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
@@ -192,6 +195,36 @@ def test_where_no_rack_has_enough_the_one_with_most_is_kept() -> None:
     running = {"n1": (workload("a"),)}
     found = world(START - 60, reservation(level="rack", amounts=gpus(24)), running=running, racks=racks)
     assert chosen(found) == ("n1", "n2")
+
+
+def test_what_runs_is_looked_at_once_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many reservations that lack nodes cost each turn no more than one of them."""
+    looked: list[WorkloadKey] = []
+    held = Snapshot.still_held
+
+    def still_held(self: Snapshot, admission: Admission) -> tuple[Seat, ...]:
+        looked.append(admission.workload)
+        return held(self, admission)
+
+    running = {"n0": (workload("a"),), "n1": (workload("b"),)}
+    many = [
+        reservation(
+            name=f"r{number}",
+            amounts=gpus(80),
+            level="rack" if number % 2 else "",
+            lead_from=0,
+            clear_at=START + 10_000 * number,
+            start=START + 10_000 * number,
+            end=START + 10_000 * number + 9,
+        )
+        for number in range(20)
+    ]
+    snapshot = world(START - 60, *many, running=running)
+    monkeypatch.setattr(Snapshot, "still_held", still_held)
+    after, _ = NOTHING_CLOSED.follow(snapshot)
+    assert len(looked) <= 4  # what they take, and when they end
+    assert set(after.chosen) == {each.id for each in many}
+    assert set(after.chosen["reservation/r0"]) == {"n0", "n1", "n2", "n3"}
 
 
 def test_a_drain_at_that_time_leaves_its_nodes_out() -> None:
