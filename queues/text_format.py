@@ -2,6 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
+
+#: The first and the last second that can be written.
+_FIRST: Final = -62_135_596_800
+_LAST: Final = 253_402_300_799
+#: The second after the last one that is read: 9999-01-01T00:00:00Z. A year is left for what is reckoned from it.
+_TOO_LATE: Final = 253_370_764_800
+#: Characters of a time; a longer text is none.
+_LONGEST_TIME: Final = 64
 
 
 def counted(count: int, noun: str) -> str:
@@ -36,5 +45,24 @@ def go_duration(seconds: int) -> str:
 
 
 def rfc3339(seconds: float, timespec: str = "seconds") -> str:
-    """A time (seconds since the epoch) in UTC as Kubernetes writes it, cut off after ``timespec``."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+    """A time (seconds since the epoch) in UTC as Kubernetes writes it, cut off after ``timespec``.
+
+    Times before the year 1 or after 9999 are written as its first or last second.
+    """
+    within = min(max(seconds, _FIRST), _LAST)
+    return datetime.fromtimestamp(within, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def second_at(text: str) -> int | None:
+    """A time with its zone as seconds since the epoch; None: it is none, or in UTC not from 1970 to 9998.
+
+    Others would break what is reckoned from them, for they cannot be moved nor written.
+    """
+    if len(text) > _LONGEST_TIME:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        seconds = -1 if moment.tzinfo is None else moment.timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return int(seconds) if 0 <= seconds < _TOO_LATE else None

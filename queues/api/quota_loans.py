@@ -4,8 +4,9 @@ Works on plain JSON data, whatever is in it, as ``quota_document`` does, and loa
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
+
+from queues.text_format import second_at
 
 #: Entries of ``spec.loans``; further ones are not read, and the API server refuses them.
 MOST_LOANS: Final = 32
@@ -44,8 +45,4 @@ def without(loans: Sequence[Entry], to: str, resource: str | None, flavor: str) 
 def end_of(entry: Mapping[str, Any]) -> int | None:
     """When a loan ends, in seconds since the epoch; None: it cannot be read."""
     until = entry.get("until")
-    try:
-        read = datetime.fromisoformat(until) if isinstance(until, str) and len(until) <= 64 else None
-    except ValueError:
-        return None
-    return None if read is None or read.tzinfo is None else int(read.astimezone(UTC).timestamp())
+    return second_at(until) if isinstance(until, str) else None

@@ -90,6 +90,12 @@ class NodeClosure:
             other.end is None or self.clear_at < other.end
         )
 
+    def closes_beside(self, other: "NodeClosure") -> bool:
+        """Whether both close nodes at some second: the lead time counts, for nobody else's work is admitted then."""
+        return (self.end is None or other.lead_from < self.end) and (
+            other.end is None or self.lead_from < other.end
+        )
+
     def window(self) -> str:
         """``from … to …``, as messages say it."""
         return f"from {rfc3339(self.start)} " + ("on" if self.end is None else f"to {rfc3339(self.end)}")

@@ -114,7 +114,9 @@ ROWS = {
         ("disruption_budgets.MOST_BUDGETS",),
     ),
     "Reservations, NodeDrains, nodes that one of them names": Row(
-        "{} of each kind, {}", ("closure_rules.MOST_CLOSURES", "node_closures.MOST_NODES")
+        "{} of each kind that have not ended, {}; of one tenant's queues {} Reservations, unless platform "
+        "administrators make more",
+        ("closure_rules.MOST_CLOSURES", "node_closures.MOST_NODES", "reservation_rights.MOST_OF_TENANT"),
     ),
     "the window of a Reservation or NodeDrain, its `leadTime`": Row(
         "{} days, {} days", ("closure_rules._LONGEST", "closure_rules._LONGEST_LEAD"), unit=86_400

@@ -4,8 +4,8 @@ What was chosen before stays chosen, as long as the nodes are there and take pod
 nodes is chosen, the others cost nothing more.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -32,9 +32,19 @@ class Cost(NamedTuple):
     column: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunningWork:
-    """What holds seats on nodes, as far as it matters for a reservation."""
+class Running(NamedTuple):
+    """An admission, as far as it matters for a reservation."""
+
+    workload: WorkloadKey
+    #: The second at which it should have ended. None: unknown.
+    end: int | None
+    #: Columns of the nodes of its seats.
+    columns: frozenset[int]
+    seats: int
+
+
+class RunningWork(NamedTuple):
+    """What holds seats on nodes that have to be clear at some second."""
 
     #: By column: workloads that would be cut off there.
     cut_off: Mapping[int, frozenset[WorkloadKey]]
@@ -42,39 +52,64 @@ class RunningWork:
     seats: Mapping[WorkloadKey, int]
     #: By column: the second at which the last work should have ended.
     ends: Mapping[int, int]
-    #: (R, N) what nodes offer without all of it: pods that are no work of queues stay.
-    offers: Amounts
 
-    @classmethod
-    def of(cls, snapshot: Snapshot, closure: NodeClosure) -> "RunningWork":
-        """All that runs now. What is not known to end before the nodes are cleared would be cut off."""
-        table, position = snapshot.nodes, snapshot.nodes.layout.position
+
+class TurnWork:
+    """All that runs in a turn, for all reservations that choose in it. Worked out once, when it is asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._before: dict[int, RunningWork] = {}
+
+    @cached_property
+    def offers(self) -> Amounts:
+        """(R, N) what nodes offer without all work of queues: other pods stay."""
+        snapshot, table = self._snapshot, self._snapshot.nodes
+        position, rows = table.layout.position, {name: row for row, name in enumerate(table.resources)}
         offers = table.allocatable - table.used
-        rows = {name: row for row, name in enumerate(table.resources)}
-        cut_off: dict[int, set[WorkloadKey]] = {}
-        seats: dict[WorkloadKey, int] = {}
-        ends: dict[int, int] = {}
         for admission in snapshot.admissions.values():
-            leaves = admission.state is not AdmissionState.OPEN or admission.id in snapshot.evictable
-            holder = snapshot.holders.get(admission.workload)
-            end = snapshot.now
-            if not leaves:
-                known = None if holder is None else longest_run(holder, snapshot.queues)
-                end = closure.clear_at + 1 if known is None else max(end, admission.opened_at + known)
-            held = snapshot.still_held(admission)
-            stays = end > closure.clear_at
-            if stays:
-                seats[admission.workload] = seats.get(admission.workload, 0) + len(held)
-            for seat in held:
+            for seat in snapshot.still_held(admission):
                 if (at := position.get(seat.node)) is not None:
                     for name, units in seat.takes.items():
                         if name in rows:
                             offers[rows[name], at] += units
-            for column in {position[seat.node] for seat in held if seat.node in position}:
+        return offers
+
+    @cached_property
+    def _running(self) -> list[Running]:
+        snapshot, position = self._snapshot, self._snapshot.nodes.layout.position
+        found: list[Running] = []
+        for admission in snapshot.admissions.values():
+            leaves = admission.state is not AdmissionState.OPEN or admission.id in snapshot.evictable
+            holder = snapshot.holders.get(admission.workload)
+            end: int | None = snapshot.now
+            if not leaves:
+                known = None if holder is None else longest_run(holder, snapshot.queues)
+                end = None if known is None else max(snapshot.now, admission.opened_at + known)
+            held = snapshot.still_held(admission)
+            columns = frozenset(position[seat.node] for seat in held if seat.node in position)
+            found.append(Running(admission.workload, end, columns, len(held)))
+        return found
+
+    def before(self, clear_at: int) -> RunningWork:
+        """What runs on nodes that have to be clear then. What is not known to end before would be cut off."""
+        if (known := self._before.get(clear_at)) is not None:
+            return known
+        cut_off: dict[int, set[WorkloadKey]] = {}
+        seats: dict[WorkloadKey, int] = {}
+        ends: dict[int, int] = {}
+        for each in self._running:
+            end = clear_at + 1 if each.end is None else each.end
+            stays = end > clear_at
+            if stays:
+                seats[each.workload] = seats.get(each.workload, 0) + each.seats
+            for column in each.columns:
                 ends[column] = max(ends.get(column, 0), end)
                 if stays:
-                    cut_off.setdefault(column, set()).add(admission.workload)
-        return cls({column: frozenset(keys) for column, keys in cut_off.items()}, seats, ends, offers)
+                    cut_off.setdefault(column, set()).add(each.workload)
+        found = RunningWork({column: frozenset(keys) for column, keys in cut_off.items()}, seats, ends)
+        self._before[clear_at] = found
+        return found
 
 
 class Choice(NamedTuple):
@@ -100,21 +135,28 @@ def candidates(closure: NodeClosure, table: NodeTable, taken: Mask) -> Mask:
 
 
 def chosen_nodes(
-    closure: NodeClosure, snapshot: Snapshot, may_be: Mask, wanted_soon: Mask
+    closure: NodeClosure, snapshot: Snapshot, may_be: Mask, wanted_soon: Mask, running: TurnWork
 ) -> tuple[NodeName, ...]:
     """The nodes that a reservation keeps from now on, fewer if there are not enough.
 
     ``may_be``: (N,) ``candidates``. ``wanted_soon``: (N,) nodes that other closures need shortly before or after.
+    ``running``: that of the snapshot.
     """
     table, layout = snapshot.nodes, snapshot.nodes.layout
     position = layout.position
     kept = [position[name] for name in closure.nodes if name in position and may_be[position[name]]]
     if _suffices(kept, closure, table, table.allocatable) or not _others(may_be, kept).any():
         return tuple(layout.names[column] for column in sorted(kept))
-    work = RunningWork.of(snapshot, closure)
+    offers = running.offers
+    every = _with(may_be & _useful(closure, table, offers), kept)
+    if not closure.level and not _suffices(every, closure, table, offers):
+        # All that there is, whatever it costs: it is not weighed in each turn in which it is too little.
+        return tuple(layout.names[column] for column in every)
     best: Choice | None = None
-    for inside in _domains(closure, table, may_be, kept, work):
-        found = _in(inside, closure, table, [each for each in kept if inside[each]], work, wanted_soon)
+    work = running.before(closure.clear_at)
+    for inside in _domains(closure, table, may_be, kept, offers):
+        here = [each for each in kept if inside[each]]
+        found = _in(_Search(closure, table, inside, offers, work, wanted_soon), here)
         if best is None or (found.lacks, found.cost) < (best.lacks, best.cost):
             best = found
     columns = kept if best is None else best.columns
@@ -125,6 +167,20 @@ def _others(may_be: Mask, kept: Iterable[int]) -> Mask:
     others = may_be.copy()
     others[list(kept)] = False
     return others
+
+
+def _with(mask: Mask, kept: Iterable[int]) -> list[int]:
+    """The nodes of a mask and these ones, in their order."""
+    every = mask.copy()
+    every[list(kept)] = True
+    found: list[int] = np.flatnonzero(every).tolist()
+    return found
+
+
+def _useful(closure: NodeClosure, table: NodeTable, offers: Amounts) -> Mask:
+    """(N,) nodes that have something of all that is asked."""
+    useful: Mask = np.logical_and.reduce(offers[_rows(closure, table)] > 0, axis=0)
+    return useful
 
 
 def _rows(closure: NodeClosure, table: NodeTable) -> list[int]:
@@ -144,7 +200,7 @@ def _suffices(columns: Iterable[int], closure: NodeClosure, table: NodeTable, of
 
 
 def _domains(
-    closure: NodeClosure, table: NodeTable, may_be: Mask, kept: Sequence[int], work: RunningWork
+    closure: NodeClosure, table: NodeTable, may_be: Mask, kept: Sequence[int], offers: Amounts
 ) -> Iterable[Mask]:
     """The nodes of each domain in which the reservation may be; of one that has room the domain of what it has."""
     if not closure.level or closure.level not in table.layout.levels:
@@ -156,48 +212,85 @@ def _domains(
     first = [
         each
         for each in sorted(own)
-        if _suffices(np.flatnonzero(may_be & (of == each)), closure, table, work.offers)
+        if _suffices(np.flatnonzero(may_be & (of == each)), closure, table, offers)
     ]
     for domain in first or range(len(chain[index].domains)):
         yield may_be & (of == domain)
 
 
-def _in(
-    inside: Mask,
-    closure: NodeClosure,
-    table: NodeTable,
-    kept: Sequence[int],
-    work: RunningWork,
-    wanted_soon: Mask,
-) -> Choice:
+class _Search(NamedTuple):
+    """What a choice is made from."""
+
+    closure: NodeClosure
+    table: NodeTable
+    #: (N,) nodes that may be chosen.
+    inside: Mask
+    offers: Amounts
+    work: RunningWork
+    wanted_soon: Mask
+
+    def lost(self, column: int, cut: Collection[WorkloadKey]) -> int:
+        """Seats that are cut off by keeping a node, beside those of gangs that are cut off already."""
+        return sum(
+            self.work.seats[key] for key in self.work.cut_off.get(column, frozenset()) if key not in cut
+        )
+
+    def suffices(self, columns: Iterable[int]) -> bool:
+        return _suffices(columns, self.closure, self.table, self.offers)
+
+    def useful(self) -> Mask:
+        """(N,) nodes that may be chosen and have something of all that is asked."""
+        return self.inside & _useful(self.closure, self.table, self.offers)
+
+
+def _in(search: _Search, kept: Sequence[int]) -> Choice:
     """Enough of these nodes, the cheapest first. ``kept``: those that it has."""
+    work, kept_ones = search.work, set(kept)
     cut: set[WorkloadKey] = set().union(*(work.cut_off.get(column, ()) for column in kept))
+    every = _with(search.useful(), kept)
+    if search.suffices(every):
+        chosen = _cheapest(search, kept, set(cut))
+    else:
+        chosen = [
+            *kept,
+            *(column for column in every if column not in kept_ones),
+        ]  # nothing to choose between
+    paid, wanted, last = 0, 0, 0
+    for column in chosen[len(kept) :]:
+        paid += search.lost(column, cut)
+        cut |= work.cut_off.get(column, frozenset())
+        wanted, last = wanted + bool(search.wanted_soon[column]), max(last, work.ends.get(column, 0))
+    rows = {name: row for row, name in enumerate(search.table.resources)}
+    lacks = sum(
+        max(0, units - int(search.offers[rows[name], chosen].sum()))
+        for name, units in search.closure.amounts.items()
+    )
+    return Choice(tuple(chosen), lacks, (wanted, paid, last))
+
+
+def _cheapest(search: _Search, kept: Sequence[int], cut: set[WorkloadKey]) -> list[int]:
+    """Nodes that suffice. ``cut``: gangs that are cut off already; those of the nodes are added."""
+    work = search.work
 
     def cost(column: int) -> Cost:
-        lost = sum(work.seats[key] for key in work.cut_off.get(column, frozenset()) - cut)
-        return Cost(bool(wanted_soon[column]), lost, work.ends.get(column, 0), column)
+        wanted = bool(search.wanted_soon[column])
+        return Cost(wanted, search.lost(column, cut), work.ends.get(column, 0), column)
 
-    heap = [cost(column) for column in np.flatnonzero(_others(inside, kept)).tolist()]
+    useful = search.useful()
+    useful[list(kept)] = False
+    heap = [cost(column) for column in np.flatnonzero(useful).tolist()]
     heapify(heap)
-    chosen, paid, wanted, last = list(kept), 0, 0, 0
-    useful: Mask = np.logical_and.reduce(work.offers[_rows(closure, table)] > 0, axis=0)
-    while heap and not _suffices(chosen, closure, table, work.offers):
+    chosen = list(kept)
+    while heap and not search.suffices(chosen):
         before = heappop(heap)
         now = cost(before.column)
         if heap and now > heap[0]:
             heappush(heap, now)
             continue
-        if not useful[now.column]:
-            continue
         chosen.append(now.column)
         cut |= work.cut_off.get(now.column, frozenset())
-        paid, wanted, last = paid + now.seats, wanted + now.is_wanted, max(last, now.ends)
     for column in reversed(chosen[len(kept) :]):
         rest = [each for each in chosen if each != column]
-        if _suffices(rest, closure, table, work.offers):
+        if search.suffices(rest):
             chosen = rest
-    rows = {name: row for row, name in enumerate(table.resources)}
-    lacks = sum(
-        max(0, units - int(work.offers[rows[name], chosen].sum())) for name, units in closure.amounts.items()
-    )
-    return Choice(tuple(chosen), lacks, (wanted, paid, last))
+    return chosen

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from admission.engine.closures.choice import candidates, chosen_nodes
+from admission.engine.closures.choice import TurnWork, candidates, chosen_nodes
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Layout, Mask, NodeTable
@@ -97,17 +97,19 @@ def _masks(active: Sequence[NodeClosure], snapshot: Snapshot) -> dict[str, Mask]
     # What one has already, no other chooses.
     for each in reservations:
         masks[each.id] = _mask_of(each.nodes, table)
+    running = TurnWork(snapshot)
+    planned = {each.id: drained(each, table) for each in snapshot.closures if each.id not in masks}
     for each in reservations:
         taken, soon = np.zeros((2, len(table)), np.bool_)
         for other in snapshot.closures:
             if other.id == each.id or other.has_ended(snapshot.now):
                 continue
-            mask = masks[other.id] if other.id in masks else drained(other, table)
+            mask = masks[other.id] if other.id in masks else planned[other.id]
             if each.overlaps(other):
                 taken |= mask
             elif each.end is None or other.lead_from < each.end:
                 soon |= mask
-        nodes = chosen_nodes(each, snapshot, candidates(each, table, taken), soon)
+        nodes = chosen_nodes(each, snapshot, candidates(each, table, taken), soon, running)
         masks[each.id] = _mask_of(nodes, table)
     return masks
 

@@ -1,8 +1,8 @@
 """Nodes that a Reservation or NodeDrain closes now, and which pods may use them all the same."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 from queues.closures.node_closures import NodeClosure
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
+from queues.text_format import rfc3339
 from queues.workload import NodeFilter, QueueName, Workload
 
 Mask = NDArray[np.bool_]
+
+#: Closures that a reason names.
+_MOST_TOLD: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,8 +82,28 @@ def open_to(nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask) -> Mas
     return mask
 
 
-def closed_to(nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask) -> Iterator[tuple[str, Mask]]:
-    """Of each closure the nodes of a mask that it closes to pods with this filter, in words."""
+def closed_to(
+    nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask, path: Sequence[QueueName]
+) -> dict[str, Mask]:
+    """The nodes of a mask that closures close to pods with this filter, each once, by why: three at the most, and the
+    rest together. ``path``: the queue of the pods and all above it."""
+    found: dict[str, Mask] = {}
+    more: Mask = np.zeros_like(mask)
     for each in closed:
-        if each.closure.id not in nodes.enters:
-            yield f"kept for {each.closure}", mask & each.mask
+        if each.closure.id in nodes.enters or not (here := mask & each.mask).any():
+            continue
+        mask = mask & ~each.mask
+        why = f"kept for {_told(each, path)}"
+        if why in found or len(found) < _MOST_TOLD:
+            found[why] = found.get(why, False) | here
+        else:
+            more = more | here
+    return {**found, "kept for other reservations or drains": more} if more.any() else found
+
+
+def _told(closed: ClosedNodes, path: Sequence[QueueName]) -> str:
+    """A closure as the users of a queue may know it: names of other queues' reservations are not for all."""
+    closure = closed.closure
+    if closure.queue is None or closure.end is None or closed.is_of_holder(path):
+        return str(closure)
+    return f"a reservation of another queue until {rfc3339(closure.end)}"

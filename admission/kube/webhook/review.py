@@ -11,7 +11,7 @@ own that fails closed: see docs/decisions/0047-a-tenants-administrators-are-held
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from time import time
@@ -23,7 +23,11 @@ from aiohttp import web
 from admission.kube.watch.store import TOO_DEEP, without_depths
 from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
 from queues.api.types.queue import QueueDocument
-from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
+from queues.api.validation.closures.reservation_rights import (
+    NodeShape,
+    ReservationChange,
+    reservation_refusals,
+)
 from queues.api.validation.defaults import patch_between
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.tenant_rules import (
@@ -82,8 +86,8 @@ class ReviewContext(Protocol):
         """Every Reservation as it is stored at the API server, by name. Raises ApiError."""
         ...
 
-    def largest_node(self) -> Mapping[str, int] | None:
-        """The most of each resource that one node has, in units of ``queues.resources``. None: not known yet."""
+    def node_shapes(self) -> Collection[NodeShape] | None:
+        """The devices of nodes, each combination once, in units of ``queues.resources``. None: not known yet."""
         ...
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
@@ -208,7 +212,7 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
             await surroundings.list_reservation_documents(),
         )
         refusals = await asyncio.to_thread(
-            reservation_refusals, planned, by, queues, others, surroundings.largest_node()
+            reservation_refusals, planned, by, queues, others, surroundings.node_shapes()
         )
     elif written.get("kind") != QUEUES.kind:
         raise InvalidReview(found=f"an object of kind {written.get('kind')!r:.60}")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -32,6 +32,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.reading.user_values import is_dns_name
+from queues.api.validation.closures.reservation_rights import NodeShape, node_shapes
 from queues.api.validation.validation import Known
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import ApiError, NotFound
@@ -159,15 +160,11 @@ class WatchedObjects:
         documents = [msgspec.json.decode(item) for item in await self._stored_queues()]
         return {document["metadata"]["name"]: document for document in documents}
 
-    def largest_node(self) -> Mapping[str, int] | None:
-        """The most of each resource that one node has; None: the nodes are not listed yet."""
+    def node_shapes(self) -> Collection[NodeShape] | None:
+        """The devices of nodes, each combination once; None: the nodes are not listed yet."""
         if not self._nodes.informer.synced.is_set():
             return None
-        most: dict[str, int] = {}
-        for allocatable in self._nodes.values.values():
-            for name, units in allocatable.items():
-                most[name] = max(most.get(name, 0), units)
-        return most
+        return node_shapes(self._nodes.values.values())
 
     async def list_reservation_documents(self) -> Mapping[str, Document]:
         """Every Reservation as it is stored at the API server, by name. Raises ApiError."""

@@ -3,7 +3,6 @@
 A Reservation keeps whole nodes. On drained nodes no work of queues is from some second on.
 """
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -14,6 +13,7 @@ from queues.api.names import MUSTER
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import InvalidDocument
 from queues.resources import Resources
+from queues.text_format import second_at
 from queues.workload import FlavorName, NodeName, QueueName
 
 #: Nodes that a status or a drain names.
@@ -141,14 +141,11 @@ class NodeDrain(Model):
 
 def second_of(text: str, where: str) -> int:
     """A time as seconds since the epoch. Raises InvalidDocument."""
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            raise ValueError(text)
-        return int(moment.timestamp())
-    except (ValueError, OverflowError) as error:
+    seconds = second_at(text)
+    if seconds is None:
         expected = "a time such as 2026-11-20T14:00:00Z"
-        raise InvalidDocument(where=where, found=excerpt(text), expected=expected) from error
+        raise InvalidDocument(where=where, found=excerpt(text), expected=expected)
+    return seconds
 
 
 def duration_of(text: str, where: str) -> int:

@@ -146,7 +146,7 @@ def violations_of(
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
     if isinstance(parsed, Reservation | NodeDrain):
-        return [*_metadata(parsed), *_closure_violations(parsed, known, is_new=old is None)]
+        return [*_metadata(parsed), *_closure_violations(parsed, known, document, old)]
     return [*_metadata(parsed), *_RULES[model](parsed, known), *_by_queue(parsed, known, is_new=old is None)]
 
 
@@ -176,8 +176,11 @@ def unknown_parts(part: Any, at: tuple[str | int, ...]) -> Iterator[str]:
 
 
 def _closure_violations(
-    document: Reservation | NodeDrain, known: Known, *, is_new: bool
+    parsed: Reservation | NodeDrain, known: Known, document: dict[str, Any], old: dict[str, Any] | None
 ) -> Iterator[Violation]:
+    is_new = old is None
+    # What is moved has to begin later, as what is made; what has begun may be made longer.
+    is_moved = _begin_of(document) != _begin_of(old or {})
     around = ClosureSurroundings(
         now=known.now,
         queues=known.queues,
@@ -186,9 +189,15 @@ def _closure_violations(
         nodes=known.nodes,
         capacity=known.capacity,
     )
-    if isinstance(document, Reservation):
-        return reservation_violations(document, around, is_new=is_new)
-    return drain_violations(document, around, is_new=is_new)
+    if isinstance(parsed, Reservation):
+        return reservation_violations(parsed, around, is_new=is_new, is_moved=is_moved)
+    return drain_violations(parsed, around, is_new=is_new, is_moved=is_moved)
+
+
+def _begin_of(document: dict[str, Any]) -> tuple[Any, Any]:
+    """When a Reservation or NodeDrain begins, as it is written."""
+    spec = document.get("spec")
+    return (spec.get("from"), spec.get("at")) if isinstance(spec, dict) else (None, None)
 
 
 def _metadata(document: Any) -> Iterator[Violation]:

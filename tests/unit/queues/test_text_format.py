@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.text_format import counted, duration, go_duration, listed, rfc3339
+from queues.text_format import counted, duration, go_duration, listed, rfc3339, second_at
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])
@@ -43,3 +43,26 @@ def test_a_duration_in_a_status_is_written_as_go_does(seconds: int, text: str) -
 def test_a_time_is_cut_off_and_not_rounded() -> None:
     assert rfc3339(1_795_255_199.9996) == "2026-11-21T09:59:59Z"
     assert rfc3339(1_795_255_199.5, "milliseconds") == "2026-11-21T09:59:59.500Z"
+
+
+def test_a_time_that_no_year_has_is_written_all_the_same() -> None:
+    assert rfc3339(-(10**15)) == "0001-01-01T00:00:00Z"
+    assert rfc3339(10**15, "milliseconds") == "9999-12-31T23:59:59.000Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01T01:00:00+02:00", None),
+        ("9998-12-31T23:59:59Z", 253_370_764_799),
+        ("9998-12-31T23:59:59-00:01", None),
+        ("0001-01-01T00:00:00+23:59", None),
+        ("9999-12-31T23:59:59-23:59", None),
+        ("2026-11-20T14:00:00", None),
+        ("soon", None),
+        ("2026-11-20T14:00:00." + "0" * 60 + "Z", None),
+    ],
+)
+def test_times_are_read_that_can_be_reckoned_with(text: str, seconds: int | None) -> None:
+    assert second_at(text) == seconds

@@ -16,7 +16,7 @@ from queues.resources import Resources, show
 from queues.text_format import go_duration, rfc3339
 from queues.workload import QueueName
 
-#: Objects of each of the two kinds in a cluster, ended ones included.
+#: Objects of each of the two kinds in a cluster that have not ended. Ended ones cost a turn nothing.
 MOST_CLOSURES: Final = 200
 #: Seconds that a window may begin before its object is made.
 _LATE: Final = 300
@@ -42,9 +42,9 @@ class ClosureSurroundings:
 
 
 def reservation_violations(
-    reservation: Reservation, around: ClosureSurroundings, *, is_new: bool
+    reservation: Reservation, around: ClosureSurroundings, *, is_new: bool, is_moved: bool
 ) -> Iterator[Violation]:
-    """Violations of a Reservation. ``is_new``: it is being created."""
+    """Violations of a Reservation. ``is_new``: it is being created. ``is_moved``: it begins at another time."""
     spec = reservation.spec
     wrong = [*quantity_violations(spec.resources, "spec.resources")]
     try:
@@ -68,13 +68,15 @@ def reservation_violations(
         yield Violation("spec.topology", excerpt(spec.topology), "a level of a Topology")
     if duration_of(spec.clear_before, "") > duration_of(spec.lead_time, ""):
         yield Violation("spec.clearBefore", excerpt(spec.clear_before), "at most spec.leadTime")
-    yield from _time_violations(closure, "spec.from", around, is_new=is_new)
+    yield from _time_violations(closure, "spec.from", around, is_moved=is_new or is_moved)
     yield from [*_beyond_capability(closure, around)] or _beyond_cluster(closure, around)
     yield from _count_violations(closure, around, is_new=is_new)
 
 
-def drain_violations(drain: NodeDrain, around: ClosureSurroundings, *, is_new: bool) -> Iterator[Violation]:
-    """Violations of a NodeDrain. ``is_new``: it is being created."""
+def drain_violations(
+    drain: NodeDrain, around: ClosureSurroundings, *, is_new: bool, is_moved: bool
+) -> Iterator[Violation]:
+    """Violations of a NodeDrain. ``is_new``: it is being created. ``is_moved``: it begins at another time."""
     spec = drain.spec
     try:
         closure = drain.to_closure()
@@ -89,7 +91,7 @@ def drain_violations(drain: NodeDrain, around: ClosureSurroundings, *, is_new: b
     for key in spec.node_selector:
         if not is_label_key(key):
             yield Violation(f"spec.nodeSelector[{excerpt(key)}]", excerpt(key), "a node label key")
-    yield from _time_violations(closure, "spec.at", around, is_new=is_new)
+    yield from _time_violations(closure, "spec.at", around, is_moved=is_new or is_moved)
     yield from _count_violations(closure, around, is_new=is_new)
 
 
@@ -101,15 +103,17 @@ def _queue_violations(name: str, around: ClosureSurroundings) -> Iterator[Violat
 
 
 def _time_violations(
-    closure: NodeClosure, path: str, around: ClosureSurroundings, *, is_new: bool
+    closure: NodeClosure, path: str, around: ClosureSurroundings, *, is_moved: bool
 ) -> Iterator[Violation]:
-    lead = closure.clear_at - closure.lead_from
-    if lead > _LONGEST_LEAD:
+    lead, clear = closure.start - closure.lead_from, closure.start - closure.clear_at
+    if clear > _LONGEST_LEAD:
+        yield Violation("spec.clearBefore", go_duration(clear), f"at most {go_duration(_LONGEST_LEAD)}")
+    elif lead > _LONGEST_LEAD:
         yield Violation("spec.leadTime", go_duration(lead), f"at most {go_duration(_LONGEST_LEAD)}")
     if closure.end is not None and closure.end - closure.start > _LONGEST:
         found = go_duration(closure.end - closure.start)
         yield Violation("spec.for", found, f"at most {go_duration(_LONGEST)}")
-    if around.now is None or not is_new:
+    if around.now is None or not is_moved:
         return
     found = rfc3339(closure.start)
     if closure.start < around.now - _LATE:
@@ -138,7 +142,7 @@ def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterat
     others = Counter[str]()
     names: list[str] = []
     for other in around.closures or ():
-        if other.id != closure.id and other.queue is not None and closure.overlaps(other):
+        if other.id != closure.id and other.queue is not None and closure.closes_beside(other):
             others.update(dict(other.amounts))
             names.append(other.name)
     capacity = around.capacity()
@@ -162,12 +166,17 @@ def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterat
 def _count_violations(
     closure: NodeClosure, around: ClosureSurroundings, *, is_new: bool
 ) -> Iterator[Violation]:
-    same = [each for each in around.closures or () if each.kind is closure.kind and each.id != closure.id]
-    if is_new and len(same) >= MOST_CLOSURES:
+    def lasts(other: NodeClosure) -> bool:
+        return around.now is None or not other.has_ended(around.now)
+
+    same = [each for each in around.closures or () if each.kind is closure.kind and lasts(each)]
+    # One that has ended counts again when it is made longer.
+    is_more = is_new or not any(each.id == closure.id for each in same)
+    if is_more and sum(each.id != closure.id for each in same) >= MOST_CLOSURES:
         yield Violation(
             "metadata.name",
             f"{len(same)} {closure.kind}s already",
-            f"fewer than {MOST_CLOSURES}: delete those that have ended",
+            f"fewer than {MOST_CLOSURES} that have not ended",
         )
 
 

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from admission.decode.closures import closure_fact
 from admission.facts.cluster import ClosureFact
 from admission.world.closures.node_closures import NodeClosures
@@ -29,6 +31,15 @@ def reservation(uid: str = "u1", status: dict[str, Any] | None = None, **spec: A
         "status": status or {},
     }
     return closure_fact(json.dumps(document).encode(), ClosureKind.RESERVATION)
+
+
+@pytest.mark.parametrize("begins", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_a_time_that_cannot_be_reckoned_with_is_refused(begins: str) -> None:
+    closures = kept(reservation(**{"from": begins}))
+    assert closures.freeze(START, {TEAM}) == ()
+    (state,) = closures.states(START, {TEAM})
+    assert state.phase is ClosurePhase.REFUSED
+    assert "spec.from: found" in state.problem
 
 
 def kept(fact: ClosureFact) -> NodeClosures:

@@ -15,6 +15,7 @@ from queues.api.quota_document import (
     patch_for,
     quota_of,
 )
+from queues.api.quota_loans import end_of
 
 GPU = "nvidia.com/gpu"
 PLAIN = {
@@ -127,3 +128,8 @@ def test_what_is_told_of_a_change_is_bounded() -> None:
 )
 def test_a_queue_without_a_parent_is_below_root(name: str, spec: dict[str, Any], parent: str | None) -> None:
     assert parent_of(name, spec) == parent
+
+
+@pytest.mark.parametrize("until", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "soon", 7])
+def test_a_loan_whose_end_cannot_be_reckoned_with_is_none(until: object) -> None:
+    assert end_of({"until": until}) is None

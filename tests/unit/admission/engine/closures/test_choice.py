@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from admission.engine.closures.closing import NOTHING_CLOSED
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
@@ -194,6 +197,36 @@ def test_where_no_rack_has_enough_the_one_with_most_is_kept() -> None:
     assert chosen(found) == ("n1", "n2")
 
 
+def test_what_runs_is_looked_at_once_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many reservations that lack nodes cost each turn no more than one of them."""
+    looked: list[WorkloadKey] = []
+    held = Snapshot.still_held
+
+    def still_held(self: Snapshot, admission: Admission) -> tuple[Seat, ...]:
+        looked.append(admission.workload)
+        return held(self, admission)
+
+    running = {"n0": (workload("a"),), "n1": (workload("b"),)}
+    many = [
+        reservation(
+            name=f"r{number}",
+            amounts=gpus(80),
+            level="rack" if number % 2 else "",
+            lead_from=0,
+            clear_at=START + 10_000 * number,
+            start=START + 10_000 * number,
+            end=START + 10_000 * number + 9,
+        )
+        for number in range(20)
+    ]
+    snapshot = world(START - 60, *many, running=running)
+    monkeypatch.setattr(Snapshot, "still_held", still_held)
+    after, _ = NOTHING_CLOSED.follow(snapshot)
+    assert len(looked) <= 4  # what they take, and when they end
+    assert set(after.chosen) == {each.id for each in many}
+    assert set(after.chosen["reservation/r0"]) == {"n0", "n1", "n2", "n3"}
+
+
 def test_a_drain_at_that_time_leaves_its_nodes_out() -> None:
     assert chosen(world(START - 60, reservation(), drain("n0", "n2"))) == ("n1", "n3")
 
@@ -221,10 +254,30 @@ def test_before_the_window_only_what_ends_in_time_is_admitted() -> None:
 
 
 def test_the_reason_names_the_reservation_and_its_times() -> None:
-    plan = plan_of(world(START - 60, reservation(amounts=gpus(32)), pending=(workload("waits"),)))
+    waits = workload("waits", queue=TEAM)
+    plan = plan_of(world(START - 60, reservation(amounts=gpus(32)), pending=(waits,)))
     (reason,) = plan.reasons.values()
     assert reason.code == ReasonCode.NO_FIT
     assert "4 kept for reservation night from 1970-01-02T03:46:40Z to 1970-01-02T05:46:40Z" in reason.message
+
+
+def test_the_reason_names_no_reservation_of_another_queue() -> None:
+    plan = plan_of(world(START - 60, reservation(amounts=gpus(32)), pending=(workload("waits"),)))
+    (reason,) = plan.reasons.values()
+    assert "(4 kept for a reservation of another queue until 1970-01-02T05:46:40Z)" in reason.message
+
+
+def test_the_reason_names_three_closures_and_counts_each_node_once() -> None:
+    names = [f"n{number}" for number in range(6)]
+    drains = [drain(*names[number:], name=f"d{number}") for number in range(6)]
+    plan = plan_of(world(START, *reversed(drains), nodes=6, pending=(workload("waits"),)))
+    (reason,) = plan.reasons.values()
+    assert "(6 kept for nodedrain d0 from 1970-01-02T03:46:40Z on)" in reason.message
+    drains = [drain(name, name=f"d{number}") for number, name in enumerate(names)]
+    plan = plan_of(world(START, *drains, nodes=6, pending=(workload("waits"),)))
+    (reason,) = plan.reasons.values()
+    assert "1 kept for nodedrain d2 from 1970-01-02T03:46:40Z on, 3 kept for other" in reason.message
+    assert "d3" not in reason.message
 
 
 def test_a_gang_that_asks_for_a_rack_is_told_of_the_reservation_too() -> None:
@@ -233,7 +286,7 @@ def test_a_gang_that_asks_for_a_rack_is_told_of_the_reservation_too() -> None:
     plan = plan_of(world(START - 60, reservation(amounts=gpus(32)), pending=(gang,)))
     (reason,) = plan.reasons.values()
     assert reason.code == ReasonCode.TOPOLOGY_NO_FIT
-    assert "(4 nodes kept for reservation night from 1970-01-02T03:46:40Z to" in reason.message
+    assert "(4 nodes kept for a reservation of another queue until 1970-01-02T05:46:40Z)" in reason.message
 
 
 def test_a_whole_gang_is_evicted_when_one_of_its_nodes_has_to_be_clear() -> None:

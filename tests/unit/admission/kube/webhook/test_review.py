@@ -132,8 +132,8 @@ class TwoTenants(NothingKnown):
     async def list_reservation_documents(self) -> dict[str, dict[str, Any]]:
         return {"earlier": a_reservation("a-one", 1)}
 
-    def largest_node(self) -> dict[str, int]:
-        return {"nvidia.com/gpu": 8000}
+    def node_shapes(self) -> list[dict[str, int]]:
+        return [{"nvidia.com/gpu": 8000}]
 
 
 async def authorized(**request: Any) -> dict[str, Any]:

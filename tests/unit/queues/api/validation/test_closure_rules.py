@@ -1,10 +1,15 @@
 """What is refused of Reservations and NodeDrains, and who may reserve: one clear line each."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
+from queues.api.validation.closures.reservation_rights import (
+    ReservationChange,
+    node_shapes,
+    reservation_refusals,
+)
 from queues.api.validation.tenant_rules import Requester
 from queues.api.validation.validation import Known, violations_of
 from queues.closures.node_closures import ClosureKind, NodeClosure
@@ -104,6 +109,14 @@ def test_what_is_right_is_taken() -> None:
         ),
         (reservation(**{"for": "9000h"}), "spec.for: found 9000h0m0s, expected at most 2208h0m0s"),
         (reservation(leadTime="200h"), "spec.leadTime: found"),
+        (
+            reservation(leadTime="8760h", clearBefore="8759h"),
+            "spec.clearBefore: found 8759h0m0s, expected at most 168h0m0s",
+        ),
+        (
+            reservation(leadTime="170h", clearBefore="168h"),
+            "spec.leadTime: found 170h0m0s, expected at most 168h0m0s",
+        ),
         (reservation(clearBefore="2h"), "spec.clearBefore: found '2h', expected at most spec.leadTime"),
         (reservation(resources={GPU: "0"}), f"spec.resources[{GPU}]: found '0', expected more than 0"),
         (reservation(resources={GPU: "many"}), "expected a quantity"),
@@ -140,6 +153,16 @@ def test_what_is_wrong_is_refused_with_a_line(document: dict[str, Any], message:
     assert message in found
 
 
+def test_those_that_have_ended_do_not_count() -> None:
+    ended = replace(planned(0), start=NOW - 100, lead_from=NOW - 100, clear_at=NOW - 100, end=NOW - 10)
+    many = [replace(planned(0), name=f"r{number}") for number in range(199)]
+    assert list(violations_of(reservation(), Known(now=NOW, closures=[ended, *many]))) == []
+    again = replace(ended, name="night")
+    known = Known(now=NOW, closures=[again, *many, planned(0)])
+    (violation,) = violations_of(reservation(), known, old=reservation(**{"for": "1h"}))
+    assert "found 200 reservations already" in violation.message
+
+
 def test_too_many_are_refused() -> None:
     many = [planned(0) for _ in range(200)]
     known = Known(now=NOW, closures=many)
@@ -152,6 +175,15 @@ def test_too_many_are_refused() -> None:
 def test_a_reservation_that_has_begun_may_be_made_longer() -> None:
     before = reservation(**{"from": "2027-01-15T07:00:00Z"})
     assert refused(reservation(**{"from": "2027-01-15T07:00:00Z", "for": "6h"}), old=before) == []
+
+
+def test_times_are_checked_when_it_is_moved() -> None:
+    (found,) = refused(reservation(**{"from": "2027-01-15T07:00:00Z"}), old=reservation())
+    assert "expected a time to come" in found
+    (found,) = refused(drain(at="2029-01-15T07:00:00Z"), old=drain())
+    assert "expected a time within a year" in found
+    (found,) = refused(reservation(leadTime="200h"), old=reservation())
+    assert "spec.leadTime: found 200h0m0s" in found
 
 
 # ── who may ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,8 +209,12 @@ STORED = {
 }
 
 
+#: States nothing itself.
+QUOTALESS = queue("team", "root", ("lead",))
+
+
 #: A node has eight GPUs.
-LARGEST = {GPU: 8000, "cpu": 192_000}
+SHAPES = node_shapes([{GPU: 8000, "cpu": 192_000}, {GPU: 8000, "cpu": 96_000}])
 
 
 def change(after: dict[str, Any] | None, before: dict[str, Any] | None = None) -> ReservationChange:
@@ -186,9 +222,9 @@ def change(after: dict[str, Any] | None, before: dict[str, Any] | None = None) -
 
 
 def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
-    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, LARGEST) == []
-    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, LARGEST) == []
-    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, LARGEST) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, SHAPES) == []
+    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, SHAPES) == []
+    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, SHAPES) == []
 
 
 @pytest.mark.parametrize(
@@ -208,19 +244,19 @@ def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
         (
             change(reservation(queue="unstated")),
             LEAD,
-            "of which neither queue unstated nor one above it states",
+            f"found whole nodes with {GPU}, of which neither queue unstated nor one above it states",
         ),
         (change(reservation(**{"from": "soon"})), LEAD, "found a spec that cannot be read"),
     ],
 )
 def test_others_are_refused(planned_change: ReservationChange, by: Requester, message: str) -> None:
-    (found,) = reservation_refusals(planned_change, by, STORED, {}, LARGEST)
+    (found,) = reservation_refusals(planned_change, by, STORED, {}, SHAPES)
     assert message in found
 
 
 def test_reservations_at_one_time_count_together_up_the_tree() -> None:
     others = {"evening": reservation("evening", queue="free", resources={GPU: "40"})}
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, LARGEST)
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES)
     assert (
         "found 104 nvidia.com/gpu on whole nodes reserved for queue team at the same time, expected at most 96"
         in found
@@ -230,24 +266,94 @@ def test_reservations_at_one_time_count_together_up_the_tree() -> None:
             "evening", queue="free", resources={GPU: "40"}, **{"from": "2027-01-16T12:00:00Z"}
         )
     }
-    assert reservation_refusals(change(reservation()), LEAD, STORED, later, LARGEST) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, later, SHAPES) == []
+
+
+def test_lead_times_at_one_time_count_together() -> None:
+    # Windows of a second, one after the other: each closes its nodes from its lead time on.
+    others = {
+        f"r{number}": reservation(
+            f"r{number}", **{"from": f"2027-01-15T13:00:{number:02}Z", "for": "1s", "leadTime": "168h"}
+        )
+        for number in range(9)
+    }
+    spec = {"from": "2027-01-15T12:59:00Z", "for": "1s", "leadTime": "168h"}
+    (found,) = reservation_refusals(
+        change(reservation(**spec)), LEAD, {**STORED, "team": QUOTALESS}, others, SHAPES
+    )
+    assert "found 640 nvidia.com/gpu on whole nodes reserved for queue train" in found
+
+
+def test_lead_times_count_together_in_the_cluster() -> None:
+    # It ends an hour before the other begins, whose lead time is longer.
+    other = planned(40)
+    known = replace(KNOWN, closures=[replace(other, lead_from=other.start - 7200)])
+    document = reservation(resources={GPU: "90"}, **{"from": "2027-01-15T10:00:00Z", "for": "40m"})
+    (found,) = violations_of(document, known)
+    assert "expected at most 88: of 128 in the cluster 40 are reserved" in found.message
 
 
 def test_nobody_else_writes_a_status() -> None:
     (found,) = reservation_refusals(
-        ReservationChange("night", reservation(), reservation(), is_status=True), LEAD, STORED, {}, LARGEST
+        ReservationChange("night", reservation(), reservation(), is_status=True), LEAD, STORED, {}, SHAPES
     )
     assert "found a status written by lead" in found
 
 
 def test_a_part_of_a_node_counts_as_a_whole_one() -> None:
     others = {f"r{number}": reservation(f"r{number}", resources={GPU: "1"}) for number in range(7)}
-    assert (
-        reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, LARGEST) == []
-    )
+    assert reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES) == []
     others["r7"] = reservation("r7", resources={GPU: "1"})
-    (found,) = reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, LARGEST)
+    (found,) = reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES)
     assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
+
+
+def test_a_tenant_has_so_many_reservations_only() -> None:
+    past = {"from": "2027-01-10T12:00:00Z"}
+    others = {f"r{number}": reservation(f"r{number}", queue="free", **past) for number in range(20)}
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES)
+    assert "found 20 others for queues of the tenant team, expected fewer than 20" in found
+    stored = {**others, "night": reservation()}
+    assert (
+        reservation_refusals(
+            change(reservation(**{"for": "1h"}), reservation()), LEAD, STORED, stored, SHAPES
+        )
+        == []
+    )
+    foreign = {name: reservation(name, queue="others", **past) for name in others}
+    assert reservation_refusals(change(reservation()), LEAD, STORED, foreign, SHAPES) == []
+
+
+RDMA = "ex.com/rdma"
+#: Eight GPUs with one network card, four with two cards, and two cards alone.
+CARDS = node_shapes([{GPU: 8000, RDMA: 1000}, {GPU: 4000, RDMA: 2000}, {RDMA: 2000}])
+
+
+def with_cards(deserved: str) -> dict[str, dict[str, Any]]:
+    train = queue("train", "team", deserved="64")
+    train["spec"]["deserved"][RDMA] = deserved
+    return {**STORED, "train": train}
+
+
+def test_all_devices_of_whole_nodes_count() -> None:
+    eight, nine = (change(reservation(resources={RDMA: count})) for count in ("8", "9"))
+    assert reservation_refusals(eight, LEAD, with_cards("100"), {}, CARDS) == []
+    (found,) = reservation_refusals(nine, LEAD, with_cards("100"), {}, CARDS)
+    assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
+    (found,) = reservation_refusals(change(reservation()), LEAD, with_cards("31"), {}, CARDS)
+    assert "found 32 ex.com/rdma on whole nodes reserved for queue train" in found
+
+
+def test_a_device_that_no_queue_states_is_not_reserved_with_others() -> None:
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, CARDS)
+    assert "found whole nodes with ex.com/rdma, of which neither queue train nor one above it states" in found
+
+
+def test_devices_that_no_node_has_together_are_not_reserved() -> None:
+    apart = node_shapes([{GPU: 8000}, {RDMA: 1000}])
+    both = change(reservation(resources={GPU: "1", RDMA: "1"}))
+    (found,) = reservation_refusals(both, LEAD, with_cards("8"), {}, apart)
+    assert "expected devices of which one node has all" in found
 
 
 def test_nobody_reserves_before_the_nodes_are_known() -> None:
