@@ -30,10 +30,16 @@ class QuotaMove:
         self._reason = reason
 
     def try_out(self) -> None:
-        """Send both as dry runs. Raises CommandFailed: one would be refused."""
-        for queue, changes in ((self._giver, self._lowering), (self._taker, self._raising)):
-            patch = patch_for(queue.spec, changes)
-            change_queue(self._route, queue, patch, reason=self._reason, dry_run=True)
+        """Send both as dry runs. Raises CommandFailed: one would be refused.
+
+        Of siblings only the lowering: where all is given out, the raising alone is more than their parent has.
+        """
+        self._try_out(self._giver, self._lowering)
+        if self._giver.parent != self._taker.parent:
+            self._try_out(self._taker, self._raising)
+
+    def _try_out(self, queue: QueueObject, changes: Changes) -> None:
+        change_queue(self._route, queue, patch_for(queue.spec, changes), reason=self._reason, dry_run=True)
 
     def carry_out(self) -> None:
         """Write both. If the second is refused the first is undone. Raises CommandFailed: what stands then."""

@@ -260,18 +260,27 @@ async def test_what_cannot_be_moved_is_refused(
 
 
 def after_dry_runs(server: QueueServer, writes: int) -> None:
-    """Both dry runs and so many writes go well."""
-    server.once("PATCH", answers_after_all, times=2 + writes)
+    """The dry run and so many writes go well."""
+    server.once("PATCH", answers_after_all, times=1 + writes)
 
 
 async def test_a_move_of_which_a_half_would_be_refused_writes_nothing(
     server: QueueServer, ask: Asking
 ) -> None:
+    await server.add("next", deserved={GPU: 8})
     server.once("PATCH", answers_after_all)
-    server.once("PATCH", answers(422, "queue language is full", "Invalid"))
-    code, _, err = await ask(*MOVE, "--yes")
+    server.once("PATCH", answers(422, "queue next is full", "Invalid"))
+    code, _, err = await ask("quota", "move", "vision", "next", "16", "--yes")
     assert (code, server.writes()) == (1, [])
-    assert err == "Error: Change of queue language: queue language is full.\n"
+    assert err == "Error: Change of queue next: queue next is full.\n"
+
+
+async def test_of_siblings_that_share_all_that_their_parent_has_only_the_lowering_is_tried(
+    server: QueueServer, ask: Asking
+) -> None:
+    code, _, _ = await ask(*MOVE, "--yes")
+    tried = [each.path.rpartition("/")[2] for each in server.seen("PATCH") if "dryRun" in each.query]
+    assert (code, tried) == (0, ["vision"])
 
 
 async def test_a_move_of_which_the_second_half_is_refused_is_undone(server: QueueServer, ask: Asking) -> None:
