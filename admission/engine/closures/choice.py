@@ -148,13 +148,17 @@ def chosen_nodes(
     if _suffices(kept, closure, table, table.allocatable) or not _others(may_be, kept).any():
         return tuple(layout.names[column] for column in sorted(kept))
     offers = running.offers
-    every = _with(may_be & _useful(closure, table, offers), kept)
-    if not closure.level and not _suffices(every, closure, table, offers):
-        # All that there is, whatever it costs: it is not weighed in each turn in which it is too little.
-        return tuple(layout.names[column] for column in every)
+    useful = _useful(closure, table, offers)
+    domains = list(_domains(closure, table, may_be, kept, offers)) if (may_be & useful).any() else [may_be]
+    if len(domains) == 1:
+        (inside,) = domains
+        every = _with(inside & useful, [each for each in kept if inside[each]])
+        if not _suffices(every, closure, table, offers):
+            # All that there is, whatever it costs: it is not weighed in each turn in which it is too little.
+            return tuple(layout.names[column] for column in every)
     best: Choice | None = None
     work = running.before(closure.clear_at)
-    for inside in _domains(closure, table, may_be, kept, offers):
+    for inside in domains:
         here = [each for each in kept if inside[each]]
         found = _in(_Search(closure, table, inside, offers, work, wanted_soon), here)
         if best is None or (found.lacks, found.cost) < (best.lacks, best.cost):
@@ -202,19 +206,22 @@ def _suffices(columns: Iterable[int], closure: NodeClosure, table: NodeTable, of
 def _domains(
     closure: NodeClosure, table: NodeTable, may_be: Mask, kept: Sequence[int], offers: Amounts
 ) -> Iterable[Mask]:
-    """The nodes of each domain in which the reservation may be; of one that has room the domain of what it has."""
+    """The nodes of each domain in which a reservation lacks least; of one that has nodes there only of these."""
     if not closure.level or closure.level not in table.layout.levels:
         yield may_be
         return
     chain, index = table.layout.levels[closure.level]
     of = chain[index].of
+    every = _with(may_be & _useful(closure, table, offers), kept)
+    lacks = np.zeros(len(chain[index].domains), np.int64)
+    rows = {name: row for row, name in enumerate(table.resources)}
+    for name, units in closure.amounts.items():
+        offered = np.zeros_like(lacks)
+        np.add.at(offered, of[every], offers[rows[name], every])
+        lacks += np.maximum(0, units - offered)
+    best: list[int] = np.flatnonzero(lacks == min(lacks, default=0)).tolist()
     own = {int(of[column]) for column in kept}
-    first = [
-        each
-        for each in sorted(own)
-        if _suffices(np.flatnonzero(may_be & (of == each)), closure, table, offers)
-    ]
-    for domain in first or range(len(chain[index].domains)):
+    for domain in [each for each in best if each in own] or best:
         yield may_be & (of == domain)
 
 

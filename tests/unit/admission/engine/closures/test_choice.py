@@ -227,6 +227,13 @@ def test_what_runs_is_looked_at_once_in_a_turn(monkeypatch: pytest.MonkeyPatch) 
     assert set(after.chosen["reservation/r0"]) == {"n0", "n1", "n2", "n3"}
 
 
+def test_what_lacks_nodes_in_each_rack_stays_in_its_rack() -> None:
+    racks = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1"}
+    kept = reservation(level="rack", amounts=gpus(24), nodes=(NodeName("n2"), NodeName("gone")))
+    found = world(START - 60, kept, running={"n3": (workload("a"),)}, racks=racks)
+    assert chosen(found) == ("n2", "n3")
+
+
 def test_a_drain_at_that_time_leaves_its_nodes_out() -> None:
     assert chosen(world(START - 60, reservation(), drain("n0", "n2"))) == ("n1", "n3")
 
