@@ -274,7 +274,7 @@ def test_lead_times_at_one_time_count_together() -> None:
     # Windows of a second, one after the other: each closes its nodes from its lead time on.
     others = {
         f"r{number}": reservation(
-            f"r{number}", **{"from": f"2027-01-15T13:00:{number:02}Z", "for": "1s", "leadTime": "168h"}
+            f"r{number}", **{"from": f"2027-01-15T{13 + number}:00:00Z", "for": "1s", "leadTime": "168h"}
         )
         for number in range(9)
     }
