@@ -8,6 +8,7 @@ count, also those that are not asked for: who reserves the network card of a nod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from queues.api.reading.device_shares import PARTS_OF_VGPU
 from queues.api.reading.user_values import is_device_resource
 from queues.api.types.node_closures import Reservation
 from queues.api.types.queue import QueueDocument
@@ -41,7 +42,11 @@ class ReservationChange(NamedTuple):
 def node_shapes(nodes: Iterable[Mapping[str, int]]) -> list[NodeShape]:
     """The devices of nodes, each combination once. ``nodes``: what each has."""
     found = {
-        frozenset((name, units) for name, units in node.items() if units > 0 and is_device_resource(name))
+        frozenset(
+            (name, units)
+            for name, units in node.items()
+            if units > 0 and is_device_resource(name) and name not in PARTS_OF_VGPU
+        )
         for node in nodes
     }
     return [dict(shape) for shape in sorted(found, key=sorted)]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from queues.api.reading.device_shares import with_devices
 from queues.api.validation.closures.reservation_rights import (
     ReservationChange,
     node_shapes,
@@ -273,7 +274,7 @@ def test_lead_times_at_one_time_count_together() -> None:
     # Windows of a second, one after the other: each closes its nodes from its lead time on.
     others = {
         f"r{number}": reservation(
-            f"r{number}", **{"from": f"2027-01-15T13:00:{number:02}Z", "for": "1s", "leadTime": "168h"}
+            f"r{number}", **{"from": f"2027-01-15T{13 + number}:00:00Z", "for": "1s", "leadTime": "168h"}
         )
         for number in range(9)
     }
@@ -342,6 +343,11 @@ def test_all_devices_of_whole_nodes_count() -> None:
     assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
     (found,) = reservation_refusals(change(reservation()), LEAD, with_cards("31"), {}, CARDS)
     assert "found 32 ex.com/rdma on whole nodes reserved for queue train" in found
+
+
+def test_parts_of_devices_are_no_devices_of_a_node() -> None:
+    shared = Resources({"volcano.sh/vgpu-cores": 200_000, "volcano.sh/vgpu-memory": 80_000, "cpu": 8000})
+    assert node_shapes([with_devices(shared, {})]) == [{"volcano.sh/gpu": 2000}]
 
 
 def test_a_device_that_no_queue_states_is_not_reserved_with_others() -> None:
