@@ -14,13 +14,17 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from queues.errors import MusterError
 from queues.sql.embedded.supervisor import when_parent_dies
 
 LOCK = "lock"
+#: Ports for servers, from and up to: below those that Linux gives to outgoing connections.
+_PORTS: Final = (15_000, 32_000)
+_ports: Final = secrets.SystemRandom()
 
 
 class DirectoryInUse(MusterError):
@@ -46,11 +50,15 @@ def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
 
 
 def free_port() -> int:
-    """A free TCP port. A stopped API server takes seconds to release its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A free TCP port. A stopped API server takes seconds to release its own.
+
+    It is not among those that the kernel gives to outgoing connections: one of these could have it before its server.
+    """
+    while True:
+        port = _ports.randrange(*_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class StateDirectory:

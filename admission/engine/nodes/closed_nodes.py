@@ -82,18 +82,16 @@ def open_to(nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask) -> Mas
     return mask
 
 
-def closed_to(
-    nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask, path: Sequence[QueueName]
-) -> dict[str, Mask]:
+def closed_to(nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask) -> dict[str, Mask]:
     """The nodes of a mask that closures close to pods with this filter, each once, by why: three at the most, and the
-    rest together. ``path``: the queue of the pods and all above it."""
+    rest together."""
     found: dict[str, Mask] = {}
     more: Mask = np.zeros_like(mask)
     for each in closed:
         if each.closure.id in nodes.enters or not (here := mask & each.mask).any():
             continue
         mask = mask & ~each.mask
-        why = f"kept for {_told(each, path)}"
+        why = f"kept for {_told(each.closure)}"
         if why in found or len(found) < _MOST_TOLD:
             found[why] = found.get(why, False) | here
         else:
@@ -101,9 +99,9 @@ def closed_to(
     return {**found, "kept for other reservations or drains": more} if more.any() else found
 
 
-def _told(closed: ClosedNodes, path: Sequence[QueueName]) -> str:
-    """A closure as the users of a queue may know it: names of other queues' reservations are not for all."""
-    closure = closed.closure
-    if closure.queue is None or closure.end is None or closed.is_of_holder(path):
+def _told(closure: NodeClosure) -> str:
+    """A closure as all may know it: the answer is shared by workloads of several queues, and the name of a reservation
+    is for those who may list it."""
+    if closure.queue is None or closure.end is None:
         return str(closure)
-    return f"a reservation of another queue until {rfc3339(closure.end)}"
+    return f"a reservation until {rfc3339(closure.end)}"

@@ -245,7 +245,7 @@ def no_place_reason(
     if not layout.closed or reason.code == ReasonCode.NO_FIT:
         return reason  # which says itself why nodes are left out
     unclosed = layout.usable & layout.chosen(pods.nodes) & layout.tolerated(pods.nodes)
-    closed = closed_to(pods.nodes, layout.closed, unclosed, scope.trial.tree.paths.get(scope.queue, ()))
+    closed = closed_to(pods.nodes, layout.closed, unclosed)
     return reasons.beside_closed_nodes(reason, {why: int(nodes.sum()) for why, nodes in closed.items()})
 
 
@@ -315,7 +315,7 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         "not usable": ~usable,
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
-        **closed_to(pods.nodes, layout.closed, unclosed, scope.trial.tree.paths.get(scope.queue, ())),
+        **closed_to(pods.nodes, layout.closed, unclosed),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,

@@ -139,7 +139,7 @@ def test_a_reservation_clears_a_borrower_in_time_and_its_holders_gang_starts_in_
     assert sandbox.running("borrower"), "it is not cleared before its time"
     sandbox.add(in_queue(batch_job(sandbox, "gang", 2, 8), team))
     message = sandbox.wait_reason("borrower", "NoFit", seconds=60)
-    assert "kept for a reservation of another queue until " in message
+    assert "kept for a reservation until " in message
     assert "(NodesReserved)" in sandbox.explain("job/borrower")
 
     sandbox.wait_running("gang", 2, seconds=60)
