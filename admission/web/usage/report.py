@@ -32,7 +32,8 @@ USUAL_PAGE: Final = 1000
 LARGEST_PAGE: Final = 10_000
 #: Parameters of a question.
 PARAMETERS: Final = ("from", "to", "by", "resource", "queue", "quotas", "limit", "continue")
-_TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
+#: How times are written, for people.
+TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
 #: The year 9999: what comes after cannot be written.
 _LAST: Final = 253_402_300_799
 
@@ -82,9 +83,9 @@ class UsageRequest:
 
 def usage_request(given: Mapping[str, str]) -> UsageRequest:
     """The parameters of a question as they came. Raises BadQuery."""
-    begins, ends = _time("from", given), _time("to", given)
+    begins, ends = time_of("from", given), time_of("to", given)
     if begins is None:
-        raise BadQuery("from is missing", expected=_TIMES)
+        raise BadQuery("from is missing", expected=TIMES)
     by = _columns(given.get("by") or "queue")
     after = None
     if continue_ := given.get("continue"):
@@ -109,7 +110,8 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
     )
 
 
-def _time(name: str, given: Mapping[str, str]) -> int | None:
+def time_of(name: str, given: Mapping[str, str]) -> int | None:
+    """A parameter as seconds since the epoch; None: it is not given. Raises BadQuery."""
     said = given.get(name)
     if not said:
         return None
@@ -119,7 +121,7 @@ def _time(name: str, given: Mapping[str, str]) -> int | None:
     except (ValueError, OverflowError):
         seconds = -1
     if not 0 <= seconds <= _LAST:
-        raise BadQuery(f"{name} is {said!r}", expected=_TIMES)
+        raise BadQuery(f"{name} is {said[:80]!r}", expected=TIMES)
     return seconds
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -11,7 +10,7 @@ from admission.web import bodies
 from admission.web.http import BadQuery, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
-from admission.web.usage.report import path_upwards
+from admission.web.usage.report import TIMES, path_upwards, time_of
 from queues.quota.queue import ROOT
 from queues.resources import scale
 from queues.sql.read.over_time.time_series import TimeSlots, Waits
@@ -25,8 +24,6 @@ MOST_SLOTS: Final = 400
 MOST_QUEUES: Final = 50
 USUAL_QUEUES: Final = 10
 LONGEST_STEP: Final = 31 * 86_400
-_TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
-_LAST: Final = 253_402_300_799
 _GPU: Final = "nvidia.com/gpu"
 
 
@@ -100,9 +97,9 @@ class TimeSeriesRequest:
 
 def time_series_request(given: Mapping[str, str]) -> TimeSeriesRequest:
     """The parameters of a question as they came. Raises BadQuery."""
-    begins, ends = _time("from", given), _time("to", given)
+    begins, ends = time_of("from", given), time_of("to", given)
     if begins is None:
-        raise BadQuery("from is missing", expected=_TIMES)
+        raise BadQuery("from is missing", expected=TIMES)
     if ends is not None and ends <= begins:
         raise BadQuery(f"to is {rfc3339(ends)}", expected=f"a time after from, {rfc3339(begins)}")
     step = whole_number("step", given.get("step") or "3600", LONGEST_STEP)
@@ -121,20 +118,6 @@ def time_series_request(given: Mapping[str, str]) -> TimeSeriesRequest:
         queue=given.get("queue") or ROOT,
         limit=whole_number("limit", given.get("limit") or str(USUAL_QUEUES), MOST_QUEUES),
     )
-
-
-def _time(name: str, given: Mapping[str, str]) -> int | None:
-    said = given.get(name)
-    if not said:
-        return None
-    try:
-        moment = datetime.fromisoformat(said)
-        seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError):
-        seconds = -1
-    if not 0 <= seconds <= _LAST:
-        raise BadQuery(f"{name} is {said[:80]!r}", expected=_TIMES)
-    return seconds
 
 
 def series_of_queues(parents: Mapping[str, str | None], top: str, sight: Sight) -> dict[str, str]:

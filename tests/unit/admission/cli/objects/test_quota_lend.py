@@ -1,15 +1,11 @@
 """A loan is told before it is made in one write, refused where it would not count, and ended by the same command."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects import loans, quota_set
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from tests.fakes.fake_api_server import FakeApiServer, answers
@@ -25,35 +21,6 @@ END = ("quota", "lend", "vision", "language", "--end")
 
 def loan(to: str, amount: int | str, until: str = LATER, **more: str) -> dict[str, Any]:
     return {"to": to, "resources": {GPU: str(amount)}, "until": until, **more}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[QueueServer]:
-    server = QueueServer()
-    await server.start()
-    try:
-        await server.add("root")
-        await server.add("lab", deserved={GPU: "128"}, guarantee={"resource": {GPU: "16"}})
-        await server.add("vision", parent="lab", deserved={GPU: 64}, guarantee={"resource": {GPU: 8}})
-        await server.add("language", parent="lab", deserved={GPU: "32"}, capability={GPU: "40"})
-        await server.add("other", weight=2)
-        yield server
-    finally:
-        await server.stop()
-
-
-@pytest.fixture
-def ask(
-    server: QueueServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Asking:
-    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
-
-    async def asked(*words: str) -> Said:
-        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return asked
 
 
 def stated(server: QueueServer, queue: str = "vision") -> list[dict[str, Any]]:

@@ -1,14 +1,10 @@
 """Limits are changed as asked, told before, and never over another administrator's change."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp import web
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from tests.fakes.fake_api_server import FakeApiServer, answers, breaks_before_answering
 from tests.unit.admission.cli.objects.queue_server import (
@@ -21,35 +17,6 @@ from tests.unit.admission.cli.objects.queue_server import (
 
 Said = tuple[int, str, str]
 Asking = Callable[..., Awaitable[Said]]
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[QueueServer]:
-    server = QueueServer()
-    await server.start()
-    try:
-        await server.add("root")
-        await server.add("lab", deserved={GPU: "128"}, guarantee={"resource": {GPU: "16"}})
-        await server.add("vision", parent="lab", deserved={GPU: 64}, guarantee={"resource": {GPU: 8}})
-        await server.add("language", parent="lab", deserved={GPU: "32"}, capability={GPU: "40"})
-        await server.add("other", weight=2)
-        yield server
-    finally:
-        await server.stop()
-
-
-@pytest.fixture
-def ask(
-    server: QueueServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Asking:
-    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
-
-    async def asked(*words: str) -> Said:
-        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return asked
 
 
 SET = ("quota", "set", "vision", "--deserved", f"{GPU}=72")
