@@ -83,10 +83,12 @@ def test_each_sees_own_use_and_that_of_queues_by_right_to_the_second(
     sandbox.wait_running("his-", 2)
 
     # Both may list the Jobs of their namespace, and neither may get the queue: each sees the own use, as it grows.
-    hers = cluster.kubeconfig_for(alice)
+    # Use is told in whole seconds: what was admitted in this one has none.
+    hers, his = cluster.kubeconfig_for(alice), cluster.kubeconfig_for(bob)
     sandbox.wait(lambda: used(sandbox, hers, "user").get(alice, 0) > 0, "use of Alice's Job that runs")
+    sandbox.wait(lambda: used(sandbox, his, "user").get(bob, 0) > 0, "use of Bob's Job that runs")
     assert used(sandbox, hers, "user").keys() == {alice}
-    assert used(sandbox, cluster.kubeconfig_for(bob), "workload").keys() == {"his"}
+    assert used(sandbox, his, "workload").keys() == {"his"}
     # Carol sees the queue, and whose use it is she may not know. Dave may list the Jobs as well.
     sandbox.wait(lambda: used(sandbox, carol, "user").keys() == {"(others)"}, "Carol to see the queue")
     assert "(others)" in asked(sandbox, carol, "--by", "queue,workload")
