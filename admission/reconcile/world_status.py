@@ -10,6 +10,7 @@ from admission.engine.reasons import not_allowed
 from admission.facts.pods import PodPhase
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.events import unschedulable_event, waiting_event
+from admission.reconcile.expected_starts import ToldStarts
 from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.queue_states import QueueStates
 from admission.reconcile.status import (
@@ -59,6 +60,8 @@ class WorldStatuses:
     keeping: Callable[[], Reason | None] = lambda: None
     #: PodGroups whose pods are not made yet.
     enqueued: EnqueuedGroups = field(default_factory=EnqueuedGroups)
+    #: When waiting workloads should start, as their objects tell it.
+    starts: ToldStarts = field(default_factory=ToldStarts)
 
     def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
         """Statuses of a workload's object, and of the PodGroup that stands for it; none if it is gone."""
@@ -191,6 +194,7 @@ class WorldStatuses:
                 counts=view.counts(job),
                 companions=companions,
                 reason=self.why_waiting(key),
+                expected=self.starts.of(key),
                 waiting=not_started(job, view) if view.admissions else (),
                 unsupported=fact.unsupported,
                 seen=fact.phase,
@@ -217,6 +221,7 @@ class WorldStatuses:
             admitted=admitted,
             is_idle=state.is_idle,
             reason=self.why_waiting(state.key) if not admitted else None,
+            expected=None if ref.uid != state.key.uid or admitted else self.starts.of(state.key),
             problem=self._told_problem(state) if admitted else None,
             unsupported=fact.unsupported if fact is not None and own_fields else (),
             pending=phases[PodPhase.PENDING],

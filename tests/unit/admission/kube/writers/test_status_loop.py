@@ -1,16 +1,20 @@
 """What is told of objects, where one of them brings a defect to light."""
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from admission.facts.cluster import QueueFact
 from admission.facts.workloads import GroupRequest
-from admission.kube.writers import status_loop
+from admission.kube.writers import status, status_loop
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
 from admission.kube.writers.status_loop import StatusLoop
+from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
@@ -19,6 +23,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import GROUP, NOW, TEAM, group, job, node, queue, seen, world
+from tests.waiting import eventually
 
 BAD, GOOD = (WorkloadKey(WorkloadKind.JOB, name) for name in ("bad", "good"))
 
@@ -69,6 +74,58 @@ async def test_a_defect_that_one_workload_brings_to_light_keeps_no_other_in_the_
     await loop._work_out([BAD, GOOD])
     assert (written[0], told) == ("good", ["good"])
     assert [each.message for each in caplog.records] == ["status not worked out", "event not worked out"]
+
+
+async def test_an_object_is_told_its_expected_start_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real writer, and two forecasts of which the second brings no news; it goes with the admission."""
+    for module, name in (
+        (status_loop, "STARTS_EVERY"),
+        (status_loop, "LOOK_AFTER"),
+        (status, "COALESCE"),
+        (status, "BETWEEN_WRITES"),
+    ):
+        monkeypatch.setattr(module, name, 0.001)
+    known = world([queue(TEAM), replace(job(1), key=GOOD, name="good")], arrivals={GOOD: 1})
+    known.put_reasons({GOOD: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
+    client: Any = OneJob()
+    statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
+    loop = StatusLoop(client, lambda: None, statuses, busy=lambda: False, instance="me")
+    task = asyncio.create_task(loop.run())
+    try:
+        loop.reconcile([GOOD], TurnReport(now=NOW))
+        await eventually(lambda: client.told == ["no room"], "why it waits")
+        statuses.starts.forecast({GOOD: ExpectedStart(NOW, NOW + 3600, NOW + 7200)})
+        await eventually(lambda: len(client.told) == 2, "its expected start")
+        statuses.starts.forecast({GOOD: ExpectedStart(NOW + 1200, NOW + 3700, NOW + 7300)})
+        loop.reconcile([GOOD], TurnReport(now=NOW))
+        await eventually(lambda: not loop._dirty_workloads, "the second look")
+        assert client.told[1].startswith("no room; expected to start between ")
+        assert len(client.told) == 2
+        admit = SimpleNamespace(workload=GOOD, seats=(), queue=TEAM)
+        applied: Any = SimpleNamespace(admitted=[(1, admit)], evicted=(), jobs=())
+        loop.reconcile((), TurnReport(now=NOW, applied=applied))
+        assert statuses.starts.of(GOOD) is None
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class OneJob:
+    """The API server, with a Job that has no status; takes every write."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def get(self, path: str) -> bytes:
+        return b'{"metadata": {"uid": "good"}, "status": {}}'
+
+    async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
+        self.told += [each["message"] for each in body["status"]["conditions"] if "jobs/good" in path]
+        return b"{}"
+
+    async def create(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
+        return b"{}"
 
 
 async def test_a_podgroup_without_pods_is_inqueue_when_a_node_comes_though_nothing_else_changes(
