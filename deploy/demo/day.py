@@ -70,11 +70,16 @@ def _morning(steps: DemoSteps) -> None:
     steps.until(lambda view: view[ONE_RACK].started == ONE_RACK.pods, "one-rack to run")
     for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
         steps.submit(workload)
-    steps.until(
+    view = steps.until(
         lambda view: all(
             view[workload].state == "running" for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE)
         ),
         "the small ones to run",
+    )
+    steps.show_queues(
+        view,
+        "What the queues use now. Vision deserves 32 and uses 38: it borrows what others leave idle,",
+        "up to its capability of 48.",
     )
 
 
@@ -156,7 +161,8 @@ def _the_night(steps: DemoSteps) -> None:
     steps.submit(NIGHT)
     steps.until(lambda view: view[NIGHT].started >= _NEEDED_AT_NIGHT, "the gang of night-batch to run")
     steps.end(OVER_QUOTA)
-    steps.until(lambda view: view[NIGHT].started == NIGHT.pods, "all of night-batch to run")
+    view = steps.until(lambda view: view[NIGHT].started == NIGHT.pods, "all of night-batch to run")
+    steps.show_queues(view, "What the queues use now. Language deserves 32 and uses 56: 24 are borrowed.")
     steps.at(
         22,
         "Robotics wants the 16 that it owns: 8 at once, and for the 8 that it has lent one pod is evicted that",
@@ -168,9 +174,12 @@ def _the_night(steps: DemoSteps) -> None:
         lambda view: view[CALIBRATION].state == view[EVALUATION].state == "running",
         "robotics to have its own",
     )
-    steps.until(
+    view = steps.until(
         lambda view: _NEEDED_AT_NIGHT <= view[NIGHT].started == NIGHT.pods - 1,
         "one pod less of night-batch to run",
+    )
+    steps.show_queues(
+        view, "What the queues use now. Robotics has the 16 that it deserves, and language gave 8 back."
     )
     steps.end(CALIBRATION)
     steps.end(EVALUATION)

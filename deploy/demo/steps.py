@@ -51,6 +51,15 @@ class DemoSteps:
         for line in rest:
             self.terminal.head(f"       {line}")
 
+    def show_queues(self, view: ClusterView, *lines: str) -> None:
+        """What the queues use at this moment, below what is to be seen there; it stays."""
+        self.terminal.say()
+        for line in lines:
+            self.terminal.say(f"       {line}")
+        for line in table.queues(view, self.total_gpus):
+            self.terminal.say(f"  {line}")
+        self.terminal.say()
+
     def submit(self, workload: ExampleWorkload) -> None:
         """Create a workload's objects."""
         for document in examples.documents(workload):

@@ -9,6 +9,7 @@ from deploy.demo import examples, table
 from deploy.demo.cluster_view import ClusterView, WorkloadRow
 from deploy.demo.examples import GANG, ONE_RACK, WORKLOADS, ExampleWorkload
 from deploy.demo.proof import GangIncomplete, GangTorn, prove_whole
+from deploy.demo.steps import DemoSteps
 from deploy.demo.terminal import TerminalOutput
 from deploy.local.history import Moment
 
@@ -92,6 +93,40 @@ def test_the_table_is_readable_in_100_columns(state: str) -> None:
 def test_who_waits_is_told_with_the_reason() -> None:
     assert "  └ QueueLimit: 6 too many" in table.lines(view("waiting", "6 too many"), 64)
     assert not any("QueueLimit" in line for line in table.lines(view("running", "6 too many"), 64))
+
+
+def test_each_table_says_what_it_shows() -> None:
+    lines = table.lines(view("running"), 64)
+    assert lines[0] == table.QUEUES
+    assert lines[lines.index("") + 1] == table.WORKLOADS
+    assert lines[1].startswith("QUEUE ")
+
+
+def test_the_queues_are_shown_where_their_step_is() -> None:
+    out = io.StringIO()
+    none: Any = None
+    steps = DemoSteps(stack=none, api=none, observer=none, terminal=TerminalOutput(out), total_gpus=64)
+    steps.at(8, "Vision borrows.")
+    steps.show_queues(view("running"), "It uses 38.", "More than it deserves.")
+    told = out.getvalue().splitlines()
+    assert told[:5] == [
+        "08:00  Vision borrows.",
+        "",
+        "       It uses 38.",
+        "       More than it deserves.",
+        told[4],
+    ]
+    assert told[4].startswith("  QUEUE ")
+    assert max(map(len, told)) <= 100
+
+
+def test_a_table_that_was_told_otherwise_is_not_left() -> None:
+    out = io.StringIO()
+    terminal = TerminalOutput(out)
+    terminal.show(["the table"], {})
+    terminal.drop()
+    terminal.keep()
+    assert "the table" not in out.getvalue()
 
 
 def test_off_a_terminal_each_change_is_a_line_and_the_table_comes_at_the_end() -> None:
