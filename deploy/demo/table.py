@@ -66,6 +66,11 @@ def queues(view: ClusterView, total: int) -> list[str]:
     return table(columns, rows, right="GPUS-USED DESERVED CAPABILITY SHARE WAITING RUNNING").splitlines()
 
 
+def gpus_used(view: ClusterView, queue: str) -> int:
+    """GPUs that a queue uses, as Muster tells it; 0: it is not there."""
+    return sum(int(_gpus(each).get("used", 0)) for each in view.queues if each["name"] == queue)
+
+
 def _gpus(queue: Mapping[str, Any]) -> Mapping[str, Any]:
     for account in queue["accounts"]:
         if account["resource"] == GPU and not account["flavor"]:

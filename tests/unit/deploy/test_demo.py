@@ -1,6 +1,8 @@
 """What the demo shows, and that its proof can fail."""
 
 import io
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,21 +104,20 @@ def test_each_table_says_what_it_shows() -> None:
     assert lines[1].startswith("QUEUE ")
 
 
-def test_the_queues_are_shown_where_their_step_is() -> None:
-    out = io.StringIO()
-    none: Any = None
-    steps = DemoSteps(stack=none, api=none, observer=none, terminal=TerminalOutput(out), total_gpus=64)
+def test_the_queues_are_shown_where_their_step_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once Muster tells of what the step did: its answers are a moment old."""
+    monkeypatch.setattr("deploy.demo.steps.time.sleep", lambda _: None)
+    out, now = io.StringIO(), view("submitted")
+    looks = iter([replace(now, queues=[]), now])
+    observer: Any = SimpleNamespace(look=lambda: next(looks))
+    stack: Any = SimpleNamespace(replicas=[])
+    steps = DemoSteps(stack=stack, api=stack, observer=observer, terminal=TerminalOutput(out), total_gpus=64)
     steps.at(8, "Vision borrows.")
-    steps.show_queues(view("running"), "It uses 38.", "More than it deserves.")
+    steps.show_queues("robotics", 64, "It uses 38.", "More than it deserves.")
     told = out.getvalue().splitlines()
-    assert told[:5] == [
-        "08:00  Vision borrows.",
-        "",
-        "       It uses 38.",
-        "       More than it deserves.",
-        told[4],
-    ]
+    assert told[:4] == ["08:00  Vision borrows.", "", "       It uses 38.", "       More than it deserves."]
     assert told[4].startswith("  QUEUE ")
+    assert "robotics-main" in told[-2]
     assert max(map(len, told)) <= 100
 
 
