@@ -112,7 +112,11 @@ class Forecasts:
         """As long as this replica leads."""
         learned = Learned(last.snapshot)
         learned.add_runs(
-            Run(Likeness(each.user, each.queue, WorkloadShape.of(each.pods)), each.seconds, not each.evicted)
+            Run(
+                Likeness(each.user, each.queue, WorkloadShape.of(each.pods), each.image),
+                each.seconds,
+                not each.evicted,
+            )
             for each in await self._ended_runs()
         )
         self.learned = learned
