@@ -1,18 +1,13 @@
-"""The page of each kind of person: what is asked there is answered so, and every other command is one that there is."""
+"""The page of each kind of person: what is asked there is answered so. ``test_commands`` looks at all other commands."""
 
 import asyncio
-import re
-import shlex
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import pytest
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.muster import muster
 from admission.kube.writers.status_loop import STARTS_EVERY
 from admission.reconcile import expected_starts
 from tests.docs.console_sessions import exchanges
@@ -24,15 +19,6 @@ PAGES = {
 }
 #: Lines of one screen; a page is a path, what is beside it is on other pages.
 LONGEST = 120
-PROGRAMS = {("kubectl", "muster"): kubectl_muster, ("muster",): muster}
-
-
-def written(page: Path) -> Iterator[str]:
-    """Commands in ``sh`` blocks, without their comments."""
-    for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
-        for line in block.splitlines():
-            if line.strip():
-                yield line
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -54,32 +40,6 @@ async def test_what_is_asked_is_answered_as_the_page_says(
             printed = capfd.readouterr()
             assert (code, printed.err) == (0, ""), exchange.command
             assert exchange.matches(printed.out), f"$ {exchange.command}\n{printed.out}"
-
-
-@pytest.mark.parametrize(
-    "line", sorted({line for page in PAGES.values() for line in written(page)}), ids=lambda line: line[:50]
-)
-def test_every_other_command_is_understood(
-    line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Its options and arguments are those of the command; it is not carried out."""
-    (tmp_path / "tenants").mkdir()
-    (tmp_path / "train.yaml").touch()
-    monkeypatch.chdir(tmp_path)
-    words = shlex.split(line, comments=True)
-    program = PROGRAMS.get(tuple(words[:2])) or PROGRAMS.get(tuple(words[:1]))
-    if program is None:
-        assert words[:2] in (["kubectl", "describe"], ["kubectl", "apply"], ["kubectl", "create"])
-        return
-    rest = words[2:] if words[0] == "kubectl" else words[1:]
-    command: click.Command = program
-    context = None
-    while isinstance(command, click.Group):
-        context = command.make_context(command.name, rest, parent=context)
-        _, found, rest = command.resolve_command(context, [*context._protected_args, *context.args])
-        assert found is not None
-        command = found
-    command.make_context(command.name, rest, parent=context)
 
 
 @pytest.mark.parametrize("name", PAGES)
