@@ -1,4 +1,4 @@
-"""The page of each kind of person: what is asked there is answered so. ``test_commands`` looks at all other commands."""
+"""The page of each kind of person: what is asked there is answered so. Other commands: ``test_commands``."""
 
 import asyncio
 from datetime import UTC, datetime
