@@ -79,6 +79,10 @@ def test_the_objects_of_a_user_say_when_they_should_start_until_they_are_admitte
         sandbox.wait(lambda: forecast_of(asking, sandbox.name) > first, "the next forecast", seconds=120)
         assert [told(kind, name) for kind, name in objects] == before
 
+        images = "SELECT name, image FROM workloads WHERE namespace = $1 AND name <> 'runs' ORDER BY name"
+        stored = sandbox.ledger.ask(images, sandbox.name)
+        assert stored == [("group", "train"), ("plain", "train"), ("volcano", "train")]
+
         sandbox.delete("Job", "runs")
         for each in objects:
             sandbox.wait(lambda of=each: "expected to start" not in told(*of)[0], f"{each} to be admitted")
