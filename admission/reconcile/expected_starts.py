@@ -65,7 +65,8 @@ def with_start(message: str, expected: ExpectedStart | None) -> str:
 
 def start_in(message: str) -> ExpectedStart | None:
     """The expected start that the message of an object tells; None: it tells none."""
-    found = _SENTENCE.search(message)
+    # Most messages tell none, and each status is compared with the one before.
+    found = _SENTENCE.search(message) if message.endswith("Z") else None
     if found is None:
         return None
     low, high, open_low, as_of = (None if each is None else _second(each) for each in found.groups())

@@ -1,6 +1,7 @@
 """The page of each kind of person: what is asked there is answered so. Other commands: ``test_commands``."""
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -54,3 +55,14 @@ def test_how_seldom_objects_are_told_of_their_start_is_what_the_code_does() -> N
     assert (expected_starts.BETWEEN, expected_starts.SOON) == (600, 120), "ten minutes, two minutes"
     assert f"- The {expected_starts.MOST} workloads that should start first" in page
     assert f"{60 / STARTS_EVERY:g} a minute at most" in page
+
+
+@pytest.mark.parametrize("page", ["how-to/my-job-waits.md", "explanation/expected-start.md"])
+def test_what_an_object_says_is_shown_as_it_is_written(page: str) -> None:
+    blocks = re.findall(
+        r"^```\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    told = [
+        start for block in blocks if (start := expected_starts.start_in(" ".join(block.split()))) is not None
+    ]
+    assert len(told) == 1
