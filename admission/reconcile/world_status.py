@@ -9,7 +9,7 @@ from typing import Final
 from admission.engine.reasons import not_allowed
 from admission.facts.pods import PodPhase
 from admission.reconcile.enqueued_groups import EnqueuedGroups
-from admission.reconcile.events import unschedulable_event, waiting_event
+from admission.reconcile.events import start_event, unschedulable_event, waiting_event
 from admission.reconcile.expected_starts import ToldStarts
 from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.queue_states import QueueStates
@@ -140,6 +140,14 @@ class WorldStatuses:
         if of_group is not None:
             yield replace(of_group, told_with=key.uid), told == said
 
+    def start_note(self, key: WorkloadKey) -> EventNote | None:
+        """The event that says when a workload should start; None: its status says it, or it does not wait."""
+        state, expected = self.world.states.get(key), self.starts.of(key)
+        if state is None or expected is None or self.why_waiting(key) is None:
+            return None
+        ref = object_ref(key, state.workload.namespace, state.workload.name)
+        return start_event(ref, expected) if _is_told_by_event(key, ref) else None
+
     def job_group(self, key: WorkloadKey) -> JobGroup | None:
         """The PodGroup that stands for a Volcano Job; None: there is none."""
         state = self.world.states.get(key)
@@ -221,7 +229,7 @@ class WorldStatuses:
             admitted=admitted,
             is_idle=state.is_idle,
             reason=self.why_waiting(state.key) if not admitted else None,
-            expected=None if ref.uid != state.key.uid or admitted else self.starts.of(state.key),
+            expected=None if admitted or _is_told_by_event(state.key, ref) else self.starts.of(state.key),
             problem=self._told_problem(state) if admitted else None,
             unsupported=fact.unsupported if fact is not None and own_fields else (),
             pending=phases[PodPhase.PENDING],
@@ -235,6 +243,14 @@ class WorldStatuses:
             told=fact.told if fact is not None else None,
             fails_by=support_of(state.key).failing_condition if state.is_run_out and not admitted else "",
         )
+
+
+def _is_told_by_event(key: WorkloadKey, ref: ObjectRef) -> bool:
+    """Whether the status of an object leaves the expected start out: an Event tells it, or the workload's own object.
+
+    ``kubectl describe`` shows no messages of conditions of Kubernetes' own kinds, and it shows their Events.
+    """
+    return ref.uid != key.uid or support_of(key).status is StatusForm.CONDITION
 
 
 def _group_name(state: WorkloadState) -> str:

@@ -108,8 +108,20 @@ class StatusLoop:
         while True:
             await asyncio.sleep(STARTS_EVERY)
             if (key := self._statuses.starts.next(asyncio.get_running_loop().time())) is not None:
-                self._dirty_workloads.add(key)
-                self._dirty.set()
+                self._tell_start(key)
+
+    def _tell_start(self, key: WorkloadKey) -> None:
+        """In one write: of its status, or an event."""
+        try:
+            note = self._statuses.start_note(key)
+        except Exception:
+            _log.exception("event not worked out", extra={"workload": str(key)})
+            return
+        if note is not None:
+            self._events.tell(note)
+            return
+        self._dirty_workloads.add(key)
+        self._dirty.set()
 
     async def _loop(self) -> NoReturn:
         while True:

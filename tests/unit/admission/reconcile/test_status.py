@@ -8,7 +8,7 @@ from admission.facts.workloads import NO_CONDITION
 from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
 from admission.kube.writers.status import StatusWriter
-from admission.reconcile.events import WAIT
+from admission.reconcile.events import WAIT, start_event
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.status import (
     EventNote,
@@ -407,6 +407,17 @@ async def test_what_an_earlier_leader_told_last_is_told_again_only_after_somethi
     events.tell(EventNote(ref=GROUP, reason="Admitted", message="", action="Admit"))
     events.tell(waits, shown=True)
     assert [reason for _, reason in events._waiting] == ["Admitted", "QueueLimit"]
+
+
+async def test_a_start_is_told_each_time_and_has_no_reason_told_again() -> None:
+    """As a new leader tells it: the object said already why it waits."""
+    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    waits = EventNote(ref=GROUP, reason="QueueLimit", message="no room", action=WAIT)
+    for start in (SOON, LATE):
+        events.tell(waits, shown=True)
+        events.tell(start_event(GROUP, start))
+    events.tell(waits, shown=True)
+    assert [note.message for note, _ in events._waiting.values()] == [SOON.sentence(), LATE.sentence()]
 
 
 SOON = ExpectedStart(0, 1200, 5400)

@@ -76,8 +76,33 @@ async def test_a_defect_that_one_workload_brings_to_light_keeps_no_other_in_the_
     assert [each.message for each in caplog.records] == ["status not worked out", "event not worked out"]
 
 
-async def test_an_object_is_told_its_expected_start_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the real writer, and two forecasts of which the second brings no news; it goes with the admission."""
+class Api:
+    """The API server, with objects that have no status; takes every write."""
+
+    def __init__(self) -> None:
+        #: Messages of conditions of the PodGroup, and of events of the Job, as they were written.
+        self.told: list[str] = []
+        self.events: list[str] = []
+
+    async def get(self, path: str) -> bytes:
+        return b'{"metadata": {"uid": "%s"}, "status": {}}' % (
+            b"good" if "jobs" in path else GROUP.uid.encode()
+        )
+
+    async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
+        if "podgroups" in path:
+            self.told += [each["message"] for each in body["status"].get("conditions", ())]
+        return b"{}"
+
+    async def create(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
+        if body["involvedObject"]["uid"] == GOOD.uid:
+            self.events.append(body["message"])
+        return b"{}"
+
+
+async def test_each_object_is_told_its_expected_start_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real writers, and two forecasts of which the second brings no news: a PodGroup in its status, a Job by
+    an event. Both end with the admission."""
     for module, name in (
         (status_loop, "STARTS_EVERY"),
         (status_loop, "LOOK_AFTER"),
@@ -85,47 +110,45 @@ async def test_an_object_is_told_its_expected_start_in_one_write(monkeypatch: py
         (status, "BETWEEN_WRITES"),
     ):
         monkeypatch.setattr(module, name, 0.001)
-    known = world([queue(TEAM), replace(job(1), key=GOOD, name="good")], arrivals={GOOD: 1})
-    known.put_reasons({GOOD: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
-    client: Any = OneJob()
+    waiting = [replace(job(1), key=GOOD, name="good"), group(2)]
+    known = world([queue(TEAM), *waiting], arrivals={GOOD: 1, GROUP: 2})
+    known.put_reasons(dict.fromkeys((GOOD, GROUP), Reason(code=ReasonCode.NO_FIT, message="no room")), ())
+    api = Api()
+    client: Any = api
     statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
     loop = StatusLoop(client, lambda: None, statuses, busy=lambda: False, instance="me")
     task = asyncio.create_task(loop.run())
     try:
-        loop.reconcile([GOOD], TurnReport(now=NOW))
-        await eventually(lambda: client.told == ["no room"], "why it waits")
-        statuses.starts.forecast({GOOD: ExpectedStart(NOW, NOW + 3600, NOW + 7200)})
-        await eventually(lambda: len(client.told) == 2, "its expected start")
-        statuses.starts.forecast({GOOD: ExpectedStart(NOW + 1200, NOW + 3700, NOW + 7300)})
-        loop.reconcile([GOOD], TurnReport(now=NOW))
+        loop.reconcile([GOOD, GROUP], TurnReport(now=NOW))
+        await eventually(lambda: (len(api.told), len(api.events)) == (1, 1), "why they wait")
+        statuses.starts.forecast(dict.fromkeys((GOOD, GROUP), ExpectedStart(NOW, NOW + 3600, NOW + 7200)))
+        await eventually(lambda: (len(api.told), len(api.events)) == (2, 2), "their expected start")
+        again = ExpectedStart(NOW + 1200, NOW + 3700, NOW + 7300)
+        statuses.starts.forecast(dict.fromkeys((GOOD, GROUP), again))
+        loop.reconcile([GOOD, GROUP], TurnReport(now=NOW))
         await eventually(lambda: not loop._dirty_workloads, "the second look")
-        assert client.told[1].startswith("no room; expected to start between ")
-        assert len(client.told) == 2
-        admit = SimpleNamespace(workload=GOOD, seats=(), queue=TEAM)
-        applied: Any = SimpleNamespace(admitted=[(1, admit)], evicted=(), jobs=())
+        assert (len(api.told), len(api.events)) == (2, 2)
+        assert "no room; expected to start between " in api.told[1]
+        assert api.events[0] == "no room"
+        assert api.events[1].startswith("expected to start between ")
+        admitted = [(1, SimpleNamespace(workload=each, seats=(), queue=TEAM)) for each in (GOOD, GROUP)]
+        applied: Any = SimpleNamespace(admitted=admitted, evicted=(), jobs=())
         loop.reconcile((), TurnReport(now=NOW, applied=applied))
-        assert statuses.starts.of(GOOD) is None
+        assert [statuses.starts.of(each) for each in (GOOD, GROUP)] == [None, None]
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
 
 
-class OneJob:
-    """The API server, with a Job that has no status; takes every write."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    async def get(self, path: str) -> bytes:
-        return b'{"metadata": {"uid": "good"}, "status": {}}'
-
-    async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
-        self.told += [each["message"] for each in body["status"]["conditions"] if "jobs/good" in path]
-        return b"{}"
-
-    async def create(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
-        return b"{}"
+async def test_who_waits_no_longer_is_not_told_a_start() -> None:
+    known = world([queue(TEAM), replace(job(1), key=GOOD, name="good")], arrivals={GOOD: 1})
+    statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
+    statuses.starts.forecast({GOOD: ExpectedStart(NOW, NOW + 3600, NOW + 7200)})
+    assert statuses.starts.next(0.0) == GOOD
+    assert statuses.start_note(GOOD) is None, "it has no reason"
+    known.put_reasons({GOOD: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
+    assert statuses.start_note(GOOD) is not None
 
 
 async def test_a_podgroup_without_pods_is_inqueue_when_a_node_comes_though_nothing_else_changes(
