@@ -35,6 +35,7 @@ from admission.leadership import (
 from admission.logs import about
 from admission.metrics import Metrics, Watching
 from admission.node_recovery.figures import NodeHealth
+from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
@@ -54,7 +55,7 @@ from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.ended_runs import EndedRun, ended_runs
 from queues.sql.history.retention import Retention
-from queues.workload import Workload
+from queues.workload import Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -171,6 +172,7 @@ class Controller:
             problems=self._problems,
             world_view=self._world_view,
             learn=learn,
+            tell=self._tell_starts,
         )
         await stack.enter_async_context(http.serving(answers.application(), channel))
         return channel, answers
@@ -292,6 +294,12 @@ class Controller:
     def _problems(self, namespace: str, name: str) -> list[tuple[Workload, Reason]]:
         statuses = self._term.statuses if self._term is not None else None
         return list(statuses.problems_of(namespace, name)) if statuses is not None else []
+
+    def _tell_starts(self, starts: Mapping[WorkloadKey, ExpectedStart]) -> None:
+        """Have the objects of workloads say when they should start."""
+        statuses = self._term.statuses if self._term is not None else None
+        if statuses is not None:
+            statuses.starts.forecast(starts)
 
     def _world_view(self) -> WorldView | None:
         """What trials are told; None: this replica does not lead."""

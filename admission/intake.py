@@ -267,6 +267,7 @@ def _description(state: WorkloadState) -> workloads.Description:
         finished=state.is_over or state.is_idle or state.result is not Result.UNKNOWN,
         gone=state.is_gone,
         user=workload.user,
+        image=workload.image,
         result=state.result,
     )
 

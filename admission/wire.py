@@ -112,6 +112,7 @@ class WireContainer(WireStruct):
     """A container."""
 
     name: str = ""
+    image: str | None = None
     resources: WireAmounts | None = None
     restart_policy: str | None = None
     ports: tuple[WireContainerPort, ...] | None = None

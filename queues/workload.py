@@ -339,6 +339,8 @@ class Workload:
     not_before: int = 0
     #: The user (``muster.dev/user``); "": unknown.
     user: str = ""
+    #: Image of its pods' first container, at most 200 characters: its run time is learned by it. "": unknown.
+    image: str = ""
     #: Declared run time in seconds (``muster.dev/run-time``, activeDeadlineSeconds …); None: unknown.
     run_time: int | None = None
     #: Work lost on eviction is at most this many seconds (``muster.dev/checkpoint-interval``); None: all of it.

@@ -1,11 +1,13 @@
 """What users say about interrupting their work: annotations, or labels of the same names, as Volcano takes both."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from admission.decode.fields import one
 from admission.facts.pods import NOTHING_SAID, Conduct
+from admission.wire import WirePodSpec
 from queues.api import names
 from queues.api.model import LONGEST_SECONDS
 from queues.api.reading.user_values import duration, shortened
@@ -22,17 +24,41 @@ _NAMES: Final = (
 _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
 _CACHED: Final = 512
+LONGEST_IMAGE: Final = 200
+
+
+def image_of(spec: WirePodSpec) -> str:
+    """Repository and tag of the first container's image, without a digest beside the tag; "": there is none.
+
+    At most ``LONGEST_IMAGE`` characters; different images stay different.
+    """
+    image = spec.containers[0].image if spec.containers else None
+    if not image:
+        return ""
+    name, _, digest = image.partition("@")
+    is_tagged = ":" in name.rpartition("/")[2]
+    return shortened(name if is_tagged or not digest else image, LONGEST_IMAGE)
 
 
 def conduct_of(
-    annotations: Mapping[str, str] | None, labels: Mapping[str, str] | None, deadline: int | None = None
+    annotations: Mapping[str, str] | None,
+    labels: Mapping[str, str] | None,
+    deadline: int | None = None,
+    image: str = "",
 ) -> Conduct:
-    """What is declared. A duration that cannot be read is not declared; ``deadline``: seconds it runs at most."""
+    """What is declared. A duration that cannot be read is not declared; ``deadline``: seconds it runs at most;
+    ``image``: by ``image_of``."""
     first, second = annotations or _NOTHING, labels or _NOTHING
     said = [first.get(name) if name in first else second.get(name) for name in _NAMES]
     # Long texts are not kept twice.
     is_short = sum(len(text) for text in said if text) <= _CACHED
-    return (_conduct if is_short else _conduct.__wrapped__)(deadline, *said)
+    conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, *said)
+    return _with_image(conduct, image) if image else conduct
+
+
+@lru_cache(maxsize=8192)
+def _with_image(conduct: Conduct, image: str) -> Conduct:
+    return one(replace(conduct, image=image))
 
 
 @lru_cache(maxsize=8192)

@@ -11,6 +11,7 @@ import msgspec
 from admission.decode.affinity import affinity_of, kept_apart
 from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import explained, one, other_gates
+from admission.decode.interruption import image_of
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodShape
@@ -69,6 +70,8 @@ class TemplatePods(NamedTuple):
     obstacle: Obstacle | None = None
     #: What the pods claim of devices, which ``pods`` does not have.
     claims: tuple[PodResourceClaim, ...] = ()
+    #: Image of the first container (``image_of``); "": unknown.
+    image: str = ""
 
 
 class _Annotated(msgspec.Struct, gc=False):
@@ -127,7 +130,9 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         expected = "a class for workloads: such pods would have others evicted from their nodes"
         values.refuse(f"{where}.spec.priorityClassName", excerpt(priority_class), expected)
     _note_other_gates(spec, values, where)
-    return TemplatePods(one(shape).pod_set(name), priority_class or "", values.obstacle, claims)
+    return TemplatePods(
+        one(shape).pod_set(name), priority_class or "", values.obstacle, claims, one(image_of(spec))
+    )
 
 
 _large_template_set: Final = LargeTemplates(_template_set.__wrapped__)

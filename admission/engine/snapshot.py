@@ -111,6 +111,11 @@ class Snapshot:
         workload = self.holders.get(key) or self.pending.get(key)
         return workload.user if workload is not None else ""
 
+    def image_of_workload(self, key: WorkloadKey) -> str:
+        """The image that a workload's pods run; "": none is known."""
+        workload = self.holders.get(key) or self.pending.get(key)
+        return workload.image if workload is not None else ""
+
     def still_held(self, admission: Admission) -> tuple[Seat, ...]:
         """Seats of an admission that are neither ended nor given back in this turn because their pods ended."""
         gone = admission.ended | self.ended.get(admission.id, frozenset())

@@ -25,7 +25,8 @@ from queues.workload import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
-    """What the owner of a workload says about its run time and its eviction. Durations in seconds."""
+    """What the owner of a workload says about its run time and its eviction, and by what it is known from earlier work.
+    Durations in seconds."""
 
     #: The user who created the object; "": unknown.
     user: str = ""
@@ -35,6 +36,8 @@ class Conduct:
     #: None: not given.
     preemptable: bool | None = None
     cooldown: int = 0
+    #: Image of the first container, by which run times are learned; "": unknown.
+    image: str = ""
     #: Another value than before has the workload tried again that was held back because its pods did not get ready.
     retry: str = ""
 

@@ -1,6 +1,6 @@
 """Several simulations with different run times, and the interval of starts that they give. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, sqrt
 from statistics import NormalDist
@@ -29,6 +29,8 @@ class DrawnRunTimes:
     run_times: RunTimes
     draw: int
     draws: int = DRAWS
+    #: The image of a workload with seats; "": unknown.
+    image_of: Callable[[WorkloadKey], str] = lambda key: ""
     _common: dict[Likeness, float] = field(default_factory=dict)
 
     def __call__(self, about: Workload | Admission, ran: int) -> int:
@@ -36,7 +38,11 @@ class DrawnRunTimes:
         if isinstance(about, Workload):
             key, declared, likeness = about.key, about.run_time, Likeness.of_workload(about)
         else:
-            key, declared, likeness = about.workload, None, Likeness.of_admission(about)
+            key, declared, likeness = (
+                about.workload,
+                None,
+                Likeness.of_admission(about, self.image_of(about.workload)),
+            )
         if declared is not None:
             return self.run_times.total(likeness, 0, declared, ran)
         return self.run_times.total(likeness, self._share(key, likeness), None, ran)
@@ -45,7 +51,7 @@ class DrawnRunTimes:
         """Half of what makes a run long or short is common to all workloads that are alike."""
         common = self._common.get(likeness)
         if common is None:
-            common = self._common[likeness] = self._deviation(str(likeness))
+            common = self._common[likeness] = self._deviation(likeness.identity())
         together = sqrt(ALIKE) * common + sqrt(1 - ALIKE) * self._deviation(str(key))
         return min(SHARES - 1, int(_NORMAL.cdf(together) * SHARES))
 
@@ -81,7 +87,7 @@ class Ensemble:
     def steps(self) -> Iterator[None]:
         """Make the draws, a decision a step; ``stop`` when there is no more time."""
         for draw in range(self.draws):
-            drawn = DrawnRunTimes(self.run_times, draw, self.draws)
+            drawn = DrawnRunTimes(self.run_times, draw, self.draws, self.snapshot.image_of_workload)
             forward = Forward(self.snapshot, self.plan, drawn, self.limits)
             self._current = forward
             for _ in forward.steps():

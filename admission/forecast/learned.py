@@ -9,8 +9,9 @@ from admission.forecast.ensemble import Ensemble, RawInterval
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.run_history import RunHistory
 from admission.forecast.run_times import Run
+from queues.admissions import Admission
 from queues.plan import Plan
-from queues.versioned_map import differing
+from queues.versioned_map import differing, rows_of
 from queues.workload import AdmissionId, WorkloadKey
 
 
@@ -23,6 +24,10 @@ class Learned:
         self._seen = snapshot
         #: When admissions had ended that are not closed yet.
         self._ended: dict[AdmissionId, int] = {}
+        #: Images of admissions that are not closed yet: with its object a workload may go before they are.
+        self._images: dict[AdmissionId, str] = {}
+        for admission in rows_of(snapshot.admissions):
+            self._note_image(admission, snapshot)
 
     @property
     def runs(self) -> int:
@@ -45,12 +50,19 @@ class Learned:
             if was is not None and after is None:
                 # Who waits again was evicted, even if it was not seen.
                 evicted = was.evicted_at or (now if was.workload in snapshot.pending else 0)
-                self._runs.add(replace(was, evicted_at=evicted), self._ended.pop(id_, now))
+                self._runs.add(
+                    replace(was, evicted_at=evicted), self._ended.pop(id_, now), self._images.pop(id_, "")
+                )
             elif was is None and after is not None:
+                self._note_image(after, snapshot)
                 self._calibration.started(after.workload, after.opened_at)
         for key in sorted(self._calibration.is_open()):
             if key not in snapshot.pending and key not in snapshot.holders:
                 self._calibration.gone(key, now)
+
+    def _note_image(self, admission: Admission, snapshot: Snapshot) -> None:
+        if image := snapshot.image_of_workload(admission.workload):
+            self._images[admission.id] = image
 
     def ensemble(self, snapshot: Snapshot, plan: Plan, limits: SimulationBounds) -> Ensemble:
         """Simulations of what comes after a decision."""

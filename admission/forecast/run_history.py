@@ -24,9 +24,9 @@ class RunHistory:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def add(self, admission: Admission, at: int) -> None:
-        """An admission was closed at that second (since the epoch)."""
-        if (run := run_of(admission, at)) is not None:
+    def add(self, admission: Admission, at: int, image: str = "") -> None:
+        """An admission of a workload with that image was closed at that second (since the epoch)."""
+        if (run := run_of(admission, at, image)) is not None:
             self._runs.append(run)
 
     def extend(self, runs: Iterable[Run]) -> None:
@@ -38,15 +38,21 @@ class RunHistory:
         admissions = [each for each in rows_of(snapshot.admissions) if each.state is AdmissionState.OPEN]
         admissions.sort(key=lambda each: (each.opened_at, each.id))
         running = [
-            Run(Likeness.of_admission(each), max(0, snapshot.now - each.opened_at), is_over=False)
+            Run(_likeness(each, snapshot), max(0, snapshot.now - each.opened_at), is_over=False)
             for each in admissions[:_RUNNING]
         ]
         return RunTimes((*self._runs, *running))
 
 
-def run_of(admission: Admission, at: int) -> Run | None:
+def _likeness(admission: Admission, snapshot: Snapshot) -> Likeness:
+    return Likeness.of_admission(admission, snapshot.image_of_workload(admission.workload))
+
+
+def run_of(admission: Admission, at: int, image: str = "") -> Run | None:
     """How long an admission ran that was closed at that second. None: its pods never ran."""
     if not admission.started:
         return None
     end = admission.evicted_at or at
-    return Run(Likeness.of_admission(admission), max(0, end - admission.opened_at), not admission.evicted_at)
+    return Run(
+        Likeness.of_admission(admission, image), max(0, end - admission.opened_at), not admission.evicted_at
+    )

@@ -60,21 +60,35 @@ class Likeness(NamedTuple):
     user: str
     queue: QueueName
     shape: WorkloadShape
+    #: Image of its pods' first container; "": unknown.
+    image: str = ""
 
     @classmethod
     def of_workload(cls, workload: Workload) -> "Likeness":
         """By what a workload is compared with ended ones."""
-        return cls(workload.user, workload.queue, WorkloadShape.of_workload(workload))
+        return cls(workload.user, workload.queue, WorkloadShape.of_workload(workload), workload.image)
 
     @classmethod
-    def of_admission(cls, admission: Admission) -> "Likeness":
-        """The same of an admission."""
-        return cls(admission.user, admission.queue, WorkloadShape.of_admission(admission))
+    def of_admission(cls, admission: Admission, image: str) -> "Likeness":
+        """The same of an admission of a workload with that image."""
+        return cls(admission.user, admission.queue, WorkloadShape.of_admission(admission), image)
+
+    def identity(self) -> str:
+        """What tells it from others, as a text; without an image the same as before images were known."""
+        told = f"Likeness(user={self.user!r}, queue={self.queue!r}, shape={self.shape!r})"
+        return f"{told} {self.image}" if self.image else told
 
     def groups(self) -> Iterator[tuple["Basis", Hashable]]:
-        """The groups that it belongs to, the closest first."""
+        """The groups that it belongs to, the closest first.
+
+        An image of many users, such as that of a framework, tells less than what the user does with it.
+        """
+        if self.user and self.image:
+            yield Basis.USER_IMAGE_AND_SHAPE, (self.user, self.image, self.shape)
         if self.user:
             yield Basis.USER_AND_SHAPE, (self.user, self.shape)
+        if self.image:
+            yield Basis.IMAGE_AND_SHAPE, (self.image, self.shape)
         yield Basis.QUEUE_AND_SHAPE, (self.queue, self.shape)
         if self.user:
             yield Basis.USER, self.user
@@ -86,7 +100,9 @@ class Basis(StrEnum):
     """What an expected run time goes by, the closest first."""
 
     DECLARED = "declared"
+    USER_IMAGE_AND_SHAPE = "user, image and shape"
     USER_AND_SHAPE = "user and shape"
+    IMAGE_AND_SHAPE = "image and shape"
     QUEUE_AND_SHAPE = "queue and shape"
     USER = "user"
     SHAPE = "shape"

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from admission.facts.cluster import HyperNodeFact
+from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import EventNote, WorkloadStatus
 from admission.volcano_jobs.state import JobTransition
@@ -19,6 +20,8 @@ from queues.workload import AdmissionId, WorkloadKey
 
 #: Action of events that say why a workload waits.
 WAIT: Final = "Wait"
+#: Reason of events that say when a workload should start.
+EXPECTED_START: Final = "ExpectedStart"
 #: Action of events that say that a workload will be ended.
 WARN: Final = "Warn"
 
@@ -93,6 +96,12 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
     if ref is None or reason is None:
         return None
     return EventNote(ref=ref, reason=reason.code, message=reason.message, action=WAIT)
+
+
+def start_event(ref: ObjectRef, expected: ExpectedStart) -> EventNote:
+    """The event that says when a workload should start. Whoever calls for it has seen that it is news."""
+    message = expected.sentence()
+    return EventNote(ref=ref, reason=EXPECTED_START, message=message, action=WAIT, always=True)
 
 
 def unschedulable_event(status: WorkloadStatus) -> EventNote | None:

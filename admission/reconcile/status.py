@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from admission.engine.reasons import not_enough_pods
 from admission.facts.workloads import ADMITTED, NO_CONDITION
+from admission.reconcile.expected_starts import ExpectedStart, tells_news, with_start
 from admission.reconcile.named_workloads import reason_told_in
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.dependencies import WaitingTask
@@ -44,7 +45,8 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusCondition:
-    """One condition. It changes when its status or reason does, not when the numbers of its message do."""
+    """One condition. It changes when its status or reason does, or when its message tells another expected start that
+    is news; not when other numbers of its message do."""
 
     type: str
     status: Literal["True", "False", "Unknown"]
@@ -54,9 +56,15 @@ class StatusCondition:
     quiet: bool = False
 
 
-def _because(type_: str, status: Literal["True", "False"], reason: Reason, word: str = "") -> StatusCondition:
-    """A condition that gives a reason. ``word``: Volcano's word for it."""
-    message = shortened(reason.message, _LONGEST_MESSAGE)
+def _because(
+    type_: str,
+    status: Literal["True", "False"],
+    reason: Reason,
+    word: str = "",
+    expected: ExpectedStart | None = None,
+) -> StatusCondition:
+    """A condition that gives a reason. ``word``: Volcano's word for it; ``expected``: when that should be over."""
+    message = with_start(shortened(reason.message, _LONGEST_MESSAGE), expected)
     return StatusCondition(type=type_, status=status, reason=word or reason.code, message=message)
 
 
@@ -127,6 +135,8 @@ class WorkloadStatus:
     is_idle: bool = False
     #: Why it waits; None: it does not, or no decision was made yet.
     reason: Reason | None = None
+    #: When it should start; None: nothing is told of it.
+    expected: ExpectedStart | None = None
     #: What is wrong though it is admitted.
     problem: Reason | None = None
     #: Fields that are accepted and not acted on.
@@ -188,7 +198,7 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
     elif (reason := _reason(workload)) is not None:
         word = word_of(reason.code)
         told = replace(reason, message=workload.sentence(reason))
-        conditions.append(_because(UNSCHEDULABLE, "True", told, word))
+        conditions.append(_because(UNSCHEDULABLE, "True", told, word, workload.expected))
         conditions.append(StatusCondition(type=SCHEDULED, status="False", reason=word, quiet=True))
     dropped = (SCHEDULED, UNSCHEDULABLE) if workload.is_idle and not conditions else ()
     if workload.unsupported:
@@ -235,8 +245,10 @@ def admitted_condition(workload: WorkloadStatus, *, custom: bool = False) -> Sta
     elif workload.admitted:
         told = (StatusCondition(type=ADMITTED, status="True", reason="Admitted", quiet=True),)
     elif workload.reason is not None:
-        told = (_because(ADMITTED, "False", workload.reason),)
-    shown = workload.told is not None and all(_says(workload.told, each) for each in told)
+        told = (_because(ADMITTED, "False", workload.reason, expected=workload.expected),)
+    # Which start it told is read from the object itself.
+    is_start_known = workload.admitted or workload.expected is None
+    shown = is_start_known and workload.told is not None and all(_says(workload.told, each) for each in told)
     if workload.fails_by and workload.reason is not None:
         told = (*told, _because(workload.fails_by, "True", workload.reason))
         shown = False
@@ -269,6 +281,8 @@ class JobStatusFacts:
     companions: Sequence[Companion] = ()
     #: Why it waits or cannot go on; shown while it is Pending.
     reason: Reason | None = None
+    #: When it should start; None: nothing is told of it.
+    expected: ExpectedStart | None = None
     #: Tasks that are not to be started yet.
     waiting: tuple[WaitingTask, ...] = ()
     #: Fields that are accepted and not acted on.
@@ -281,7 +295,7 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
     state, counts = job.state, job.counts
     why = (state.reason, state.message)
     if job.reason is not None and state.wants_pods():
-        why = (job.reason.code, job.reason.message)
+        why = (job.reason.code, with_start(job.reason.message, job.expected))
     elif job.waiting and state.wants_pods():
         why = (ReasonCode.WAITS_FOR_TASK, "; ".join(each.told() for each in job.waiting))
     conditions = [{"status": phase.value, "lastTransitionTime": rfc3339(at)} for phase, at in state.history]
@@ -418,7 +432,7 @@ def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Docume
             "reason",
         )
         same = all(before["state"].get(key) == after["state"].get(key) for key in told)
-        if same:
+        if same and not tells_news(_message(before["state"]), _message(after["state"])):
             after["state"] = before["state"]
     if "conditions" in wanted.fields:
         return after
@@ -437,16 +451,19 @@ def _condition(
 ) -> Mapping[str, Any] | None:
     if before is None and wanted.quiet:
         return None
-    same = before is not None and before.get("status") == wanted.status
-    if before is not None and same and _code(before) == code_in(wanted.reason, wanted.message):
-        return before
+    at = rfc3339(now)
+    if before is not None and before.get("status") == wanted.status and _has_code_of(before, wanted):
+        if not tells_news(_message(before), wanted.message):
+            return before
+        # Another start is no transition.
+        at = before.get("lastTransitionTime") or at
     after = without_blanks(
         {
             "type": wanted.type,
             "status": wanted.status,
             "reason": wanted.reason,
             "message": wanted.message,
-            "lastTransitionTime": rfc3339(now),
+            "lastTransitionTime": at,
         }
     )
     if shared and before is not None and before.get("message"):
@@ -454,8 +471,12 @@ def _condition(
     return after
 
 
-def _code(condition: Mapping[str, Any]) -> str:
-    return code_in(condition.get("reason", ""), condition.get("message", ""))
+def _has_code_of(before: Mapping[str, Any], wanted: StatusCondition) -> bool:
+    return code_in(before.get("reason", ""), _message(before)) == code_in(wanted.reason, wanted.message)
+
+
+def _message(told: Mapping[str, Any]) -> str:
+    return told.get("message") or ""
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:

@@ -9,7 +9,8 @@ from typing import Final
 from admission.engine.reasons import not_allowed
 from admission.facts.pods import PodPhase
 from admission.reconcile.enqueued_groups import EnqueuedGroups
-from admission.reconcile.events import unschedulable_event, waiting_event
+from admission.reconcile.events import start_event, unschedulable_event, waiting_event
+from admission.reconcile.expected_starts import ToldStarts
 from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.queue_states import QueueStates
 from admission.reconcile.status import (
@@ -59,6 +60,8 @@ class WorldStatuses:
     keeping: Callable[[], Reason | None] = lambda: None
     #: PodGroups whose pods are not made yet.
     enqueued: EnqueuedGroups = field(default_factory=EnqueuedGroups)
+    #: When waiting workloads should start, as their objects tell it.
+    starts: ToldStarts = field(default_factory=ToldStarts)
 
     def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
         """Statuses of a workload's object, and of the PodGroup that stands for it; none if it is gone."""
@@ -137,6 +140,14 @@ class WorldStatuses:
         if of_group is not None:
             yield replace(of_group, told_with=key.uid), told == said
 
+    def start_note(self, key: WorkloadKey) -> EventNote | None:
+        """The event that says when a workload should start; None: its status says it, or it does not wait."""
+        state, expected = self.world.states.get(key), self.starts.of(key)
+        if state is None or expected is None or self.why_waiting(key) is None:
+            return None
+        ref = object_ref(key, state.workload.namespace, state.workload.name)
+        return start_event(ref, expected) if _is_told_by_event(key, ref) else None
+
     def job_group(self, key: WorkloadKey) -> JobGroup | None:
         """The PodGroup that stands for a Volcano Job; None: there is none."""
         state = self.world.states.get(key)
@@ -191,6 +202,7 @@ class WorldStatuses:
                 counts=view.counts(job),
                 companions=companions,
                 reason=self.why_waiting(key),
+                expected=self.starts.of(key),
                 waiting=not_started(job, view) if view.admissions else (),
                 unsupported=fact.unsupported,
                 seen=fact.phase,
@@ -217,6 +229,7 @@ class WorldStatuses:
             admitted=admitted,
             is_idle=state.is_idle,
             reason=self.why_waiting(state.key) if not admitted else None,
+            expected=None if admitted or _is_told_by_event(state.key, ref) else self.starts.of(state.key),
             problem=self._told_problem(state) if admitted else None,
             unsupported=fact.unsupported if fact is not None and own_fields else (),
             pending=phases[PodPhase.PENDING],
@@ -230,6 +243,14 @@ class WorldStatuses:
             told=fact.told if fact is not None else None,
             fails_by=support_of(state.key).failing_condition if state.is_run_out and not admitted else "",
         )
+
+
+def _is_told_by_event(key: WorkloadKey, ref: ObjectRef) -> bool:
+    """Whether the status of an object leaves the expected start out: an Event tells it, or the workload's own object.
+
+    ``kubectl describe`` shows no messages of conditions of Kubernetes' own kinds, and it shows their Events.
+    """
+    return ref.uid != key.uid or support_of(key).status is StatusForm.CONDITION
 
 
 def _group_name(state: WorkloadState) -> str:

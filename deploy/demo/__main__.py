@@ -85,8 +85,9 @@ def run_steps(stack: Stack, terminal: TerminalOutput) -> None:
     """Run all steps and print the summary. Raises MusterError."""
     with demo_steps(stack, terminal) as steps:
         view = day.play(steps)
-        terminal.keep()
-        terminal.head("How long each workload waited, and why")
+        terminal.drop()
+        terminal.say()
+        terminal.head("The day, summed up: how long each workload waited, and why")
         for line in summary(view, steps.observer, SHAPE.gpus):
             terminal.say(line)
     terminal.say()

@@ -76,6 +76,12 @@ def _morning(steps: DemoSteps) -> None:
         ),
         "the small ones to run",
     )
+    steps.show_queues(
+        "vision",
+        38,
+        "What the queues use now. Vision deserves 32 and uses 38: it borrows what others leave idle,",
+        "up to its capability of 48.",
+    )
 
 
 def _a_gang_waits(steps: DemoSteps) -> None:
@@ -128,6 +134,10 @@ def _a_gpu_fails(steps: DemoSteps) -> None:
         "so the whole Job is evicted and starts again without that node.",
     )
     steps.until(lambda _: steps.runs_without(OVER_QUOTA, node), "the Job to run on other nodes")
+    others = sorted(pod["spec"]["nodeName"] for pod in steps.pods(OVER_QUOTA))
+    steps.terminal.say(
+        f"       {OVER_QUOTA.key} runs again, all {OVER_QUOTA.pods} pods, on {' and '.join(others)}."
+    )
     steps.api.delete(DEVICES.path(name=node))
 
 
@@ -157,6 +167,9 @@ def _the_night(steps: DemoSteps) -> None:
     steps.until(lambda view: view[NIGHT].started >= _NEEDED_AT_NIGHT, "the gang of night-batch to run")
     steps.end(OVER_QUOTA)
     steps.until(lambda view: view[NIGHT].started == NIGHT.pods, "all of night-batch to run")
+    steps.show_queues(
+        "language", 56, "What the queues use now. Language deserves 32 and uses 56: 24 are borrowed."
+    )
     steps.at(
         22,
         "Robotics wants the 16 that it owns: 8 at once, and for the 8 that it has lent one pod is evicted that",
@@ -171,6 +184,11 @@ def _the_night(steps: DemoSteps) -> None:
     steps.until(
         lambda view: _NEEDED_AT_NIGHT <= view[NIGHT].started == NIGHT.pods - 1,
         "one pod less of night-batch to run",
+    )
+    steps.show_queues(
+        "language",
+        48,
+        "What the queues use now. Robotics has the 16 that it deserves, and language gave 8 back.",
     )
     steps.end(CALIBRATION)
     steps.end(EVALUATION)

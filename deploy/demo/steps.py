@@ -51,6 +51,18 @@ class DemoSteps:
         for line in rest:
             self.terminal.head(f"       {line}")
 
+    def show_queues(self, queue: str, gpus: int, *lines: str) -> None:
+        """What the queues use, below what is to be seen there, once this queue uses so many GPUs; it stays."""
+        view = self.until(
+            lambda view: table.gpus_used(view, queue) == gpus, f"queue {queue} to use {gpus} GPUs"
+        )
+        self.terminal.say()
+        for line in lines:
+            self.terminal.say(f"       {line}")
+        for line in table.queues(view, self.total_gpus):
+            self.terminal.say(f"  {line}")
+        self.terminal.say()
+
     def submit(self, workload: ExampleWorkload) -> None:
         """Create a workload's objects."""
         for document in examples.documents(workload):

@@ -13,9 +13,18 @@ _BAR: Final = 12
 _MARKS: Final = {"submitted": " ", "waiting": "◌", "admitted": "◔", "running": "●", "done": "✓"}
 
 
+#: What the two tables show.
+QUEUES: Final = (
+    "The queues: what each deserves, uses (as a bar too) and may use at most. SHARE is used ÷ deserved."
+)
+WORKLOADS: Final = (
+    "The workloads: how many of their pods have a node (BOUND), and how long each waited for it."
+)
+
+
 def lines(view: ClusterView, total: int) -> list[str]:
-    """Queues, then workloads. ``total``: GPUs of the cluster."""
-    return [*_queues(view, total), "", *_workloads(view.rows.values())]
+    """Queues, then workloads, each with a caption. ``total``: GPUs of the cluster."""
+    return [QUEUES, *queues(view, total), "", WORKLOADS, *_workloads(view.rows.values())]
 
 
 def states(view: ClusterView) -> Mapping[str, str]:
@@ -34,7 +43,8 @@ def _state(row: WorkloadRow) -> str:
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
-def _queues(view: ClusterView, total: int) -> list[str]:
+def queues(view: ClusterView, total: int) -> list[str]:
+    """The tree of queues alone."""
     stems = branches({queue["name"]: queue["parent"] for queue in view.queues})
     columns = ["QUEUE", "GPUS-USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "RUNNING", ""]
     rows = []
@@ -54,6 +64,11 @@ def _queues(view: ClusterView, total: int) -> list[str]:
             )
         )
     return table(columns, rows, right="GPUS-USED DESERVED CAPABILITY SHARE WAITING RUNNING").splitlines()
+
+
+def gpus_used(view: ClusterView, queue: str) -> int:
+    """GPUs that a queue uses, as Muster tells it; 0: it is not there."""
+    return sum(int(_gpus(each).get("used", 0)) for each in view.queues if each["name"] == queue)
 
 
 def _gpus(queue: Mapping[str, Any]) -> Mapping[str, Any]:

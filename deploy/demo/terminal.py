@@ -53,6 +53,11 @@ class TerminalOutput:
         self._drawn = 0
         self._last = ()
 
+    def drop(self) -> None:
+        """Take the table away: what it had to show has been told."""
+        self._write("")
+        self._last = ()
+
     def _write(self, text: str) -> None:
         """Write over the table, if one is drawn."""
         wipe = _UP_AND_CLEAR.format(lines=self._drawn) if self._drawn else ""

@@ -96,6 +96,9 @@ ROWS = {
     "characters of a duration, of a quantity": Row(
         "{}, {}", ("model._LONGEST_DURATION", "resources._LONGEST_QUANTITY")
     ),
+    "the image by which [run times are learned](../explanation/expected-start.md)": Row(
+        "{} characters; the rest as a digest", ("interruption.LONGEST_IMAGE",)
+    ),
     "a duration": Row("{} years; a longer one counts as this", ("model.LONGEST_SECONDS",), unit=365 * 86_400),
     "`muster.dev/hold-min-resources`": Row("{} hour", ("user_values.LONGEST_HOLD",), unit=3600),
     "the time until `muster.dev/adopt-until` of a Namespace": Row(

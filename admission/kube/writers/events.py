@@ -64,15 +64,19 @@ class EventWriter:
         waits = note.action in (WAIT, WARN)
         if not note.always and code in (written if waits else written[-1:]):
             return
-        self._written[uid] = (*written, code) if waits else (code,)
-        self._written.move_to_end(uid)
-        if len(self._written) > 10 * BACKLOG:
-            self._written.popitem(last=False)
+        if not (waits and note.always):
+            self._note_written(uid, (*written, code) if waits else (code,))
         self._waiting[note.ref.uid, note.message if note.always else code] = (note, time_ns())
         if len(self._waiting) > BACKLOG:
             self._waiting.popitem(last=False)
             self._counts.events_dropped += 1
         self._queued.set()
+
+    def _note_written(self, uid: str, codes: tuple[str, ...]) -> None:
+        self._written[uid] = codes
+        self._written.move_to_end(uid)
+        if len(self._written) > 10 * BACKLOG:
+            self._written.popitem(last=False)
 
     def forget(self, uids: Iterable[str]) -> None:
         """These objects are gone."""

@@ -33,6 +33,9 @@ LOOK_AFTER_BUSY: Final = 1.0
 #: Seconds between two countings of all queues.
 QUEUES_EVERY: Final = 2.0
 
+#: Seconds between two objects that are told when their workloads should start: at most 60 writes a minute.
+STARTS_EVERY: Final = 1.0
+
 
 class StatusLoop:
     """Keeps statuses and events of objects current for one term."""
@@ -71,6 +74,7 @@ class StatusLoop:
             tasks.create_task(self._status.run(), name="statuses")
             tasks.create_task(self._events.run(), name="events")
             tasks.create_task(self._loop(), name="look at statuses")
+            tasks.create_task(self._tell_starts(), name="tell expected starts")
 
     def reconcile(self, dirty: Collection[WorkloadKey], report: TurnReport) -> None:
         """The statuses of these workloads may have changed, and those of queues; returns at once."""
@@ -80,6 +84,7 @@ class StatusLoop:
             acted = acted_events(self._world, applied.jobs)
             for note in (*admitted, *evicted_events(self._world, applied.evicted), *acted):
                 self._events.tell(note)
+            self._statuses.starts.forget(admit.workload for _, admit in applied.admitted)
         self._tell_of_hypernodes()
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
@@ -97,6 +102,25 @@ class StatusLoop:
     def look_at_queues(self) -> None:
         """The statuses of queues may have changed; returns at once."""
         self._dirty_queues = True
+        self._dirty.set()
+
+    async def _tell_starts(self) -> NoReturn:
+        while True:
+            await asyncio.sleep(STARTS_EVERY)
+            if (key := self._statuses.starts.next(asyncio.get_running_loop().time())) is not None:
+                self._tell_start(key)
+
+    def _tell_start(self, key: WorkloadKey) -> None:
+        """In one write: of its status, or an event."""
+        try:
+            note = self._statuses.start_note(key)
+        except Exception:
+            _log.exception("event not worked out", extra={"workload": str(key)})
+            return
+        if note is not None:
+            self._events.tell(note)
+            return
+        self._dirty_workloads.add(key)
         self._dirty.set()
 
     async def _loop(self) -> NoReturn:

@@ -19,7 +19,7 @@ from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.access.limits import TooBusy
 from admission.web.http import encode, errors_as_json, json_answer
-from admission.web.leader.forecasts import Forecasts, Learn
+from admission.web.leader.forecasts import Forecasts, Learn, Tell
 from admission.web.leader.outlook import Problem, outlooks
 from admission.web.reader import NotLeading
 from admission.web.trials.on_leader import InThread, trial
@@ -55,10 +55,11 @@ class LeaderAnswers:
         problems: Callable[[str, str], Sequence[Problem]] = lambda namespace, name: (),
         world_view: Callable[[], WorldView | None] = lambda: None,
         learn: Learn | None = None,
+        tell: Tell = lambda starts: None,
     ) -> None:
         """``last``: the last decision of this replica; None: it does not lead. ``problems``: those of workloads with
         seats, by namespace and name. ``world_view``: what trials are told; None: it does not lead. ``learn``: reads the
-        run times of ended work; None: no starts are forecast."""
+        run times of ended work; None: no starts are forecast. ``tell``: has the objects of workloads tell of them."""
         self._last = last
         self._world_view = world_view
         self._problems = problems
@@ -67,7 +68,7 @@ class LeaderAnswers:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="questions")
         self._one = asyncio.Lock()
         self._waiting: set[asyncio.Task[None]] = set()
-        self.forecasts = Forecasts(last, learn or _nothing, self._beside)
+        self.forecasts = Forecasts(last, learn or _nothing, self._beside, tell)
 
     def application(self) -> web.Application:
         """The application with all routes."""

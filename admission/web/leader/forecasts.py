@@ -17,6 +17,7 @@ from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Likeness, Run, RunTimes, WorkloadShape
+from admission.reconcile.expected_starts import ExpectedStart
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.lists.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of
@@ -40,6 +41,8 @@ _SLICE: Final = 0.1
 _REST: Final = 7.0
 #: How far simulations go.
 LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=3000, precision=10, grace=30)
+#: Seconds within which the low end of an interval without a high end says nothing.
+_SAYS_NOTHING: Final = 60
 #: Closed admissions that are read when a term begins.
 LEARNED: Final = 5000
 
@@ -47,6 +50,8 @@ LEARNED: Final = 5000
 Learn = Callable[[int], Awaitable[Iterable[EndedRun]]]
 #: Runs something in the thread of questions, when no question waits for it.
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+#: Takes the expected starts of all waiting workloads, as of one forecast, for their objects.
+Tell = Callable[[Mapping[WorkloadKey, ExpectedStart]], None]
 
 
 class _Told(NamedTuple):
@@ -55,19 +60,28 @@ class _Told(NamedTuple):
     lines: Mapping[WorkloadKey, ExpectedLine]
     #: All of them, as JSON.
     encoded: bytes
+    #: The same for the objects of the workloads.
+    starts: Mapping[WorkloadKey, ExpectedStart]
 
 
-_NOTHING: Final = _Told({}, encode(ExpectedList(computed=None)))
+_NOTHING: Final = _Told({}, encode(ExpectedList(computed=None)), {})
 
 
 class Forecasts:
     """The forecast of this replica: the last one as long as it leads, else none."""
 
-    def __init__(self, last: Callable[[], Decided | None], learn: Learn, in_thread: InThread) -> None:
-        """``last``: the last decision; None: this replica does not lead."""
+    def __init__(
+        self,
+        last: Callable[[], Decided | None],
+        learn: Learn,
+        in_thread: InThread,
+        tell: Tell = lambda starts: None,
+    ) -> None:
+        """``last``: the last decision; None: this replica does not lead. ``tell``: has objects told of a forecast."""
         self._last = last
         self._learn = learn
         self._in_thread = in_thread
+        self._tell = tell
         self._told = _NOTHING
         #: What was learned in this term; None: this replica does not lead.
         self.learned: Learned | None = None
@@ -98,7 +112,11 @@ class Forecasts:
         """As long as this replica leads."""
         learned = Learned(last.snapshot)
         learned.add_runs(
-            Run(Likeness(each.user, each.queue, WorkloadShape.of(each.pods)), each.seconds, not each.evicted)
+            Run(
+                Likeness(each.user, each.queue, WorkloadShape.of(each.pods), each.image),
+                each.seconds,
+                not each.evicted,
+            )
             for each in await self._ended_runs()
         )
         self.learned = learned
@@ -133,6 +151,7 @@ class Forecasts:
         ensemble.stop()
         if self._last() is not None:
             self._told = await self._in_thread(lambda: _lines(last, learned, ensemble))
+            self._tell(self._told.starts)
         return worked
 
 
@@ -148,12 +167,21 @@ def _slice(steps: Iterator[None]) -> tuple[float, bool]:
 def _lines(last: Decided, learned: Learned, ensemble: Ensemble) -> _Told:
     """What the simulations came to."""
     snapshot = last.snapshot
+    intervals = learned.intervals(ensemble)
     lines = {
         key: _line(snapshot, key, interval, ensemble.run_times, learned.runs)
-        for key, interval in learned.intervals(ensemble).items()
+        for key, interval in intervals.items()
     }
+    starts = {key: _start(snapshot.now, interval) for key, interval in intervals.items()}
     listed = ExpectedList(computed=rfc3339(snapshot.now), items=tuple(lines.values()))
-    return _Told(lines, encode(listed))
+    return _Told(lines, encode(listed), starts)
+
+
+def _start(now: int, interval: Interval) -> ExpectedStart:
+    # "Now or later" says nothing: the command shows it as unknown, too.
+    if interval.never or (interval.high is None and interval.low < _SAYS_NOTHING):
+        return ExpectedStart(now, None)
+    return ExpectedStart(now, now + interval.low, None if interval.high is None else now + interval.high)
 
 
 def _line(

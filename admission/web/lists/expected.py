@@ -17,7 +17,8 @@ class ExpectedStartBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     latest: str | None
     #: True: as far as can be foreseen nothing that ends or comes lets it start.
     never: bool = False
-    #: What its own run time goes by: declared | user and shape | queue and shape | user | shape | everything | prior
+    #: What its own run time goes by: declared | user, image and shape | user and shape |
+    #: image and shape | queue and shape | user | shape | everything | prior
     basis: str = ""
     #: Number of ended runs that the run times of all workloads were learned from.
     runs: int = 0

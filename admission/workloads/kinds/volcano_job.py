@@ -10,7 +10,7 @@ import msgspec
 from admission.decode.affinity import affinity_size, is_of_possible_size
 from admission.decode.fields import one, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import pod_set_of
+from admission.decode.pod_templates import TemplatePods, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said, shared_request
@@ -119,7 +119,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         fact,
         minimum=spec.minimum,
         pod_sets=pod_sets,
-        conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate),
+        conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate, _image(sets)),
         templates=() if fact.finished else one(tuple(template_digest(task.template) for task in spec.tasks)),
         claims={task.name: found.claims for task, found in zip(spec.tasks, sets, strict=True) if found.claims}
         or NOTHING_BY_NAME,
@@ -222,3 +222,8 @@ VOLCANO_JOB = KindSupport(
     pod_sets=_pod_sets,
     pod_set_name=lambda pod, fact: pod.task,
 )
+
+
+def _image(sets: Sequence[TemplatePods]) -> str:
+    """The image of the first task that tells one; "": none does."""
+    return next((found.image for found in sets if found.image), "")

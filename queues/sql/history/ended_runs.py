@@ -3,13 +3,13 @@
 from collections import Counter
 from typing import Final, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.resources import Resources
 from queues.sql.read.world import seconds_of
 from queues.sql.statements import parts
-from queues.sql.tables import closed_admissions
+from queues.sql.tables import closed_admissions, ended_workloads, workloads
 from queues.workload import QueueName
 
 _COLUMNS: Final = (
@@ -30,6 +30,8 @@ class EndedRun(NamedTuple):
     seconds: int
     #: Its workload was evicted, and would have run longer.
     evicted: bool
+    #: Of its pods' first container; "": unknown.
+    image: str = ""
 
 
 async def ended_runs(tx: AsyncConnection, limit: int) -> tuple[EndedRun, ...]:
@@ -38,9 +40,24 @@ async def ended_runs(tx: AsyncConnection, limit: int) -> tuple[EndedRun, ...]:
     The index of the numbers is read from its end: the answer takes as long however many there are.
     """
     closed = closed_admissions.c
-    last = select(*closed[_COLUMNS]).where(closed.started).order_by(closed.id.desc()).limit(limit)
+    last = (
+        select(*closed[("kind", "uid", *_COLUMNS)])
+        .where(closed.started)
+        .order_by(closed.id.desc())
+        .limit(limit)
+    )
+    runs = last.subquery("runs")
+    # Its object may be there still, have been deleted, or both within a second.
+    images = [
+        select(table.c.image)
+        .where(table.c.kind == runs.c.kind, table.c.uid == runs.c.uid)
+        .limit(1)
+        .scalar_subquery()
+        for table in (workloads, ended_workloads)
+    ]
+    told = select(*runs.c[_COLUMNS], func.coalesce(*images, "").label("image")).order_by(runs.c.id.desc())
     found: list[EndedRun] = []
-    async for part in parts(tx, last):
+    async for part in parts(tx, told):
         for row in part:
             counts = Counter(row.shape_of)
             end = seconds_of(row.evicted_at or row.closed_at)
@@ -51,6 +68,7 @@ async def ended_runs(tx: AsyncConnection, limit: int) -> tuple[EndedRun, ...]:
                     pods=tuple((Resources(row.shapes[shape]), counts[shape]) for shape in sorted(counts)),
                     seconds=max(0, end - seconds_of(row.opened_at)),
                     evicted=row.evicted_at is not None,
+                    image=row.image,
                 )
             )
     return tuple(reversed(found))

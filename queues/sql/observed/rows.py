@@ -37,6 +37,8 @@ class Description:
     gone: bool = False
     #: The user that created it; "": unknown.
     user: str = ""
+    #: Image of its pods' first container; "": unknown.
+    image: str = ""
     #: How it ended; UNKNOWN: it has not, or nobody knows.
     result: Result = Result.UNKNOWN
 

@@ -93,7 +93,7 @@ _DESCRIBED = (
     *workloads.c[
         "priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished", "owner"
     ],
-    *workloads.c["username", "result"],
+    *workloads.c["username", "image", "result"],
 )
 
 _SEEN = JsonRows(*_DESCRIBED, place=PLAIN)
@@ -131,6 +131,7 @@ def _columns(row: Description) -> dict[str, Any]:
         **attributes(row, "namespace", "name", "queue", "priority", "created", "minimum", "pods", "finished"),
         "owner": row.owner,
         "username": row.user,
+        "image": row.image,
         "result": row.result,
         "asks": dict(row.asks),
         "devices": bounded(row.devices),
@@ -221,20 +222,21 @@ _DEPART = text(
         FROM outcome GROUP BY kind, uid
     )
     INSERT INTO ended_workloads (kind, uid, ended_at, namespace, name, queue, arrival, priority, created,
-                                 pods, asks, outcomes, username, result, finished_at, minimum, seen_at)
+                                 pods, asks, outcomes, username, image, result, finished_at, minimum,
+                                 seen_at)
     SELECT w.kind, w.uid, :now, w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
-           w.pods, w.asks, coalesce(outcome_of.rows, '[]'), w.username,
+           w.pods, w.asks, coalesce(outcome_of.rows, '[]'), w.username, w.image,
            CASE WHEN w.finished THEN w.result ELSE '{Result.DELETED}' END,
            w.finished_at, w.minimum, w.seen_at
     FROM gone w
     LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)
     -- A pod that comes back, since its group is gone, may leave again in the same second.
     ON CONFLICT (kind, uid, ended_at) DO UPDATE SET
-        (namespace, name, queue, arrival, priority, created, pods, asks, outcomes, username, result, finished_at,
-         minimum, seen_at)
+        (namespace, name, queue, arrival, priority, created, pods, asks, outcomes, username, image, result,
+         finished_at, minimum, seen_at)
         = (excluded.namespace, excluded.name, excluded.queue, excluded.arrival, excluded.priority, excluded.created,
            excluded.pods, excluded.asks, ended_workloads.outcomes || excluded.outcomes, excluded.username,
-           excluded.result, excluded.finished_at, excluded.minimum, excluded.seen_at)
+           excluded.image, excluded.result, excluded.finished_at, excluded.minimum, excluded.seen_at)
     """
 ).bindparams(bindparam("now", type_=MOMENT))
 

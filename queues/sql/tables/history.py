@@ -95,6 +95,7 @@ ended_workloads: Final = Table(
     Column("outcomes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     # As in ``workloads``.
     string("username", server_default=text("''")),
+    string("image", server_default=text("''")),
     string("result", server_default=text("''")),
     count("finished_at"),
     #: 0: an older version did not store it.

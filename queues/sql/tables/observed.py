@@ -130,6 +130,8 @@ workloads: Final = Table(
     flag("finished", default=False),
     #: The user that created it; "": unknown.
     string("username", server_default=text("''")),
+    #: Image of its pods' first container, at most 200 characters; "": unknown.
+    string("image", server_default=text("''")),
     #: How it ended (``queues.workload.Result``); "": it has not, or nobody knows.
     string("result", server_default=text("''")),
     #: Seconds since the epoch: when it was seen to have ended; 0: it has not, or nobody knows.

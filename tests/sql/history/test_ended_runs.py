@@ -5,7 +5,8 @@ from sqlalchemy import text
 from queues.resources import Resources
 from queues.sql.database import Database
 from queues.sql.history.ended_runs import ended_runs
-from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, queue
+from queues.sql.observed.workloads import depart
+from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, key, queue
 
 
 async def test_the_last_closed_admissions_tell_how_long_they_ran(muster: Database) -> None:
@@ -23,6 +24,11 @@ async def test_the_last_closed_admissions_tell_how_long_they_ran(muster: Databas
     for seconds, name in ((100, "j1"), (250, "j2"), (900, "j3"), (50, "j4")):
         await harness.free(ids[name], *range(seats[name]), at=NOW + seconds)
 
+    async with muster.transaction() as tx:
+        # The object of j1 is gone, that of j3 was never described.
+        await tx.execute(text("UPDATE workloads SET image = uid || '-image' WHERE uid IN ('j1', 'j2')"))
+        assert await depart(tx, harness.term, [key("j1")], NOW) == {key("j1")}
+
     async with muster.snapshot() as tx:
         found = await ended_runs(tx, 10)
         last = await ended_runs(tx, 2)
@@ -30,6 +36,7 @@ async def test_the_last_closed_admissions_tell_how_long_they_ran(muster: Databas
     assert [(run.seconds, run.evicted) for run in found] == [(100, False), (250, False), (0, True)]
     assert last == found[1:]
     assert {(run.user, run.queue) for run in found} == {("ann", "a")}
+    assert [run.image for run in found] == ["j1-image", "j2-image", ""]
     assert all(run.pods[0][0].get(GPU) for run in found)
     assert sum(count for _, count in found[0].pods) == seats["j1"]
     assert isinstance(found[0].pods[0][0], Resources)

@@ -1,6 +1,8 @@
 """What the demo shows, and that its proof can fail."""
 
 import io
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from deploy.demo import examples, table
 from deploy.demo.cluster_view import ClusterView, WorkloadRow
 from deploy.demo.examples import GANG, ONE_RACK, WORKLOADS, ExampleWorkload
 from deploy.demo.proof import GangIncomplete, GangTorn, prove_whole
+from deploy.demo.steps import DemoSteps
 from deploy.demo.terminal import TerminalOutput
 from deploy.local.history import Moment
 
@@ -92,6 +95,39 @@ def test_the_table_is_readable_in_100_columns(state: str) -> None:
 def test_who_waits_is_told_with_the_reason() -> None:
     assert "  └ QueueLimit: 6 too many" in table.lines(view("waiting", "6 too many"), 64)
     assert not any("QueueLimit" in line for line in table.lines(view("running", "6 too many"), 64))
+
+
+def test_each_table_says_what_it_shows() -> None:
+    lines = table.lines(view("running"), 64)
+    assert lines[0] == table.QUEUES
+    assert lines[lines.index("") + 1] == table.WORKLOADS
+    assert lines[1].startswith("QUEUE ")
+
+
+def test_the_queues_are_shown_where_their_step_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once Muster tells of what the step did: its answers are a moment old."""
+    monkeypatch.setattr("deploy.demo.steps.time.sleep", lambda _: None)
+    out, now = io.StringIO(), view("submitted")
+    looks = iter([replace(now, queues=[]), now])
+    observer: Any = SimpleNamespace(look=lambda: next(looks))
+    stack: Any = SimpleNamespace(replicas=[])
+    steps = DemoSteps(stack=stack, api=stack, observer=observer, terminal=TerminalOutput(out), total_gpus=64)
+    steps.at(8, "Vision borrows.")
+    steps.show_queues("robotics", 64, "It uses 38.", "More than it deserves.")
+    told = out.getvalue().splitlines()
+    assert told[:4] == ["08:00  Vision borrows.", "", "       It uses 38.", "       More than it deserves."]
+    assert told[4].startswith("  QUEUE ")
+    assert "robotics-main" in told[-2]
+    assert max(map(len, told)) <= 100
+
+
+def test_a_table_that_was_told_otherwise_is_not_left() -> None:
+    out = io.StringIO()
+    terminal = TerminalOutput(out)
+    terminal.show(["the table"], {})
+    terminal.drop()
+    terminal.keep()
+    assert "the table" not in out.getvalue()
 
 
 def test_off_a_terminal_each_change_is_a_line_and_the_table_comes_at_the_end() -> None:

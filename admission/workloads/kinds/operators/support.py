@@ -237,6 +237,8 @@ class _Found(NamedTuple):
     existing: tuple[Path, ...]
     #: It says that Muster resumed the object.
     is_marked: bool
+    #: Of the first container; "": unknown.
+    image: str
 
 
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | None:
@@ -295,6 +297,9 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         ),
         parallelism=total,
         revision=_revision(description, job, found),
+        conduct=conduct_of(
+            meta.annotations, meta.labels, image=next((each.image for each in found if each.image), "")
+        ),
         obstacle=values.obstacle,
     )
     return of_possible_size(fact, "spec")
@@ -354,7 +359,7 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
         pods = pod_set_of(each.name, count, each.content, each.where, job.metadata.namespace)
         if pods.obstacle is not None:
             values.note(pods.obstacle.message, pods.obstacle.code)
-        more = (each.existing, each.is_marked)
+        more = (each.existing, each.is_marked, pods.image)
         yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, *more)
     if not seen and values.obstacle is None:
         where = description.templates[0].at if description.templates else ("spec",)

@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 
 from admission.decode.admin_documents import budget_fact
-from admission.decode.interruption import conduct_of
+from admission.decode.interruption import LONGEST_IMAGE, conduct_of, image_of
 from admission.facts.cluster import BudgetFact
 from admission.facts.pods import Conduct, PodFact, PodPhase, PodShape
 from admission.wire import (
     WireBudgetSpec,
     WireBudgetStatus,
+    WireContainer,
     WireLabelSelector,
     WireMetadata,
     WirePodDisruptionBudget,
+    WirePodSpec,
     WireSelectorRequirement,
 )
 from admission.world.disruption_budgets import Budgets
@@ -38,6 +40,32 @@ def test_annotations_say_how_work_may_be_interrupted() -> None:
         cooldown=600,
         preemptable=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ("bert:1", "bert:1"),
+        ("registry:5000/team/bert", "registry:5000/team/bert"),
+        # The digest of a tag changes with each build.
+        ("registry:5000/team/bert:1@sha256:ab", "registry:5000/team/bert:1"),
+        ("registry:5000/team/bert@sha256:ab", "registry:5000/team/bert@sha256:ab"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_an_image_is_told_by_repository_and_tag(image: str | None, told: str) -> None:
+    containers = (WireContainer(image=image), WireContainer(image="sidecar:1"))
+    assert image_of(WirePodSpec(containers=containers)) == told
+    assert conduct_of({"muster.dev/user": "ada"}, None, None, told) == Conduct(user="ada", image=told)
+
+
+def test_a_long_image_is_cut_and_stays_another_one() -> None:
+    first, second = (
+        image_of(WirePodSpec(containers=(WireContainer(image="x" * 300 + end),))) for end in "ab"
+    )
+    assert (len(first), first != second) == (LONGEST_IMAGE, True)
+    assert image_of(WirePodSpec()) == ""
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,28 @@ def test_run_times_are_learned_from_what_ended(tmp_path: Path) -> None:
     assert run_times.total(likeness, 1 << 31) == 700
 
 
+def test_images_are_learned_of_what_ended_and_of_what_runs(tmp_path: Path) -> None:
+    """Of what ended too if its object, and what was known of it, went before its admission was closed."""
+    looks = turns(tmp_path, "0,5000,2,8")
+    running = next(snapshot for snapshot, _ in looks if snapshot.admissions)
+    (admission,) = running.admissions.values()
+    holder = replace(running.holders[admission.workload], image="bert:1")
+    running = replace(running, holders={holder.key: holder})
+    learned = Learned(replace(running, admissions={}, holders={}))
+    nothing = Plan(now=0, ledger_seq=0)
+
+    learned.observe(running)
+    ((likeness, _, is_over),) = learned.ensemble(running, nothing, LIMITS).run_times.runs
+    assert (likeness.image, is_over) == ("bert:1", False)
+
+    without_object = replace(running, holders={})
+    learned.observe(without_object)
+    after = replace(running, admissions={}, holders={})
+    learned.observe(after)
+    ((likeness, _, is_over),) = learned.ensemble(after, nothing, LIMITS).run_times.runs
+    assert (likeness.image, is_over) == ("bert:1", True)
+
+
 def test_who_was_evicted_between_two_looks_has_not_ended(tmp_path: Path) -> None:
     looks = turns(tmp_path, "0,5000,2,8", "10,100,2,8")
     before = next(snapshot for snapshot, _ in looks if snapshot.admissions)

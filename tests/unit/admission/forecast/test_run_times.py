@@ -25,8 +25,8 @@ ONE_GPU, TWO_GPUS = (
 )
 
 
-def like(user: str = "ann", queue: str = "a", shape: WorkloadShape = ONE_GPU) -> Likeness:
-    return Likeness(user, QueueName(queue), shape)
+def like(user: str = "ann", queue: str = "a", shape: WorkloadShape = ONE_GPU, image: str = "") -> Likeness:
+    return Likeness(user, QueueName(queue), shape, image)
 
 
 def runs(likeness: Likeness, *seconds: int) -> list[Run]:
@@ -68,6 +68,34 @@ def test_the_closest_group_answers(known: Likeness, basis: Basis) -> None:
     assert run_times.expectation(like()) == (basis, run_times._closest(like(), 0)[1].ended)
     assert run_times._closest(like(), 0)[0] is basis
     assert 1 <= run_times.total(like(), MIDDLE) <= 500
+
+
+@pytest.mark.parametrize(
+    ("known", "basis"),
+    [
+        (like(image="bert:1"), Basis.USER_IMAGE_AND_SHAPE),
+        (like(image="other:1"), Basis.USER_AND_SHAPE),
+        (like(user="bob", queue="b", image="bert:1"), Basis.IMAGE_AND_SHAPE),
+        (like(user="bob", image="other:1"), Basis.QUEUE_AND_SHAPE),
+        (like(queue="b", shape=TWO_GPUS, image="bert:1"), Basis.USER),
+    ],
+)
+def test_an_image_is_a_group_together_with_a_shape(known: Likeness, basis: Basis) -> None:
+    run_times = RunTimes(tuple(runs(known, *([500] * LEAST_SAMPLES))))
+    assert run_times.expectation(like(image="bert:1")).basis is basis
+
+
+def test_work_of_one_image_is_told_from_other_work_of_the_user() -> None:
+    short, long = like(image="eval:1"), like(image="train:1")
+    run_times = RunTimes((*runs(short, *([60] * 20)), *runs(long, *([7200] * 20))))
+    assert run_times.total(short, MIDDLE) == 60
+    assert run_times.total(long, MIDDLE) == 7200
+
+
+def test_an_image_nobody_knows_changes_no_draw() -> None:
+    """Forecasts of work without images are what they were before images were known."""
+    assert like().identity() == f"Likeness(user='ann', queue='a', shape={ONE_GPU!r})"
+    assert like(image="a:1").identity() not in (like().identity(), like(image="a:2").identity())
 
 
 def test_a_user_nobody_knows_is_no_group() -> None:

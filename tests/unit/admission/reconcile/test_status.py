@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ from admission.facts.workloads import NO_CONDITION
 from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
 from admission.kube.writers.status import StatusWriter
-from admission.reconcile.events import WAIT
+from admission.reconcile.events import WAIT, start_event
+from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.status import (
     EventNote,
     JobStatusFacts,
@@ -405,3 +407,70 @@ async def test_what_an_earlier_leader_told_last_is_told_again_only_after_somethi
     events.tell(EventNote(ref=GROUP, reason="Admitted", message="", action="Admit"))
     events.tell(waits, shown=True)
     assert [reason for _, reason in events._waiting] == ["Admitted", "QueueLimit"]
+
+
+async def test_a_start_is_told_each_time_and_has_no_reason_told_again() -> None:
+    """As a new leader tells it: the object said already why it waits."""
+    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    waits = EventNote(ref=GROUP, reason="QueueLimit", message="no room", action=WAIT)
+    for start in (SOON, LATE):
+        events.tell(waits, shown=True)
+        events.tell(start_event(GROUP, start))
+    events.tell(waits, shown=True)
+    assert [note.message for note, _ in events._waiting.values()] == [SOON.sentence(), LATE.sentence()]
+
+
+SOON = ExpectedStart(0, 1200, 5400)
+#: The same with other numbers, and one that is news.
+ALIKE, LATE = ExpectedStart(1200, 1260, 5460), ExpectedStart(1200, 9000, 18000)
+SAYS_SOON = f"; {SOON.sentence()}"
+
+
+def test_a_group_says_when_it_should_start_and_no_longer_once_it_is_admitted() -> None:
+    waits = group(pending=4, reason=LIMIT, expected=SOON)
+    before = settled(pod_group_status(waits), {}, 0)
+    told = before["conditions"][0]
+    assert told["message"] == f"4/4 tasks in gang unschedulable: QueueLimit: {LIMIT.message}{SAYS_SOON}"
+
+    for same in (ALIKE, None):
+        again = conditions(pod_group_status(replace(waits, expected=same)), before, 1000)
+        assert again["Unschedulable"] == told
+    news = conditions(pod_group_status(replace(waits, expected=LATE)), before, 1000)["Unschedulable"]
+    assert "between 1970-01-01T02:30Z and 1970-01-01T05:00Z" in news["message"]
+    assert news["lastTransitionTime"] == told["lastTransitionTime"], "another start is no transition"
+
+    admitted = settled(pod_group_status(group(pending=4, admitted=True)), before, 1000)
+    assert "expected" not in str(admitted)
+
+
+def test_a_job_says_when_it_should_start_and_no_longer_once_it_is_admitted() -> None:
+    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
+    waits = WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT, expected=SOON)
+    before = settled(admitted_condition(waits), {}, 0)
+    assert before["conditions"][0]["message"] == LIMIT.message + SAYS_SOON
+    assert settled(admitted_condition(replace(waits, expected=ALIKE)), before, 5) == before
+    assert settled(admitted_condition(replace(waits, expected=LATE)), before, 5) != before
+
+    [admitted] = settled(admitted_condition(replace(waits, admitted=True, reason=None)), before, 5)[
+        "conditions"
+    ]
+    assert (admitted["status"], admitted["message"]) == ("True", "")
+
+
+def test_what_start_a_job_told_when_it_was_seen_first_is_read_from_it() -> None:
+    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
+    told = ("False", "QueueLimit")
+    waits = WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT, told=told)
+    assert admitted_condition(waits).shown
+    assert not admitted_condition(replace(waits, expected=SOON)).shown
+
+
+def test_a_pending_volcano_job_says_when_it_should_start() -> None:
+    before = settled(job_status(job_facts(reason=LIMIT, expected=SOON)), {}, 0)
+    assert before["state"]["message"] == LIMIT.message + SAYS_SOON
+    for same in (ALIKE, None):
+        assert (
+            merge_patch(before, settled(job_status(job_facts(reason=LIMIT, expected=same)), before, 0)) == {}
+        )
+    news = settled(job_status(job_facts(reason=LIMIT, expected=LATE)), before, 0)
+    assert merge_patch(before, news).keys() == {"state"}

@@ -1,16 +1,20 @@
 """What is told of objects, where one of them brings a defect to light."""
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from admission.facts.cluster import QueueFact
 from admission.facts.workloads import GroupRequest
-from admission.kube.writers import status_loop
+from admission.kube.writers import status, status_loop
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
 from admission.kube.writers.status_loop import StatusLoop
+from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
@@ -19,6 +23,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import GROUP, NOW, TEAM, group, job, node, queue, seen, world
+from tests.waiting import eventually
 
 BAD, GOOD = (WorkloadKey(WorkloadKind.JOB, name) for name in ("bad", "good"))
 
@@ -69,6 +74,81 @@ async def test_a_defect_that_one_workload_brings_to_light_keeps_no_other_in_the_
     await loop._work_out([BAD, GOOD])
     assert (written[0], told) == ("good", ["good"])
     assert [each.message for each in caplog.records] == ["status not worked out", "event not worked out"]
+
+
+class Api:
+    """The API server, with objects that have no status; takes every write."""
+
+    def __init__(self) -> None:
+        #: Messages of conditions of the PodGroup, and of events of the Job, as they were written.
+        self.told: list[str] = []
+        self.events: list[str] = []
+
+    async def get(self, path: str) -> bytes:
+        return b'{"metadata": {"uid": "%s"}, "status": {}}' % (
+            b"good" if "jobs" in path else GROUP.uid.encode()
+        )
+
+    async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
+        if "podgroups" in path:
+            self.told += [each["message"] for each in body["status"].get("conditions", ())]
+        return b"{}"
+
+    async def create(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
+        if body["involvedObject"]["uid"] == GOOD.uid:
+            self.events.append(body["message"])
+        return b"{}"
+
+
+async def test_each_object_is_told_its_expected_start_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real writers, and two forecasts of which the second brings no news: a PodGroup in its status, a Job by
+    an event. Both end with the admission."""
+    for module, name in (
+        (status_loop, "STARTS_EVERY"),
+        (status_loop, "LOOK_AFTER"),
+        (status, "COALESCE"),
+        (status, "BETWEEN_WRITES"),
+    ):
+        monkeypatch.setattr(module, name, 0.001)
+    waiting = [replace(job(1), key=GOOD, name="good"), group(2)]
+    known = world([queue(TEAM), *waiting], arrivals={GOOD: 1, GROUP: 2})
+    known.put_reasons(dict.fromkeys((GOOD, GROUP), Reason(code=ReasonCode.NO_FIT, message="no room")), ())
+    api = Api()
+    client: Any = api
+    statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
+    loop = StatusLoop(client, lambda: None, statuses, busy=lambda: False, instance="me")
+    task = asyncio.create_task(loop.run())
+    try:
+        loop.reconcile([GOOD, GROUP], TurnReport(now=NOW))
+        await eventually(lambda: (len(api.told), len(api.events)) == (1, 1), "why they wait")
+        statuses.starts.forecast(dict.fromkeys((GOOD, GROUP), ExpectedStart(NOW, NOW + 3600, NOW + 7200)))
+        await eventually(lambda: (len(api.told), len(api.events)) == (2, 2), "their expected start")
+        again = ExpectedStart(NOW + 1200, NOW + 3700, NOW + 7300)
+        statuses.starts.forecast(dict.fromkeys((GOOD, GROUP), again))
+        loop.reconcile([GOOD, GROUP], TurnReport(now=NOW))
+        await eventually(lambda: not loop._dirty_workloads, "the second look")
+        assert (len(api.told), len(api.events)) == (2, 2)
+        assert "no room; expected to start between " in api.told[1]
+        assert api.events[0] == "no room"
+        assert api.events[1].startswith("expected to start between ")
+        admitted = [(1, SimpleNamespace(workload=each, seats=(), queue=TEAM)) for each in (GOOD, GROUP)]
+        applied: Any = SimpleNamespace(admitted=admitted, evicted=(), jobs=())
+        loop.reconcile((), TurnReport(now=NOW, applied=applied))
+        assert [statuses.starts.of(each) for each in (GOOD, GROUP)] == [None, None]
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_who_waits_no_longer_is_not_told_a_start() -> None:
+    known = world([queue(TEAM), replace(job(1), key=GOOD, name="good")], arrivals={GOOD: 1})
+    statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
+    statuses.starts.forecast({GOOD: ExpectedStart(NOW, NOW + 3600, NOW + 7200)})
+    assert statuses.starts.next(0.0) == GOOD
+    assert statuses.start_note(GOOD) is None, "it has no reason"
+    known.put_reasons({GOOD: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
+    assert statuses.start_note(GOOD) is not None
 
 
 async def test_a_podgroup_without_pods_is_inqueue_when_a_node_comes_though_nothing_else_changes(

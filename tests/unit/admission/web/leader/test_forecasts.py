@@ -11,6 +11,8 @@ import pytest
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
+from admission.forecast.calibration import Interval
+from admission.reconcile.expected_starts import ExpectedStart
 from admission.turn_report import Decided
 from admission.web.leader import forecasts
 from admission.web.leader.answers import LeaderAnswers
@@ -18,7 +20,7 @@ from admission.web.leader.forecasts import Forecasts
 from admission.web.lists.expected import ExpectedList
 from queues.errors import DatabaseUnavailable
 from queues.sql.history.ended_runs import EndedRun
-from queues.workload import QueueName, Workload
+from queues.workload import QueueName, Workload, WorkloadKey
 from tests.bench.synthetic_world import SyntheticWorld, node_table, pods, queue, workload
 
 
@@ -46,6 +48,7 @@ class Replica:
         self.asked: list[int] = []
         self.slices = 0
         self.fails: Exception | None = None
+        self.told: list[Mapping[WorkloadKey, ExpectedStart]] = []
 
     async def learn(self, limit: int) -> Iterable[EndedRun]:
         self.asked.append(limit)
@@ -60,7 +63,7 @@ class Replica:
 
     @asynccontextmanager
     async def forecasting(self) -> AsyncIterator[Forecasts]:
-        found = Forecasts(lambda: self.last, self.learn, self.in_thread)
+        found = Forecasts(lambda: self.last, self.learn, self.in_thread, self.told.append)
         task = asyncio.create_task(found.run())
         try:
             yield found
@@ -120,6 +123,33 @@ async def test_nothing_is_told_once_another_replica_leads() -> None:
         replica.last = decided(2)
         await until(lambda: len(told(of).items) == 2)
     assert len(replica.asked) == 2
+
+
+async def test_objects_are_told_what_the_list_tells() -> None:
+    replica = Replica()
+    replica.last = last = decided()
+    async with replica.forecasting() as of:
+        await until(lambda: replica.told)
+        assert of.of(next(iter(last.snapshot.pending))) is not None
+    starts = replica.told[0]
+    assert starts.keys() == last.snapshot.pending.keys()
+    assert {start.as_of for start in starts.values()} == {last.snapshot.now}
+    assert any(start.earliest is not None for start in starts.values())
+
+
+@pytest.mark.parametrize(
+    ("interval", "start"),
+    [
+        (Interval(600, 1800, 0, never=False), (600, 1800)),
+        (Interval(600, None, 0, never=False), (600, None)),
+        (Interval(59, None, 0, never=False), (None, None)),
+        (Interval(600, None, 0, never=True), (None, None)),
+    ],
+)
+def test_objects_are_told_nothing_that_says_nothing(
+    interval: Interval, start: tuple[int | None, int | None]
+) -> None:
+    assert forecasts._start(0, interval) == (0, *start)
 
 
 async def test_without_the_past_a_forecast_is_made_all_the_same() -> None:

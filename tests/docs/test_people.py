@@ -1,0 +1,68 @@
+"""The page of each kind of person: what is asked there is answered so. Other commands: ``test_commands``."""
+
+import asyncio
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.kube.writers.status_loop import STARTS_EVERY
+from admission.reconcile import expected_starts
+from tests.docs.console_sessions import exchanges
+from tests.fakes.fake_reader import FakeReader, served
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {
+    name: DOCS / "how-to" / f"{name}.md" for name in ("my-job-waits", "run-a-tenant", "run-the-platform")
+}
+#: Lines of one screen; a page is a path, what is beside it is on other pages.
+LONGEST = 120
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_what_is_asked_is_answered_as_the_page_says(
+    name: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    monkeypatch.setattr(
+        "admission.cli.usage.command.time.time", datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp
+    )
+    commands = list(exchanges(PAGES[name]))
+    assert len(commands) >= 3
+    async with served(FakeReader()) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+        for exchange in commands:
+            words = exchange.command.split()
+            assert words[:2] == ["kubectl", "muster"]
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words[2:])
+            printed = capfd.readouterr()
+            assert (code, printed.err) == (0, ""), exchange.command
+            assert exchange.matches(printed.out), f"$ {exchange.command}\n{printed.out}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_index_leads_to_each_in_one_step(name: str) -> None:
+    assert f"](how-to/{name}.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
+    assert f"](docs/how-to/{name}.md)" in (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert len(PAGES[name].read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_how_seldom_objects_are_told_of_their_start_is_what_the_code_does() -> None:
+    page = (DOCS / "explanation/expected-start.md").read_text(encoding="utf-8")
+    assert (expected_starts.BETWEEN, expected_starts.SOON) == (600, 120), "ten minutes, two minutes"
+    assert f"- The {expected_starts.MOST} workloads that should start first" in page
+    assert f"{60 / STARTS_EVERY:g} a minute at most" in page
+
+
+@pytest.mark.parametrize("page", ["how-to/my-job-waits.md", "explanation/expected-start.md"])
+def test_what_an_object_says_is_shown_as_it_is_written(page: str) -> None:
+    blocks = re.findall(
+        r"^```\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    told = [
+        start for block in blocks if (start := expected_starts.start_in(" ".join(block.split()))) is not None
+    ]
+    assert len(told) == 1
