@@ -2,9 +2,10 @@
 
 import gzip
 import os
+import time
 import zlib
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,6 +14,7 @@ import click
 from admission.cli.commands.run import SettingsCommand, settings_from
 from admission.cli.failures import TRACEBACK, complain
 from admission.cli.times import PastTime
+from admission.cli.trials.command import changes
 
 if TYPE_CHECKING:
     from admission.replay.look_back import DecidedAgain
@@ -25,6 +27,9 @@ _SHOWN: Final = 40
 
 #: How a compressed file begins.
 _GZIP: Final = b"\x1f\x8b"
+
+#: Days that are recorded where nothing else is set.
+_MOST_DAYS: Final = 90
 
 _DIFFERS: Final = 1
 _INVALID: Final = 2
@@ -47,12 +52,21 @@ _INVALID: Final = 2
     help="With --at: tell why this workload was not admitted, and what would have let it in.",
 )
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Its namespace [any].")
+@click.option(
+    "--days",
+    type=click.IntRange(1, _MOST_DAYS),
+    metavar="N",
+    help="Simulate the work of the last N days, as it was and with the changes below.",
+)
+@changes
 def replay(
     file: Path | None,
     everything: bool,
     at: datetime | None,
     explain: str | None,
     namespace: str | None,
+    days: int | None,
+    changed: Mapping[str, Any],
     **flags: Any,
 ) -> int:
     """Decide again the turn that `muster snapshot` saved, or one that a leader could not decide and kept
@@ -62,19 +76,38 @@ def replay(
     minute of the last hour and one for each ten minutes before. It prints what was decided and why, and compares it
     with the plan of that time and with the decision log.
 
+    --days takes the recorded work of the last days instead: when it came, what its seats took and how long it ran. The
+    engine simulates these days with the queues and nodes of now, once as they were, and once with other limits
+    (--quota), without some nodes (--drain), or with more (--add-nodes). It prints waits, starts, use and evictions of
+    queues before and after, and how well the simulation reproduces what was recorded.
+
     Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE or what was kept is no saved
     turn, or cannot be decided.
     """
-    if (file is None) == (at is None):
-        raise click.UsageError("Expected one of FILE and --at TIME.")
+    if [file, at, days].count(None) != 2:
+        raise click.UsageError("Expected one of FILE, --at TIME and --days N.")
+    if changed and days is None:
+        raise click.UsageError("--quota, --drain and --add-nodes are for --days.")
     if at is None and (explain or namespace):
         raise click.UsageError("--explain and --namespace are for --at.")
     if namespace and not explain:
         raise click.UsageError("--namespace is for --explain.")
     if at is not None:
         return _at(at, everything, explain, namespace, flags)
+    if days is not None:
+        return _days(days, changed, everything, flags)
     assert file is not None
     return _file(file, everything)
+
+
+def _days(days: int, changed: Mapping[str, Any], everything: bool, flags: dict[str, Any]) -> int:
+    from admission.cli.look_back.days import replay_days
+    from admission.cli.look_back.days_text import days_text
+
+    now = datetime.fromtimestamp(int(time.time()), UTC)
+    replayed, turn_at = replay_days(settings_from(flags), now, days, changed)
+    click.echo(days_text(days, replayed, turn_at, everything=everything), nl=False)
+    return 0
 
 
 def _at(

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from queues.sql.database import Database
     from queues.sql.read.kept_turns import StoredTurn
 
-_NONE_KEPT: Final = (
+#: What to do where no turn is kept.
+NONE_KEPT: Final = (
     "The leader keeps turns of the last day, unless turnHistoryMib is 0; "
     "`kubectl muster events` has the decisions of earlier times."
 )
@@ -46,12 +47,12 @@ def read_turn(settings: "Settings", at: datetime) -> TurnRead:
 
 def _not_kept(at: datetime, first: datetime | None, last: datetime | None, count: int) -> CommandFailed:
     if first is None or last is None:
-        return CommandFailed(tried="", found="no turn is kept in this database", hint=_NONE_KEPT)
+        return CommandFailed(tried="", found="no turn is kept in this database", hint=NONE_KEPT)
     return CommandFailed(
         tried="",
         found=f"no turn at or before {clock(at)} is kept: there are {counted(count, 'turn')} "
         f"from {clock(first)} to {clock(last)}",
-        hint=_NONE_KEPT,
+        hint=NONE_KEPT,
     )
 
 
