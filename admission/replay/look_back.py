@@ -9,9 +9,9 @@ from admission.engine.memo import Memo
 from admission.replay.snapshot_file import Saved, differences, plan_form
 from admission.world.learned.namespace_quotas import without_gangs
 from queues.admissions import Admission
-from queues.logged_decisions import LoggedDecision
 from queues.plan import Admit, Plan, Reason
 from queues.reason_codes import ReasonCode
+from queues.recorded.logged_decisions import LoggedDecision
 from queues.workload import AdmissionId, WorkloadKey
 
 
@@ -64,8 +64,8 @@ def decisions_of(plan: Plan, admissions: Mapping[AdmissionId, Admission]) -> tup
     return tuple(found)
 
 
-def _line(what: str, of: Admit | Admission, code: str) -> LoggedDecision:
-    return LoggedDecision(what, of.workload, of.namespace, of.name, of.queue, str(code))
+def _line(what: str, of: Admit | Admission, rule: str) -> LoggedDecision:
+    return LoggedDecision(what, of.workload, of.namespace, of.name, of.queue, str(rule))
 
 
 def _held_back(saved: Saved, plan: Plan) -> dict[WorkloadKey, Reason]:
@@ -89,6 +89,6 @@ def _log_differences(
     written: "Counter[LoggedDecision]", expected: "Counter[LoggedDecision]"
 ) -> Iterator[str]:
     for each in sorted((written - expected).elements()):
-        yield f"in the log, and not decided now: {each}: {each.code}"
+        yield f"in the log, and not decided now: {each}: {each.rule}"
     for each in sorted((expected - written).elements()):
-        yield f"decided now, and not in the log: {each}: {each.code}"
+        yield f"decided now, and not in the log: {each}: {each.rule}"

@@ -11,11 +11,11 @@ from typing import Final
 from admission.engine.snapshot import Snapshot
 from admission.simulate.gang_trace import START, Case, TraceJob
 from admission.simulate.gangs import Simulation
-from admission.simulate.queue_figures import Asked, QueueFigures, QueueRecorder
-from queues.past_work import PastStay, PastWorkload
+from admission.simulate.queue_figures import AskedUnits, QueueFigures, QueueRecorder
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import NO_PAST
 from queues.quota.tree import QueueTree
+from queues.recorded.past_work import PastStay, PastWorkload
 from queues.resources import GPU, NOTHING, Resources, is_device, total
 from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey
 
@@ -80,7 +80,7 @@ def past_days(work: Sequence[PastWorkload], newest: Snapshot, since: int, until:
     deserved = deserved_of(emptied(newest), resource)
     usual = _usual_run(there, until)
     drafts = [_draft(each, known.get(each.key), since, until) for each in there]
-    drafts += [_waiting_draft(each, usual, since) for each in waiting]
+    drafts += [_waiting_draft(each, usual, _came(each, newest) - since) for each in waiting]
     drafts.sort(key=lambda draft: (draft.submitted, draft.order, draft.workload.key))
     jobs = tuple(
         TraceJob(
@@ -102,7 +102,11 @@ def past_days(work: Sequence[PastWorkload], newest: Snapshot, since: int, until:
             if each.key not in ran_before
         },
         recorded=_recorded(
-            there, waiting, (since, until), QueueRecorder(deserved, frozenset(ran_before)), resource
+            there,
+            [(_came(each, newest), each) for each in waiting],
+            (since, until),
+            QueueRecorder(deserved, frozenset(ran_before)),
+            resource,
         ),
         without_queue=len(work) - len(there),
         resource=resource,
@@ -126,7 +130,7 @@ def replayed(days: PastDays, ground: Snapshot) -> Iterator[Replayed | int]:
     coming = next(comes, None)
     for snapshot, plan in Simulation(case, ground.queues).turns():
         now = snapshot.now - START
-        if now > end:
+        if now >= end:  # what runs to the end ends in it only because no more is known of it
             break
         while coming is not None and coming.submitted <= now:
             recorder.arrive(coming.submitted, coming.workload.key, asked[coming.workload.key])
@@ -195,9 +199,15 @@ def _as_known(known: Workload | None, sets: tuple[PodSet, ...]) -> tuple[PodSet,
     )
 
 
-def _waiting_draft(each: Workload, seconds: Mapping[QueueName, int], since: int) -> _Draft:
-    """A workload that has never run: it would run as long as its queue's do in the middle, or as it declares."""
-    submitted = max((each.waiting_since or each.created) - since, _WAITS)
+def _came(each: Workload, newest: Snapshot) -> int:
+    """When a workload that waits began to; where that is not known, it has just come."""
+    return each.waiting_since or each.created or newest.now
+
+
+def _waiting_draft(each: Workload, seconds: Mapping[QueueName, int], came: int) -> _Draft:
+    """A workload that has never run: it would run as long as its queue's do in the middle, or as it declares.
+    ``came``: seconds after the beginning."""
+    submitted = max(came, _WAITS)
     workload = replace(
         each,
         created=START + submitted,
@@ -235,7 +245,7 @@ def merged(stays: Sequence[PastStay]) -> list[PastStay]:
 
 def _recorded(
     work: Sequence[PastWorkload],
-    waiting: Sequence[Workload],
+    waiting: Sequence[tuple[int, Workload]],
     span: tuple[int, int],
     recorder: QueueRecorder,
     resource: str,
@@ -243,9 +253,11 @@ def _recorded(
     """Figures of what really happened."""
     since, until = span
     events: list[tuple[int, int, int, WorkloadKey, bool]] = []
-    asked: dict[WorkloadKey, Asked] = {}
+    asked: dict[WorkloadKey, AskedUnits] = {}
     for number, each in enumerate(work):
-        asked[each.key] = Asked(each.queue, sum(one.takes.get(resource) * one.count for one in each.pods))
+        asked[each.key] = AskedUnits(
+            each.queue, sum(one.takes.get(resource) * one.count for one in each.pods)
+        )
         events.append((max(0, each.arrived - since), 1, number, each.key, False))
         for stay in merged(each.stays):
             if stay.ended is not None and stay.ended <= since:
@@ -253,10 +265,9 @@ def _recorded(
             events.append((max(0, stay.opened - since), 2, number, each.key, False))
             if stay.ended is not None:
                 events.append((min(stay.ended, until) - since, 0, number, each.key, stay.evicted))
-    for one in waiting:
+    for came, one in waiting:
         asked[one.key] = _asked(one, resource)
-        at = max(0, (one.waiting_since or one.created) - since)
-        events.append((at, 1, len(work), one.key, False))
+        events.append((max(0, came - since), 1, len(work), one.key, False))
     for at, what, _, key, evicted in sorted(events):
         if what == 1:
             recorder.arrive(at, key, asked[key])
@@ -267,9 +278,9 @@ def _recorded(
     return recorder.close(until - since)
 
 
-def _asked(workload: Workload, resource: str) -> Asked:
+def _asked(workload: Workload, resource: str) -> AskedUnits:
     units = sum(each.takes.get(resource) * each.count for each in workload.pod_sets)
-    return Asked(workload.queue, units)
+    return AskedUnits(workload.queue, units)
 
 
 def _resource(work: Iterable[PastWorkload]) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from queues.workload import QueueName, WorkloadKey
 
 
-class Asked(NamedTuple):
+class AskedUnits(NamedTuple):
     """What a workload asks for of the resource that figures are about."""
 
     queue: QueueName
@@ -46,7 +46,7 @@ class QueueRecorder:
         self._deserved = deserved
         self._not_counted = not_counted
         self._figures: dict[QueueName, QueueFigures] = {}
-        self._asked: dict[WorkloadKey, Asked] = {}
+        self._asked: dict[WorkloadKey, AskedUnits] = {}
         self._arrived: dict[WorkloadKey, int] = {}
         self._runs: set[WorkloadKey] = set()
         self._used: dict[QueueName, int] = {}
@@ -55,7 +55,7 @@ class QueueRecorder:
         #: Seconds from arrival to first start, by workload.
         self.waits: dict[WorkloadKey, int] = {}
 
-    def arrive(self, at: int, key: WorkloadKey, asked: Asked) -> None:
+    def arrive(self, at: int, key: WorkloadKey, asked: AskedUnits) -> None:
         """A workload begins to wait."""
         figures = self._reckon(asked.queue, at)
         self._asked[key], self._arrived[key] = asked, at

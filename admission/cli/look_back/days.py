@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from admission.engine.snapshot import Snapshot
     from admission.settings import Settings
     from admission.simulate.past_days import PastDays, Replayed
-    from queues.past_work import PastWorkload
+    from queues.recorded.past_work import PastWorkload
     from queues.sql.database import Database
-    from queues.sql.read.kept_turns import StoredTurn
+    from queues.sql.read.look_back.kept_turns import StoredTurn
 
+#: Seconds of one simulation: a cluster that is full all the time takes long, for many may be evicted in each turn.
+MOST_SECONDS: Final = 600.0
 #: Seconds between two looks at how far a simulation has come.
 _TELL_EVERY: Final = 0.5
 
@@ -57,7 +59,7 @@ def replay_days(
     what = past_days(read.work, newest, int(since.timestamp()), int(until.timestamp()))
     if not what.jobs:
         raise CommandFailed(
-            tried="", found=f"no work of the last {counted(days, 'day')} is recorded, or its queues are gone"
+            tried="", found=f"no work of {last_days(days)} is recorded, or its queues are gone"
         )
     ground = emptied(newest)
     notes: tuple[str, ...] = ()
@@ -73,8 +75,8 @@ def replay_days(
 def _read(settings: "Settings", days: int, since: datetime, until: datetime) -> DaysRead:
     async def read(database: "Database") -> DaysRead:
         from admission.simulate.past_days import MOST_WORKLOADS
-        from queues.sql.read.kept_turns import nearest_turn
-        from queues.sql.read.past_work import count_past_work, past_work
+        from queues.sql.read.look_back.kept_turns import nearest_turn
+        from queues.sql.read.look_back.past_work import count_past_work, past_work
 
         async with database.snapshot() as tx:
             turn = await nearest_turn(tx, until)
@@ -84,8 +86,7 @@ def _read(settings: "Settings", days: int, since: datetime, until: datetime) -> 
             if count > MOST_WORKLOADS:
                 raise CommandFailed(
                     tried="",
-                    found=f"found {count} workloads of the last {counted(days, 'day')}, "
-                    f"expected at most {MOST_WORKLOADS}",
+                    found=f"found {count} workloads of {last_days(days)}, expected at most {MOST_WORKLOADS}",
                     hint="Give fewer --days.",
                 )
             return DaysRead(turn, await past_work(tx, since))
@@ -108,13 +109,22 @@ def _replayed(which: str, days: "PastDays", ground: "Snapshot") -> "Replayed":
     """One simulation; on a terminal how far it has come is told."""
     from admission.simulate.past_days import replayed
 
-    tells, told, whole = sys.stderr.isatty(), time.monotonic(), max(1, days.until - days.since)
+    tells, whole = sys.stderr.isatty(), max(1, days.until - days.since)
+    told = began = time.monotonic()
     outcome: Replayed | None = None
     for each in replayed(days, ground):
+        now = time.monotonic()
         if not isinstance(each, int):
             outcome = each
-        elif tells and time.monotonic() - told > _TELL_EVERY:
-            told = time.monotonic()
+        elif now - began > MOST_SECONDS:
+            raise CommandFailed(
+                tried="",
+                found=f"the replay {which} has come to {100 * each // whole} % after {MOST_SECONDS:.0f} seconds, "
+                "expected it to end within them",
+                hint="Give fewer --days.",
+            )
+        elif tells and now - told > _TELL_EVERY:
+            told = now
             print(f"\rreplaying {which}: {100 * each // whole} %", end="", file=sys.stderr, flush=True)
     if tells:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
@@ -122,14 +132,20 @@ def _replayed(which: str, days: "PastDays", ground: "Snapshot") -> "Replayed":
     return outcome
 
 
+def last_days(days: int) -> str:
+    """``the last day``, ``the last 7 days``."""
+    return "the last day" if days == 1 else f"the last {days} days"
+
+
 def title(days: int, replayed: DaysReplayed, turn_at: datetime) -> list[str]:
     """What was replayed, with which queues and nodes."""
     what = replayed.days
     since, until = (datetime.fromtimestamp(at, UTC) for at in (what.since, what.until))
     lines = [
-        f"The last {counted(days, 'day')}, {clock(since)} to {clock(until)}: "
+        f"{last_days(days).capitalize()}, {clock(since)} to {clock(until)}: "
         f"{counted(len(what.jobs), 'workload')}",
-        f"  with the queues and nodes of {clock(turn_at)}; amounts are of {what.resource}",
+        f"  with the queues and nodes of {clock(turn_at)}",
+        f"  amounts are of {what.resource}",
     ]
     if what.without_queue:
         lines.append(f"  {counted(what.without_queue, 'workload')} of queues that are gone left out")

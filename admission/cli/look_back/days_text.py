@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from admission.cli.look_back.days import DaysReplayed, title
 from admission.cli.questions.pending import one_line
-from admission.cli.rendering.table import Cell, printable, short_duration, table
+from admission.cli.rendering.table import NONE, Cell, printable, short_duration, table
 from queues.text_format import counted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ ended, checkpoints (evicted work begins anew), and what queues and nodes were
 before. Work that runs or waits now counts as long as it ran so far.
 """
 
-_Pick = Callable[["QueueFigures"], Cell]
+_Pick = Callable[["QueueFigures"], str | None]
 
 
 def days_text(days: int, replayed: DaysReplayed, turn_at: datetime, *, everything: bool) -> str:
@@ -42,12 +42,13 @@ def days_text(days: int, replayed: DaysReplayed, turn_at: datetime, *, everythin
     if then is not None:
         lines.append("With this change:" if len(replayed.notes) == 1 else "With these changes:")
         lines += [f"  {one_line(printable(each))}" for each in replayed.notes]
-        lines += _pairs("Waits until the first start:", ("", "THEN"), (was, then), _WAITS, shown)
-        lines += _pairs("Use:", ("", "THEN"), (was, then), _USE, shown)
+        lines += _pairs(
+            "Waits until the first start (as it was → with the changes):", (was, then), _WAITS, shown
+        )
+        lines += _pairs("Use (as it was → with the changes):", (was, then), _USE, shown)
     recorded = replayed.days.recorded
-    replay = ("RECORDED", "REPLAYED")
-    lines += _pairs("As it was, recorded and replayed:", replay, (recorded, was), _WAITS, shown)
-    lines += _pairs("", replay, (recorded, was), _USE, shown)
+    lines += _pairs("Waits as they were (recorded → replayed):", (recorded, was), _WAITS, shown)
+    lines += _pairs("Use as it was (recorded → replayed):", (recorded, was), _USE, shown)
     if len(names) > len(shown):
         lines.append(f"{len(shown)} of {len(names)} queues shown; --all shows them")
     lines.append(_agreement(replayed))
@@ -55,7 +56,7 @@ def days_text(days: int, replayed: DaysReplayed, turn_at: datetime, *, everythin
 
 
 def _duration(percent: int) -> _Pick:
-    def pick(of: "QueueFigures") -> Cell:
+    def pick(of: "QueueFigures") -> str | None:
         wait = of.wait(percent)
         return None if wait is None else short_duration(wait)
 
@@ -71,11 +72,11 @@ def _hours(units: int) -> str:
 _WAITS: Final[Mapping[str, _Pick]] = {
     "MEDIAN": _duration(50),
     "95%": _duration(95),
-    "STARTED": lambda of: len(of.waits),
+    "STARTED": lambda of: str(len(of.waits)),
 }
 _USE: Final[Mapping[str, _Pick]] = {
     "HOURS": lambda of: _hours(of.used),
-    "EVICTED": lambda of: of.evicted,
+    "EVICTED": lambda of: str(of.evicted),
     "SHORT": lambda of: _hours(of.short),
 }
 
@@ -89,26 +90,16 @@ def _most_work(*figures: "Figures") -> "list[QueueName]":
 
 
 def _pairs(
-    heading: str,
-    of: tuple[str, str],
-    sides: "tuple[Figures, Figures]",
-    columns: Mapping[str, _Pick],
-    names: "Sequence[QueueName]",
+    heading: str, sides: "tuple[Figures, Figures]", columns: Mapping[str, _Pick], names: "Sequence[QueueName]"
 ) -> list[str]:
     """A table with each figure twice: before and after, or recorded and replayed."""
     rows: list[list[Cell]] = []
     for name in [*names, *([None] if len(names) > 1 else [])]:
-        pair = [_figures(side, name) for side in sides]
-        row: list[Cell] = [name or _ALL]
-        for pick in columns.values():
-            row += [pick(pair[0]), "→", pick(pair[1])]
-        rows.append(row)
-    head = ["QUEUE"]
-    for column in columns:
-        head += [column, "", of[1]]
-    right = " ".join([*columns, of[1]])
-    text = table(head, rows, right=right)
-    return [*([heading] if heading else []), *(f"  {line}" for line in text.splitlines())]
+        first, second = (_figures(side, name) for side in sides)
+        pairs = [f"{pick(first) or NONE} → {pick(second) or NONE}" for pick in columns.values()]
+        rows.append([name or _ALL, *pairs])
+    text = table(["QUEUE", *columns], rows, right=" ".join(columns))
+    return [heading, *(f"  {line}" for line in text.splitlines())]
 
 
 def _figures(side: "Figures", name: "QueueName | None") -> "QueueFigures":

@@ -92,10 +92,11 @@ def _explanation(snapshot: "Snapshot", plan: "Plan", workload: "Workload") -> di
         "now": rfc3339(snapshot.now),
         "reason": None if reason is None else {"code": str(reason.code), "message": reason.message},
         "notBefore": rfc3339(workload.not_before) if workload.not_before else None,
+        # How often is not in a snapshot.
         "rollbacks": 1,
-        "position": None,
+        "position": None if outlook is None else outlook["position"],
         "positionBy": "",
-        "queueLength": None,
+        "queueLength": None if outlook is None else outlook["queueLength"],
         "outlook": outlook,
         "ahead": [],
         "admissions": [],

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admission.cli.access.database import with_database
 from admission.cli.failures import CommandFailed
-from queues.text_format import counted
 
 if TYPE_CHECKING:
     from admission.settings import Settings
-    from queues.logged_decisions import LoggedDecision
+    from queues.recorded.logged_decisions import LoggedDecision
     from queues.sql.database import Database
-    from queues.sql.read.kept_turns import StoredTurn
+    from queues.sql.read.look_back.kept_turns import StoredTurn
 
 #: What to do where no turn is kept.
 NONE_KEPT: Final = (
@@ -33,7 +32,12 @@ def read_turn(settings: "Settings", at: datetime) -> TurnRead:
     """The last turn that was kept at or before a time. Raises CommandFailed: there is none."""
 
     async def read(database: "Database") -> TurnRead:
-        from queues.sql.read.kept_turns import decisions_after, decisions_of, kept_span, nearest_turn
+        from queues.sql.read.look_back.kept_turns import (
+            decisions_after,
+            decisions_of,
+            kept_span,
+            nearest_turn,
+        )
 
         async with database.snapshot() as tx:
             turn = await nearest_turn(tx, at)
@@ -48,12 +52,10 @@ def read_turn(settings: "Settings", at: datetime) -> TurnRead:
 def _not_kept(at: datetime, first: datetime | None, last: datetime | None, count: int) -> CommandFailed:
     if first is None or last is None:
         return CommandFailed(tried="", found="no turn is kept in this database", hint=NONE_KEPT)
-    return CommandFailed(
-        tried="",
-        found=f"no turn at or before {clock(at)} is kept: there are {counted(count, 'turn')} "
-        f"from {clock(first)} to {clock(last)}",
-        hint=NONE_KEPT,
-    )
+    there = f"there are {count}, from {clock(first)} to {clock(last)}"
+    if count == 1:
+        there = f"the only one is of {clock(last)}"
+    return CommandFailed(tried="", found=f"no turn at or before {clock(at)} is kept: {there}", hint=NONE_KEPT)
 
 
 def clock(at: datetime) -> str:

@@ -57,7 +57,7 @@ def about_turn(again: "DecidedAgain", read: TurnRead, at: datetime, configuratio
 
 def _decisions(again: "DecidedAgain") -> Iterator[tuple[Cell, ...]]:
     admissions, plan = again.saved.snapshot.admissions, again.plan
-    refused = {each.workload: each.code for each in again.refused}
+    refused = {each.workload: each.rule for each in again.refused}
     for evict in plan.evicts:
         evicted = admissions[evict.admission]
         yield _row("evict", evicted, len(evicted.holding()), str(evict.code))
@@ -92,8 +92,8 @@ def _by_reason(again: "DecidedAgain") -> "list[tuple[str, list[tuple[Workload, R
     return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def _reason_lines(code: str, found: "Sequence[tuple[Workload, Reason]]", everything: bool) -> Iterator[str]:
-    yield f"{code}: {len(found)}"
+def _reason_lines(title: str, found: "Sequence[tuple[Workload, Reason]]", everything: bool) -> Iterator[str]:
+    yield f"{title}: {len(found)}"
     for workload, reason in found if everything else found[:1]:
         name = f"{workload.kind}/{workload.name} (namespace {workload.namespace}, queue {workload.queue})"
         yield f"  {printable(name)}"

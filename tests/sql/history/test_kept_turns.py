@@ -10,7 +10,7 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.history.kept_turns import KeptTurn, NewTurn, TurnBounds, store, superfluous
 from queues.sql.leadership import Term
-from queues.sql.read.kept_turns import decisions_after, decisions_of, kept_span, nearest_turn
+from queues.sql.read.look_back.kept_turns import decisions_after, decisions_of, kept_span, nearest_turn
 from queues.workload import QueueName
 from tests.sql.ledger_harness import NOW, LedgerHarness, key
 

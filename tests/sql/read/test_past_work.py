@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import text
 
-from queues.past_work import PastPods, PastStay
+from queues.recorded.past_work import PastPods, PastStay
 from queues.resources import Resources
 from queues.sql.database import Database
-from queues.sql.read.past_work import count_past_work, past_work
+from queues.sql.read.look_back.past_work import count_past_work, past_work
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, key, queue
 
 SINCE = datetime.fromtimestamp(NOW + 50, UTC)

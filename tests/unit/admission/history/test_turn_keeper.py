@@ -1,5 +1,6 @@
 """The leader keeps turns beside its turns; whoever looks back later decides the same again."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -9,71 +10,23 @@ from sqlalchemy import text
 
 from admission.cli.failures import finish
 from admission.cli.muster import muster as program
-from admission.cycle import Cycle
-from admission.facts.changes import Fact
-from admission.facts.workloads import WorkloadFact
 from admission.history import turn_keeper
-from admission.history.turn_keeper import TurnKeeper
-from admission.replay.fingerprint import fingerprint
 from queues.errors import Fenced
-from queues.quota.queue import ROOT, Limits
-from queues.sql.database import Database
 from queues.sql.history.kept_turns import TurnBounds
-from queues.sql.leadership import Term, elect
-from queues.sql.read.kept_turns import kept_span
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
-from tests.builders.cycles import begun_world, cycle_over
-from tests.builders.facts import GPU, node, queue, seen, volcano_job
-
-NOW = 1_790_000_000
-TEAM = QueueName("team")
-
-
-def gang(name: str, pods: int) -> WorkloadFact:
-    return replace(volcano_job(pods), key=WorkloadKey(WorkloadKind.VOLCANO_JOB, f"{name}-uid"), name=name)
-
-
-class Leading:
-    """A leader of one queue of eight GPUs, whose clock stands still until it is told otherwise."""
-
-    def __init__(self, database: Database, term: Term, cycle: Cycle) -> None:
-        self.database, self.term, self.cycle = database, term, cycle
-        self.now = NOW
-
-    def keeper(self, bounds: TurnBounds | None = None) -> TurnKeeper:
-        return TurnKeeper(self.database, self.term, bounds or TurnBounds(), fingerprint(), lambda: self.now)
-
-    async def decide(self, *facts: Fact) -> None:
-        await self.cycle.turn([seen(each) for each in facts])
-
-    async def keep(self) -> bool:
-        assert self.cycle.last is not None
-        return await self.keeper().keep(self.cycle.last)
+from queues.sql.leadership import Term
+from queues.sql.read.look_back.kept_turns import kept_span
+from tests.builders.look_back.leading import Leading, gang, leading_over
 
 
 @pytest.fixture
 async def leading(database: str) -> AsyncIterator[Leading]:
-    connected = await Database.connect(database)
-    async with connected.transaction() as tx:
-        term = await elect(tx, "me", 600.0)
-    assert term is not None
-    limits = Limits(deserved={GPU: 8000}, capability={GPU: 8000})
-    facts = [queue("root"), queue("team", parent=QueueName(ROOT), limits=limits), node("n1"), node("n2")]
-    world = await begun_world(connected, facts)
-    leader = Leading(connected, term, cycle_over(connected, term, world, lambda: leader.now))
-    yield leader
-    await connected.close()
+    async with leading_over(database) as leader:
+        yield leader
 
 
 def replayed(monkeypatch: pytest.MonkeyPatch, leading: Leading, *words: str) -> int:
     monkeypatch.setenv("MUSTER_DSN", leading.database.dsn)
     return finish(program, "muster", ["replay", *words])
-
-
-async def in_thread(function: object, *given: object) -> int:
-    import asyncio
-
-    return await asyncio.to_thread(function, *given)  # type: ignore[arg-type]
 
 
 AT = "2026-09-21T14:14:00"
@@ -85,7 +38,7 @@ async def test_a_turn_of_the_day_is_decided_again_as_it_was(
     await leading.decide(gang("fits", 4), gang("waits", 6))
     assert await leading.keep()
 
-    code = await in_thread(replayed, monkeypatch, leading, "--at", AT)
+    code = await asyncio.to_thread(replayed, monkeypatch, leading, "--at", AT)
 
     printed = capsys.readouterr()
     assert (code, printed.err) == (0, "")
@@ -110,7 +63,9 @@ async def test_why_a_workload_was_not_admitted_then_is_told_as_explain_tells_it(
     await leading.decide(gang("fits", 4), gang("waits", 6))
     await leading.keep()
 
-    code = await in_thread(replayed, monkeypatch, leading, "--at", AT, "--explain", "waits", "-n", "ns")
+    code = await asyncio.to_thread(
+        replayed, monkeypatch, leading, "--at", AT, "--explain", "waits", "-n", "ns"
+    )
 
     printed = capsys.readouterr()
     assert (code, printed.err) == (0, "")
@@ -121,7 +76,7 @@ async def test_why_a_workload_was_not_admitted_then_is_told_as_explain_tells_it(
     )
     assert "What would let it in\n  - " in printed.out
 
-    assert await in_thread(replayed, monkeypatch, leading, "--at", AT, "--explain", "vcjob/fits") == 0
+    assert await asyncio.to_thread(replayed, monkeypatch, leading, "--at", AT, "--explain", "vcjob/fits") == 0
     assert "Admitted in this turn\n  4 pods on n1" in capsys.readouterr().out
 
 
@@ -135,7 +90,7 @@ async def test_a_plan_or_a_log_that_is_another_one_is_told(
     async with leading.database.transaction() as tx:
         await tx.execute(text("UPDATE decisions SET code = 'elastic'"))
 
-    code = await in_thread(replayed, monkeypatch, leading, "--at", AT)
+    code = await asyncio.to_thread(replayed, monkeypatch, leading, "--at", AT)
 
     out = capsys.readouterr().out
     assert code == 1
@@ -153,7 +108,7 @@ async def test_a_plan_or_a_log_that_is_another_one_is_told(
         (
             ("--at", "2026-09-21T14:13:19"),
             1,
-            "no turn at or before 2026-09-21T14:13:19Z is kept: there are 1 turn",
+            "no turn at or before 2026-09-21T14:13:19Z is kept: the only one is of",
         ),
         (("--at", "noon"), 2, "found 'noon', expected how long ago"),
         (("--at", "2126-01-01"), 2, "which is not past yet"),
@@ -177,7 +132,7 @@ async def test_what_can_not_be_looked_at_is_one_clear_line(
     await leading.decide(gang("fits", 4), gang("waits", 6))
     await leading.keep()
 
-    assert await in_thread(replayed, monkeypatch, leading, *words) == code
+    assert await asyncio.to_thread(replayed, monkeypatch, leading, *words) == code
     printed = capsys.readouterr()
     assert re.search(complaint, printed.err)
     assert "Traceback" not in printed.err
@@ -203,7 +158,7 @@ async def test_corrupt_turns_are_one_clear_line(
     async with leading.database.transaction() as tx:
         await tx.execute(text(f"UPDATE kept_turns SET content = {content}"))
 
-    assert await in_thread(replayed, monkeypatch, leading, "--at", AT) == 2
+    assert await asyncio.to_thread(replayed, monkeypatch, leading, "--at", AT) == 2
     printed = capsys.readouterr()
     assert complaint in printed.err
     assert len(printed.err.splitlines()) == 1
@@ -212,7 +167,7 @@ async def test_corrupt_turns_are_one_clear_line(
 async def test_a_database_without_turns_says_so(
     leading: Leading, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert await in_thread(replayed, monkeypatch, leading, "--at", AT) == 1
+    assert await asyncio.to_thread(replayed, monkeypatch, leading, "--at", AT) == 1
     assert "no turn is kept in this database" in capsys.readouterr().err
 
 

@@ -8,10 +8,10 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.simulate.past_days import PastDays, Replayed, emptied, merged, past_days, replayed
-from admission.simulate.queue_figures import Asked, QueueFigures, QueueRecorder
+from admission.simulate.queue_figures import AskedUnits, QueueFigures, QueueRecorder
 from admission.trials.changes import Wanted, changed
-from queues.past_work import PastPods, PastStay, PastWorkload
 from queues.quota.queue import ROOT, Limits, Queue
+from queues.recorded.past_work import PastPods, PastStay, PastWorkload
 from queues.resources import GPU, PODS, Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
@@ -182,16 +182,16 @@ def test_members_that_joined_later_are_one_stay_with_the_first_ones() -> None:
 
 def test_figures_count_waits_use_and_what_is_below_deserved() -> None:
     recorder = QueueRecorder({A: 8000}, frozenset({key("old")}))
-    recorder.arrive(0, key("old"), Asked(A, 2000))
+    recorder.arrive(0, key("old"), AskedUnits(A, 2000))
     recorder.start(0, key("old"))
-    recorder.arrive(10, key("new"), Asked(A, 4000))
+    recorder.arrive(10, key("new"), AskedUnits(A, 4000))
     recorder.start(40, key("new"))
     recorder.start(45, key("new"))
     recorder.end(60, key("new"), evicted=True)
     recorder.start(70, key("new"))
     recorder.end(100, key("new"))
     recorder.end(100, key("new"))
-    recorder.arrive(100, key("last"), Asked(A, 9000))
+    recorder.arrive(100, key("last"), AskedUnits(A, 9000))
 
     figures = recorder.close(110)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import and_, func, null, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.past_work import PastPods, PastStay, PastWorkload
+from queues.recorded.past_work import PastPods, PastStay, PastWorkload
 from queues.resources import Resources, is_device
 from queues.sql.read.world import key_of, seconds_of
 from queues.sql.statements import KEYS, key_rows, parts, same

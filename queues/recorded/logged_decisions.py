@@ -15,7 +15,8 @@ class LoggedDecision:
     namespace: str
     name: str
     queue: str
-    code: str
+    #: The code of a reason, or by which rule seats were given.
+    rule: str
 
     def __str__(self) -> str:
         return (

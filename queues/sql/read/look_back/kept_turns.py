@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.logged_decisions import LoggedDecision
+from queues.recorded.logged_decisions import LoggedDecision
 from queues.sql.read.world import key_or_none
 from queues.sql.tables import decisions, kept_turns
 
