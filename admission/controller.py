@@ -237,7 +237,9 @@ class Controller:
                 postings=settings.retention_postings_days,
             ),
             turn_bounds=TurnBounds(
-                most_bytes=settings.turn_history_mib * 2**20, most=settings.turn_history_count
+                most_bytes=settings.turn_history_mib * 2**20,
+                most=settings.turn_history_count,
+                every=settings.turn_history_seconds,
             ),
             configuration=fingerprint(),
             turn_every=settings.turn_at_least_every_seconds,

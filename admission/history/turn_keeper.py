@@ -1,4 +1,4 @@
-"""The leader's care for the turns that are kept: each minute one, written beside the turns and stored in Postgres.
+"""The leader's care for the turns that are kept: one a minute, written beside the turns and stored in Postgres.
 
 A snapshot never changes, so it is written in a thread while the turns go on. The thread shares the interpreter with
 them: it works for a few milliseconds, and then rests three times as long. A turn that cannot be written or stored is
@@ -23,8 +23,6 @@ from queues.sql.leadership import Term
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between two turns that are kept.
-EVERY: Final = 60.0
 #: Workloads and admissions above which a turn is not kept: the thread would write it for too long.
 MOST_ROWS: Final = 100_000
 #: Seconds for which the thread works before it rests, and how many times as long it rests.
@@ -52,6 +50,8 @@ class TurnKeeper:
         self._configuration = configuration
         self._clock = clock
         self._offered: Decided | None = None
+        #: The one that is offered once the other is kept.
+        self._later: Decided | None = None
         #: The turn of which was decided last whether to keep it.
         self._seen: Decided | None = None
         self._there_is_one = asyncio.Event()
@@ -59,25 +59,33 @@ class TurnKeeper:
     def offer(self, turn: Decided | None) -> None:
         """A turn that may be kept; None: nothing was decided yet.
 
-        Of those that come within a minute the first that changes the ledger is kept; if none does, the last one.
+        Of those that come before the next one is kept it is the first that changes the ledger; if none does, the last
+        one. What is decided after it is offered again: the last turn before a quiet time is kept too.
         """
         if turn is None or turn is self._seen or not self._bounds.most_bytes:
             return
         self._seen = turn
-        if self._offered is not None and self._offered.plan.changes_ledger():
-            return
-        self._offered = turn
+        if self._offered is None or not self._offered.plan.changes_ledger():
+            self._offered = turn
+        elif self._later is None or not self._later.plan.changes_ledger():
+            self._later = turn
         self._there_is_one.set()
 
     async def run(self) -> NoReturn:
         """Until the term is over. Raises Fenced."""
         while True:
             await self._there_is_one.wait()
-            self._there_is_one.clear()
-            turn, self._offered = self._offered, None
+            turn = self.take()
             if turn is not None:
                 await self.keep(turn)
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(self._bounds.every)
+
+    def take(self) -> Decided | None:
+        """The turn that is to be kept now; None: there is none."""
+        turn, self._offered, self._later = self._offered, self._later, None
+        if self._offered is None:
+            self._there_is_one.clear()
+        return turn
 
     async def keep(self, turn: Decided) -> bool:
         """Write and store a turn. False: it is left out, and the log says why. Raises Fenced."""

@@ -30,6 +30,8 @@ class TurnBounds:
     most_bytes: int = 64 * 2**20
     #: Turns.
     most: int = 240
+    #: Seconds between two of them.
+    every: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

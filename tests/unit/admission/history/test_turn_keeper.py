@@ -171,28 +171,50 @@ async def test_a_database_without_turns_says_so(
     assert "no turn is kept in this database" in capsys.readouterr().err
 
 
-async def test_of_the_turns_of_a_minute_the_first_that_changes_the_ledger_is_kept(leading: Leading) -> None:
+async def test_the_first_turn_of_a_minute_that_changes_the_ledger_is_kept_and_later_the_last_one(
+    leading: Leading,
+) -> None:
+    turns = []
+    for name, pods in (("large", 9), ("one", 1), ("two", 1), ("larger", 10)):
+        await leading.decide(gang(name, pods))
+        turns.append(leading.cycle.last)
+    assert [each is not None and each.plan.changes_ledger() for each in turns] == [False, True, True, False]
+    nothing, first, second, quiet = turns
     keeper = leading.keeper()
-    await leading.decide(gang("large", 9))
-    nothing = leading.cycle.last
-    await leading.decide(gang("one", 1))
-    first = leading.cycle.last
-    await leading.decide(gang("two", 1))
-    second = leading.cycle.last
 
-    for each in (None, nothing, first, first, second):
+    for each in (None, nothing, first, first, second, quiet):
         keeper.offer(each)
+    assert [keeper.take(), keeper.take(), keeper.take()] == [first, second, None]
 
-    assert keeper._offered is first
-    assert first is not None
-    assert first.plan.changes_ledger()
+    for each in (first, quiet):
+        keeper.offer(each)
+    assert [keeper.take(), keeper.take(), keeper.take()] == [first, quiet, None]
 
 
-async def test_turns_are_kept_as_they_are_offered_and_none_where_none_is_wanted(leading: Leading) -> None:
+async def test_turns_that_are_offered_are_kept_beside_the_turns(leading: Leading) -> None:
+    keeper = leading.keeper(TurnBounds(every=0.001))
+    running = asyncio.create_task(keeper.run())
+
+    for name in ("first", "second"):
+        await leading.decide(gang(name, 2))
+        keeper.offer(leading.cycle.last)
+    kept: list[int] = []
+
+    async def count() -> int:
+        async with leading.database.snapshot() as tx:
+            return (await kept_span(tx)).count
+
+    while len(kept) < 200 and (not kept or kept[-1] < 2):
+        kept.append(await count())
+    running.cancel()
+    assert kept[-1] == 2
+
+
+async def test_no_turn_is_kept_where_none_is_wanted(leading: Leading) -> None:
     await leading.decide(gang("fits", 6))
     none = leading.keeper(TurnBounds(most_bytes=0))
     none.offer(leading.cycle.last)
-    assert none._offered is None
+    assert none.take() is None
 
 
 @pytest.mark.parametrize("what", ["too many rows", "too many bytes", "an engine that can not write it"])
