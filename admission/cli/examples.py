@@ -145,7 +145,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "muster replay": (
         Example("muster replay turn.json --all"),
         Example("muster replay --at 2h", "What was decided two hours ago, and why"),
-        Example("muster replay --at 2026-11-26T14:03 --explain train -n ml", "Why did it not start then?"),
+        Example("muster replay --at 2026-11-20T14:03 --explain train -n ml", "Why did it not start then?"),
         Example("muster replay --days 7 --quota team-a.gpu=64", "What would the last week have been like?"),
     ),
     "muster simulate": (
