@@ -19,7 +19,7 @@ from queues.recorded.past_work import PastStay, PastWorkload
 from queues.resources import GPU, NOTHING, Resources, is_device, total
 from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey
 
-#: Workloads of one simulation: about a minute or two for each of them on a cluster with a thousand nodes.
+#: Workloads of one simulation. A cluster that is full all the time takes longest: time is bounded by its own limit.
 MOST_WORKLOADS: Final = 5000
 #: No evicted job goes on where it was: checkpoints are not recorded.
 _NO_CHECKPOINT: Final = 10**9
