@@ -1,12 +1,14 @@
 """The last days, simulated as they were recorded and with changes."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from admission.simulate import rules
 from admission.simulate.past_days import PastDays, Replayed, emptied, merged, past_days, replayed
 from admission.simulate.queue_figures import AskedUnits, QueueFigures, QueueRecorder
 from admission.trials.changes import Wanted, changed
@@ -213,3 +215,46 @@ def test_figures_count_waits_use_and_what_is_below_deserved() -> None:
 )
 def test_percentiles_are_waits_that_there_were(waits: list[int], percent: int, expected: int | None) -> None:
     assert QueueFigures(waits=waits).wait(percent) == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_days_that_the_engine_decided_are_reproduced_to_the_second(seed: int) -> None:
+    """Without evictions, after which nobody knows from the ledger how much work is left."""
+    random, ground = Random(seed), newest(2)
+    ground = replace(ground, queues={**ground.queues, QueueName(ROOT): rules.NO_PREEMPTION})
+    asked = [
+        work(
+            f"w{number}",
+            random.randrange(1, 1200),
+            (0, random.randrange(5, 200)),
+            gpus=random.choice([1, 2, 4, 8]),
+        )
+        for number in range(40)
+    ]
+    asked = [
+        replace(
+            each,
+            queue=random.choice([A, B]),
+            stays=(PastStay(each.arrived, each.arrived + (each.stays[0].ended or 0) - SINCE),),
+        )
+        for each in asked
+    ]
+    then = outcome(past_days(asked, ground, SINCE, UNTIL), emptied(ground))
+    assert any(then.waits.values())
+    recorded = [
+        replace(
+            each,
+            stays=tuple(
+                PastStay(stay.opened + then.waits[each.key], (stay.ended or 0) + then.waits[each.key])
+                for stay in each.stays
+            ),
+        )
+        for each in asked
+        if each.key in then.waits
+    ]
+
+    days = past_days(recorded, ground, SINCE, UNTIL)
+    again = outcome(days, emptied(ground))
+
+    assert again.waits == days.waits == then.waits
+    assert again.queues == days.recorded
