@@ -54,6 +54,7 @@ from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.ended_runs import EndedRun, ended_runs
+from queues.sql.history.kept_turns import TurnBounds
 from queues.sql.history.retention import Retention
 from queues.workload import Workload, WorkloadKey
 
@@ -237,6 +238,12 @@ class Controller:
                 ended_work=settings.retention_ended_work_days,
                 postings=settings.retention_postings_days,
             ),
+            turn_bounds=TurnBounds(
+                most_bytes=settings.turn_history_mib * 2**20,
+                most=settings.turn_history_count,
+                every=settings.turn_history_seconds,
+            ),
+            configuration=fingerprint(),
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._metrics.observe,
             address=settings.read_url or "",

@@ -220,6 +220,14 @@ class Settings(BaseModel):
     retention_postings_days: RetentionDays = Field(
         400, description="Days for which postings are kept, of which reports of use are made; 0: for ever."
     )
+    turn_history_mib: int = Field(
+        64,
+        ge=0,
+        le=65_536,
+        description="MiB of Postgres for turns of the last day, for muster replay --at; 0: none is kept.",
+    )
+    turn_history_count: int = Field(240, ge=1, le=10_000, description="Most turns that are kept so.")
+    turn_history_seconds: Seconds = Field(60.0, description="Seconds between two turns that are kept so.")
     failed_turns_dir: Path | None = Field(
         None,
         description="Folder of the last turns that could not be decided. Unset: in the user's state folder.",

@@ -56,7 +56,7 @@ def save(snapshot: Snapshot, plan: Plan, configuration: str = "") -> bytes:
     writers: dict[str, Callable[[Any], Any]] = {
         "nodes": _written_table,
         "past_use": PastUse.lines,
-        "queues": _written_queues,
+        "queues": written_queues,
     }
     document = {
         "configuration": configuration,
@@ -89,7 +89,11 @@ def load(text: bytes) -> Saved:
 
 def replayed_plan(saved: Saved) -> Mapping[str, Any]:
     """The plan that this engine decides for the saved snapshot, in its JSON form."""
-    plan, _ = decide(saved.snapshot, Memo())
+    return plan_form(decide(saved.snapshot, Memo())[0])
+
+
+def plan_form(plan: Plan) -> Mapping[str, Any]:
+    """A plan in its JSON form, as it is read back from a file."""
     form: Mapping[str, Any] = msgspec.json.decode(msgspec.json.encode(json_form.written(plan)))
     return form
 
@@ -177,17 +181,27 @@ def level_keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
 
 
 def _written_table(table: NodeTable) -> dict[str, Any]:
+    return dict(
+        sorted(
+            {
+                **written_table_without_nodes(table),
+                "nodes": [json_form.written(node) for node in nodes_of(table)],
+            }.items()
+        )
+    )
+
+
+def written_table_without_nodes(table: NodeTable) -> dict[str, Any]:
+    """The JSON form of a table without the list of its nodes, which ``nodes_of`` gives."""
     layout = table.layout
-    form = {
+    return {
         "levels": [level_keys(layout, chain) for chain in layout.chains],
-        "nodes": [json_form.written(node) for node in nodes_of(table)],
         "layout": {name: json_form.written(getattr(layout, name)) for name in sorted(_more(Layout))},
         **{name: json_form.written(getattr(table, name)) for name in _more(NodeTable)},
     }
-    return dict(sorted(form.items()))
 
 
-def _written_queues(queues: Mapping[QueueName, Queue]) -> dict[str, Any]:
+def written_queues(queues: Mapping[QueueName, Queue]) -> dict[str, Any]:
     """Queues by name. The order of a queue's flavors is the order in which they are tried."""
     return {
         str(name): json_form.written_fields(queue, {"flavors": json_form.in_order})

@@ -8,7 +8,7 @@ does not matter: jobs of the same second arrive by name, ``j2`` before ``j10``.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -52,6 +52,8 @@ class Case:
     jobs: tuple[TraceJob, ...]
     #: Seconds between two checkpoints of a job.
     checkpoint: int
+    #: Labels of namespaces: queues may state which namespaces use them.
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def load(folder: Path, seed: int | None = None) -> Case:

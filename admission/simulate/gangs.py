@@ -167,6 +167,7 @@ class Simulation:
             admissions=self._admissions.freeze(),
             ended=self._ended,
             holders=self._holders.freeze(),
+            namespaces=self._case.namespaces,
             claims=self._claims.freeze(),
             typical=self._demand.typical(),
             past_use=self._usage_history.freeze(START + now),

@@ -6,7 +6,7 @@ Empty for what an older version has stored. Of rows that are there nothing is re
 from alembic import op
 
 revision = "0025"
-down_revision = "0022"
+down_revision = "0024"
 branch_labels = None
 depends_on = None
 

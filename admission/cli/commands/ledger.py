@@ -1,26 +1,21 @@
 """``muster ledger``: compare the ledger's balances with its admissions, and the ledger with the cluster's."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from admission.cli.access.cluster import connected
+from admission.cli.access.database import with_database
 from admission.cli.commands.run import CONNECTION, SettingsCommand, settings_from
-from admission.cli.failures import CommandFailed
 
 if TYPE_CHECKING:
-    from admission.settings import Settings
     from queues.ledger_record import LedgerRecord
     from queues.sql.database import Database
     from queues.sql.ledger.verification import Difference
 
-_Found = TypeVar("_Found")
-
 #: Differences that are printed; more are counted.
 _SHOWN = 100
-#: Seconds for one statement: reading all admissions of a large ledger takes longer than a turn's statements may.
-_PATIENCE = 60.0
 
 
 @click.group(short_help="Compare the ledger with its admissions, and with the cluster.")
@@ -44,7 +39,7 @@ def verify(**flags: Any) -> int:
         async with database.snapshot() as tx:
             return await verify(tx)
 
-    wrong = _with_database("Verifying the ledger", settings_from(flags), check)
+    wrong = with_database("Verifying the ledger", settings_from(flags), check)
     if not wrong:
         click.echo("Every balance is what the admissions hold.")
         return 0
@@ -66,7 +61,7 @@ def repair(**flags: Any) -> None:
         async with database.transaction() as tx:
             return await repair(tx)
 
-    wrong = _with_database("Repairing the ledger", settings_from(flags), mend)
+    wrong = with_database("Repairing the ledger", settings_from(flags), mend)
     _show(wrong)
     click.echo(f"{_count(wrong)} put right." if wrong else "Every balance was right already.")
 
@@ -88,7 +83,7 @@ def show(**flags: Any) -> int:
                 own = await read_identity(tx)
             return own, await ClusterLedger(client).recorded()
 
-    own, recorded = _with_database("Reading the ledger's id", settings, read)
+    own, recorded = with_database("Reading the ledger's id", settings, read)
     click.echo(f"database  {own}")
     click.echo(f"cluster   {recorded or 'no ledger has led it yet'}")
 
@@ -130,38 +125,9 @@ def adopt_cluster(**flags: Any) -> None:
                 own = await read_identity(tx)
             return own, await cluster.replace(own)
 
-    own, before = _with_database("Adopting the cluster", settings, adopt)
+    own, before = with_database("Adopting the cluster", settings, adopt)
     click.echo(f"The cluster was led by {before or 'no ledger'}.")
     click.echo(f"Now it is led by {own}.")
-
-
-def _with_database(
-    tried: str, settings: "Settings", work: "Callable[[Database], Awaitable[_Found]]"
-) -> "_Found":
-    import asyncio
-
-    if settings.dsn is None:
-        raise CommandFailed(
-            tried=tried,
-            found="no DSN is given",
-            hint="Give one with --dsn or MUSTER_DSN, as Muster itself has.",
-        )
-    dsn = settings.dsn.get_secret_value()
-
-    async def run() -> "_Found":
-        from queues.sql.database import Database, check_schema
-
-        database = await Database.connect(
-            dsn, statement_timeout=_PATIENCE, idle_timeout=_PATIENCE, pool_size=1
-        )
-        try:
-            async with database.snapshot() as tx:
-                await check_schema(tx)
-            return await work(database)
-        finally:
-            await database.close()
-
-    return asyncio.run(run())
 
 
 def _show(wrong: "Sequence[Difference]") -> None:

@@ -71,6 +71,8 @@ def _metavar(name: str) -> str:
         ("_listen", "HOST:PORT"),
         ("_url", "URL"),
         ("_dir", "DIRECTORY"),
+        ("_mib", "MIB"),
+        ("_count", "COUNT"),
     ):
         if name.endswith(ending):
             return metavar

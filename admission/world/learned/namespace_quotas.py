@@ -202,7 +202,7 @@ class NamespaceQuotas:
                 refused[key] = self._hold_back(workload, asked, lacks, plan.now)
             elif quotas and key in admitted:
                 promised[namespace] += asked
-        return (_without(plan, refused) if refused else plan), refused.keys()
+        return (without_gangs(plan, refused) if refused else plan), refused.keys()
 
     def _hold_back(self, workload: Workload, asked: Resources, lacks: str, now: int) -> Reason:
         message = beyond_quota(lacks)
@@ -259,7 +259,8 @@ def gang_asks(workload: Workload) -> Resources:
     return requests_together(pods, min(pods.total(), max(1, workload.minimum - done)))
 
 
-def _without(plan: Plan, refused: Mapping[WorkloadKey, Reason]) -> Plan:
+def without_gangs(plan: Plan, refused: Mapping[WorkloadKey, Reason]) -> Plan:
+    """The plan in which these gangs wait, with their reasons, and nothing is evicted for them."""
     return replace(
         plan,
         admits=tuple(each for each in plan.admits if each.workload not in refused),

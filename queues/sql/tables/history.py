@@ -1,15 +1,36 @@
 """HISTORY: what happened, one partition a week, and what is summed up of it.
 
 Rows come from apply (``queues.sql.ledger``) and intake (``queues.sql.observed``). They leave by the partition, in
-``queues.sql.history``.
+``queues.sql.history``; turns that are kept, which come from there as well, one by one.
 """
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Identity, Index, Numeric, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Identity,
+    Index,
+    LargeBinary,
+    Numeric,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
-from queues.sql.tables.columns import admission_facts, count, document, many, moment, number, sometime, string
+from queues.sql.tables.columns import (
+    admission_facts,
+    count,
+    document,
+    flag,
+    many,
+    moment,
+    number,
+    sometime,
+    string,
+)
 from queues.sql.tables.metadata import metadata
 
 #: Partitioned tables, by the column that decides; each has a DEFAULT partition as well.
@@ -152,4 +173,24 @@ past_use_sums: Final = Table(
     number("block", primary_key=True),
     #: Σ ± amount × weight (``queues.quota.decayed_usage``), of more digits than 64 bits hold.
     Column("units", Numeric, nullable=False),
+)
+
+kept_turns: Final = Table(
+    "kept_turns",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    #: The ``now`` of the turn.
+    moment("decided_at"),
+    #: Of the ledger that it was decided on; what it changed has the next number.
+    number("ledger_seq"),
+    number("term"),
+    #: Fingerprint of what decided.
+    string("configuration"),
+    #: Its plan changed the ledger.
+    flag("changed", default=False),
+    #: Bytes of the content.
+    number("size"),
+    #: As ``admission.replay.compressed`` writes it.
+    Column("content", LargeBinary, nullable=False),
+    Index(None, "decided_at"),
 )

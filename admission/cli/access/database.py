@@ -1,0 +1,48 @@
+"""The ledger's database, for commands of administrators that read or mend it."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from admission.cli.failures import CommandFailed
+
+if TYPE_CHECKING:
+    from admission.settings import Settings
+    from queues.sql.database import Database
+
+_Found = TypeVar("_Found")
+
+#: Seconds for one statement: reading all admissions of a large ledger takes longer than a turn's statements may.
+_PATIENCE = 60.0
+
+
+def with_database(
+    tried: str, settings: "Settings", work: "Callable[[Database], Awaitable[_Found]]"
+) -> "_Found":
+    """What ``work`` finds in the database that the settings name. ``tried``: what to say of it if it cannot be reached.
+
+    Raises CommandFailed (no DSN is given), SchemaTooOld, SchemaTooNew, and what Database raises.
+    """
+    import asyncio
+
+    if settings.dsn is None:
+        raise CommandFailed(
+            tried=tried,
+            found="no DSN is given",
+            hint="Give one with --dsn or MUSTER_DSN, as Muster itself has.",
+        )
+    dsn = settings.dsn.get_secret_value()
+
+    async def run() -> "_Found":
+        from queues.sql.database import Database, check_schema
+
+        database = await Database.connect(
+            dsn, statement_timeout=_PATIENCE, idle_timeout=_PATIENCE, pool_size=1
+        )
+        try:
+            async with database.snapshot() as tx:
+                await check_schema(tx)
+            return await work(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
