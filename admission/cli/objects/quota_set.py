@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -25,12 +25,18 @@ from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.table import Cell, table
 from admission.cli.resource_names import checked_resource, warn_of_unknown
 from queues.api.names import ROOT_QUEUE
-from queues.api.quota_changes import Changes, moved, remainders
-from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of, shown_amount
+from queues.api.quota_changes import (
+    ROOT_HAS_NO_LIMITS,
+    Changes,
+    limit_asked,
+    moved,
+    remainders,
+    with_whole_names,
+)
+from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
+from queues.api.resource_names import NoSuchResource
 from queues.errors import InvalidQuantity
 from queues.resources import GPU, amount
-
-_REMOVED: Final = ("", "-")
 
 Known = Mapping[str, QueueObject]
 
@@ -90,13 +96,15 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     """
     changes = _asked(how.flavor, limits)
     if queue == ROOT_QUEUE:
-        raise click.ClickException(
-            "Queue root has what the usable nodes can allocate, and no limits to set. Set those of the queues below it."
-        )
+        raise click.ClickException(ROOT_HAS_NO_LIMITS)
     why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
     known = read_queues(cluster)
     stated = quota_of(object_.spec)
-    changes = {field: text for field, text in changes.items() if stated.get(field) != text}
+    changes = {
+        field: text
+        for field, text in with_whole_names(object_.spec, changes).items()
+        if stated.get(field) != text
+    }
     if not changes:
         click.echo(f"queue {queue} has these limits already; nothing was changed")
         return
@@ -132,6 +140,7 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     FROM is written first; if the API server refuses TO then, FROM gets back what it had. Asks
     first; without a terminal it needs --yes.
     """
+    resource = checked_resource("--resource", resource)
     units, why = units_of(resource, amount_), checked_reason(how.reason)
     if giver == taker:
         raise click.UsageError("FROM and TO are the same queue.")
@@ -184,18 +193,22 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
                     f"--{limit}: found {part!r}, expected {AMOUNTS}: nvidia.com/gpu=32,cpu=128; "
                     "nvidia.com/gpu= removes the limit."
                 )
-            removed = quantity in _REMOVED
-            if not removed:
-                checked_resource(f"--{limit}", name)
-            found[QuotaField(flavor, limit, name)] = None if removed else shown_amount(name, quantity)
+            field, amount_ = _limit_asked(f"--{limit}", QuotaField(flavor, limit, name), quantity)
+            found[field] = amount_
     if not found:
         raise click.UsageError("Nothing to change: expected --deserved, --guarantee or --capability.")
     return found
 
 
+def _limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaField, str | None]:
+    try:
+        return limit_asked(option, field, quantity)
+    except NoSuchResource as error:
+        raise click.UsageError(str(error)) from error
+
+
 def units_of(resource: str, text: str) -> int:
-    """An AMOUNT above 0, in units of the resource. Raises UsageError."""
-    checked_resource("--resource", resource)
+    """An AMOUNT above 0, in units of the resource, by its whole name. Raises UsageError."""
     try:
         units = amount(resource, text)
     except InvalidQuantity as error:
@@ -283,8 +296,7 @@ def check(queue: QueueObject, patch: Mapping[str, Any], known: Known | None) -> 
     tree is not checked.
     """
     from queues.api.types.queue import QueueDocument
-    from queues.api.validation.validation import Known as KnownObjects
-    from queues.api.validation.validation import violations_of
+    from queues.api.validation.quota_change_rules import refusal_of, violations_of_change
     from queues.errors import InvalidDocument
 
     domain = {}
@@ -293,14 +305,9 @@ def check(queue: QueueObject, patch: Mapping[str, Any], known: Known | None) -> 
             domain[name] = QueueDocument.read(each.document).to_domain()
         except InvalidDocument:  # another queue's fault
             continue
-    found = violations_of(
-        _patched(queue, patch).document,
-        KnownObjects(queues=None if known is None else domain),
-        old=queue.document,
-    )
-    refused = [each.message for each in found if not each.tolerable]
-    if refused:
-        raise CommandFailed(tried=f"Change of queue {queue.name}", found="; ".join(refused[:10]))
+    found = violations_of_change(queue.document, patch, None if known is None else domain)
+    if refusal := refusal_of(found):
+        raise CommandFailed(tried=f"Change of queue {queue.name}", found=refusal)
     for warning in found:
         if warning.tolerable:
             click.echo(f"Warning: {warning.message}", err=True)
