@@ -49,7 +49,7 @@ from admission.web.http import (
     numbered_place,
     whole_number,
 )
-from admission.web.leader.forwarding import FORWARDED
+from admission.web.leader.forwarding import ASKER, FORWARDED, asker_of
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.openapi.document import document
@@ -218,7 +218,9 @@ class ReadApi:
     gate: Gate = field(default_factory=lambda: Gate(_LIMITS, ProcessorShare.of_machine()))
     #: Each takes the leader a while, and others ask it too.
     trials: Gate = field(default_factory=lambda: Gate(TRIAL_LIMITS))
-    forwarded_trials: Gate = field(default_factory=lambda: Gate(replace(TRIAL_LIMITS, of_one=4)))
+    forwarded_trials: Gate = field(
+        default_factory=lambda: Gate(replace(TRIAL_LIMITS, of_one=TRIAL_LIMITS.at_once))
+    )
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
@@ -340,7 +342,7 @@ class ReadApi:
 
         async def answer(caller: Caller) -> bytes:
             sight = await self._sight(caller, namespace)
-            return in_sight(await self._leader(request, "/expected", {}), namespace, sight)
+            return in_sight(await self._leader(request, caller, "/expected", {}), namespace, sight)
 
         return await self._answered(request, answer)
 
@@ -461,7 +463,7 @@ class ReadApi:
         async def answer(caller: Caller) -> bytes:
             sight = await self._sight(caller, namespace)
             query = {"namespace": namespace, "name": name, "kind": kind}
-            found = msgspec.json.decode(await self._leader(request, "/outlook", query))
+            found = msgspec.json.decode(await self._leader(request, caller, "/outlook", query))
             seen = [one for one in found if sight.shows(one["kind"], one["namespace"])]
             return encode(redacted(seen, sight))
 
@@ -477,7 +479,7 @@ class ReadApi:
                     "list the workloads of all kinds and namespaces, and all queues: a snapshot has them all"
                 )
                 raise Forbidden(user=caller.name, what=what)
-            return await self._leader(request, "/snapshot", {})
+            return await self._leader(request, caller, "/snapshot", {})
 
         content = await self._content(request, answer)
         return web.Response(body=content, content_type="application/octet-stream")
@@ -486,7 +488,8 @@ class ReadApi:
         """What would become of objects if they were submitted now."""
         async with asyncio.timeout(_ANSWER_SECONDS):
             caller = await self.authenticate(request)
-            # Those of all users of another replica come in one name; that replica has such a gate as well.
+            # Those of all users of another replica come in one name; that replica has such a gate as well. The leader
+            # shares its time between users (leader/question_line.py).
             trials = self.forwarded_trials if FORWARDED in request.headers else self.trials
             async with trials.entered(caller.name), self.gate.entered(caller.name):
                 return json_answer(await trial_answer(request, caller, self.rights, self.leader))
@@ -538,9 +541,14 @@ class ReadApi:
             raise Forbidden(user=caller.name, what=what)
         return sight
 
-    async def _leader(self, request: web.Request, path: str, query: dict[str, str | None]) -> bytes:
-        forwarded = FORWARDED in request.headers
-        return await self.leader.ask(path, query, public=request.path_qs, forwarded=forwarded)
+    async def _leader(
+        self, request: web.Request, caller: Caller, path: str, query: dict[str, str | None]
+    ) -> bytes:
+        forwarded, asker = FORWARDED in request.headers, caller.name
+        if forwarded and await self.rights.sight(caller) == EVERYTHING:
+            asker = asker_of(request.headers.get(ASKER, "")) or asker
+        named = {**query, ASKER: asker}
+        return await self.leader.ask(path, named, public=request.path_qs, forwarded=forwarded)
 
 
 async def _asked(answer: Callable[[Caller], Awaitable[bytes]], caller: Caller) -> bytes:
