@@ -14,12 +14,13 @@ from admission.web.explanations.outlook_bodies import ChangeBody
 from admission.web.leader.outlook import facts_of
 from admission.web.lists.expected import ExpectedStartBody
 from admission.web.quantities import facts_with_quantities, quantities
+from admission.web.tree import names_alike
 from admission.web.trials import bodies
 from queues.admissions import Seat
 from queues.plan import Evict, Reason
 from queues.resources import show
 from queues.text_format import rfc3339
-from queues.workload import WorkloadKey
+from queues.workload import QueueName, WorkloadKey
 
 #: Places and victims that are told of one workload.
 MOST_PLACES: Final = 100
@@ -73,6 +74,7 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
         quota=tuple(map(_quota, outcome.takes)),
         victims=tuple(_victim(decided, each) for each in outcome.victims[:MOST_VICTIMS]),
         victim_count=len(outcome.victims),
+        nearest_queues=_nearest(decided, workload.queue),
     )
     if found is None:
         return body
@@ -87,6 +89,12 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
         behind=found.behind,
         changes=changes,
     )
+
+
+def _nearest(decided: DecidedTrial, queue: QueueName) -> tuple[str, ...]:
+    """Names that look like that of a queue that there is not; empty: there is one."""
+    queues = decided.snapshot.queues
+    return () if queue in queues else names_alike(queue, queues)
 
 
 def _reason(reason: Reason) -> ReasonBody:

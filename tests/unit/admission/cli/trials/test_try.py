@@ -161,7 +161,7 @@ async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: 
         world.store(stored(batch_job(name, pods, queue="team", gpu=8), name))
         world.settle()
 
-    code, out, err = await ask("--quota", "team.gpu=32")
+    code, out, err = await ask("--quota", "team.gpu=32", "--quota", "team.capability.gpu=32")
 
     assert (code, err) == (0, "")
     assert (
@@ -169,7 +169,7 @@ async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: 
         == """\
 With these changes:
   queue team: deserved nvidia.com/gpu 16 → 32
-  queue team: capability nvidia.com/gpu 24 → 32, with it
+  queue team: capability nvidia.com/gpu 24 → 32
 Queues:
   QUEUE   RESOURCE   USED       THEN   WAITING       THEN
   root    gpu          24   →     32         1   →      0
@@ -198,7 +198,7 @@ async def test_a_drain_tells_who_goes_and_a_change_of_nothing_says_so(
 
 async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> None:
     file = written(tmp_path, batch_job("a", 4, queue="team", gpu=8))
-    _, out, _ = await ask("-f", file, "-n", "ml", "--quota", "team.gpu=32", "-o", "yaml")
+    _, out, _ = await ask("-f", file, "-n", "ml", "--quota", "team.capability.gpu=32", "-o", "yaml")
     body = yaml.safe_load(out)
     assert body["items"][0]["state"] == "admitted"
     assert body["comparison"]["counts"] == {}
@@ -213,7 +213,7 @@ async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> N
         (["--flavor", "h100", "--drain", "n0"], "--flavor is for --quota."),
         (["--add-nodes", "0", "--like", "n0"], "0 is not in the range 1<=x<=5000"),
         (["--drain", "nowhere"], "--drain: found 'nowhere', expected a node, a domain such as rack-3"),
-        (["--quota", "team=64"], "--quota: found 'team=64', expected QUEUE.RESOURCE=AMOUNT"),
+        (["--quota", "team=64"], "--quota: found 'team=64', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
     ],
 )
 async def test_wrong_changes_are_told_in_one_line(ask: Asking, words: list[str], told: str) -> None:
