@@ -20,6 +20,7 @@ from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
 from admission.cli.objects.quota_effects import DeservedChange, tell_effects
 from admission.cli.objects.quota_set import Writing, check, check_places, units_of
+from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.rendering.table import Cell, short_duration, table
 from admission.cli.resource_names import checked_resource
 from queues.api.loan_values import entry_of, loans_of
@@ -71,6 +72,7 @@ def begin_loan(
     _check_number(lender, entries, now)
     asked = _Asked(lender, receiver, loan)
     _tell(cluster, one, entries, asked, now)
+    tell_trial(cluster, [(one.name, {"loans": entries})], how.trial)
     _write(cluster, one, entries, asked, why, how)
 
 
@@ -81,6 +83,7 @@ def end_loan(cluster: ClusterRoute, lender: str, receiver: str, resource: str | 
     entries = _ended(one, receiver, resource, how.flavor, now)
     asked = _Asked(lender, receiver, None)
     _tell(cluster, one, entries, asked, now)
+    tell_trial(cluster, [(one.name, {"loans": entries})], how.trial)
     _write(cluster, one, entries, asked, why, how)
 
 

@@ -21,6 +21,7 @@ from admission.cli.access.quota_move import QuotaMove
 from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
 from admission.cli.objects.quota_effects import Shown, deserved_changes, tell_effects
+from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.table import Cell, table
 from admission.cli.resource_names import checked_resource, warn_of_unknown
@@ -53,18 +54,24 @@ class Writing:
     dry_run: str
     #: The user need not be asked.
     yes: bool
+    #: The leader is asked what becomes of work.
+    trial: bool = True
 
 
 def writing(command: Command) -> Command:
     """Add the options of commands that change limits; the command gets ``how``, a Writing."""
 
     @wraps(command)
-    def with_writing(flavor: str, reason: str | None, dry_run: str, yes: bool, **given: Any) -> Any:
-        return command(how=Writing(flavor=flavor, reason=reason, dry_run=dry_run, yes=yes), **given)
+    def with_writing(
+        flavor: str, reason: str | None, dry_run: str, yes: bool, no_trial: bool, **given: Any
+    ) -> Any:
+        how = Writing(flavor=flavor, reason=reason, dry_run=dry_run, yes=yes, trial=not no_trial)
+        return command(how=how, **given)
 
     with_options: Command = with_writing
     for option in (
         click.option("--yes", is_flag=True, help="Do not ask."),
+        click.option("--no-trial", is_flag=True, help="Do not tell what becomes of work."),
         click.option(
             "--dry-run",
             type=click.Choice(["server", "client", "none"]),
@@ -89,7 +96,7 @@ def writing(command: Command) -> Command:
 @writing
 @cluster
 def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) -> None:
-    """Change limits of QUEUE, after telling what changes. Resources that are not named keep theirs.
+    """Change limits of QUEUE, after telling what changes, and for whom. Resources that are not named keep theirs.
 
     NAME= (also NAME=- and NAME-) removes the limit of a resource. Running work goes on, whatever is lowered. Asks
     first; without a terminal it needs --yes.
@@ -116,6 +123,7 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     _tell_rest(shown, object_, changes, known)
     tell_effects(shown, deserved_changes(queue, object_.spec, changes))
     _tell_loans(known, [_patched(object_, patch)])
+    tell_trial(cluster, [(queue, patch)], how.trial)
     if how.dry_run != "none":
         if how.dry_run == "server":
             change_queue(cluster, object_, patch, reason=why, dry_run=True)
@@ -162,6 +170,10 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
         [*deserved_changes(giver, one.spec, lowering), *deserved_changes(taker, other.spec, raising)],
     )
     _tell_loans(known, [_after(one, lowering), _after(other, raising)])
+    writes = [
+        (each.name, patch_for(each.spec, fields)) for each, fields in ((one, lowering), (other, raising))
+    ]
+    tell_trial(cluster, writes, how.trial)
     sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
     if how.dry_run != "none":
         if how.dry_run == "server":

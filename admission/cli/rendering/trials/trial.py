@@ -72,7 +72,8 @@ def _because(one: Mapping[str, Any]) -> list[str]:
     reason = one["reason"]
     if reason is None or one["state"] != "waits":
         return []
-    return [f"{reason['code']}: {one_line(reason['message'])}"]
+    meant = f" Did you mean {' or '.join(one['nearestQueues'])}?" if one["nearestQueues"] else ""
+    return [f"{reason['code']}: {one_line(reason['message'])}{'.' if meant else ''}{meant}"]
 
 
 def _changes(one: Mapping[str, Any]) -> list[str]:

@@ -154,6 +154,43 @@ async def test_a_missing_file_and_an_unknown_queue_are_told(ask: Asking, tmp_pat
     file = written(tmp_path, batch_job("a", 1, gpu=1))
     code, _, err = await ask("-f", file, "-n", "ml", "-q", "nowhere")
     assert (code, err) == (1, "Error: There is no queue nowhere.\n")
+    code, _, err = await ask("-f", file, "-n", "ml", "-q", "taem")
+    assert (code, err) == (1, "Error: There is no queue taem.\nDid you mean team?\n")
+
+
+async def test_a_queue_that_a_file_names_and_that_there_is_not_is_an_error(
+    ask: Asking, tmp_path: Path
+) -> None:
+    for queue, meant in (("taem", ". Did you mean team?"), ("nowhere", "")):
+        file = written(tmp_path, batch_job("a", 1, queue=queue, gpu=1))
+        code, out, _ = await ask("-f", file, "-n", "ml")
+        assert code == 1
+        told = f"queue {queue} does not exist; create it or name another one{meant}"
+        assert f"  UnknownQueue: {told}" in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("limit", "complaint"),
+    [
+        ("taem.gpu=8", "Error: There is no queue taem.\nDid you mean team?\n"),
+        ("team.gp=8", "Error: --quota: found resource 'gp', expected cpu, memory"),
+        ("team.gpu=many", "Error: Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
+        (
+            "team.gpu=28",
+            "Error: Change of queue team: spec.deserved[nvidia.com/gpu]: found 28, expected at most",
+        ),
+        ("root.gpu=8", "Error: Queue root has what the usable nodes can allocate, and no limits to set."),
+    ],
+)
+async def test_quota_that_could_not_be_set_is_refused(ask: Asking, limit: str, complaint: str) -> None:
+    code, out, err = await ask("--quota", limit)
+    assert (code, out) == (1, "")
+    assert err.startswith(complaint)
+
+
+async def test_a_resource_that_no_node_has_is_worth_a_warning(ask: Asking) -> None:
+    code, _, err = await ask("--quota", "team.amd.com/gpu=8")
+    assert (code, err) == (0, "Warning: no usable node has amd.com/gpu now.\n")
 
 
 async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: WorldInMemory) -> None:
