@@ -170,7 +170,9 @@ def _raise(document: dict[str, Any], sight: Sight) -> NoReturn:
     status, queue = document["status"], document["queue"]
     # Whether there is a queue that the user may not see is not told.
     if status == 404 or (status == 403 and queue and not sight.shows_queue(queue)):
-        raise UnknownName(what="queue", name=queue, near=tuple(filter(sight.shows_queue, document["near"])))
+        near = tuple(filter(sight.shows_queue, document["near"]))
+        place = "" if sight.queues is None else " that you may see"
+        raise UnknownName(what="queue", name=queue, place=place, near=near)
     if status == 403:
         raise NotAllowed(failure=document["failure"])
     raise TrialRefused(failure=document["failure"])

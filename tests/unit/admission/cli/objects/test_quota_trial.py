@@ -1,11 +1,10 @@
 """What a change of quota would do to work is told before it is made, and keeps nobody from making it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
@@ -13,80 +12,18 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects import quota_trial
 from admission.cli.rendering.trials.effects import effects_text
-from admission.forecast.learned import Learned
-from queues.quota.queue import Limits
-from tests.builders import facts
-from tests.builders.trials.worlds_in_memory import GPU, WorldInMemory, batch_job, stored, two_racks
+from tests.builders.trials.worlds_in_memory import GPU
 from tests.fakes.fake_api_server import refusal
-from tests.fakes.fake_reader import FakeLeader, FakeReader, served
-from tests.unit.admission.cli.objects.queue_server import QueueServer
+from tests.unit.admission.cli.objects.trial_server import TrialServer, crowded_server
 
 Said = tuple[int, str, str]
 Asking = Callable[..., Awaitable[Said]]
-TRIALS = "/apis/read.muster.dev/v1/trials"
-
-
-class TrialServer(QueueServer):
-    """An API server that passes trials on to a replica of Muster."""
-
-    muster = ""
-    #: None: the replica's.
-    answers: Callable[[], web.Response] | None = None
-    silent = False
-    tried = 0
-
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if request.path != TRIALS:
-            return await super()._handle(request)
-        self.tried += 1
-        if self.silent:
-            await asyncio.sleep(3600)
-        if self.answers is not None:
-            return self.answers()
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(self.muster + TRIALS, data=await request.read()) as answer,
-        ):
-            return web.Response(
-                body=await answer.read(), status=answer.status, content_type="application/json"
-            )
-
-
-def busy() -> WorldInMemory:
-    """Queue team uses all that it may, and two Jobs of it wait; other has borrowed the rest for one gang."""
-    world = two_racks()
-    world.see(
-        facts.queue("team", limits=Limits(deserved={GPU: 16_000}, capability={GPU: 16_000})),
-        facts.queue("other", limits=Limits(deserved={GPU: 8_000})),
-    )
-    for name, pods, queue in (
-        ("day", 2, "team"),
-        ("guest", 2, "other"),
-        ("late", 1, "team"),
-        ("next", 1, "team"),
-    ):
-        document = batch_job(name, pods, queue=queue, gpu=8)
-        document["metadata"]["annotations"] = {"muster.dev/run-time": "2h"}
-        world.store(stored(document, name))
-        world.settle()
-    return world
 
 
 @pytest.fixture
-async def server() -> Any:
-    server = TrialServer()
-    await server.start()
-    leader = FakeLeader(busy())
-    leader.learned = Learned(leader._world.snapshot)  # type: ignore[union-attr]
-    try:
-        async with served(FakeReader(), leader=leader) as url:
-            server.muster = url
-            await server.add("root")
-            await server.add("team", parent="root", deserved={GPU: 16}, capability={GPU: 16})
-            await server.add("other", parent="root", deserved={GPU: 8})
-            yield server
-    finally:
-        await server.stop()
+async def server() -> AsyncIterator[TrialServer]:
+    async with crowded_server() as server:
+        yield server
 
 
 @pytest.fixture

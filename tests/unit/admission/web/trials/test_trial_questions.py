@@ -226,7 +226,7 @@ async def test_a_tenants_administrator_tries_quota_and_is_told_nothing_of_others
     for forged in ({"quota": ["team.gpu=8"]}, {"quotaPatches": [{"queue": "team", "spec": {}}]}):
         status, body = await post(of_a_tenant, {"namespace": "ml", "administersAll": True, **forged}, "alice")
         # As if there were none.
-        assert (status, body["error"], body["hint"]) == (404, "There is no queue team.", "")
+        assert (status, body["error"], body["hint"]) == (404, "There is no queue team that you may see.", "")
 
 
 async def test_writes_of_queues_are_tried_and_refused_as_they_would_be(of_a_tenant: str) -> None:
@@ -258,7 +258,7 @@ async def test_writes_of_queues_are_tried_and_refused_as_they_would_be(of_a_tena
 async def test_queues_that_look_alike_are_named_to_those_who_see_them(of_a_tenant: str) -> None:
     for asked in ({"quota": ["belw.gpu=1"]}, {"quotaPatches": [{"queue": "belw", "spec": {}}]}):
         status, body = await post(of_a_tenant, asked, "alice")
-        assert (status, body["error"]) == (404, "There is no queue belw.")
+        assert (status, body["error"]) == (404, "There is no queue belw that you may see.")
         assert body["hint"] == "Did you mean below?"
     assert (await post(of_a_tenant, {"quota": ["teem.gpu=1"]}))[1]["hint"] == "Did you mean team?"
     # alice may not see queue team.
