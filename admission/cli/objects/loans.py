@@ -72,7 +72,6 @@ def begin_loan(
     _check_number(lender, entries, now)
     asked = _Asked(lender, receiver, loan)
     _tell(cluster, one, entries, asked, now)
-    tell_trial(cluster, [(one.name, {"loans": entries})], how.trial)
     _write(cluster, one, entries, asked, why, how)
 
 
@@ -83,7 +82,6 @@ def end_loan(cluster: ClusterRoute, lender: str, receiver: str, resource: str | 
     entries = _ended(one, receiver, resource, how.flavor, now)
     asked = _Asked(lender, receiver, None)
     _tell(cluster, one, entries, asked, now)
-    tell_trial(cluster, [(one.name, {"loans": entries})], how.trial)
     _write(cluster, one, entries, asked, why, how)
 
 
@@ -241,11 +239,12 @@ def _tell_others(before: LoansInForce, after: LoansInForce) -> None:
 def _write(
     cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: _Asked, why: str, how: Writing
 ) -> None:
-    """One write, so that the loan begins or ends whole, or not at all."""
+    """One write, so that the loan begins or ends whole, or not at all; first it is told what becomes of work."""
     ends = asked.loan is None
+    if how.checks_first:
+        change_queue(cluster, one, {"loans": entries}, reason=why, dry_run=True)
+    tell_trial(cluster, [(one.name, {"loans": entries})], how.trial)
     if how.dry_run != "none":
-        if how.dry_run == "server":
-            change_queue(cluster, one, {"loans": entries}, reason=why, dry_run=True)
         click.echo(f"{asked} would {'end' if ends else 'be lent'} ({how.dry_run} dry run)")
         return
     confirm(f"{'End' if ends else 'Lend'} {asked}?", yes=how.yes)

@@ -57,6 +57,11 @@ class Writing:
     #: The leader is asked what becomes of work.
     trial: bool = True
 
+    @property
+    def checks_first(self) -> bool:
+        """The API server checks the change first: of one that it would refuse nothing else is told."""
+        return self.dry_run == "server" or (self.trial and self.dry_run == "none")
+
 
 def writing(command: Command) -> Command:
     """Add the options of commands that change limits; the command gets ``how``, a Writing."""
@@ -123,10 +128,10 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     _tell_rest(shown, object_, changes, known)
     tell_effects(shown, deserved_changes(queue, object_.spec, changes))
     _tell_loans(known, [_patched(object_, patch)])
+    if how.checks_first:
+        change_queue(cluster, object_, patch, reason=why, dry_run=True)
     tell_trial(cluster, [(queue, patch)], how.trial)
     if how.dry_run != "none":
-        if how.dry_run == "server":
-            change_queue(cluster, object_, patch, reason=why, dry_run=True)
         click.echo(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return
     confirm(f"Change queue {queue}?", yes=how.yes)
@@ -170,18 +175,19 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
         [*deserved_changes(giver, one.spec, lowering), *deserved_changes(taker, other.spec, raising)],
     )
     _tell_loans(known, [_after(one, lowering), _after(other, raising)])
+    sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
+    if how.checks_first:
+        sent.try_out()
     writes = [
         (each.name, patch_for(each.spec, fields)) for each, fields in ((one, lowering), (other, raising))
     ]
     tell_trial(cluster, writes, how.trial)
-    sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
     if how.dry_run != "none":
-        if how.dry_run == "server":
-            sent.try_out()
         click.echo(f"{amount_} {resource} would be moved from {giver} to {taker} ({how.dry_run} dry run)")
         return
     confirm(f"Move {amount_} {resource} from {giver} to {taker}?", yes=how.yes)
-    sent.try_out()
+    if not how.checks_first:
+        sent.try_out()
     sent.carry_out()
     click.echo(f"{amount_} {resource} moved from queue {giver} to queue {taker}")
 

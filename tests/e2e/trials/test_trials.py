@@ -144,7 +144,7 @@ def test_a_user_tries_only_where_they_may_list_and_is_told_no_names_of_others(
     refused = told(sandbox, mallory, tmp_path, job, code=1)
     assert f"mallory-{sandbox.name} may not list jobs in namespace {sandbox.name}." in refused
     unknown = told(sandbox, alice, tmp_path, job, code=1, words=("-q", "nowhere"))
-    assert "There is no queue nowhere." in unknown
+    assert "There is no queue nowhere that you may see." in unknown
 
 
 @pytest.mark.parametrize("kind", ["Job", "batch/v1 Job"])

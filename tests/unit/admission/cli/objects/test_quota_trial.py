@@ -13,7 +13,7 @@ from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects import quota_trial
 from admission.cli.rendering.trials.effects import effects_text
 from tests.builders.trials.worlds_in_memory import GPU
-from tests.fakes.fake_api_server import refusal
+from tests.fakes.fake_api_server import answers, refusal
 from tests.unit.admission.cli.objects.trial_server import TrialServer, crowded_server
 
 Said = tuple[int, str, str]
@@ -184,3 +184,17 @@ def test_names_of_others_command_no_terminal() -> None:
 def test_where_nothing_differs_that_is_said() -> None:
     still = {"earlier": 0, "later": 0, "medianShiftSeconds": None, "foreseenSeconds": None, "workloads": []}
     assert effects_text(comparison(counts={}, starts=still)) == "Nothing would be different now.\n"
+
+
+# -- what is refused ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [SET, MOVE, LEND])
+async def test_of_a_change_that_would_be_refused_only_that_is_told(
+    server: TrialServer, ask: Asking, words: tuple[str, ...]
+) -> None:
+    for how in ("--dry-run=server", "--yes"):
+        server.once("PATCH", answers(403, 'User "vic" cannot patch resource "queues"', "Forbidden"))
+        code, out, err = await ask(*words, how)
+        assert (code, "Evicted" in out, server.tried, server.writes()) == (1, False, 0, [])
+        assert err.count("\n") == 1
