@@ -20,7 +20,7 @@ from queues.admissions import Seat
 from queues.plan import Evict, Reason
 from queues.resources import show
 from queues.text_format import rfc3339
-from queues.workload import QueueName, WorkloadKey
+from queues.workload import WorkloadKey
 
 #: Places and victims that are told of one workload.
 MOST_PLACES: Final = 100
@@ -57,6 +57,7 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
         state=str(outcome.state),
         refusals=named.refusals,
         warnings=named.warnings,
+        nearest_queues=_nearest(decided, named.missing_queue) if named.missing_queue else (),
     )
     if workload is None:
         return body
@@ -91,7 +92,7 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
     )
 
 
-def _nearest(decided: DecidedTrial, queue: QueueName) -> tuple[str, ...]:
+def _nearest(decided: DecidedTrial, queue: str) -> tuple[str, ...]:
     """Names that look like that of a queue that there is not; empty: there is one."""
     queues = decided.snapshot.queues
     return () if queue in queues else names_alike(queue, queues)

@@ -123,7 +123,7 @@ class TrialBody(Body, frozen=True, kw_only=True):
     behind: str = ""
     #: What would let it in, the smallest first; null: there was no time to work it out.
     changes: tuple[ChangeBody, ...] | None = None
-    #: Where it waits in a queue that there is not: names of queues that look alike, best first.
+    #: Where it names a queue that there is not: names of queues that look alike, best first.
     nearest_queues: tuple[str, ...] = ()
     #: When one that waits should start; null: there is no forecast now.
     expected: ExpectedStartBody | None = None

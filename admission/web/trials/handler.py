@@ -14,12 +14,11 @@ from admission.kube.access_reviews import AccessRequest, Caller
 from admission.kube.webhook.configuration import ADMINISTER
 from admission.trials.changes import MOST_CHANGES, MOST_MODELS
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
-from admission.web.access.limits import RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden
 from admission.web.http import BadQuery, encode
-from admission.web.leader.forwarding import ASKER, FORWARDED, asker_of
-from admission.web.leader.question_line import OF_ALL, OF_ONE
+from admission.web.leader.asking import asker_in
+from admission.web.leader.forwarding import ASKER, FORWARDED
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.trials.bodies import TrialRequestBody
 from admission.web.trials.errors import NotAllowed, TrialRefused
@@ -29,8 +28,6 @@ from queues.sql.read.rows import KindIn
 
 #: Bytes of a question.
 LARGEST_TRIAL: Final = 256 * 1024
-#: The leader works on one at a time, shares its time between users, and takes few of one user and of all.
-TRIAL_LIMITS: Final = RequestLimits(at_once=OF_ALL, waiting=0, of_one=OF_ONE, patience=10.0, held_back=1.0)
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 _HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
 
@@ -77,8 +74,7 @@ async def answer(request: web.Request, caller: Caller, rights: TrialRights, lead
     await _check(asked, caller, sight, rights)
     if FORWARDED in request.headers and sight == EVERYTHING:
         # The replica that passes it on says who asks, and leaves out what that user may not see.
-        asker = asker_of(request.headers.get(ASKER, "")) or asked.user or caller.name
-        return await _told(asked, asker, request, leader)
+        return await _told(asked, await asker_in(request, caller, rights), request, leader)
     asked = structs.replace(
         asked,
         user=asked.user or caller.name,

@@ -33,6 +33,8 @@ def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
 def _object_text(one: Mapping[str, Any], now: str, *, wide: bool, headers: bool) -> str:
     lines = [_title(one)]
     lines += [f"  {one_line(text)}" for text in one["refusals"]]
+    if one["refusals"] and one["nearestQueues"]:
+        lines.append(f"  Did you mean queue {' or '.join(one['nearestQueues'])}?")
     lines += [f"  Warning: {one_line(text)}" for text in one["warnings"]]
     if one["pods"]:
         lines.append(f"  {_asks(one)}")

@@ -167,6 +167,8 @@ async def test_a_queue_that_a_file_names_and_that_there_is_not_is_an_error(
         assert code == 1
         told = f"queue {queue} does not exist; create it or name another one{meant}"
         assert f"  UnknownQueue: {told}" in out.splitlines()
+    code, out, _ = await ask("-f", written(tmp_path, volcano_job("a", 2, queue="taem", gpu=1)), "-n", "ml")
+    assert (code, out.splitlines()[-1]) == (1, "  Did you mean queue team?")
 
 
 @pytest.mark.parametrize(

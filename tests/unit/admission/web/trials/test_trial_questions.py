@@ -306,6 +306,29 @@ async def test_of_one_user_few_trials_are_taken_at_a_time() -> None:
         assert (await post(url, asked, "bob"))[0] == 200
 
 
+async def test_trials_that_wait_for_the_leader_keep_nobody_from_other_answers() -> None:
+    release = asyncio.Event()
+
+    class SlowLeader(FakeLeader):
+        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
+            await release.wait()
+            return await super().ask(path, query, **more)
+
+    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+        asked = question(batch_job("a", 1, queue="team", gpu=1))
+        many = [
+            asyncio.create_task(post(url, asked, f"user-{number}"))
+            for number in range(8)
+            for _ in range(OF_ONE)
+        ]
+        async with aiohttp.ClientSession() as session:
+            for _ in range(3):
+                async with session.get(f"{url}{PREFIX}/queues") as answer:
+                    assert answer.status == 200
+        release.set()
+        assert [(await each)[0] for each in many] == [200] * len(many)
+
+
 async def test_shifts_of_workloads_out_of_sight_have_no_names(of_a_tenant: str) -> None:
     status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["below.gpu=8"]}, "alice")
     assert status == 200
