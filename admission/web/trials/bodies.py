@@ -46,6 +46,8 @@ class TrialRequestBody(Body, frozen=True, kw_only=True):
     quota_patches: tuple[QueuePatchBody, ...] = ()
     drain: tuple[str, ...] = ()
     add_nodes: tuple[AddedNodesBody, ...] = ()
+    #: Seconds for which the user waits at most: starts are foreseen as far as there is time; null: as usual.
+    within: float | None = None
 
 
 class PlaceBody(Body, frozen=True, kw_only=True):

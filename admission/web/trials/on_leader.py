@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from time import monotonic
 from typing import Final, Protocol, TypeVar
 
@@ -39,6 +41,7 @@ from admission.web.trials.comparison import comparison_body, shifts_body
 from admission.web.trials.foreseen import Foreseen
 from admission.workloads.inputs import WorkloadInputs
 from queues.api.validation.tenant_rules import Requester
+from queues.plan import Plan
 from queues.workload import WorkloadKey
 
 T = TypeVar("T")
@@ -46,6 +49,9 @@ T = TypeVar("T")
 #: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and no further workload
 #: is told what would let it in.
 _ENOUGH: Final = 4.0
+#: Of the seconds that the user waits, those in which starts may be foreseen, and those without which they are not.
+_PART: Final = 0.85
+_LEAST: Final = 0.4
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 
 
@@ -103,11 +109,13 @@ async def trial(
         foreseen = Foreseen.begin(known, decided.trial)
         await in_thread(foreseen.work)
         expected = foreseen.expected(known)
-    if known is not None and decided.changed is not None and monotonic() - began < _ENOUGH:
+    seconds = inf if body.within is None else (_PART * body.within - (monotonic() - began)) / 2
+    is_time = monotonic() - began < _ENOUGH and seconds >= _LEAST
+    if known is not None and decided.changed is not None and is_time:
         without = Foreseen.begin_at(known, ground.next_turn())
         with_changes = Foreseen.begin_at(known, decided.changed)
-        await in_thread(without.work)
-        await in_thread(with_changes.work)
+        for each in (without, with_changes):
+            await in_thread(partial(each.work, seconds))
         shifts = await in_thread(
             lambda: shifts_body(start_shifts(without.snapshot, without.made, with_changes.made))
         )
@@ -148,7 +156,11 @@ def _decided(
         return _Decided(tried(ground, next_turn, objects), None, None)
     with_changes = changed(next_turn, wanted, facts)
     comparison = comparison_body(compared(next_turn, with_changes), with_changes.notes, with_changes.warnings)
-    found = tried(ground, with_changes.snapshot, objects)
+    if objects:
+        found = tried(ground, with_changes.snapshot, objects)
+    else:
+        nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
+        found = DecidedTrial(with_changes.snapshot, nothing, ())
     return _Decided(found, with_changes.snapshot, comparison)
 
 

@@ -336,6 +336,14 @@ async def test_shifts_of_workloads_out_of_sight_have_no_names(of_a_tenant: str) 
     assert {each["name"] for each in body["comparison"]["starts"]["workloads"]} <= {None, "hers"}
 
 
+async def test_no_starts_are_foreseen_where_the_user_does_not_wait_for_it(of_a_tenant: str) -> None:
+    for within, are_told in ((0.01, False), (-1, False), (60, True)):
+        asked = {"quota": ["below.gpu=8"], "within": within}
+        status, body = await post(of_a_tenant, asked, "alice")
+        assert (status, body["comparison"]["counts"]) == (200, {"stops": 1, "starts": 2})
+        assert (body["comparison"]["starts"] is not None) is are_told
+
+
 async def test_another_replica_says_who_asks_and_leaves_out_what_they_may_not_see(of_a_tenant: str) -> None:
     asked = {"namespace": "ml", "quota": ["below.gpu=8"], "user": "alice"}
     status, body = await post(of_a_tenant, asked, forwarded=True)
