@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence, Set
 from textwrap import wrap
 from typing import Any, Final
 
-from admission.cli.rendering.table import printable
+from admission.cli.rendering.table import printable, short_duration
 from admission.cli.rendering.trials.comparison import (
     NOT_AT_REST,
     NOTHING_DIFFERS,
@@ -32,6 +32,8 @@ def effects_text(comparison: Mapping[str, Any]) -> str:
         lines += [starts_title(starts), *_shifted(starts, "later", told), *_shifted(starts, "earlier", told)]
     if not lines:
         lines.append(NOTHING_DIFFERS)
+    if starts is not None and not (starts["earlier"] or starts["later"]) and starts["foreseenSeconds"]:
+        lines.append(f"Starts were foreseen for {short_duration(starts['foreseenSeconds'])} only.")
     if starts is None:
         lines.append("When waiting work should start is not known now.")
     if not comparison["atRest"]:

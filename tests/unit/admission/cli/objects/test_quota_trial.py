@@ -184,6 +184,8 @@ def test_names_of_others_command_no_terminal() -> None:
 def test_where_nothing_differs_that_is_said() -> None:
     still = {"earlier": 0, "later": 0, "medianShiftSeconds": None, "foreseenSeconds": None, "workloads": []}
     assert effects_text(comparison(counts={}, starts=still)) == "Nothing would be different now.\n"
+    found = effects_text(comparison(counts={}, starts={**still, "foreseenSeconds": 21_600}))
+    assert found == "Nothing would be different now.\nStarts were foreseen for 6h only.\n"
 
 
 # -- what is refused ------------------------------------------------------------------------------------------
