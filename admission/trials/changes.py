@@ -5,7 +5,7 @@ They are made in a copy of the engine's input.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,41 +14,41 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import level_keys, nodes_of
+from admission.trials.quota_changes import (
+    QueueFacts,
+    QueuePatch,
+    UnusableChange,
+    patches_of,
+    with_quota,
+)
 from queues.admissions import AdmissionState
 from queues.api.names import HYPERNODE_TIER, NVL_DOMAIN
-from queues.errors import InvalidQuantity, MusterError
-from queues.quota.accounts import Account
-from queues.quota.queue import ROOT, Queue
-from queues.quota.tree import QueueTree
-from queues.resources import GPU, NOTHING, Resources, amount
+from queues.api.validation.tenant_rules import Requester
+from queues.resources import NOTHING
 from queues.text_format import counted, listed
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName, WorkloadKey
+from queues.workload import NodeName, WorkloadKey
 
 #: Nodes that may be added, and nodes that they may be like: for each of these the table is built anew.
 MOST_ADDED: Final = 5000
 MOST_MODELS: Final = 8
 #: Changes of one kind.
 MOST_CHANGES: Final = 64
-#: What a queue may state, from the smallest to the largest.
-_LIMITS: Final = ("guarantee", "deserved", "capability")
-#: Short names of resources on a command line.
-_SHORT: Final[Mapping[str, str]] = {"gpu": GPU}
 
 _Mask = NDArray[np.bool_]
-
-
-class UnusableChange(MusterError):
-    """{option}: found {found}, expected {expected}."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What is to be changed, as people write it."""
 
-    #: ``QUEUE.[LIMIT.]RESOURCE=AMOUNT``; without a limit what the queue deserves, ``gpu`` for nvidia.com/gpu.
+    #: Limits of queues: see ``quota_changes.patches_of``.
     quota: tuple[str, ...] = ()
     #: The flavor whose limits these are; "": the plain ones.
     flavor: str = ""
+    #: Writes of Queues.
+    patches: tuple[QueuePatch, ...] = ()
+    #: Who would change quota; None: one who may change that of every queue.
+    by: Requester | None = None
     #: A node, a domain (``rack-3``, ``rack=rack-3``), or labels (``pool=a,zone=b``).
     drain: tuple[str, ...] = ()
     #: So many nodes like this one.
@@ -56,18 +56,7 @@ class Wanted:
 
     def is_empty(self) -> bool:
         """Whether nothing is to be changed."""
-        return not (self.quota or self.drain or self.add)
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaWanted:
-    """One limit that is to be another."""
-
-    queue: QueueName
-    limit: str
-    account: Account
-    #: None: it is removed.
-    units: int | None
+        return not (self.quota or self.patches or self.drain or self.add)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +67,22 @@ class Changed:
     notes: tuple[str, ...]
     #: Workloads with seats on nodes that are drained.
     drained: frozenset[WorkloadKey]
+    #: What the API server would warn of.
+    warnings: tuple[str, ...] = ()
 
 
-def changed(snapshot: Snapshot, wanted: Wanted) -> Changed:
-    """The snapshot with these changes. Raises UnusableChange."""
+def changed(snapshot: Snapshot, wanted: Wanted, facts: QueueFacts) -> Changed:
+    """The snapshot with these changes. ``facts``: the Queues that there are.
+
+    Raises UnusableChange, RefusedChange, NoQueueToChange, NotAdministered.
+    """
     notes: list[str] = []
-    for text in wanted.quota:
-        limit = quota_wanted(text, wanted.flavor, snapshot.queues)
-        snapshot = _with_limit(snapshot, limit, text, notes)
+    warnings: tuple[str, ...] = ()
+    if wanted.quota or wanted.patches:
+        patches = (*patches_of(wanted.quota, wanted.flavor, facts, wanted.by), *wanted.patches)
+        quota = with_quota(snapshot, patches, facts, wanted.by)
+        snapshot, warnings = quota.snapshot, quota.warnings
+        notes += quota.notes
     more = sum(count for count, _ in wanted.add)
     if more > MOST_ADDED:
         raise UnusableChange(
@@ -96,105 +93,7 @@ def changed(snapshot: Snapshot, wanted: Wanted) -> Changed:
     drained: frozenset[WorkloadKey] = frozenset()
     if wanted.drain:
         snapshot, drained = _drained(snapshot, wanted.drain, notes)
-    return Changed(snapshot, tuple(notes), drained)
-
-
-# ── quota ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def quota_wanted(text: str, flavor: str, queues: Mapping[QueueName, Queue]) -> QuotaWanted:
-    """A limit as it is written: names of queues and resources may have dots. Raises UnusableChange."""
-    left, sign, quantity = text.partition("=")
-    found = [name for name in queues if left.startswith(f"{name}.")]
-    if not sign or not found:
-        known = f"QUEUE.RESOURCE=AMOUNT with a queue that there is, for instance {_example(queues)}.gpu=64"
-        raise UnusableChange(option="--quota", found=repr(text[:100]), expected=known)
-    queue = max(found, key=len)
-    rest, limit = left[len(queue) + 1 :], "deserved"
-    first, dot, others = rest.partition(".")
-    if dot and first in _LIMITS:
-        limit, rest = first, others
-    resource = _SHORT.get(rest, rest)
-    if not resource or queue == ROOT:
-        expected = "a resource" if queue != ROOT else "another queue: root has what the nodes have"
-        raise UnusableChange(option="--quota", found=repr(text[:100]), expected=expected)
-    account = Account(FlavorName(flavor), resource)
-    if quantity in ("", "-"):
-        return QuotaWanted(queue, limit, account, None)
-    try:
-        units = amount(resource, quantity)
-    except InvalidQuantity as error:
-        raise UnusableChange(
-            option="--quota", found=repr(text[:100]), expected="an amount such as 64 or 512Gi"
-        ) from error
-    if units < 0:
-        raise UnusableChange(option="--quota", found=repr(text[:100]), expected="an amount of at least 0")
-    return QuotaWanted(queue, limit, account, units)
-
-
-def _example(queues: Mapping[QueueName, Queue]) -> str:
-    return next((name for name in sorted(queues) if name not in (ROOT, "default")), "team-a")
-
-
-def _with_limit(snapshot: Snapshot, wanted: QuotaWanted, text: str, notes: list[str]) -> Snapshot:
-    """The limit, and with it a guarantee above what is deserved, or a capability below it, as ``quota move`` does."""
-    queue = snapshot.queues[wanted.queue]
-    account, units = wanted.account, wanted.units
-    before = _stated(queue, wanted.limit, account)
-    queue = _stating(queue, wanted.limit, account, units)
-    notes.append(f"queue {queue.name}: {_told(wanted.limit, account, before, units)}")
-    if wanted.limit == "deserved" and units is not None:
-        guarantee, capability = (_stated(queue, each, account) for each in ("guarantee", "capability"))
-        if guarantee is not None and guarantee > units:
-            queue = _stating(queue, "guarantee", account, units)
-            notes.append(f"queue {queue.name}: {_told('guarantee', account, guarantee, units)}, with it")
-        if capability is not None and capability < units:
-            queue = _stating(queue, "capability", account, units)
-            notes.append(f"queue {queue.name}: {_told('capability', account, capability, units)}, with it")
-    queues = {**snapshot.queues, queue.name: queue}
-    capacity = snapshot.nodes.capacity()
-    known = QueueTree.build(snapshot.queues, capacity).problems.get(queue.name, ())
-    broken = QueueTree.build(queues, capacity).problems.get(queue.name, ())
-    if broken and not known:
-        raise UnusableChange(
-            option="--quota",
-            found=f"{text[:100]!r}, with which the queue cannot be used",
-            expected=str(broken[0]),
-        )
-    return replace(snapshot, queues=queues)
-
-
-def _told(limit: str, account: Account, before: int | None, after: int | None) -> str:
-    return f"{limit} {account} {account.show(before)} → {account.show(after)}"
-
-
-def _stated(queue: Queue, limit: str, account: Account) -> int | None:
-    limits = queue.limits if account.flavor == NO_FLAVOR else queue.flavors.get(account.flavor)
-    if limits is None:
-        return None
-    amounts: Mapping[str, int] = getattr(limits, limit)
-    return dict(amounts).get(account.resource)
-
-
-def _stating(queue: Queue, limit: str, account: Account, units: int | None) -> Queue:
-    plain = account.flavor == NO_FLAVOR
-    if not plain and account.flavor not in queue.flavors:
-        expected = (
-            f"one of {listed(sorted(queue.flavors))}" if queue.flavors else "none: the queue has no flavors"
-        )
-        raise UnusableChange(option="--flavor", found=repr(account.flavor[:100]), expected=expected)
-    limits = queue.limits if plain else queue.flavors[account.flavor]
-    amounts = dict(getattr(limits, limit))
-    if units is None:
-        amounts.pop(account.resource, None)
-    else:
-        amounts[account.resource] = units
-    stated: Any = Resources(amounts) if limit == "guarantee" else amounts
-    fields: dict[str, Any] = {limit: stated}
-    limits = replace(limits, **fields)
-    if plain:
-        return replace(queue, limits=limits)
-    return replace(queue, flavors={**queue.flavors, account.flavor: limits})
+    return Changed(snapshot, tuple(notes), drained, warnings)
 
 
 # ── nodes that leave ────────────────────────────────────────────────────────────────────────────────────────

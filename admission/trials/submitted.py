@@ -108,6 +108,8 @@ class Submitted:
     #: Why the API server would refuse it, or Muster cannot try it.
     refusals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    #: A queue that it names, for which it is refused: there is none; "": it is not refused for that.
+    missing_queue: str = ""
     #: It names no queue and would not wait.
     is_unmanaged: bool = False
 
@@ -272,7 +274,8 @@ def _read(reading: _Reading) -> Submitted:
         violations = violations_of(document, known)
         reading.warnings += [each.message for each in violations if each.tolerable]
         if refusals := [each.message for each in violations if not each.tolerable]:
-            return reading.refused(*refusals)
+            missing = next((each.missing for each in violations if each.missing), "")
+            return replace(reading.refused(*refusals), missing_queue=missing)
     try:
         raw = json.dumps(document).encode()
         if asked.support.resource is PODS:

@@ -3,11 +3,11 @@
 Only the controller's loop calls this.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from admission.engine.snapshot import Snapshot
+from admission.facts.cluster import QueueFact
 from admission.trials.submitted import Cluster, Submitted
 from admission.trials.trial import Ground, NamespaceRoom, arrival_after
 from admission.workloads.context import Context
@@ -15,7 +15,7 @@ from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.world.world import World
 from queues.plan import Plan
-from queues.workload import WorkloadKind
+from queues.workload import QueueName, WorkloadKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,9 @@ class WorldView:
     #: Kinds that the cluster does not serve.
     absent: frozenset[WorkloadKind] = frozenset()
 
-    def queue_documents(self) -> dict[str, Mapping[str, Any]]:
-        """Every Queue as it is stored, by name."""
-        return {
-            str(name): {"metadata": {"name": str(name)}, **fact.document}
-            for name, fact in self.world.queues.items()
-        }
+    def queue_facts(self) -> dict[QueueName, QueueFact]:
+        """Every Queue as its object says, by name."""
+        return dict(self.world.queues)
 
     def cluster(self, snapshot: Snapshot) -> Cluster:
         """What an object meets when it is stored. ``snapshot``: of the last turn."""

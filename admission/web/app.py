@@ -49,12 +49,13 @@ from admission.web.http import (
     numbered_place,
     whole_number,
 )
+from admission.web.leader.asking import LeaderGates, asker_in
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.openapi.document import document
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
-from admission.web.trials.handler import LARGEST_TRIAL, TRIAL_LIMITS
+from admission.web.trials.handler import LARGEST_TRIAL
 from admission.web.trials.handler import answer as trial_answer
 from admission.web.updates.changes import Changes, require_watch
 from admission.web.updates.etags import tagged
@@ -216,9 +217,7 @@ class ReadApi:
     #: The Prometheus text.
     metrics: Callable[[], Awaitable[bytes]]
     gate: Gate = field(default_factory=lambda: Gate(_LIMITS, ProcessorShare.of_machine()))
-    #: Each takes the leader a while, and others ask it too.
-    trials: Gate = field(default_factory=lambda: Gate(TRIAL_LIMITS))
-    forwarded_trials: Gate = field(default_factory=lambda: Gate(replace(TRIAL_LIMITS, of_one=4)))
+    leader_gates: LeaderGates = field(default_factory=LeaderGates)
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
@@ -340,7 +339,7 @@ class ReadApi:
 
         async def answer(caller: Caller) -> bytes:
             sight = await self._sight(caller, namespace)
-            return in_sight(await self._leader(request, "/expected", {}), namespace, sight)
+            return in_sight(await self._leader(request, caller, "/expected", {}), namespace, sight)
 
         return await self._answered(request, answer)
 
@@ -461,7 +460,7 @@ class ReadApi:
         async def answer(caller: Caller) -> bytes:
             sight = await self._sight(caller, namespace)
             query = {"namespace": namespace, "name": name, "kind": kind}
-            found = msgspec.json.decode(await self._leader(request, "/outlook", query))
+            found = msgspec.json.decode(await self._leader(request, caller, "/outlook", query))
             seen = [one for one in found if sight.shows(one["kind"], one["namespace"])]
             return encode(redacted(seen, sight))
 
@@ -477,7 +476,7 @@ class ReadApi:
                     "list the workloads of all kinds and namespaces, and all queues: a snapshot has them all"
                 )
                 raise Forbidden(user=caller.name, what=what)
-            return await self._leader(request, "/snapshot", {})
+            return await self._leader(request, caller, "/snapshot", {})
 
         content = await self._content(request, answer)
         return web.Response(body=content, content_type="application/octet-stream")
@@ -486,9 +485,9 @@ class ReadApi:
         """What would become of objects if they were submitted now."""
         async with asyncio.timeout(_ANSWER_SECONDS):
             caller = await self.authenticate(request)
-            # Those of all users of another replica come in one name; that replica has such a gate as well.
-            trials = self.forwarded_trials if FORWARDED in request.headers else self.trials
-            async with trials.entered(caller.name), self.gate.entered(caller.name):
+            async with self.leader_gates.of_trials(request).entered(caller.name):
+                async with self.gate.entered(caller.name):
+                    pass  # no place of other questions is held while this one waits for the leader
                 return json_answer(await trial_answer(request, caller, self.rights, self.leader))
 
     async def show_version(self, request: web.Request) -> web.Response:
@@ -538,9 +537,11 @@ class ReadApi:
             raise Forbidden(user=caller.name, what=what)
         return sight
 
-    async def _leader(self, request: web.Request, path: str, query: dict[str, str | None]) -> bytes:
-        forwarded = FORWARDED in request.headers
-        return await self.leader.ask(path, query, public=request.path_qs, forwarded=forwarded)
+    async def _leader(
+        self, request: web.Request, caller: Caller, path: str, query: dict[str, str | None]
+    ) -> bytes:
+        asker = await asker_in(request, caller, self.rights)
+        return await self.leader_gates.ask(self.leader, request, asker, path, query)
 
 
 async def _asked(answer: Callable[[Caller], Awaitable[bytes]], caller: Caller) -> bytes:

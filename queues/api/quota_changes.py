@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from queues.api.names import ROOT_QUEUE
-from queues.api.quota_document import QuotaField, Spec, parent_of, quota_of
+from queues.api.quota_document import QuotaField, Spec, parent_of, quota_of, shown_amount
+from queues.api.resource_names import SHORT_NAMES, resource_named
 from queues.errors import InvalidQuantity, MusterError
 from queues.resources import amount, show
 
@@ -13,6 +14,13 @@ from queues.resources import amount, show
 Changes = Mapping[QuotaField, str | None]
 #: Limits that the queues of one parent share; a capability is an upper bound for each by itself.
 _SHARED: Final = ("guarantee", "deserved")
+#: Amounts that remove a limit.
+_REMOVED: Final = ("", "-")
+#: Why queue root is not changed.
+ROOT_HAS_NO_LIMITS: Final = (
+    "Queue root has what the usable nodes can allocate, and no limits to set. "
+    "Set those of the queues below it."
+)
 
 
 class CannotMove(MusterError):
@@ -40,6 +48,28 @@ class Remainder:
         left = self.has - self.after
         rest = f"{show(resource, left)} left" if left >= 0 else f"{show(resource, -left)} too many"
         return f"{told} of {show(resource, self.has)}, {rest}"
+
+
+def limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaField, str | None]:
+    """A limit that is to be another, in its usual form; None: it is to be removed. Raises NoSuchResource.
+
+    The name of one that is to be removed is taken as it is: see ``with_whole_names``.
+    """
+    if quantity in _REMOVED:
+        return field, None
+    resource = resource_named(option, field.resource)
+    return field._replace(resource=resource), shown_amount(resource, quantity)
+
+
+def with_whole_names(spec: Spec, changes: Changes) -> Changes:
+    """The changes with short names written out; one that the queue states by that very name is removed by it."""
+    stated = quota_of(spec)
+    return {
+        field
+        if field in stated
+        else field._replace(resource=SHORT_NAMES.get(field.resource, field.resource)): text
+        for field, text in changes.items()
+    }
 
 
 def moved(

@@ -10,8 +10,9 @@ import yaml
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks
-from tests.docs.console_sessions import exchanges
+from tests.docs.console_sessions import Exchange, exchanges
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
+from tests.unit.admission.cli.objects.trial_server import crowded_server
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/try.md"
 
@@ -35,6 +36,20 @@ def write_files() -> None:
     Path("large.yaml").write_text(yaml.safe_dump(large))
 
 
+async def _check_change(
+    exchange: Exchange, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A command that changes quota, in the cluster of its own test."""
+    async with crowded_server() as server:
+        with monkeypatch.context() as patched:
+            patched.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
+            words = exchange.command.split()[2:]
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
+    printed = capfd.readouterr()
+    assert (code, printed.err) == (0, "")
+    assert exchange.matches(printed.out), f"$ {exchange.command}\n{printed.out}"
+
+
 async def test_commands_print_what_the_page_says(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -42,9 +57,12 @@ async def test_commands_print_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     write_files()
     commands = list(exchanges(PAGE))
-    assert len(commands) == 4
+    assert len(commands) == 5
     for exchange in commands:
         words = exchange.command.split()
+        if words[2] == "quota":
+            await _check_change(exchange, capfd, monkeypatch, tmp_path)
+            continue
         assert words[:3] == ["kubectl", "muster", "try"]
         world = two_racks() if "-f" in words else busy()
         async with served(FakeReader(), leader=FakeLeader(world)) as url:

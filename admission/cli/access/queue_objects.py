@@ -20,6 +20,8 @@ _HIGHEST: Final = 64
 _ATTEMPTS: Final = 5
 #: Seconds to wait for the read API at most, for what a change can do without.
 _PATIENCE: Final = 5.0
+#: Names that are compared with one that there is not.
+_COMPARED: Final = 200
 #: The name of this program in ``metadata.managedFields``.
 _MANAGER: Final = "kubectl-muster"
 
@@ -78,9 +80,24 @@ def read_queue(route: ClusterRoute, name: str) -> QueueObject:
         )
     except Refused as error:
         if error.status == 404:
-            hint = "`kubectl muster queues` lists those that you may see."
-            raise CommandFailed(tried="", found=f"There is no queue {name}", hint=hint) from error
+            raise CommandFailed(
+                tried="", found=f"There is no queue {name}", hint=_meant(route, name)
+            ) from error
         raise
+
+
+def _meant(route: ClusterRoute, name: str) -> str:
+    """What to do where there is no queue of a name: one that looks alike, of those that the user may see."""
+    from difflib import get_close_matches
+
+    try:
+        known = read_queues(route) or queues_in_use(route)
+    except MusterError:
+        known = {}
+    alike = sorted(each for each in known if each[:1] == name[:1])[:_COMPARED]
+    if near := get_close_matches(name, alike, n=3):
+        return f"Did you mean {' or '.join(near)}?"
+    return "`kubectl muster queues` lists those that you may see."
 
 
 def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:

@@ -20,10 +20,13 @@ from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
 from admission.cli.objects.quota_effects import DeservedChange, tell_effects
 from admission.cli.objects.quota_set import Writing, check, check_places, units_of
+from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.rendering.table import Cell, short_duration, table
+from admission.cli.resource_names import checked_resource
 from queues.api.loan_values import entry_of, loans_of
 from queues.api.quota_document import QuotaField
 from queues.api.quota_loans import MOST_LOANS, Entry, end_of, lasting, without
+from queues.api.resource_names import SHORT_NAMES
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
 from queues.quota.accounts import Account
@@ -53,6 +56,7 @@ def begin_loan(
 ) -> None:
     """Lend an amount of a resource until a time (``what``). Raises CommandFailed, UsageError."""
     amount_, resource, until = what
+    resource = checked_resource("--resource", resource)
     why = checked_reason(how.reason)
     loan = Loan(
         to=QueueName(receiver),
@@ -74,6 +78,7 @@ def begin_loan(
 def end_loan(cluster: ClusterRoute, lender: str, receiver: str, resource: str | None, how: Writing) -> None:
     """End what a queue lends to another one (of a resource; None: all). Raises CommandFailed: it lends nothing."""
     why, one, now = checked_reason(how.reason), read_queue(cluster, lender), time.time()
+    resource = None if resource is None else SHORT_NAMES.get(resource, resource)
     entries = _ended(one, receiver, resource, how.flavor, now)
     asked = _Asked(lender, receiver, None)
     _tell(cluster, one, entries, asked, now)
@@ -234,11 +239,12 @@ def _tell_others(before: LoansInForce, after: LoansInForce) -> None:
 def _write(
     cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: _Asked, why: str, how: Writing
 ) -> None:
-    """One write, so that the loan begins or ends whole, or not at all."""
+    """One write, so that the loan begins or ends whole, or not at all; first it is told what becomes of work."""
     ends = asked.loan is None
+    if how.checks_first:
+        change_queue(cluster, one, {"loans": entries}, reason=why, dry_run=True)
+    tell_trial(cluster, [(one.name, {"loans": entries})], how.trial)
     if how.dry_run != "none":
-        if how.dry_run == "server":
-            change_queue(cluster, one, {"loans": entries}, reason=why, dry_run=True)
         click.echo(f"{asked} would {'end' if ends else 'be lent'} ({how.dry_run} dry run)")
         return
     confirm(f"{'End' if ends else 'Lend'} {asked}?", yes=how.yes)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -21,16 +21,23 @@ from admission.cli.access.quota_move import QuotaMove
 from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
 from admission.cli.objects.quota_effects import Shown, deserved_changes, tell_effects
+from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.table import Cell, table
 from admission.cli.resource_names import checked_resource, warn_of_unknown
 from queues.api.names import ROOT_QUEUE
-from queues.api.quota_changes import Changes, moved, remainders
-from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of, shown_amount
+from queues.api.quota_changes import (
+    ROOT_HAS_NO_LIMITS,
+    Changes,
+    limit_asked,
+    moved,
+    remainders,
+    with_whole_names,
+)
+from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
+from queues.api.resource_names import NoSuchResource
 from queues.errors import InvalidQuantity
 from queues.resources import GPU, amount
-
-_REMOVED: Final = ("", "-")
 
 Known = Mapping[str, QueueObject]
 
@@ -47,18 +54,29 @@ class Writing:
     dry_run: str
     #: The user need not be asked.
     yes: bool
+    #: The leader is asked what becomes of work.
+    trial: bool = True
+
+    @property
+    def checks_first(self) -> bool:
+        """The API server checks the change first: of one that it would refuse nothing else is told."""
+        return self.dry_run == "server" or (self.trial and self.dry_run == "none")
 
 
 def writing(command: Command) -> Command:
     """Add the options of commands that change limits; the command gets ``how``, a Writing."""
 
     @wraps(command)
-    def with_writing(flavor: str, reason: str | None, dry_run: str, yes: bool, **given: Any) -> Any:
-        return command(how=Writing(flavor=flavor, reason=reason, dry_run=dry_run, yes=yes), **given)
+    def with_writing(
+        flavor: str, reason: str | None, dry_run: str, yes: bool, no_trial: bool, **given: Any
+    ) -> Any:
+        how = Writing(flavor=flavor, reason=reason, dry_run=dry_run, yes=yes, trial=not no_trial)
+        return command(how=how, **given)
 
     with_options: Command = with_writing
     for option in (
         click.option("--yes", is_flag=True, help="Do not ask."),
+        click.option("--no-trial", is_flag=True, help="Do not tell what becomes of work."),
         click.option(
             "--dry-run",
             type=click.Choice(["server", "client", "none"]),
@@ -83,20 +101,22 @@ def writing(command: Command) -> Command:
 @writing
 @cluster
 def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) -> None:
-    """Change limits of QUEUE, after telling what changes. Resources that are not named keep theirs.
+    """Change limits of QUEUE, after telling what changes, and for whom. Resources that are not named keep theirs.
 
     NAME= (also NAME=- and NAME-) removes the limit of a resource. Running work goes on, whatever is lowered. Asks
     first; without a terminal it needs --yes.
     """
     changes = _asked(how.flavor, limits)
     if queue == ROOT_QUEUE:
-        raise click.ClickException(
-            "Queue root has what the usable nodes can allocate, and no limits to set. Set those of the queues below it."
-        )
+        raise click.ClickException(ROOT_HAS_NO_LIMITS)
     why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
     known = read_queues(cluster)
     stated = quota_of(object_.spec)
-    changes = {field: text for field, text in changes.items() if stated.get(field) != text}
+    changes = {
+        field: text
+        for field, text in with_whole_names(object_.spec, changes).items()
+        if stated.get(field) != text
+    }
     if not changes:
         click.echo(f"queue {queue} has these limits already; nothing was changed")
         return
@@ -108,9 +128,10 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     _tell_rest(shown, object_, changes, known)
     tell_effects(shown, deserved_changes(queue, object_.spec, changes))
     _tell_loans(known, [_patched(object_, patch)])
+    if how.checks_first:
+        change_queue(cluster, object_, patch, reason=why, dry_run=True)
+    tell_trial(cluster, [(queue, patch)], how.trial)
     if how.dry_run != "none":
-        if how.dry_run == "server":
-            change_queue(cluster, object_, patch, reason=why, dry_run=True)
         click.echo(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return
     confirm(f"Change queue {queue}?", yes=how.yes)
@@ -132,6 +153,7 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     FROM is written first; if the API server refuses TO then, FROM gets back what it had. Asks
     first; without a terminal it needs --yes.
     """
+    resource = checked_resource("--resource", resource)
     units, why = units_of(resource, amount_), checked_reason(how.reason)
     if giver == taker:
         raise click.UsageError("FROM and TO are the same queue.")
@@ -154,13 +176,18 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     )
     _tell_loans(known, [_after(one, lowering), _after(other, raising)])
     sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
+    if how.checks_first:
+        sent.try_out()
+    writes = [
+        (each.name, patch_for(each.spec, fields)) for each, fields in ((one, lowering), (other, raising))
+    ]
+    tell_trial(cluster, writes, how.trial)
     if how.dry_run != "none":
-        if how.dry_run == "server":
-            sent.try_out()
         click.echo(f"{amount_} {resource} would be moved from {giver} to {taker} ({how.dry_run} dry run)")
         return
     confirm(f"Move {amount_} {resource} from {giver} to {taker}?", yes=how.yes)
-    sent.try_out()
+    if not how.checks_first:
+        sent.try_out()
     sent.carry_out()
     click.echo(f"{amount_} {resource} moved from queue {giver} to queue {taker}")
 
@@ -184,18 +211,22 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
                     f"--{limit}: found {part!r}, expected {AMOUNTS}: nvidia.com/gpu=32,cpu=128; "
                     "nvidia.com/gpu= removes the limit."
                 )
-            removed = quantity in _REMOVED
-            if not removed:
-                checked_resource(f"--{limit}", name)
-            found[QuotaField(flavor, limit, name)] = None if removed else shown_amount(name, quantity)
+            field, amount_ = _limit_asked(f"--{limit}", QuotaField(flavor, limit, name), quantity)
+            found[field] = amount_
     if not found:
         raise click.UsageError("Nothing to change: expected --deserved, --guarantee or --capability.")
     return found
 
 
+def _limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaField, str | None]:
+    try:
+        return limit_asked(option, field, quantity)
+    except NoSuchResource as error:
+        raise click.UsageError(str(error)) from error
+
+
 def units_of(resource: str, text: str) -> int:
-    """An AMOUNT above 0, in units of the resource. Raises UsageError."""
-    checked_resource("--resource", resource)
+    """An AMOUNT above 0, in units of the resource, by its whole name. Raises UsageError."""
     try:
         units = amount(resource, text)
     except InvalidQuantity as error:
@@ -283,8 +314,7 @@ def check(queue: QueueObject, patch: Mapping[str, Any], known: Known | None) -> 
     tree is not checked.
     """
     from queues.api.types.queue import QueueDocument
-    from queues.api.validation.validation import Known as KnownObjects
-    from queues.api.validation.validation import violations_of
+    from queues.api.validation.quota_change_rules import refusal_of, violations_of_change
     from queues.errors import InvalidDocument
 
     domain = {}
@@ -293,14 +323,9 @@ def check(queue: QueueObject, patch: Mapping[str, Any], known: Known | None) -> 
             domain[name] = QueueDocument.read(each.document).to_domain()
         except InvalidDocument:  # another queue's fault
             continue
-    found = violations_of(
-        _patched(queue, patch).document,
-        KnownObjects(queues=None if known is None else domain),
-        old=queue.document,
-    )
-    refused = [each.message for each in found if not each.tolerable]
-    if refused:
-        raise CommandFailed(tried=f"Change of queue {queue.name}", found="; ".join(refused[:10]))
+    found = violations_of_change(queue.document, patch, None if known is None else domain)
+    if refusal := refusal_of(found):
+        raise CommandFailed(tried=f"Change of queue {queue.name}", found=refusal)
     for warning in found:
         if warning.tolerable:
             click.echo(f"Warning: {warning.message}", err=True)

@@ -13,6 +13,7 @@ from admission.cli.options import Command, namespace, route
 from admission.cli.output import Output, output
 from admission.cli.trials.files import MOST_BYTES, documents_of_files
 from admission.kube.client.kubeconfig import current_namespace
+from queues.reason_codes import ReasonCode
 
 #: As ``admission.trials.changes`` has it, which takes long to load.
 MOST_ADDED: Final = 5000
@@ -88,10 +89,12 @@ def try_(
     would wait, and what would let them in. Nothing is stored.
 
     FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard input; -f may be
-    given several times. All of them are decided together, in their order. Exit code 1: one of them would be refused.
+    given several times. All of them are decided together, in their order. Exit code 1: one of them would be refused,
+    or names a queue that there is not.
 
     With --quota, --drain or --add-nodes: who would start, wait, move or be evicted if queues and nodes were so. -f
-    tries objects in that cluster. --drain and --add-nodes are for those who may list everything; --quota is for the
+    tries objects in that cluster. --quota takes what `kubectl muster quota set` takes, and is refused what that is
+    refused. --drain and --add-nodes are for those who may list everything; --quota is for the
     administrators of the queue too.
     """
     if not (files or changed):
@@ -109,7 +112,15 @@ def try_(
 
         text = trial_text(body, wide=output.is_wide, headers=output.headers)
     click.echo(text, nl=False)
-    return 1 if any(each["state"] == "refused" for each in body["items"]) else 0
+    for warning in (body["comparison"] or {}).get("warnings", ()):
+        click.echo(f"Warning: {warning}", err=True)
+    return 1 if any(map(_is_lost, body["items"])) else 0
+
+
+def _is_lost(item: Mapping[str, Any]) -> bool:
+    """Whether an object would be refused, or wait in a queue that there is not."""
+    reason = item["reason"]
+    return item["state"] == "refused" or (reason is not None and reason["code"] == ReasonCode.UNKNOWN_QUEUE)
 
 
 def answer_of(route: Route, question: dict[str, Any]) -> Any:

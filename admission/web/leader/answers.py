@@ -1,7 +1,8 @@
 """The leader's end of the channel: questions that only its memory answers, of users that another process serves.
 
 The leader works on one such question at a time, in a thread of their own, and rests in between: they never take more
-than a quarter of a processor from its turns. While no question waits, the thread forecasts when workloads start.
+than a quarter of a processor from its turns. That time is shared between the users who ask. While no question waits,
+the thread forecasts when workloads start.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -17,10 +18,11 @@ from admission.replay.fingerprint import fingerprint
 from admission.replay.snapshot_file import save
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
-from admission.web.access.limits import TooBusy
 from admission.web.http import encode, errors_as_json, json_answer
 from admission.web.leader.forecasts import Forecasts, Learn, Tell
+from admission.web.leader.forwarding import ASKER, LeaderBusy
 from admission.web.leader.outlook import Problem, outlooks
+from admission.web.leader.question_line import LineFull, QuestionLine
 from admission.web.reader import NotLeading
 from admission.web.trials.on_leader import InThread, trial
 
@@ -28,8 +30,6 @@ T = TypeVar("T")
 #: A question that is worked on; it is given what runs a function in the thread.
 Work = Callable[[InThread], Awaitable[bytes]]
 
-#: Questions that wait for the one that is being worked on.
-_WAITING: Final = 4
 #: After each question the thread rests for so many times as long as it took, and at most so many seconds.
 _REST: Final = 3.0
 _LONGEST_REST: Final = 5.0
@@ -41,6 +41,18 @@ async def _nothing(_: int) -> tuple[()]:
 
 class _ClientLeft(Exception):
     """The client of a question has left."""
+
+
+def _asker(request: web.Request) -> str:
+    """The user who asks; "": it is not told."""
+    return request.query.get(ASKER, "")
+
+
+class _Question(NamedTuple):
+    """Work that waits, and where its outcome goes."""
+
+    work: Work
+    answer: "asyncio.Future[bytes]"
 
 
 class LeaderAnswers:
@@ -67,7 +79,9 @@ class LeaderAnswers:
         self._identity = identity
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="questions")
         self._one = asyncio.Lock()
-        self._waiting: set[asyncio.Task[None]] = set()
+        self._line: QuestionLine[_Question] = QuestionLine()
+        #: Works on questions until none waits.
+        self._worker: asyncio.Task[None] | None = None
         self.forecasts = Forecasts(last, learn or _nothing, self._beside, tell)
 
     def application(self) -> web.Application:
@@ -100,7 +114,7 @@ class LeaderAnswers:
                 )
             )
 
-        return json_answer(await self._computed(outlook))
+        return json_answer(await self._computed(_asker(request), outlook))
 
     async def trials(self, request: web.Request) -> web.Response:
         """What would become of objects if they were submitted now."""
@@ -112,18 +126,19 @@ class LeaderAnswers:
         def work(in_thread: InThread) -> Awaitable[bytes]:
             return trial(content, last, view, in_thread, lambda: self.forecasts.learned)
 
-        return json_answer(await self._computed(work))
+        return json_answer(await self._computed(_asker(request), work))
 
     async def expected(self, _: web.Request) -> web.Response:
         """When pending workloads should start, as it was worked out last."""
         self._decided()
         return json_answer(self.forecasts.encoded())
 
-    async def snapshot(self, _: web.Request) -> web.Response:
+    async def snapshot(self, request: web.Request) -> web.Response:
         """The last turn, as a file."""
         last = self._decided()
         content = await self._computed(
-            lambda in_thread: in_thread(functools.partial(save, last.snapshot, last.plan, fingerprint()))
+            _asker(request),
+            lambda in_thread: in_thread(functools.partial(save, last.snapshot, last.plan, fingerprint())),
         )
         return web.Response(body=content, content_type="application/octet-stream")
 
@@ -142,37 +157,53 @@ class LeaderAnswers:
 
     async def _beside(self, work: Callable[[], T]) -> T:
         """What the thread computes when no question waits for it."""
-        while self._waiting:
-            await asyncio.wait(tuple(self._waiting))
+        while (worker := self._worker) is not None and not worker.done():
+            await asyncio.wait((worker,))
         async with self._one:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _computed(self, work: Work) -> bytes:
-        """The outcome of work that begins when it is its turn: on the loop, and in the thread where it says so."""
-        if len(self._waiting) > _WAITING:
-            raise TooBusy(who="To the leader")
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._work(work, answer))
-        self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
-        return await answer
+    async def _computed(self, asker: str, work: Work) -> bytes:
+        """The outcome of work that begins when it is its turn: on the loop, and in the thread where it says so.
 
-    async def _work(self, work: Work, answer: "asyncio.Future[bytes]") -> None:
-        async with self._one:
-            if answer.cancelled():  # the client has left
-                return
-            started = monotonic()
-            try:
-                content = await work(functools.partial(self._in_thread, answer))
-            except _ClientLeft:
-                pass
-            except Exception as error:
-                if not answer.cancelled():
-                    answer.set_exception(error)
-            else:
-                if not answer.cancelled():
-                    answer.set_result(content)
-            await asyncio.sleep(min(_LONGEST_REST, _REST * (monotonic() - started)))
+        ``asker``: the user. Raises LeaderBusy.
+        """
+        question = _Question(work, asyncio.get_running_loop().create_future())
+        try:
+            self._line.join(asker, question)
+        except LineFull as error:
+            raise LeaderBusy(why=str(error)) from error
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work_on_all(), name="questions")
+        return await question.answer
+
+    async def _work_on_all(self) -> None:
+        while len(self._line):
+            async with self._one:
+                if (found := self._line.next()) is None:
+                    return
+                took = 0.0
+                try:
+                    if not found.question.answer.cancelled():  # else the client has left
+                        took = await self._work_on(found.question)
+                finally:
+                    self._line.done(took)
+                await asyncio.sleep(min(_LONGEST_REST, _REST * took))
+
+    async def _work_on(self, question: _Question) -> float:
+        """The seconds that it took."""
+        work, answer = question
+        started = monotonic()
+        try:
+            content = await work(functools.partial(self._in_thread, answer))
+        except _ClientLeft:
+            pass
+        except Exception as error:
+            if not answer.cancelled():
+                answer.set_exception(error)
+        else:
+            if not answer.cancelled():
+                answer.set_result(content)
+        return monotonic() - started
 
     async def _in_thread(self, answer: "asyncio.Future[bytes]", function: Callable[[], T]) -> T:
         """The result of one step of a question. Raises _ClientLeft: nobody waits for its answer."""

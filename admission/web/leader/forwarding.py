@@ -3,8 +3,10 @@
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
+from urllib.parse import quote, unquote
 
 import aiohttp
+import msgspec
 
 from admission.web.access.limits import TooBusy
 from admission.web.leader.channel import ANSWER_SECONDS, ChannelBroken
@@ -14,6 +16,8 @@ from queues.sql.heartbeat import Heartbeat
 
 #: On a request that another replica passes on: it goes no further.
 FORWARDED: Final = "Muster-Forwarded"
+#: On such a request, and in the channel: the user who asks. The leader shares its time between users.
+ASKER: Final = "Muster-Asker"
 #: Seconds without a heartbeat after which the address of a leader is not tried any more.
 _LOST: Final = 30.0
 
@@ -26,6 +30,10 @@ class Channel(Protocol):
     ) -> tuple[int, bytes]:
         """Status and body. Raises ChannelBroken."""
         ...
+
+
+class LeaderBusy(TooBusy):
+    """{why}"""
 
 
 class LeaderFailed(MusterError):
@@ -65,8 +73,8 @@ class LeaderQuestions:
         forwarded: bool,
         body: bytes | None = None,
     ) -> bytes:
-        """The leader's answer. ``path``: in the channel; ``public``: path and query of the same in the read API;
-        ``body``: of a question that has one.
+        """The leader's answer. ``path`` and ``query``: in the channel, ``ASKER`` in it; ``public``: path and query of
+        the same in the read API; ``body``: of a question that has one.
 
         Raises NotLeading, ChannelBroken, LeaderFailed, TooBusy.
         """
@@ -74,7 +82,7 @@ class LeaderQuestions:
         if status == 200:
             return answer
         if status == 429:
-            raise TooBusy(who="To the leader")
+            raise _busy(answer)
         if status != 409:
             raise ChannelBroken(reason=f"status {status}")
         last = await self._heartbeat()
@@ -84,9 +92,12 @@ class LeaderQuestions:
         token = await self._token()
         if token is None:  # Muster is known by a certificate: the other replica could not tell who asks
             raise here
-        return await self._elsewhere(last, public, token, body)
+        headers = {"Authorization": token, FORWARDED: self._identity, ASKER: quote(query.get(ASKER) or "")}
+        return await self._elsewhere(last, public, headers, body)
 
-    async def _elsewhere(self, leader: Heartbeat, public: str, token: str, body: bytes | None) -> bytes:
+    async def _elsewhere(
+        self, leader: Heartbeat, public: str, headers: dict[str, str], body: bytes | None
+    ) -> bytes:
         tls = ssl.create_default_context(cadata=self._authorities().decode())
         try:
             async with (
@@ -95,7 +106,7 @@ class LeaderQuestions:
                     "GET" if body is None else "POST",
                     leader.address + public,
                     data=body,
-                    headers={"Authorization": token, FORWARDED: self._identity},
+                    headers=headers,
                     ssl=tls,
                     server_hostname=self._host,
                     allow_redirects=False,
@@ -107,5 +118,18 @@ class LeaderQuestions:
         if answer.status == 200:
             return content
         if answer.status == 429:
-            raise TooBusy(who="To the leader")
+            raise _busy(content)
         raise LeaderFailed(leader=leader.holder, reason=f"status {answer.status}")
+
+
+def _busy(answer: bytes) -> TooBusy:
+    """What the leader says that works on too many questions."""
+    try:
+        return LeaderBusy(why=str(msgspec.json.decode(answer)["error"])[:300])
+    except (msgspec.DecodeError, LookupError, TypeError):
+        return TooBusy(who="To the leader")
+
+
+def asker_of(header: str) -> str:
+    """The user whom another replica names in ``ASKER``; "": none."""
+    return unquote(header)

@@ -14,6 +14,7 @@ from admission.web.explanations.outlook_bodies import ChangeBody
 from admission.web.leader.outlook import facts_of
 from admission.web.lists.expected import ExpectedStartBody
 from admission.web.quantities import facts_with_quantities, quantities
+from admission.web.tree import names_alike
 from admission.web.trials import bodies
 from queues.admissions import Seat
 from queues.plan import Evict, Reason
@@ -56,6 +57,7 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
         state=str(outcome.state),
         refusals=named.refusals,
         warnings=named.warnings,
+        nearest_queues=_nearest(decided, named.missing_queue) if named.missing_queue else (),
     )
     if workload is None:
         return body
@@ -73,6 +75,7 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
         quota=tuple(map(_quota, outcome.takes)),
         victims=tuple(_victim(decided, each) for each in outcome.victims[:MOST_VICTIMS]),
         victim_count=len(outcome.victims),
+        nearest_queues=_nearest(decided, workload.queue),
     )
     if found is None:
         return body
@@ -87,6 +90,12 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
         behind=found.behind,
         changes=changes,
     )
+
+
+def _nearest(decided: DecidedTrial, queue: str) -> tuple[str, ...]:
+    """Names that look like that of a queue that there is not; empty: there is one."""
+    queues = decided.snapshot.queues
+    return () if queue in queues else names_alike(queue, queues)
 
 
 def _reason(reason: Reason) -> ReasonBody:

@@ -16,6 +16,14 @@ class AddedNodesBody(Body, frozen=True, kw_only=True):
     like: str
 
 
+class QueuePatchBody(Body, frozen=True, kw_only=True):
+    """A Queue that would be written."""
+
+    queue: str
+    #: A merge patch of its spec: of guarantee, deserved, capability, flavors and loans.
+    spec: dict[str, Any]
+
+
 class TrialRequestBody(Body, frozen=True, kw_only=True):
     """What is to be tried."""
 
@@ -27,15 +35,19 @@ class TrialRequestBody(Body, frozen=True, kw_only=True):
     queue: str = ""
     #: Who would submit them; "": the user who asks. Only for those who see everything.
     user: str = ""
-    #: The groups of that user, and whether they see everything: told to the leader, of users not taken.
+    #: The groups of that user, and whether they may try every queue's quota: told to the leader, of users not taken.
     groups: tuple[str, ...] = ()
-    sees_everything: bool = False
+    administers_all: bool = False
     #: Changes of the cluster: limits of queues (``QUEUE.[LIMIT.]RESOURCE=AMOUNT``), of a flavor ("": the plain ones);
     #: nodes that are drained (a node, a domain, ``KEY=VALUE``); nodes that come.
     quota: tuple[str, ...] = ()
     flavor: str = ""
+    #: Writes of Queues, after one another.
+    quota_patches: tuple[QueuePatchBody, ...] = ()
     drain: tuple[str, ...] = ()
     add_nodes: tuple[AddedNodesBody, ...] = ()
+    #: Seconds for which the user waits at most: starts are foreseen as far as there is time; null: as usual.
+    within: float | None = None
 
 
 class PlaceBody(Body, frozen=True, kw_only=True):
@@ -113,6 +125,8 @@ class TrialBody(Body, frozen=True, kw_only=True):
     behind: str = ""
     #: What would let it in, the smallest first; null: there was no time to work it out.
     changes: tuple[ChangeBody, ...] | None = None
+    #: Where it names a queue that there is not: names of queues that look alike, best first.
+    nearest_queues: tuple[str, ...] = ()
     #: When one that waits should start; null: there is no forecast now.
     expected: ExpectedStartBody | None = None
 
@@ -188,6 +202,8 @@ class ComparisonBody(Body, frozen=True, kw_only=True):
 
     #: The changes, as sentences.
     changes: tuple[str, ...]
+    #: What the API server would warn of.
+    warnings: tuple[str, ...] = ()
     #: How many workloads there are by ``what``.
     counts: Mapping[str, int]
     #: At most 200.
@@ -215,4 +231,7 @@ class TrialFailureBody(Body, frozen=True, kw_only=True):
 
     status: int
     failure: str
-    hint: str = ""
+    #: The queue that it is about; "": none.
+    queue: str = ""
+    #: Names of queues that look alike, best first.
+    near: tuple[str, ...] = ()

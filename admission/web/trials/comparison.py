@@ -18,13 +18,16 @@ MOST_QUEUE_LINES: Final = 500
 MOST_SHIFTS: Final = 50
 
 
-def comparison_body(found: Compared, notes: Sequence[str]) -> bodies.ComparisonBody:
+def comparison_body(
+    found: Compared, notes: Sequence[str], warnings: Sequence[str] = ()
+) -> bodies.ComparisonBody:
     """The comparison; the most disturbing changes first."""
     counts = Counter(str(each.what) for each in found.differences)
     order = {what: place for place, what in enumerate(_ORDER)}
     ordered = sorted(found.differences, key=lambda each: order[str(each.what)])
     return bodies.ComparisonBody(
         changes=tuple(notes),
+        warnings=tuple(warnings),
         counts={what: counts[what] for what in _ORDER if counts[what]},
         workloads=tuple(map(_workload, ordered[:MOST_WORKLOADS])),
         queues=tuple(map(_queue, found.queues[:MOST_QUEUE_LINES])),

@@ -1,6 +1,7 @@
 """Starts in a world that is only supposed: simulations like those of forecasts, fewer of them and for a short time."""
 
 from dataclasses import dataclass, replace
+from math import inf
 from time import monotonic, thread_time
 from typing import Final
 
@@ -46,16 +47,17 @@ class Foreseen:
     def _of(cls, learned: Learned, snapshot: Snapshot, plan: Plan) -> "Foreseen":
         return cls(snapshot, replace(learned.ensemble(snapshot, plan, _LIMITS), draws=_DRAWS))
 
-    def work(self) -> None:
-        """Simulate, for a bounded time."""
+    def work(self, longest: float = inf) -> None:
+        """Simulate, for a bounded time. ``longest``: seconds of all after which no simulation goes on."""
+        began = monotonic()
         if not (self.made.plan and (self.made.plan.reasons or self.made.plan.admits)):
             plan, memo = decide(self.snapshot, Memo(), NO_LIMIT)
             if memo.state is not None:
                 memo.state.retire()  # nothing collects what refers to itself in a circle
             self.made = replace(self.made, plan=plan)
-        began, used = monotonic(), thread_time()
+        ends, used = min(began + longest, monotonic() + _LONGEST), thread_time()
         for _ in self.made.steps():
-            if thread_time() - used >= _WORK or monotonic() - began >= _LONGEST:
+            if thread_time() - used >= _WORK or monotonic() >= ends:
                 break
         self.made.stop()
 

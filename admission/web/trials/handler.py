@@ -11,23 +11,23 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
+from admission.kube.webhook.configuration import ADMINISTER
 from admission.trials.changes import MOST_CHANGES, MOST_MODELS
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
-from admission.web.access.limits import RequestLimits
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden
 from admission.web.http import BadQuery, encode
-from admission.web.leader.forwarding import FORWARDED
+from admission.web.leader.asking import asker_in
+from admission.web.leader.forwarding import ASKER, FORWARDED
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.trials.bodies import TrialRequestBody
 from admission.web.trials.errors import NotAllowed, TrialRefused
+from queues.api.api_resources import QUEUES
 from queues.api.reading.user_values import is_dns_name
 from queues.sql.read.rows import KindIn
 
 #: Bytes of a question.
 LARGEST_TRIAL: Final = 256 * 1024
-#: Of one user one trial at a time.
-TRIAL_LIMITS: Final = RequestLimits(at_once=2, waiting=4, of_one=1, patience=10.0, held_back=1.0)
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 _HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
 
@@ -74,27 +74,46 @@ async def answer(request: web.Request, caller: Caller, rights: TrialRights, lead
     await _check(asked, caller, sight, rights)
     if FORWARDED in request.headers and sight == EVERYTHING:
         # The replica that passes it on says who asks, and leaves out what that user may not see.
-        return await _told(asked, request, leader)
+        return await _told(asked, await asker_in(request, caller, rights), request, leader)
     asked = structs.replace(
         asked,
         user=asked.user or caller.name,
         groups=() if asked.user else caller.groups,
-        sees_everything=sight == EVERYTHING,
+        administers_all=await _administers_all(asked, caller, sight, rights),
     )
-    document = msgspec.json.decode(await _told(asked, request, leader))
+    document = msgspec.json.decode(await _told(asked, caller.name, request, leader))
     if "failure" in document:
-        _raise(document)
+        _raise(document, sight)
     return encode(await _shown(document, caller, sight, rights))
 
 
-async def _told(asked: TrialRequestBody, request: web.Request, leader: TrialLeader) -> bytes:
-    forwarded = FORWARDED in request.headers
-    return await leader.ask("/trials", {}, public=request.path_qs, forwarded=forwarded, body=encode(asked))
+async def _told(asked: TrialRequestBody, asker: str, request: web.Request, leader: TrialLeader) -> bytes:
+    return await leader.ask(
+        "/trials",
+        {ASKER: asker},
+        public=request.path_qs,
+        forwarded=FORWARDED in request.headers,
+        body=encode(asked),
+    )
+
+
+async def _administers_all(
+    asked: TrialRequestBody, caller: Caller, sight: Sight, rights: TrialRights
+) -> bool:
+    """Whether the user may try other quota of every queue."""
+    if sight == EVERYTHING or not (asked.quota or asked.quota_patches):
+        return sight == EVERYTHING
+    try:
+        access = AccessRequest(verb=ADMINISTER, resource=QUEUES)
+        await rights.require(caller, access, "administer queues")
+    except Forbidden:
+        return False
+    return True
 
 
 async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: TrialRights) -> None:
     """Raises Forbidden: the user may not ask that; NothingToTry, UnusableDocument."""
-    if asked.documents or not (asked.quota or asked.drain or asked.add_nodes):
+    if asked.documents or not (asked.quota or asked.quota_patches or asked.drain or asked.add_nodes):
         found, _ = asked_of(Question(documents=asked.documents, namespace=asked.namespace))
         for support, namespace in resources_of(found):
             access = AccessRequest(verb="list", resource=support.resource, namespace=namespace)
@@ -131,6 +150,7 @@ async def _question(request: web.Request) -> TrialRequestBody:
         )
     for what, changes, most in (
         ("quota", asked.quota, MOST_CHANGES),
+        ("quotaPatches", asked.quota_patches, MOST_CHANGES),
         ("drain", asked.drain, MOST_CHANGES),
         ("addNodes", asked.add_nodes, MOST_MODELS),
     ):
@@ -142,14 +162,16 @@ async def _question(request: web.Request) -> TrialRequestBody:
     return asked
 
 
-def _raise(document: dict[str, Any]) -> NoReturn:
-    match document["status"]:
-        case 404:
-            raise UnknownName(what="queue", name=document["failure"])
-        case 403:
-            raise NotAllowed(failure=document["failure"])
-        case _:
-            raise TrialRefused(failure=document["failure"])
+def _raise(document: dict[str, Any], sight: Sight) -> NoReturn:
+    status, queue = document["status"], document["queue"]
+    # Whether there is a queue that the user may not see is not told.
+    if status == 404 or (status == 403 and queue and not sight.shows_queue(queue)):
+        near = tuple(filter(sight.shows_queue, document["near"]))
+        place = "" if sight.queues is None else " that you may see"
+        raise UnknownName(what="queue", name=queue, place=place, near=near)
+    if status == 403:
+        raise NotAllowed(failure=document["failure"])
+    raise TrialRefused(failure=document["failure"])
 
 
 async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: TrialRights) -> Any:
@@ -169,6 +191,7 @@ async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights:
         if comparison["starts"] is not None:
             comparison["starts"]["workloads"] = [_named(each, seen) for each in shifted]
     for item in document["items"]:
+        item["nearestQueues"] = list(filter(sight.shows_queue, item["nearestQueues"]))
         item["victims"] = [_named(victim, seen) for victim in item["victims"]]
     return redacted(document, seen)
 

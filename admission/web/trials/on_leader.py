@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from time import monotonic
 from typing import Final, Protocol, TypeVar
 
@@ -10,8 +12,16 @@ from msgspec import structs
 
 from admission.engine.snapshot import Snapshot
 from admission.forecast.learned import Learned
-from admission.trials.changes import UnusableChange, Wanted, changed, quota_wanted
+from admission.trials.changes import Wanted, changed
 from admission.trials.comparison import compared
+from admission.trials.quota_changes import (
+    NoQueueToChange,
+    NotAdministered,
+    QueueFacts,
+    QueuePatch,
+    RefusedChange,
+    UnusableChange,
+)
 from admission.trials.shifts import start_shifts
 from admission.trials.submitted import Question, Submitted, asked_of, submitted
 from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
@@ -19,6 +29,7 @@ from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.lists.expected import ExpectedStartBody
+from admission.web.tree import names_alike
 from admission.web.trials.answer import trial_list
 from admission.web.trials.bodies import (
     ComparisonBody,
@@ -29,21 +40,19 @@ from admission.web.trials.bodies import (
 from admission.web.trials.comparison import comparison_body, shifts_body
 from admission.web.trials.foreseen import Foreseen
 from admission.workloads.inputs import WorkloadInputs
-from queues.api.validation.tenant_rules import Requester, TenantTree
-from queues.errors import MusterError
-from queues.quota.queue import Queue
-from queues.workload import QueueName, WorkloadKey
+from queues.api.validation.tenant_rules import Requester
+from queues.plan import Plan
+from queues.workload import WorkloadKey
 
 T = TypeVar("T")
 
 #: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and no further workload
 #: is told what would let it in.
 _ENOUGH: Final = 4.0
+#: Of the seconds that the user waits, those in which starts may be foreseen, and those without which they are not.
+_PART: Final = 0.85
+_LEAST: Final = 0.4
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
-
-
-class NotAdministered(MusterError):
-    """{user} does not administer queue {queue}: what other limits would make of it is told to its administrators."""
 
 
 class InThread(Protocol):
@@ -65,13 +74,8 @@ async def trial(
     forecasts go by; None: there are none now."""
     body = _BODY.decode(content)
     if body.queue and body.queue not in last.snapshot.queues:
-        return encode(TrialFailureBody(status=404, failure=body.queue))
-    if body.quota and not body.sees_everything:
-        by, tree = Requester(body.user, frozenset(body.groups)), TenantTree(view.queue_documents())
-        try:
-            await in_thread(lambda: _check_administrator(body.quota, last.snapshot.queues, tree, by))
-        except (UnusableChange, NotAdministered) as error:
-            return encode(TrialFailureBody(status=403, failure=str(error)))
+        return encode(_no_queue(body.queue, last.snapshot))
+    facts = view.queue_facts()
     question = Question(documents=body.documents, namespace=body.namespace, queue=body.queue, user=body.user)
     asked, skipped = asked_of(question) if body.documents else ([], [])
     cluster = view.cluster(last.snapshot)
@@ -81,15 +85,23 @@ async def trial(
     wanted = Wanted(
         quota=body.quota,
         flavor=body.flavor,
+        patches=tuple(QueuePatch(each.queue, each.spec) for each in body.quota_patches),
+        by=None if body.administers_all else Requester(body.user, frozenset(body.groups)),
         drain=body.drain,
         add=tuple((each.count, each.like) for each in body.add_nodes),
     )
 
     began = monotonic()
     try:
-        decided = await in_thread(lambda: _decided(ground, wanted, list(zip(objects, inputs, strict=True))))
-    except UnusableChange as error:
+        decided = await in_thread(
+            lambda: _decided(ground, wanted, facts, list(zip(objects, inputs, strict=True)))
+        )
+    except (UnusableChange, RefusedChange) as error:
         return encode(TrialFailureBody(status=400, failure=str(error)))
+    except NotAdministered as error:
+        return encode(TrialFailureBody(status=403, failure=str(error), queue=error.facts["queue"]))
+    except NoQueueToChange as error:
+        return encode(_no_queue(error.facts["queue"], last.snapshot))
     expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
     shifts: StartShiftsBody | None = None
     known = learned()
@@ -97,11 +109,13 @@ async def trial(
         foreseen = Foreseen.begin(known, decided.trial)
         await in_thread(foreseen.work)
         expected = foreseen.expected(known)
-    if known is not None and decided.changed is not None and monotonic() - began < _ENOUGH:
+    seconds = inf if body.within is None else (_PART * body.within - (monotonic() - began)) / 2
+    is_time = monotonic() - began < _ENOUGH and seconds >= _LEAST
+    if known is not None and decided.changed is not None and is_time:
         without = Foreseen.begin_at(known, ground.next_turn())
         with_changes = Foreseen.begin_at(known, decided.changed)
-        await in_thread(without.work)
-        await in_thread(with_changes.work)
+        for each in (without, with_changes):
+            await in_thread(partial(each.work, seconds))
         shifts = await in_thread(
             lambda: shifts_body(start_shifts(without.snapshot, without.made, with_changes.made))
         )
@@ -131,23 +145,26 @@ class _Decided:
 
 
 def _decided(
-    ground: Ground, wanted: Wanted, objects: Sequence[tuple[Submitted, WorkloadInputs | None]]
+    ground: Ground,
+    wanted: Wanted,
+    facts: QueueFacts,
+    objects: Sequence[tuple[Submitted, WorkloadInputs | None]],
 ) -> _Decided:
-    """Raises UnusableChange."""
+    """Raises UnusableChange, RefusedChange, NotAdministered, NoQueueToChange."""
     next_turn = ground.next_turn()
     if wanted.is_empty():
         return _Decided(tried(ground, next_turn, objects), None, None)
-    with_changes = changed(next_turn, wanted)
-    comparison = comparison_body(compared(next_turn, with_changes), with_changes.notes)
-    found = tried(ground, with_changes.snapshot, objects)
+    with_changes = changed(next_turn, wanted, facts)
+    comparison = comparison_body(compared(next_turn, with_changes), with_changes.notes, with_changes.warnings)
+    if objects:
+        found = tried(ground, with_changes.snapshot, objects)
+    else:
+        nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
+        found = DecidedTrial(with_changes.snapshot, nothing, ())
     return _Decided(found, with_changes.snapshot, comparison)
 
 
-def _check_administrator(
-    quota: tuple[str, ...], queues: Mapping[QueueName, Queue], tree: TenantTree, by: Requester
-) -> None:
-    """Raises NotAdministered: a limit is of a queue that the user does not administer; UnusableChange."""
-    for text in quota:
-        queue = queues[quota_wanted(text, "", queues).queue]
-        if tree.administered(queue.parent or "", by) is None:
-            raise NotAdministered(user=by.name, queue=queue.name)
+def _no_queue(name: str, snapshot: Snapshot) -> TrialFailureBody:
+    """The name of a queue that there is not, and those that look alike."""
+    near = names_alike(name, snapshot.queues)
+    return TrialFailureBody(status=404, failure=name, queue=name, near=near)

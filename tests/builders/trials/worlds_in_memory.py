@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from admission.engine.memo import Memo
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, Fact, FactKind
-from admission.facts.cluster import NamespaceFact, TopologyFact
+from admission.facts.cluster import NamespaceFact, QueueFact, TopologyFact
 from admission.trials.changes import Wanted, changed
 from admission.trials.comparison import Compared, compared
 from admission.trials.submitted import Question, Submitted, asked_of, submitted
@@ -26,6 +26,7 @@ from admission.world.world import World
 from queues.api import names
 from queues.plan import Plan
 from queues.quota.queue import Limits
+from queues.resources import show
 from queues.workload import AdmissionId, WorkloadKind
 from queues.world_rows import WorldRows
 from tests.builders import facts
@@ -53,7 +54,7 @@ class WorldInMemory:
 
     def see(self, *found: Fact) -> None:
         """Facts as informers tell them."""
-        self.world.observe([seen(fact) for fact in found])
+        self.world.observe([seen(documented(fact)) for fact in found])
 
     def see_namespaces(self, **labels: Mapping[str, str]) -> None:
         self.see(*(NamespaceFact(name=name, labels=dict(each)) for name, each in labels.items()))
@@ -118,8 +119,22 @@ class WorldInMemory:
         ground = view.ground(self.snapshot, self.plan, objects)
         next_turn = ground.next_turn()
         if changes is not None:
-            next_turn = changed(next_turn, changes).snapshot
+            next_turn = changed(next_turn, changes, view.queue_facts()).snapshot
         return tried(ground, next_turn, list(zip(objects, inputs, strict=True)))
+
+
+def documented(fact: Fact) -> Fact:
+    """A Queue with the document that states its limits; other facts as they are."""
+    if not isinstance(fact, QueueFact) or fact.document:
+        return fact
+    queue, limits = fact.queue, fact.queue.limits
+    stated = {
+        "deserved": {name: show(name, units) for name, units in limits.deserved.items()},
+        "capability": {name: show(name, units) for name, units in limits.capability.items()},
+        "guarantee": {"resource": {name: show(name, units) for name, units in limits.guarantee.items()}},
+    }
+    parent = {} if queue.parent is None else {"parent": str(queue.parent)}
+    return replace(fact, document={"spec": {**parent, **stated}})
 
 
 def two_racks() -> WorldInMemory:
@@ -145,9 +160,9 @@ def two_racks() -> WorldInMemory:
 
 def compared_with(cluster: WorldInMemory, **wanted: Any) -> tuple[Compared, tuple[str, ...]]:
     """What changes make of a cluster, and the changes in words."""
-    ground = cluster.view().ground(cluster.snapshot, cluster.plan, ())
-    next_turn = ground.next_turn()
-    found = changed(next_turn, Wanted(**wanted))
+    view = cluster.view()
+    next_turn = view.ground(cluster.snapshot, cluster.plan, ()).next_turn()
+    found = changed(next_turn, Wanted(**wanted), view.queue_facts())
     return compared(next_turn, found), found.notes
 
 

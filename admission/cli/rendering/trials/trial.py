@@ -33,6 +33,8 @@ def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
 def _object_text(one: Mapping[str, Any], now: str, *, wide: bool, headers: bool) -> str:
     lines = [_title(one)]
     lines += [f"  {one_line(text)}" for text in one["refusals"]]
+    if one["refusals"] and one["nearestQueues"]:
+        lines.append(f"  Did you mean queue {' or '.join(one['nearestQueues'])}?")
     lines += [f"  Warning: {one_line(text)}" for text in one["warnings"]]
     if one["pods"]:
         lines.append(f"  {_asks(one)}")
@@ -72,7 +74,8 @@ def _because(one: Mapping[str, Any]) -> list[str]:
     reason = one["reason"]
     if reason is None or one["state"] != "waits":
         return []
-    return [f"{reason['code']}: {one_line(reason['message'])}"]
+    meant = f" Did you mean {' or '.join(one['nearestQueues'])}?" if one["nearestQueues"] else ""
+    return [f"{reason['code']}: {one_line(reason['message'])}{'.' if meant else ''}{meant}"]
 
 
 def _changes(one: Mapping[str, Any]) -> list[str]:

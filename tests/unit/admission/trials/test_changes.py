@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from admission.trials.changes import UnusableChange, Wanted, changed
+from admission.trials.changes import Wanted, changed
 from admission.trials.comparison import Compared
+from admission.trials.quota_changes import NoQueueToChange, QueuePatch, RefusedChange, UnusableChange
 from queues.api import names
 from queues.quota.queue import Limits
 from queues.reason_codes import ReasonCode
@@ -60,9 +61,58 @@ def test_more_quota_lets_in_who_waits_for_it(cluster: WorldInMemory) -> None:
     assert found.at_rest
 
 
-def test_a_larger_deserved_amount_takes_the_capability_with_it(cluster: WorldInMemory) -> None:
-    _, notes = compared_with(cluster, quota=("team.gpu=28",))
-    assert notes == (f"queue team: deserved {GPU} 16 → 28", f"queue team: capability {GPU} 24 → 28, with it")
+def test_limits_of_one_queue_are_changed_together(cluster: WorldInMemory) -> None:
+    _, notes = compared_with(cluster, quota=("team.gpu=28", "team.capability.gpu=28"))
+    assert notes == (f"queue team: deserved {GPU} 16 → 28", f"queue team: capability {GPU} 24 → 28")
+
+
+@pytest.mark.parametrize("text", [f"team.{GPU}=8", "team.gpu=8", "team.deserved.gpu=8", f"team.{GPU}=8000m"])
+def test_a_limit_is_named_in_several_ways(cluster: WorldInMemory, text: str) -> None:
+    assert compared_with(cluster, quota=(text,))[1] == (f"queue team: deserved {GPU} 16 → 8",)
+
+
+@pytest.mark.parametrize("text", ["team.capability.gpu=", "team.capability.gpu=-", "team.capability.gpu-"])
+def test_a_limit_is_removed(cluster: WorldInMemory, text: str) -> None:
+    assert compared_with(cluster, quota=(text,))[1] == (f"queue team: capability {GPU} 24 → unset",)
+
+
+def test_limits_of_a_new_flavor_are_stated(cluster: WorldInMemory) -> None:
+    _, notes = compared_with(cluster, quota=("team.gpu=4",), flavor="h100")
+    assert notes == (f"queue team: deserved {GPU} of flavor h100 unset → 4",)
+
+
+def test_what_is_stated_again_changes_nothing(cluster: WorldInMemory) -> None:
+    found, notes = compared_with(cluster, quota=("team.gpu=16",))
+    assert (found.differences, notes) == ((), ("queue team: it has these limits already",))
+
+
+def test_a_loan_is_a_write_of_the_queue_that_lends(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("other", limits=Limits(deserved={GPU: 8_000}, capability={GPU: 8_000})))
+    submit(cluster, "a", 1, queue="other")
+    submit(cluster, "b", 1, queue="other")
+    loan = {"to": "other", "resources": {GPU: "8"}, "until": "2027-01-16T08:00:00Z"}
+
+    found, notes = compared_with(cluster, patches=(QueuePatch("team", {"loans": [loan]}),))
+
+    assert told(found) == {"b": "starts"}
+    assert notes == (
+        f"queue team: deserved {GPU} 16 → 8",
+        f"queue other: deserved {GPU} 8 → 16",
+        f"queue other: capability {GPU} 8 → 16",
+    )
+
+
+def test_writes_follow_one_another(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("other", limits=Limits(deserved={GPU: 16_000})))
+    lower = QueuePatch("team", {"deserved": {GPU: "8"}})
+    raising = QueuePatch("other", {"deserved": {GPU: "24"}})
+    _, notes = compared_with(cluster, patches=(lower, raising))
+    assert notes == (f"queue team: deserved {GPU} 16 → 8", f"queue other: deserved {GPU} 16 → 24")
+
+
+def test_a_resource_that_no_node_has_is_worth_a_warning(cluster: WorldInMemory) -> None:
+    found = changed(cluster.snapshot, Wanted(quota=("team.amd.com/gpu=8",)), cluster.view().queue_facts())
+    assert found.warnings == ("no usable node has amd.com/gpu now.",)
 
 
 def test_less_quota_of_who_uses_it_evicts_them_for_who_waits(cluster: WorldInMemory) -> None:
@@ -168,21 +218,27 @@ def test_objects_are_tried_in_the_changed_cluster(cluster: WorldInMemory) -> Non
 def test_nothing_of_the_cluster_is_changed(cluster: WorldInMemory) -> None:
     submit(cluster, "a", 3)
     submit(cluster, "b", 1)
-    compared_with(cluster, drain=("r0",), add=((2, "n3"),), quota=("team.gpu=32",))
+    compared_with(cluster, drain=("r0",), add=((2, "n3"),), quota=("team.gpu=24",))
     assert not cluster.turn().changes_ledger()
 
 
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ({"quota": ("team",)}, "--quota: found 'team', expected QUEUE.RESOURCE=AMOUNT"),
-        ({"quota": ("nowhere.gpu=1",)}, "--quota: found 'nowhere.gpu=1', expected QUEUE.RESOURCE=AMOUNT"),
-        ({"quota": ("team.gpu=many",)}, "--quota: found 'team.gpu=many', expected an amount such as"),
-        ({"quota": ("team.gpu=-1",)}, "--quota: found 'team.gpu=-1', expected an amount of at least 0"),
-        ({"quota": ("team.=1",)}, "--quota: found 'team.=1', expected a resource"),
-        ({"quota": ("root.gpu=1",)}, "expected another queue: root has what the nodes have"),
-        ({"quota": ("team.guarantee.gpu=100",)}, "with which the queue cannot be used"),
-        ({"quota": ("team.gpu=1",), "flavor": "h100"}, "--flavor: found 'h100', expected none"),
+        ({"quota": ("team",)}, "--quota: found 'team', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        ({"quota": ("team=8",)}, "--quota: found 'team=8', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        ({"quota": ("team.gpu=+8",)}, "--quota: found 'team.gpu=+8', expected QUEUE.[LIMIT.]RESOURCE"),
+        ({"quota": ("nowhere.gpu=1",)}, "There is no queue nowhere."),
+        ({"quota": ("no.where.guarantee.gpu=1",)}, "There is no queue no.where."),
+        ({"quota": ("team.gp=1",)}, "--quota: found resource 'gp', expected cpu, memory"),
+        ({"quota": ("team.gpu=many",)}, "Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
+        ({"quota": ("team.gpu=-1",)}, "must be greater than or equal to 0"),
+        ({"quota": ("team.gpu=0.5",)}, "must be an integer"),
+        ({"quota": ("team.=1",)}, "--quota: found 'team.=1', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        ({"quota": ("root.gpu=1",)}, "Queue root has what the usable nodes can allocate"),
+        ({"quota": ("team.gpu=28",)}, "found 28, expected at most the capability of 24."),
+        ({"patches": (QueuePatch("team", {"weight": 5}),)}, "found 'weight', expected capability, deserved"),
+        ({"patches": (QueuePatch("nowhere", {}),)}, "There is no queue nowhere."),
         ({"drain": ("nowhere",)}, "--drain: found 'nowhere', expected a node, a domain such as rack-3"),
         ({"drain": ("rack=r9",)}, "--drain: found 'rack=r9'"),
         ({"add": ((1, "nowhere"),)}, "--like: found 'nowhere', expected a node that there is"),
@@ -192,8 +248,8 @@ def test_nothing_of_the_cluster_is_changed(cluster: WorldInMemory) -> None:
 def test_what_cannot_be_changed_is_told_in_one_line(
     cluster: WorldInMemory, wanted: dict[str, Any], told: str
 ) -> None:
-    with pytest.raises(UnusableChange) as error:
-        changed(cluster.snapshot, Wanted(**wanted))
+    with pytest.raises((UnusableChange, RefusedChange, NoQueueToChange)) as error:
+        changed(cluster.snapshot, Wanted(**wanted), cluster.view().queue_facts())
     assert told in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -8,6 +8,7 @@ import pytest
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.objects import loans, quota_set
 from tests.unit.admission.cli.objects.queue_server import GPU, QueueServer
 
 Said = tuple[int, str, str]
@@ -33,7 +34,10 @@ async def server() -> AsyncIterator[QueueServer]:
 def ask(
     server: QueueServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Asking:
+    """What changes of quota would do to work is not asked: test_quota_trial.py is about that."""
     monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
+    for module in (quota_set, loans):
+        monkeypatch.setattr(module, "tell_trial", lambda *_: None)
 
     async def asked(*words: str) -> Said:
         code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)

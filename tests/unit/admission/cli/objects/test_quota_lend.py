@@ -161,8 +161,9 @@ async def test_without_a_yes_or_in_a_dry_run_nothing_is_lent_or_ended(
     await server.add("vision", parent="lab", deserved={GPU: 64}, loans=[loan("language", 4)])
     code, _, err = await ask(*words)
     assert (code, "Say --yes" in err) == (1, True)
+    sent = server.seen("PATCH")
     code, out, _ = await ask(*words, "--dry-run=client")
-    assert (code, "(client dry run)" in out, server.seen("PATCH")) == (0, True, [])
+    assert (code, "(client dry run)" in out, server.seen("PATCH")) == (0, True, sent)
     code, out, _ = await ask(*words, "--dry-run=server")
     assert (code, "(server dry run)" in out, server.writes()) == (0, True, [])
     assert stated(server) == [loan("language", 4)]
@@ -246,21 +247,45 @@ async def test_loans_that_count_less_after_a_change_of_the_lender_are_told(
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        ("quota set vision --deserved gpu=8", "--deserved"),
-        ("quota set vision --guarantee cpu=1,gpu=8", "--guarantee"),
-        ("quota move vision language 8 --resource gpu", "--resource"),
-        ("quota lend vision language 8 --resource gpu --for 2h", "--resource"),
-        ("queue create new --capability gpu=8", "--capability"),
-        ("job run j --image img -L gpu=8", "--limits"),
+        ("quota set vision --deserved gp=8", "--deserved"),
+        ("quota set vision --guarantee cpu=1,gp=8", "--guarantee"),
+        ("quota move vision language 8 --resource gp", "--resource"),
+        ("quota lend vision language 8 --resource gp --for 2h", "--resource"),
+        ("queue create new --capability gp=8", "--capability"),
+        ("job run j --image img -L gp=8", "--limits"),
     ],
 )
-async def test_a_short_name_that_no_node_can_have_is_refused_with_the_one_that_was_meant(
+async def test_a_name_that_no_node_can_have_is_refused_with_the_one_that_was_meant(
     server: QueueServer, ask: Asking, words: str, option: str
 ) -> None:
     code, _, err = await ask(*words.split())
     assert (code, server.writes()) == (2, [])
-    expected = "cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or a device by its whole name"
-    assert err.endswith(f"Error: {option}: found resource 'gpu', expected {expected}. Did you mean {GPU}?\n")
+    expected = "cpu, memory, ephemeral-storage, pods, hugepages-SIZE, gpu, or a device by its whole name"
+    assert err.endswith(f"Error: {option}: found resource 'gp', expected {expected}. Did you mean {GPU}?\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus"),
+    [
+        ("quota set vision --deserved gpu=8", {"vision": "8", "language": "32"}),
+        ("quota move vision language 8 --resource gpu", {"vision": "56", "language": "40"}),
+    ],
+)
+async def test_gpu_is_short_for_the_whole_name(
+    server: QueueServer, ask: Asking, words: str, gpus: dict[str, str]
+) -> None:
+    code, _, err = await ask(*words.split(), "--yes")
+    assert (code, err) == (0, "")
+    assert {name: str(amount) for name, amount in server.deserved().items() if name in gpus} == gpus
+
+
+async def test_a_loan_of_a_short_name_is_begun_and_ended(server: QueueServer, ask: Asking) -> None:
+    lend = ("quota", "lend", "vision", "language", "8", "--resource", "gpu", "--for", "2h", "--yes")
+    assert (await ask(*lend))[0] == 0
+    assert server.queue("vision")["spec"]["loans"][0]["resources"] == {GPU: "8"}
+    ended = await ask("quota", "lend", "vision", "language", "--end", "--resource", "gpu", "--yes")
+    assert ended[0] == 0
+    assert not server.queue("vision")["spec"].get("loans")
 
 
 async def test_a_limit_of_a_short_name_that_is_there_can_be_removed(server: QueueServer, ask: Asking) -> None:

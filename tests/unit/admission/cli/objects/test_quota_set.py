@@ -136,6 +136,16 @@ async def test_a_wrong_command_line_is_answered_with_what_was_found(
     assert complaint in err
 
 
+async def test_a_queue_that_there_is_not_is_told_with_one_that_looks_alike(
+    server: QueueServer, ask: Asking
+) -> None:
+    wrong = (1, "", "Error: There is no queue visoin.\nDid you mean vision?\n")
+    assert await ask("quota", "set", "visoin", "--deserved", "gpu=8") == wrong
+    assert await ask("quota", "move", "language", "visoin", "8") == wrong
+    _, _, err = await ask("quota", "set", "zzz", "--deserved", "gpu=8")
+    assert err.endswith("There is no queue zzz.\n`kubectl muster queues` lists those that you may see.\n")
+
+
 async def test_a_status_that_changes_meanwhile_does_not_stand_against_a_change(
     server: QueueServer, ask: Asking
 ) -> None:

@@ -154,6 +154,45 @@ async def test_a_missing_file_and_an_unknown_queue_are_told(ask: Asking, tmp_pat
     file = written(tmp_path, batch_job("a", 1, gpu=1))
     code, _, err = await ask("-f", file, "-n", "ml", "-q", "nowhere")
     assert (code, err) == (1, "Error: There is no queue nowhere.\n")
+    code, _, err = await ask("-f", file, "-n", "ml", "-q", "taem")
+    assert (code, err) == (1, "Error: There is no queue taem.\nDid you mean team?\n")
+
+
+async def test_a_queue_that_a_file_names_and_that_there_is_not_is_an_error(
+    ask: Asking, tmp_path: Path
+) -> None:
+    for queue, meant in (("taem", ". Did you mean team?"), ("nowhere", "")):
+        file = written(tmp_path, batch_job("a", 1, queue=queue, gpu=1))
+        code, out, _ = await ask("-f", file, "-n", "ml")
+        assert code == 1
+        told = f"queue {queue} does not exist; create it or name another one{meant}"
+        assert f"  UnknownQueue: {told}" in out.splitlines()
+    code, out, _ = await ask("-f", written(tmp_path, volcano_job("a", 2, queue="taem", gpu=1)), "-n", "ml")
+    assert (code, out.splitlines()[-1]) == (1, "  Did you mean queue team?")
+
+
+@pytest.mark.parametrize(
+    ("limit", "complaint"),
+    [
+        ("taem.gpu=8", "Error: There is no queue taem.\nDid you mean team?\n"),
+        ("team.gp=8", "Error: --quota: found resource 'gp', expected cpu, memory"),
+        ("team.gpu=many", "Error: Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
+        (
+            "team.gpu=28",
+            "Error: Change of queue team: spec.deserved[nvidia.com/gpu]: found 28, expected at most",
+        ),
+        ("root.gpu=8", "Error: Queue root has what the usable nodes can allocate, and no limits to set."),
+    ],
+)
+async def test_quota_that_could_not_be_set_is_refused(ask: Asking, limit: str, complaint: str) -> None:
+    code, out, err = await ask("--quota", limit)
+    assert (code, out) == (1, "")
+    assert err.startswith(complaint)
+
+
+async def test_a_resource_that_no_node_has_is_worth_a_warning(ask: Asking) -> None:
+    code, _, err = await ask("--quota", "team.amd.com/gpu=8")
+    assert (code, err) == (0, "Warning: no usable node has amd.com/gpu now.\n")
 
 
 async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: WorldInMemory) -> None:
@@ -161,7 +200,7 @@ async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: 
         world.store(stored(batch_job(name, pods, queue="team", gpu=8), name))
         world.settle()
 
-    code, out, err = await ask("--quota", "team.gpu=32")
+    code, out, err = await ask("--quota", "team.gpu=32", "--quota", "team.capability.gpu=32")
 
     assert (code, err) == (0, "")
     assert (
@@ -169,7 +208,7 @@ async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: 
         == """\
 With these changes:
   queue team: deserved nvidia.com/gpu 16 → 32
-  queue team: capability nvidia.com/gpu 24 → 32, with it
+  queue team: capability nvidia.com/gpu 24 → 32
 Queues:
   QUEUE   RESOURCE   USED       THEN   WAITING       THEN
   root    gpu          24   →     32         1   →      0
@@ -198,7 +237,7 @@ async def test_a_drain_tells_who_goes_and_a_change_of_nothing_says_so(
 
 async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> None:
     file = written(tmp_path, batch_job("a", 4, queue="team", gpu=8))
-    _, out, _ = await ask("-f", file, "-n", "ml", "--quota", "team.gpu=32", "-o", "yaml")
+    _, out, _ = await ask("-f", file, "-n", "ml", "--quota", "team.capability.gpu=32", "-o", "yaml")
     body = yaml.safe_load(out)
     assert body["items"][0]["state"] == "admitted"
     assert body["comparison"]["counts"] == {}
@@ -213,7 +252,7 @@ async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> N
         (["--flavor", "h100", "--drain", "n0"], "--flavor is for --quota."),
         (["--add-nodes", "0", "--like", "n0"], "0 is not in the range 1<=x<=5000"),
         (["--drain", "nowhere"], "--drain: found 'nowhere', expected a node, a domain such as rack-3"),
-        (["--quota", "team=64"], "--quota: found 'team=64', expected QUEUE.RESOURCE=AMOUNT"),
+        (["--quota", "team=64"], "--quota: found 'team=64', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
     ],
 )
 async def test_wrong_changes_are_told_in_one_line(ask: Asking, words: list[str], told: str) -> None:

@@ -198,7 +198,9 @@ async def test_a_question_of_a_user_comes_before_the_next_slice() -> None:
         order.append(what)
         return b""
 
-    question = asyncio.create_task(answers._computed(lambda in_thread: in_thread(lambda: done("question"))))
+    question = asyncio.create_task(
+        answers._computed("alice", lambda in_thread: in_thread(lambda: done("question")))
+    )
     await asyncio.sleep(0)
     await answers._beside(lambda: done("slice"))
     await question

@@ -17,7 +17,7 @@ from admission.web.app import PREFIX
 from admission.web.http import serving
 from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.channel import ChannelBroken, LeaderChannel
-from admission.web.leader.forwarding import LeaderFailed, LeaderQuestions
+from admission.web.leader.forwarding import ASKER, LeaderBusy, LeaderFailed, LeaderQuestions
 from admission.web.reader import NotLeading
 from queues.sql.heartbeat import Heartbeat
 from tests.builders.trials.worlds_in_memory import batch_job, two_racks
@@ -175,3 +175,23 @@ async def test_the_channel_tells_that_the_process_does_not_lead(tmp_path: Path) 
     await lost.close()
 
     assert (status, metrics) == (409, (200, b"muster_leader 0.0\n"))
+
+
+async def test_the_leader_is_told_who_asks_and_its_refusal_is_passed_on(
+    keyring: Keyring, tmp_path: Path
+) -> None:
+    told: list[str | None] = []
+
+    class BusyLeader(FakeLeader):
+        async def ask(self, path: str, query: dict[str, str | None], **more: object) -> bytes:
+            told.append(query[ASKER])
+            raise LeaderBusy(why="The leader has 3 questions of zoë already.")
+
+    async with leading(keyring, tmp_path, BusyLeader()) as url:
+        of = questions(409, keyring, address=url)
+        with pytest.raises(TooBusy, match=r"^The leader has 3 questions of zoë already\.$"):
+            await of.ask("/outlook", {**QUERY, ASKER: "zoë"}, public=PUBLIC, forwarded=False)
+        body = msgspec.json.encode({"quota": ["team.gpu=8"], "user": "bob"})
+        with pytest.raises(TooBusy, match="3 questions of zoë"):
+            await of.ask("/trials", {ASKER: "zoë"}, public=f"{PREFIX}/trials", forwarded=False, body=body)
+    assert told == ["zoë", "zoë"]

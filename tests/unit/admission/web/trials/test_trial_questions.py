@@ -12,6 +12,7 @@ import pytest
 from admission.forecast.learned import Learned
 from admission.web.app import PREFIX
 from admission.web.leader.forwarding import FORWARDED
+from admission.web.leader.question_line import OF_ONE
 from admission.web.reader import Sight
 from admission.web.trials.handler import LARGEST_TRIAL
 from tests.builders import facts
@@ -184,7 +185,13 @@ async def test_other_quota_is_for_the_administrators_of_the_queue(server: str) -
 async def of_a_tenant() -> AsyncIterator[str]:
     """alice administers the queues below tenant, where her Job waits; a Job that she may not see has all GPUs."""
     world = two_racks()
-    admins = {"spec": {"parent": "root", "access": {"admins": [{"user": "alice"}]}}}
+    admins = {
+        "spec": {
+            "parent": "root",
+            "deserved": {"nvidia.com/gpu": "8"},
+            "access": {"admins": [{"user": "alice"}]},
+        }
+    }
     below = {"spec": {"parent": "tenant"}}
     world.see(
         replace(facts.queue("tenant"), document=admins),
@@ -214,14 +221,59 @@ async def test_a_tenants_administrator_tries_quota_and_is_told_nothing_of_others
     assert {each["queue"] for each in comparison["queues"]} == {"tenant", "below"}
     assert "secret" not in json.dumps(body)
     # Not of the tenant itself, nor of others, whatever the request claims.
-    for forged in ({"quota": ["tenant.gpu=8"]}, {"quota": ["team.gpu=8"], "seesEverything": True}):
-        assert (await post(of_a_tenant, {"namespace": "ml", **forged}, "alice"))[0] == 403
+    status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["tenant.gpu=8"]}, "alice")
+    assert (status, body["error"].partition(":")[0]) == (403, "alice does not administer queue tenant")
+    for forged in ({"quota": ["team.gpu=8"]}, {"quotaPatches": [{"queue": "team", "spec": {}}]}):
+        status, body = await post(of_a_tenant, {"namespace": "ml", "administersAll": True, **forged}, "alice")
+        # As if there were none.
+        assert (status, body["error"], body["hint"]) == (404, "There is no queue team that you may see.", "")
+
+
+async def test_writes_of_queues_are_tried_and_refused_as_they_would_be(of_a_tenant: str) -> None:
+    def patch(queue: str, **spec: Any) -> dict[str, Any]:
+        return {"quotaPatches": [{"queue": queue, "spec": spec}]}
+
+    gpus = {"nvidia.com/gpu": "8"}
+    status, body = await post(of_a_tenant, patch("below", deserved=gpus), "alice")
+    assert (status, body["comparison"]["counts"]) == (200, {"stops": 1, "starts": 2})
+    status, body = await post(of_a_tenant, patch("below", deserved={"nvidia.com/gpu": "9"}), "alice")
+    assert (status, body["error"]) == (
+        400,
+        "Change of queue below: found deserved of 9 nvidia.com/gpu of the queues below tenant together, "
+        "expected at most 8, the deserved of tenant.",
+    )
+    status, body = await post(of_a_tenant, patch("below", deserved=gpus, capability={"nvidia.com/gpu": "4"}))
+    assert (status, body["error"]) == (
+        400,
+        "Change of queue below: spec.deserved[nvidia.com/gpu]: found 8, expected at most the capability of 4.",
+    )
+    status, body = await post(of_a_tenant, patch("below", parent="other"))
+    assert (status, body["error"]) == (
+        400,
+        "A trial of queue below changes quota: found 'parent', expected capability, deserved, flavors, guarantee, "
+        "loans.",
+    )
+
+
+async def test_queues_that_look_alike_are_named_to_those_who_see_them(of_a_tenant: str) -> None:
+    for asked in ({"quota": ["belw.gpu=1"]}, {"quotaPatches": [{"queue": "belw", "spec": {}}]}):
+        status, body = await post(of_a_tenant, asked, "alice")
+        assert (status, body["error"]) == (404, "There is no queue belw that you may see.")
+        assert body["hint"] == "Did you mean below?"
+    assert (await post(of_a_tenant, {"quota": ["teem.gpu=1"]}))[1]["hint"] == "Did you mean team?"
+    # alice may not see queue team.
+    assert (await post(of_a_tenant, {"quota": ["teem.gpu=1"]}, "alice"))[1]["hint"] == ""
+    asked = question(batch_job("a", 1, queue="teem", gpu=1), batch_job("b", 1, queue="belo", gpu=1))
+    _, body = await post(of_a_tenant, asked)
+    assert [each["nearestQueues"] for each in body["items"]] == [["team"], ["below"]]
+    _, body = await post(of_a_tenant, asked, "alice")
+    assert [each["nearestQueues"] for each in body["items"]] == [[], ["below"]]
 
 
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"quota": ["team=8"]}, "--quota: found 'team=8', expected QUEUE.RESOURCE=AMOUNT"),
+        ({"quota": ["team=8"]}, "--quota: found 'team=8', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
         ({"drain": ["nowhere"]}, "--drain: found 'nowhere'"),
         ({"drain": ["n0"] * 65}, "drain has 65 entries."),
         ({"addNodes": [{"count": 0, "like": "n0"}]}, "--add-nodes: found 0"),
@@ -234,7 +286,7 @@ async def test_wrong_changes_are_told_in_one_line(server: str, changes: dict[str
     assert body["error"].startswith(error)
 
 
-async def test_of_one_user_one_trial_is_worked_on_at_a_time() -> None:
+async def test_of_one_user_few_trials_are_taken_at_a_time() -> None:
     release = asyncio.Event()
 
     class SlowLeader(FakeLeader):
@@ -244,14 +296,37 @@ async def test_of_one_user_one_trial_is_worked_on_at_a_time() -> None:
 
     async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
         asked = question(batch_job("a", 1, queue="team", gpu=1))
-        first = asyncio.create_task(post(url, asked, "bob"))
+        first = [asyncio.create_task(post(url, asked, "bob")) for _ in range(OF_ONE)]
         other = asyncio.create_task(post(url, asked, "carol"))
         await asyncio.sleep(0.1)
         status, body = await post(url, asked, "bob")
         release.set()
         assert (status, body["error"][:14]) == (429, "From this user")
-        assert ((await first)[0], (await other)[0]) == (200, 200)
+        assert [(await each)[0] for each in (*first, other)] == [200] * (OF_ONE + 1)
         assert (await post(url, asked, "bob"))[0] == 200
+
+
+async def test_trials_that_wait_for_the_leader_keep_nobody_from_other_answers() -> None:
+    release = asyncio.Event()
+
+    class SlowLeader(FakeLeader):
+        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
+            await release.wait()
+            return await super().ask(path, query, **more)
+
+    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+        asked = question(batch_job("a", 1, queue="team", gpu=1))
+        many = [
+            asyncio.create_task(post(url, asked, f"user-{number}"))
+            for number in range(8)
+            for _ in range(OF_ONE)
+        ]
+        async with aiohttp.ClientSession() as session:
+            for _ in range(3):
+                async with session.get(f"{url}{PREFIX}/queues") as answer:
+                    assert answer.status == 200
+        release.set()
+        assert [(await each)[0] for each in many] == [200] * len(many)
 
 
 async def test_shifts_of_workloads_out_of_sight_have_no_names(of_a_tenant: str) -> None:
@@ -259,6 +334,14 @@ async def test_shifts_of_workloads_out_of_sight_have_no_names(of_a_tenant: str) 
     assert status == 200
     assert body["comparison"]["starts"]["workloads"]
     assert {each["name"] for each in body["comparison"]["starts"]["workloads"]} <= {None, "hers"}
+
+
+async def test_no_starts_are_foreseen_where_the_user_does_not_wait_for_it(of_a_tenant: str) -> None:
+    for within, are_told in ((0.01, False), (-1, False), (60, True)):
+        asked = {"quota": ["below.gpu=8"], "within": within}
+        status, body = await post(of_a_tenant, asked, "alice")
+        assert (status, body["comparison"]["counts"]) == (200, {"stops": 1, "starts": 2})
+        assert (body["comparison"]["starts"] is not None) is are_told
 
 
 async def test_another_replica_says_who_asks_and_leaves_out_what_they_may_not_see(of_a_tenant: str) -> None:
@@ -274,5 +357,9 @@ async def test_a_user_who_claims_to_be_another_replica_sees_no_more(of_a_tenant:
     asked = {"namespace": "ml", "quota": ["below.gpu=8"]}
     status, body = await post(of_a_tenant, asked, "alice", forwarded=True)
     assert (status, "hidden" in json.dumps(body)) == (200, False)
-    for forged in ({"user": "bob"}, {"quota": ["team.gpu=8"], "seesEverything": True}, {"drain": ["n0"]}):
-        assert (await post(of_a_tenant, {**asked, **forged}, "alice", forwarded=True))[0] == 403
+    for forged, refusal in (
+        ({"user": "bob"}, 403),
+        ({"quota": ["team.gpu=8"], "administersAll": True}, 404),
+        ({"drain": ["n0"]}, 403),
+    ):
+        assert (await post(of_a_tenant, {**asked, **forged}, "alice", forwarded=True))[0] == refusal

@@ -1,0 +1,51 @@
+"""What a change of quota would do to work: asked of the leader before the change is made, and never in its way."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.objects import ClusterRoute
+from admission.cli.access.read_api import Route, ask
+from queues.errors import MusterError
+
+#: Seconds to wait for the leader at most: an urgent change does not wait for it longer.
+_PATIENCE: Final = 5.0
+_SHORTEST: Final = 0.5
+#: A name of a queue, and a merge patch of its spec.
+Write = tuple[str, Mapping[str, Any]]
+
+
+def tell_trial(route: ClusterRoute, writes: Sequence[Write], is_wanted: bool) -> None:
+    """Print who would start, wait or be evicted if these Queues were written, as ``kubectl muster try`` does.
+
+    Raises nothing: where the leader does not answer in time, one line says that this is not known.
+    """
+    if not is_wanted:
+        return
+    patches = [{"queue": name, "spec": spec} for name, spec in writes]
+    read = Route(
+        kubeconfig=route.kubeconfig,
+        context=route.context,
+        timeout=max(_SHORTEST, min(route.timeout, _PATIENCE)),
+    )
+    try:
+        body = ask(
+            read, "trials", content=json.dumps({"quotaPatches": patches, "within": read.timeout}).encode()
+        )
+        comparison = body["comparison"]
+    except (MusterError, LookupError, TypeError) as error:
+        _tell_unknown(str(error))
+        return
+    if comparison is None:  # an older replica, which does not know the question
+        _tell_unknown("the leader does not answer such questions yet")
+        return
+    from admission.cli.rendering.trials.effects import effects_text
+
+    click.echo(effects_text(comparison), nl=False)
+
+
+def _tell_unknown(why: str) -> None:
+    first = why.partition("\n")[0].rstrip(".")[:160]
+    click.echo(f"Effects on waiting and running work are unknown: {first}.", err=True)

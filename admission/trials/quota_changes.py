@@ -1,0 +1,259 @@
+"""Other quota than the queues have: the very writes of Queues that administrators have in mind, with all that follows.
+
+A change is refused as the write would be, in the same words. What queues deserve by loans is worked out anew. Pure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from admission.engine.snapshot import Snapshot
+from admission.facts.cluster import QueueFact
+from queues.api.loan_values import loans_of
+from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_asked, with_whole_names
+from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
+from queues.api.resource_names import NoSuchResource
+from queues.api.types.queue import QueueDocument
+from queues.api.validation.quota_change_rules import refusal_of, violations_of_change
+from queues.api.validation.tenant_rules import QueueChange, Requester, TenantTree, change_refusals
+from queues.errors import InvalidDocument, MusterError
+from queues.quota.accounts import Account
+from queues.quota.loans import loans_in_force
+from queues.quota.queue import ROOT, Limits, Queue
+from queues.workload import NO_FLAVOR, FlavorName, QueueName
+
+#: What a merge patch of a spec may change in a trial.
+PATCHED_FIELDS: Final = frozenset((*LIMITS, "flavors", "loans"))
+_OPTION: Final = "--quota"
+_EXPECTED: Final = "QUEUE.[LIMIT.]RESOURCE=AMOUNT: team-a.gpu=64; team-a.gpu= removes the limit"
+
+#: The Queues that there are, by name, as their objects say.
+QueueFacts = Mapping[QueueName, QueueFact]
+
+
+class UnusableChange(MusterError):
+    """{option}: found {found}, expected {expected}."""
+
+
+class RefusedChange(MusterError):
+    """{why}"""
+
+
+class NoQueueToChange(MusterError):
+    """There is no queue {queue}."""
+
+
+class NotAdministered(MusterError):
+    """{user} does not administer queue {queue}: what other limits would make of it is told to its administrators."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePatch:
+    """A write of one Queue."""
+
+    queue: str
+    #: A merge patch of its spec, of ``PATCHED_FIELDS``.
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedQuota:
+    """The engine's input with other quota."""
+
+    snapshot: Snapshot
+    #: The changes in words.
+    notes: tuple[str, ...]
+    #: What the API server would warn of.
+    warnings: tuple[str, ...]
+
+
+# ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def patches_of(
+    texts: Sequence[str], flavor: str, facts: QueueFacts, by: Requester | None = None
+) -> list[QueuePatch]:
+    """Limits as people write them, as writes of Queues: one of each queue.
+
+    ``texts``: ``QUEUE.[LIMIT.]RESOURCE=AMOUNT``; without a limit what the queue deserves. Names of queues and resources
+    may have dots. ``by``: as of ``with_quota``. Raises UnusableChange, RefusedChange, NoQueueToChange, NotAdministered.
+    """
+    wanted: dict[QueueName, dict[QuotaField, str | None]] = {}
+    for text in texts:
+        queue, field, quantity = _read(text, flavor, facts)
+        _require_administrator(queue, facts, by)
+        try:
+            asked, amount = limit_asked(_OPTION, field, quantity)
+        except NoSuchResource as error:
+            raise RefusedChange(why=str(error)) from error
+        wanted.setdefault(queue, {})[asked] = amount
+    return [QueuePatch(name, _patch(facts[name], changes)) for name, changes in wanted.items()]
+
+
+def _patch(fact: QueueFact, changes: Changes) -> dict[str, Any]:
+    spec = _document(fact)["spec"]
+    return patch_for(spec, with_whole_names(spec, changes))
+
+
+def _read(text: str, flavor: str, facts: QueueFacts) -> tuple[QueueName, QuotaField, str]:
+    left, sign, quantity = text.partition("=")
+    if not sign and left.endswith("-"):  # as kubectl removes labels
+        left, sign, quantity = left[:-1], "=", ""
+    quantity = quantity.strip()
+    if not sign or "." not in left or quantity.startswith("+"):
+        raise UnusableChange(option=_OPTION, found=repr(text[:100]), expected=_EXPECTED)
+    found = [name for name in facts if left.startswith(f"{name}.")]
+    if not found:
+        raise NoQueueToChange(queue=_queue_part(left)[:100])
+    queue = max(found, key=len)
+    rest, limit = left[len(queue) + 1 :], "deserved"
+    first, dot, others = rest.partition(".")
+    if dot and first in LIMITS:
+        limit, rest = first, others
+    if not rest:
+        raise UnusableChange(option=_OPTION, found=repr(text[:100]), expected=_EXPECTED)
+    return queue, QuotaField(flavor, limit, rest), quantity
+
+
+def _queue_part(left: str) -> str:
+    """The part of a text that was meant as the name of a queue."""
+    for limit in LIMITS:
+        name, found, _ = left.partition(f".{limit}.")
+        if found:
+            return name
+    return left.partition(".")[0]
+
+
+# ── what follows ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def with_quota(
+    snapshot: Snapshot, patches: Sequence[QueuePatch], facts: QueueFacts, by: Requester | None = None
+) -> ChangedQuota:
+    """The engine's input as if these Queues were written, one after the other.
+
+    ``by``: the user who would write them; None: one who may write every Queue. Raises RefusedChange: the API server
+    would refuse one; NoQueueToChange, NotAdministered.
+    """
+    later, warnings = dict(facts), list[str]()
+    for patch in patches:
+        name = QueueName(patch.queue)
+        fact = later.get(name)
+        if fact is None:
+            raise NoQueueToChange(queue=patch.queue[:100])
+        warnings += _checked(patch, later, by, snapshot.now)
+        later[name] = _written(name, fact, patch)
+    counted = [_counted(each, snapshot.now) for each in (facts, later)]
+    names = dict.fromkeys((*(QueueName(each.queue) for each in patches), *sorted(counted[0])))
+    queues, notes = dict(snapshot.queues), list[str]()
+    for name in names:
+        before, after = (each[name] for each in counted)
+        told = list(_notes(before, after))
+        notes += told
+        if told and name in queues:
+            queues[name] = replace(
+                queues[name], limits=after.limits, flavors=after.flavors, broken=after.broken
+            )
+    warnings += _unknown_resources(snapshot, facts, later)
+    if not notes:
+        notes = [f"queue {each.queue}: it has these limits already" for each in patches]
+    return ChangedQuota(replace(snapshot, queues=queues), tuple(notes), tuple(dict.fromkeys(warnings)))
+
+
+def _document(fact: QueueFact) -> dict[str, Any]:
+    spec = fact.document.get("spec")
+    return {
+        "apiVersion": SCHEDULING_VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": str(fact.queue.name)},
+        "spec": spec if isinstance(spec, Mapping) else {},
+    }
+
+
+def _require_administrator(name: QueueName, facts: QueueFacts, by: Requester | None) -> None:
+    """Raises NotAdministered; RefusedChange: nobody changes root."""
+    if by is not None:
+        tree = TenantTree({str(each): _document(fact) for each, fact in facts.items()})
+        parent = _document(facts[name])["spec"].get("parent")
+        if tree.administered(parent if isinstance(parent, str) else "", by) is None:
+            raise NotAdministered(user=by.name, queue=str(name))
+    if name == ROOT:
+        raise RefusedChange(why=ROOT_HAS_NO_LIMITS)
+
+
+def _checked(patch: QueuePatch, facts: QueueFacts, by: Requester | None, now: int) -> list[str]:
+    """What the API server would warn of. Raises RefusedChange, NotAdministered."""
+    _require_administrator(QueueName(patch.queue), facts, by)
+    if unknown := sorted(patch.spec.keys() - PATCHED_FIELDS):
+        raise RefusedChange(
+            why=f"A trial of queue {patch.queue} changes quota: found {unknown[0][:60]!r}, expected "
+            f"{', '.join(sorted(PATCHED_FIELDS))}."
+        )
+    document = _document(facts[QueueName(patch.queue)])
+    if by is not None:
+        documents = {str(name): _document(fact) for name, fact in facts.items()}
+        change = QueueChange(patch.queue, document, merged(document, {"spec": patch.spec}))
+        if why := change_refusals(change, by, documents, now):
+            told = "; ".join(each.removeprefix(f"queue {patch.queue}: ") for each in why[:10])
+            raise RefusedChange(why=f"Change of queue {patch.queue}: {told.rstrip('.')}.")
+    found = violations_of_change(
+        document, patch.spec, {str(name): fact.queue for name, fact in facts.items()}
+    )
+    if refusal := refusal_of(found):
+        raise RefusedChange(why=f"Change of queue {patch.queue}: {refusal}.")
+    return [each.message for each in found if each.tolerable]
+
+
+def _written(name: QueueName, fact: QueueFact, patch: QueuePatch) -> QueueFact:
+    """The Queue as it is after a write that is not refused."""
+    document = merged(_document(fact), {"spec": patch.spec})
+    try:
+        queue = QueueDocument.read(document).to_domain()
+    except InvalidDocument as error:
+        raise RefusedChange(why=f"Change of queue {name}: {error}") from error
+    return replace(
+        fact,
+        queue=replace(fact.queue, limits=queue.limits, flavors=queue.flavors, broken=queue.broken),
+        document={**fact.document, "spec": document["spec"]},
+        loans=loans_of(document["spec"]),
+    )
+
+
+def _counted(facts: QueueFacts, now: int) -> dict[QueueName, Queue]:
+    """The queues as they count by the loans that last."""
+    stated = {name: fact.queue for name, fact in facts.items()}
+    loans = {name: fact.loans for name, fact in facts.items() if fact.loans}
+    return {**stated, **loans_in_force(stated, loans, now).queues} if loans else stated
+
+
+def _unknown_resources(snapshot: Snapshot, before: QueueFacts, after: QueueFacts) -> Iterator[str]:
+    """Resources of new limits that no node has."""
+    there = dict(snapshot.nodes.capacity().items())
+    for name, fact in after.items():
+        if fact is before[name]:
+            continue
+        stated = quota_of(_document(before[name])["spec"])
+        for field, text in quota_of(_document(fact)["spec"]).items():
+            if stated.get(field) != text and there and field.resource not in there:
+                yield f"no usable node has {field.resource} now."
+
+
+def _notes(before: Queue, after: Queue) -> Iterator[str]:
+    """The limits that are others, in words."""
+    pairs = [(NO_FLAVOR, before.limits, after.limits)]
+    for flavor in dict.fromkeys((*before.flavors, *after.flavors)):
+        pairs.append((flavor, before.flavors.get(flavor, Limits()), after.flavors.get(flavor, Limits())))
+    for flavor, old, new in pairs:
+        for limit in ("deserved", "guarantee", "capability"):
+            yield from _note(after.name, limit, flavor, getattr(old, limit), getattr(new, limit))
+
+
+def _note(
+    name: QueueName, limit: str, flavor: FlavorName, old: Mapping[str, int], new: Mapping[str, int]
+) -> Iterator[str]:
+    were, are = dict(old.items()), dict(new.items())
+    for resource in sorted({*were, *are}):
+        account, units = Account(flavor, resource), (were.get(resource), are.get(resource))
+        if units[0] != units[1]:
+            yield f"queue {name}: {limit} {account} {account.show(units[0])} → {account.show(units[1])}"

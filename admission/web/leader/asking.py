@@ -1,0 +1,69 @@
+"""How many questions to the leader this replica has at a time, and in whose name each is asked."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from admission.kube.access_reviews import Caller
+from admission.web.access.limits import Gate, RequestLimits
+from admission.web.leader.forwarding import ASKER, FORWARDED, asker_of
+from admission.web.leader.question_line import OF_ALL, OF_ONE
+from admission.web.reader import EVERYTHING, Sight
+
+#: The leader works on one question at a time, shares its time between users, and takes few of one user and of all.
+TRIAL_LIMITS: Final = RequestLimits(at_once=OF_ALL, waiting=0, of_one=OF_ONE, patience=10.0, held_back=1.0)
+#: Other questions that it has to compute the answer of: while they wait for it they hold places of questions that it
+#: has no part in, so there are fewer of them.
+_LIMITS: Final = RequestLimits(at_once=5, of_one=OF_ONE)
+_COMPUTED: Final = ("/outlook", "/snapshot")
+
+
+class AskingRights(Protocol):
+    """See ``admission.web.access.rights.Rights``."""
+
+    async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
+        """What the user may see."""
+        ...
+
+
+class AskedLeader(Protocol):
+    """See ``LeaderQuestions``."""
+
+    def ask(
+        self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool
+    ) -> Awaitable[bytes]:
+        """The leader's answer."""
+        ...
+
+
+async def asker_in(request: web.Request, caller: Caller, rights: AskingRights) -> str:
+    """The user who asks: the one whom another replica names, if it is one that passes the question on."""
+    if FORWARDED in request.headers and await rights.sight(caller) == EVERYTHING:
+        return asker_of(request.headers.get(ASKER, "")) or caller.name
+    return caller.name
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderGates:
+    """What lets questions through to the leader. Every method raises TooBusy."""
+
+    _trials: Gate = field(default_factory=lambda: Gate(TRIAL_LIMITS))
+    #: Those of all users of another replica come in one name; that replica has such a gate as well.
+    _forwarded_trials: Gate = field(default_factory=lambda: Gate(replace(TRIAL_LIMITS, of_one=OF_ALL)))
+    _others: Gate = field(default_factory=lambda: Gate(_LIMITS))
+
+    def of_trials(self, request: web.Request) -> Gate:
+        """The gate of trials."""
+        return self._forwarded_trials if FORWARDED in request.headers else self._trials
+
+    async def ask(
+        self, leader: AskedLeader, request: web.Request, asker: str, path: str, query: dict[str, str | None]
+    ) -> bytes:
+        """The answer to another question than a trial, asked in the name of a user."""
+        named, forwarded = {**query, ASKER: asker}, FORWARDED in request.headers
+        if path not in _COMPUTED:
+            return await leader.ask(path, named, public=request.path_qs, forwarded=forwarded)
+        async with self._others.entered(asker):
+            return await leader.ask(path, named, public=request.path_qs, forwarded=forwarded)

@@ -1,0 +1,202 @@
+"""What a change of quota would do to work is told before it is made, and keeps nobody from making it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.objects import quota_trial
+from admission.cli.rendering.trials.effects import effects_text
+from tests.builders.trials.worlds_in_memory import GPU
+from tests.fakes.fake_api_server import answers, refusal
+from tests.unit.admission.cli.objects.trial_server import TrialServer, crowded_server
+
+Said = tuple[int, str, str]
+Asking = Callable[..., Awaitable[Said]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[TrialServer]:
+    async with crowded_server() as server:
+        yield server
+
+
+@pytest.fixture
+def ask(
+    server: TrialServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Asking:
+    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
+
+    async def asked(*words: str) -> Said:
+        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
+        return (code, *capfd.readouterr())
+
+    return asked
+
+
+SET = ("quota", "set", "team", "--deserved", "gpu=24", "--capability", "gpu=24")
+MOVE = ("quota", "move", "other", "team", "8")
+LEND = ("quota", "lend", "other", "team", "8", "--until", "2027-02-01")
+EFFECTS = """\
+Evicted, and would wait: 1
+  job/guest in ml
+Would start now: 1
+  job/late in ml
+Expected starts: 1 earlier, 0 later; 59m earlier in the middle
+"""
+
+
+@pytest.mark.parametrize("words", [SET, MOVE, LEND])
+@pytest.mark.parametrize("how", ["--dry-run=client", "--dry-run=server", "--yes"])
+async def test_what_becomes_of_work_is_told_before_each_kind_of_change(
+    server: TrialServer, ask: Asking, words: tuple[str, ...], how: str
+) -> None:
+    code, out, err = await ask(*words, how)
+    assert (code, err) == (0, "")
+    table, effects, rest = out.partition(EFFECTS)
+    assert (table[:5], effects) == ("QUEUE", EFFECTS)
+    assert rest.count("\n") == 1
+    assert bool(server.writes()) is (how == "--yes")
+
+
+async def test_it_is_told_before_the_question_whether_to_go_on(server: TrialServer, ask: Asking) -> None:
+    code, out, err = await ask(*MOVE)
+    assert (code, out.endswith(EFFECTS), server.writes()) == (1, True, [])
+    assert "Say --yes to go on." in err
+
+
+async def test_try_says_the_same_in_the_same_words(
+    server: TrialServer, ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_SERVER", server.muster)
+    code, out, _ = await ask("try", "--quota", "team.gpu=24", "--quota", "team.capability.gpu=24")
+    assert code == 0
+    titles = [line for line in out.splitlines() if line[:1].isupper()]
+    assert titles[2:] == [line for line in EFFECTS.splitlines() if line[:1].isupper()]
+
+
+@pytest.mark.parametrize("words", [SET, MOVE, LEND])
+async def test_it_may_be_left_out(server: TrialServer, ask: Asking, words: tuple[str, ...]) -> None:
+    code, out, err = await ask(*words, "--no-trial", "--yes")
+    assert (code, err, "Would start" in out) == (0, "", False)
+    assert server.writes()
+    assert not server.tried
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "why"),
+    [
+        (403, 'trials.read.muster.dev is forbidden: User "vic" cannot create', "is forbidden: User"),
+        (404, "the server could not find the requested resource", "could not find"),
+        (503, "service unavailable", "service unavailable"),
+    ],
+)
+async def test_where_the_leader_does_not_answer_one_line_says_so_and_the_change_is_made(
+    server: TrialServer, ask: Asking, status: int, message: str, why: str
+) -> None:
+    server.answers = lambda: refusal(status, message, "")
+    code, out, err = await ask(*MOVE, "--yes")
+    assert (code, out.splitlines()[-1]) == (0, f"8 {GPU} moved from queue other to queue team")
+    (line,) = err.splitlines()
+    assert line.startswith("Effects on waiting and running work are unknown: ")
+    assert why in line
+
+
+async def test_a_leader_that_says_nothing_is_not_waited_for(
+    server: TrialServer, ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quota_trial, "_PATIENCE", 0.5)
+    server.silent = True
+    code, _, err = await ask(*MOVE, "--yes")
+    assert (code, server.deserved()["team"]) == (0, "24")
+    assert err.startswith("Effects on waiting and running work are unknown: Asking Muster at ")
+    assert err.endswith("no answer within 0.5 seconds.\n")
+
+
+async def test_a_replica_that_does_not_know_the_question_keeps_nobody_waiting(
+    server: TrialServer, ask: Asking
+) -> None:
+    for body in ({"items": [], "comparison": None}, {"items": []}, []):
+        server.answers = lambda body=body: web.json_response(body)  # type: ignore[misc]
+        code, _, err = await ask(*MOVE, "--dry-run=client")
+        assert (code, err.count("\n"), "are unknown: " in err) == (0, 1, True)
+
+
+# -- what is told ---------------------------------------------------------------------------------------------
+
+
+def workload(name: str | None, what: str = "starts", **more: Any) -> dict[str, Any]:
+    named = {"kind": None, "namespace": None, "name": None} if name is None else {}
+    return {"what": what, "kind": "job", "namespace": "ml", "name": name, **named, **more}
+
+
+def comparison(*workloads: dict[str, Any], counts: dict[str, int], **more: Any) -> dict[str, Any]:
+    return {"counts": counts, "workloads": workloads, "starts": None, "atRest": True, **more}
+
+
+def test_ten_are_named_and_the_others_are_counted() -> None:
+    many = [workload(f"training-of-a-model-{number}") for number in range(30)]
+    hidden = [workload(None)] * 5
+    lines = effects_text(comparison(*many, *hidden, counts={"starts": 47})).splitlines()
+    assert lines[0] == "Would start now: 47"
+    assert " ".join(" ".join(lines[1:-1]).split()).endswith(", 5 that you may not see and 32 more")
+    assert lines[-1] == "When waiting work should start is not known now."
+    assert sum(line.count("job/") for line in lines) == 10
+    assert max(map(len, lines)) <= 80
+
+
+def test_what_the_user_may_not_see_is_only_counted() -> None:
+    found = effects_text(comparison(workload(None, "stops"), counts={"stops": 1}))
+    assert found.startswith("Evicted, and would wait: 1\n  1 that you may not see\n")
+
+
+def test_those_that_wait_longer_are_named_first_with_their_times() -> None:
+    starts = {
+        "earlier": 1,
+        "later": 2,
+        "medianShiftSeconds": 3600,
+        "foreseenSeconds": 86_400,
+        "workloads": [
+            workload("a", beforeSeconds=1200, afterSeconds=7200),
+            workload("b", beforeSeconds=1200, afterSeconds=None),
+            workload("c", beforeSeconds=None, afterSeconds=0),
+        ],
+    }
+    assert (
+        effects_text(comparison(counts={}, starts=starts))
+        == """\
+Expected starts: 1 earlier, 2 later; 60m later in the middle
+  later: job/a in ml (in 20m → in 120m) and job/b in ml (in 20m → >24h)
+  earlier: job/c in ml (>24h → now)
+"""
+    )
+
+
+def test_names_of_others_command_no_terminal() -> None:
+    assert "\x1b" not in effects_text(comparison(workload("a\x1b[31m"), counts={"starts": 1}))
+
+
+def test_where_nothing_differs_that_is_said() -> None:
+    still = {"earlier": 0, "later": 0, "medianShiftSeconds": None, "foreseenSeconds": None, "workloads": []}
+    assert effects_text(comparison(counts={}, starts=still)) == "Nothing would be different now.\n"
+    found = effects_text(comparison(counts={}, starts={**still, "foreseenSeconds": 21_600}))
+    assert found == "Nothing would be different now.\nStarts were foreseen for 6h only.\n"
+
+
+# -- what is refused ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [SET, MOVE, LEND])
+async def test_of_a_change_that_would_be_refused_only_that_is_told(
+    server: TrialServer, ask: Asking, words: tuple[str, ...]
+) -> None:
+    for how in ("--dry-run=server", "--yes"):
+        server.once("PATCH", answers(403, 'User "vic" cannot patch resource "queues"', "Forbidden"))
+        code, out, err = await ask(*words, how)
+        assert (code, "Evicted" in out, server.tried, server.writes()) == (1, False, 0, [])
+        assert err.count("\n") == 1
