@@ -7,6 +7,7 @@ from typing import Any, Final
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
+from admission.cli.queue_names import did_you_mean, no_such_queue
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from queues.api.quota_document import parent_of
@@ -78,9 +79,26 @@ def read_queue(route: ClusterRoute, name: str) -> QueueObject:
         )
     except Refused as error:
         if error.status == 404:
-            hint = "`kubectl muster queues` lists those that you may see."
-            raise CommandFailed(tried="", found=f"There is no queue {name}", hint=hint) from error
+            raise no_such_queue(name, _visible_names(route)) from error
+        if error.status == 403 and (alike := did_you_mean(name, _visible_names(route) - {name})):
+            # A role may name the queues it is for: then all other names are forbidden, those that do not exist too.
+            raise Refused(status=error.status, tried="", found=str(error), hint=alike) from error
         raise
+
+
+def check_queue(route: ClusterRoute, name: str) -> None:
+    """Raises CommandFailed: there is no such queue, as far as the user may know."""
+    try:
+        read_queue(route, name)
+    except Refused as error:
+        if error.status != 403:
+            raise
+
+
+def _visible_names(route: ClusterRoute) -> set[str]:
+    """Names of queues that the user may see. Empty: none, or it is not known."""
+    listed = read_queues(route)
+    return set(queues_in_use(route) if listed is None else listed)
 
 
 def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.objects import ClusterRoute
+from admission.cli.access.queue_objects import check_queue
 from admission.cli.closures.objects import begins, listed, spec_of, status_of
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
@@ -36,6 +37,8 @@ def reservations(queue: str | None, with_ended: bool, output: Output, cluster: C
     lines = [*_lines(cluster, RESERVATIONS), *(() if queue is not None else _lines(cluster, NODE_DRAINS))]
     if queue is not None:
         lines = [line for line in lines if line["queue"] == queue]
+        if not lines:
+            check_queue(cluster, queue)
     ended = [line for line in lines if line["phase"] == "Ended"]
     if not with_ended:
         lines = [line for line in lines if line["phase"] != "Ended"]

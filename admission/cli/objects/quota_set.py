@@ -23,7 +23,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.objects.quota_effects import Shown, deserved_changes, tell_effects
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.table import Cell, table
-from admission.cli.resource_names import checked_resource, warn_of_unknown
+from admission.cli.resource_names import full_resource, warn_of_unknown
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota_changes import Changes, moved, remainders
 from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of, shown_amount
@@ -77,7 +77,7 @@ def writing(command: Command) -> Command:
 
 @click.command("set", short_help="Change limits of a queue.")
 @click.argument("queue")
-@click.option("--deserved", metavar=AMOUNTS, help="Its own share: nvidia.com/gpu=32,cpu=128.")
+@click.option("--deserved", metavar=AMOUNTS, help="Its own share: gpu=32,cpu=128.")
 @click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")
 @click.option("--capability", metavar=AMOUNTS, help="What is never exceeded.")
 @writing
@@ -96,7 +96,7 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) 
     why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
     known = read_queues(cluster)
     stated = quota_of(object_.spec)
-    changes = {field: text for field, text in changes.items() if stated.get(field) != text}
+    changes = {field: text for field, text in _meant(changes, stated).items() if stated.get(field) != text}
     if not changes:
         click.echo(f"queue {queue} has these limits already; nothing was changed")
         return
@@ -132,6 +132,7 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     FROM is written first; if the API server refuses TO then, FROM gets back what it had. Asks
     first; without a terminal it needs --yes.
     """
+    resource = full_resource("--resource", resource)
     units, why = units_of(resource, amount_), checked_reason(how.reason)
     if giver == taker:
         raise click.UsageError("FROM and TO are the same queue.")
@@ -181,21 +182,35 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
                 name = ""
             if not name:
                 raise click.UsageError(
-                    f"--{limit}: found {part!r}, expected {AMOUNTS}: nvidia.com/gpu=32,cpu=128; "
-                    "nvidia.com/gpu= removes the limit."
+                    f"--{limit}: found {part!r}, expected {AMOUNTS}: gpu=32,cpu=128; gpu= removes the limit."
                 )
             removed = quantity in _REMOVED
-            if not removed:
-                checked_resource(f"--{limit}", name)
-            found[QuotaField(flavor, limit, name)] = None if removed else shown_amount(name, quantity)
+            # What is removed may be a name that somebody wrote by mistake: see _meant.
+            resource = name if removed else full_resource(f"--{limit}", name)
+            field = QuotaField(flavor, limit, resource)
+            if field in found:
+                raise click.UsageError(f"--{limit}: found {resource} twice, expected it once.")
+            found[field] = None if removed else shown_amount(resource, quantity)
     if not found:
         raise click.UsageError("Nothing to change: expected --deserved, --guarantee or --capability.")
     return found
 
 
+def _meant(
+    changes: Mapping[QuotaField, str | None], stated: Mapping[QuotaField, str]
+) -> dict[QuotaField, str | None]:
+    """The changes, with the whole names of resources whose limits are removed, unless it is the short one that is
+    stated."""
+    return {
+        field
+        if text is not None or field in stated
+        else field._replace(resource=full_resource(f"--{field.limit}", field.resource)): text
+        for field, text in changes.items()
+    }
+
+
 def units_of(resource: str, text: str) -> int:
-    """An AMOUNT above 0, in units of the resource. Raises UsageError."""
-    checked_resource("--resource", resource)
+    """An AMOUNT above 0, in units of the resource, by its whole name. Raises UsageError."""
     try:
         units = amount(resource, text)
     except InvalidQuantity as error:

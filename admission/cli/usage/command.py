@@ -14,6 +14,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.options import route
 from admission.cli.output import Output, list_output_with
 from admission.cli.rendering.table import short_resource
+from admission.cli.resource_names import full_resource, usual_name
 from admission.cli.times import as_text
 from admission.cli.usage.periods import TIME, moment, month
 from admission.cli.usage.used_time import (
@@ -127,6 +128,8 @@ def _show(asked: _Asked, route: Route) -> int:
         "quotas": "true" if asked.output.form != "table" and not prices and by in _WITH_QUOTAS else None,
     }
     resource, body, used = used_answer(route, query, asked.resource)
+    if asked.resource is not None and resource == asked.resource:
+        full_resource("--resource", resource)
     code = told_age(body)
     _tell_what_is_missing(body)
     lines = [used_time(item, body["by"]) for item in body["items"]]
@@ -164,7 +167,8 @@ def used_answer(
     route: Route, query: Mapping[str, str | None], resource: str | None
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Use of one resource: the one named, or GPUs, or another one that was used; and what was used instead of it."""
-    named = resource or _GPU
+    # A name that is not whole is asked for as it is: nothing of it was used, but the answer tells the period.
+    named = _GPU if resource is None else usual_name(resource) or resource
     body = _pages(route, {**query, "resource": named})
     if body["totals"]:
         return named, body, []

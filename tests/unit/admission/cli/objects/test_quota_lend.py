@@ -246,21 +246,53 @@ async def test_loans_that_count_less_after_a_change_of_the_lender_are_told(
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        ("quota set vision --deserved gpu=8", "--deserved"),
-        ("quota set vision --guarantee cpu=1,gpu=8", "--guarantee"),
-        ("quota move vision language 8 --resource gpu", "--resource"),
-        ("quota lend vision language 8 --resource gpu --for 2h", "--resource"),
-        ("queue create new --capability gpu=8", "--capability"),
-        ("job run j --image img -L gpu=8", "--limits"),
+        ("quota set vision --deserved gpx=8", "--deserved"),
+        ("quota set vision --guarantee cpu=1,gpx=8", "--guarantee"),
+        ("quota set vision --guarantee gpx=", "--guarantee"),
+        ("quota move vision language 8 --resource gpx", "--resource"),
+        ("quota lend vision language 8 --resource gpx --for 2h", "--resource"),
+        ("queue create new --capability gpx=8", "--capability"),
+        ("job run j --image img -L gpx=8", "--limits"),
+        ("reserve vision --resources gpx=8 --from 2h --for 1h", "--resources"),
+        ("queues --resource gpx", "--resource"),
+        ("top --once --resource gpx", "--resource"),
     ],
 )
-async def test_a_short_name_that_no_node_can_have_is_refused_with_the_one_that_was_meant(
+async def test_a_name_that_no_node_can_have_is_refused_with_the_one_that_was_meant(
     server: QueueServer, ask: Asking, words: str, option: str
 ) -> None:
     code, _, err = await ask(*words.split())
     assert (code, server.writes()) == (2, [])
-    expected = "cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or a device by its whole name"
-    assert err.endswith(f"Error: {option}: found resource 'gpu', expected {expected}. Did you mean {GPU}?\n")
+    expected = "gpu, cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or a device by its whole name"
+    assert err.endswith(f"Error: {option}: found resource 'gpx', expected {expected}. Did you mean {GPU}?\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("quota set vision --deserved gpu=8", f"vision deserved[{GPU}] 64 → 8"),
+        ("quota set vision --deserved GPU=8", f"vision deserved[{GPU}] 64 → 8"),
+        ("quota set vision --deserved gpu=", f"vision deserved[{GPU}] 64 → -"),
+        ("quota set vision --capability mem=8Gi", "vision capability[memory] - → 8Gi"),
+        ("quota move vision language 8 --resource gpu", f"vision deserved[{GPU}] 64 → 56"),
+        ("quota lend vision language 8 --resource gpu --for 2h", f"vision deserved[{GPU}] 64 → 56"),
+        ("reserve vision --resources gpu=8 --from 2h --for 1h", f"created: 8 {GPU} for queue vision"),
+    ],
+)
+async def test_a_short_name_means_the_same_resource_in_every_command(
+    server: QueueServer, ask: Asking, words: str, told: str
+) -> None:
+    kind = "server" if words.startswith("reserve") else "client"
+    code, out, err = await ask(*words.split(), "--dry-run", kind)
+    assert (code, err) == (0, "")
+    assert told in " ".join(out.split())
+
+
+async def test_a_resource_that_is_named_twice_is_refused(server: QueueServer, ask: Asking) -> None:
+    for words in ("quota set vision --deserved", "queue create new --deserved"):
+        code, _, err = await ask(*words.split(), f"gpu=8,{GPU}=9")
+        assert (code, server.writes()) == (2, [])
+        assert err.endswith(f"Error: --deserved: found {GPU} twice, expected it once.\n")
 
 
 async def test_a_limit_of_a_short_name_that_is_there_can_be_removed(server: QueueServer, ask: Asking) -> None:
