@@ -20,7 +20,7 @@ _HIGHEST: Final = 64
 #: Attempts at a change that only another writer of the status stands against: Muster writes it every few seconds.
 _ATTEMPTS: Final = 5
 #: Seconds to wait for the read API at most, for what a change can do without.
-_PATIENCE: Final = 5.0
+PATIENCE: Final = 5.0
 #: The name of this program in ``metadata.managedFields``.
 _MANAGER: Final = "kubectl-muster"
 
@@ -115,7 +115,7 @@ def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
 
 def queues_in_use(route: ClusterRoute) -> dict[str, Mapping[str, Any]]:
     """The queues with their use and workloads, as the read API shows them to the user. Empty: it does not answer."""
-    read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, _PATIENCE))
+    read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, PATIENCE))
     try:
         return {each["name"]: each for each in ask(read, "queues")["items"]}
     except MusterError:
@@ -138,6 +138,16 @@ def queues_above(route: ClusterRoute, queue: QueueObject) -> list[QueueObject]:
                 break
             raise
         above = found[-1].parent
+    return found
+
+
+def queue_path(queue: QueueObject, known: Mapping[str, QueueObject]) -> list[QueueObject]:
+    """A queue and those above it, nearest first, as far as they are known."""
+    found = [queue]
+    while (above := known.get(found[-1].parent or "")) is not None and above.name not in {
+        each.name for each in found
+    }:
+        found.append(above)
     return found
 
 

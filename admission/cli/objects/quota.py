@@ -15,6 +15,7 @@ from admission.cli.options import route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import (
+    access_table,
     differences,
     differences_table,
     ended_by_themselves,
@@ -55,8 +56,8 @@ quota.add_command(lend)
 def show(queue: str, at: datetime | None, resource: str | None, output: Output, route: Route) -> int:
     """Show guarantee, deserved amount, capability and use of QUEUE and the queues directly below it.
 
-    Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below. Of an
-    earlier time only limits are known, as they were written.
+    Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below, as are
+    limits of users, gangs and run times. Of an earlier time only limits are known, as they were written.
     """
     if at is not None:
         body = _at(route, queue, at)
@@ -76,6 +77,8 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
         text = limits_table(body["items"], resource=resource, used=at is None, headers=output.headers)
         if at is None and (loans := loans_table(body["items"], resource=resource, headers=output.headers)):
             text += f"\n{loans}"
+        if limits := access_table(body["items"], headers=output.headers):
+            text += f"\n{limits}"
         for problem in loan_problems(body["items"]) if at is None else ():
             click.echo(problem, err=True)
     click.echo(output.fitted(text), nl=False)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import Cell, moment, table
+from admission.cli.rendering.table import Cell, moment, short_resource, span, table
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
 #: What of a queue is compared between two times, beside its limits.
@@ -40,6 +40,31 @@ def limits_table(queues: Iterable[Body], *, resource: str | None, used: bool, he
                 ]
             )
     return table(columns, rows, headers=headers, right=_NUMBERS)
+
+
+def access_table(queues: Iterable[Body], *, headers: bool) -> str:
+    """One line per queue that limits users, gangs or run times; "": none does."""
+    rows: list[list[Cell]] = [
+        [
+            queue["name"],
+            None if (seconds := stated["maxRunTimeSeconds"]) is None else span(seconds),
+            stated["maxGang"],
+            _pending_limit(stated),
+            ", ".join(f"{text} {short_resource(name)}" for name, text in stated["maxPerUser"].items())
+            or None,
+        ]
+        for queue in queues
+        if (stated := queue.get("accessLimits")) is not None
+    ]
+    columns = ["QUEUE", "MAX-RUN-TIME", "MAX-GANG", "MAX-PENDING", "MAX-PER-USER"]
+    return table(columns, rows, headers=headers, right="MAX-RUN-TIME MAX-GANG") if rows else ""
+
+
+def _pending_limit(stated: Body) -> str | None:
+    """``100, 5 of a user``; None: no limit."""
+    limit, of_user = stated["maxPending"], stated["maxPendingPerUser"]
+    parts = [*([] if limit is None else [str(limit)]), *([] if of_user is None else [f"{of_user} of a user"])]
+    return ", ".join(parts) or None
 
 
 def loans_table(queues: Iterable[Body], *, resource: str | None, headers: bool) -> str:

@@ -85,6 +85,14 @@ def short_duration(seconds: int) -> str:
     return f"{days}d"
 
 
+def span(seconds: int) -> str:
+    """A duration that somebody stated, exact: ``72h``, ``1h30m``, ``45s``."""
+    hours, rest = divmod(max(0, seconds), 3600)
+    minutes, seconds = divmod(rest, 60)
+    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
+    return "".join(parts) or "0s"
+
+
 def _two(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 

@@ -315,5 +315,5 @@ async def test_a_resource_that_no_node_has_is_worth_a_warning(
 async def test_root_has_no_limits_to_set(server: QueueServer, ask: Asking) -> None:
     code, _, err = await ask("quota", "set", "root", "--deserved", f"{GPU}=8", "--yes")
     assert (code, server.requests) == (1, [])
-    assert err.startswith("Error: Queue root has what the usable nodes can allocate, and no limits to set.")
+    assert err.startswith("Error: Queue root has what the usable nodes can allocate, and no quota to set.")
     assert len(err.splitlines()) == 1

@@ -119,7 +119,10 @@ async def test_what_the_webhook_would_refuse_is_refused_in_its_words_before(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("set vision", "Nothing to change: expected --deserved, --guarantee or --capability."),
+        (
+            "set vision",
+            "Nothing to change: expected --deserved, --guarantee, --capability or a --max option.",
+        ),
         ("set vision --deserved 32", "--deserved: found '32', expected NAME=AMOUNT[,…]"),
         (f"set vision --deserved {GPU}=+8", "expected NAME=AMOUNT[,…]"),
         ("move vision vision 8", "FROM and TO are the same queue."),
