@@ -77,7 +77,7 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
         text = limits_table(body["items"], resource=resource, used=at is None, headers=output.headers)
         if at is None and (loans := loans_table(body["items"], resource=resource, headers=output.headers)):
             text += f"\n{loans}"
-        if limits := access_table(body["items"], headers=output.headers):
+        if resource is None and (limits := access_table(body["items"], headers=output.headers)):
             text += f"\n{limits}"
         for problem in loan_problems(body["items"]) if at is None else ():
             click.echo(problem, err=True)
