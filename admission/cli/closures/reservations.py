@@ -14,10 +14,14 @@ from admission.cli.closures.objects import begins, listed, spec_of, status_of
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.output import Output, list_output
-from admission.cli.rendering.table import Cell, amounts, short_duration, table
+from admission.cli.rendering.fitting import Narrowing, fitted_table
+from admission.cli.rendering.table import Cell, amounts, short_duration
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
 
 _NODES_SHOWN: Final = 3
+_NARROW: Final = Narrowing(
+    names={"NAME": 14, "FOR": 8, "WHAT": 8}, left_out=("LASTS", "WHAT"), rest="NODES", least_rest=10
+)
 #: Durations in whole hours, minutes and seconds; others are shown as they are.
 _DURATION: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
@@ -49,7 +53,7 @@ def reservations(queue: str | None, with_ended: bool, output: Output, cluster: C
             more = f" {len(ended)} have ended: --all shows them." if ended and not with_ended else ""
             click.echo(f"Nothing is reserved or drained.{more}", err=True)
             return
-        text = _table(lines, wide=output.is_wide, headers=output.headers)
+        text = _table(lines, wide=output.is_wide, headers=output.headers, width=output.room)
     click.echo(output.fitted(text), nl=False)
 
 
@@ -79,7 +83,7 @@ def _line(document: Document, resource: ApiResource) -> dict[str, Any]:
     }
 
 
-def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool) -> str:
+def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool, width: int | None) -> str:
     columns = ["NAME", "FOR", "WHAT", "BEGINS", "LASTS", "PHASE", "NODES"]
     now = time.time()
     rows: list[list[Cell]] = []
@@ -99,7 +103,8 @@ def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool) -> str:
         if wide:
             row.append(line["message"])
         rows.append(row)
-    return table([*columns, "MESSAGE"] if wide else columns, rows, headers=headers)
+    columns = [*columns, "MESSAGE"] if wide else columns
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers)
 
 
 def _what(line: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
 from admission.cli.queue_names import no_such_queue
+from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.table import Cell, age, branches, rounded, short_duration, short_resource, table
 from admission.cli.resource_names import shown_resource
 
@@ -17,6 +18,7 @@ _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 _NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE WAITING RUNNING"
 
+_NARROW: Final = Narrowing(names={"QUEUE": 20}, left_out=("RUNNING", "SHARE", "CAPABILITY"))
 #: Characters of a bar.
 _BAR: Final = 10
 
@@ -59,7 +61,7 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
             tree=not output.sort_by,
             now=body["now"],
         )
-        if not output.is_wide and output.headers and _is_too_long(text, output.width):
+        if not output.is_wide and output.headers and _is_too_long(text, output.room):
             narrow = overview_table(chosen, resource=resource, width=output.width, tree=not output.sort_by)
             messages = (f"{queue['name']}: {queue['message']}\n" for queue in chosen if queue["message"])
             text = narrow + "".join(messages)
@@ -171,7 +173,7 @@ def overview_table(
     numbers = f"{columns[1]} {_NUMBERS}"
     text = table(columns, rows, right=numbers)
     if width is not None and max(map(len, text.splitlines())) + _BAR + 8 > width:
-        return text
+        return fitted_table(columns, rows, _NARROW, width=width, right=numbers)
     with_bars = [[*row, bar] for row, bar in zip(rows, bars, strict=True)]
     return table([*columns, "USE"], with_bars, right=numbers)
 

@@ -74,10 +74,14 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
         resource = shown_resource("--resource", resource, there)
     text = output.document(body)
     if text is None:
-        text = limits_table(body["items"], resource=resource, used=at is None, headers=output.headers)
+        text = limits_table(
+            body["items"], resource=resource, used=at is None, headers=output.headers, width=output.room
+        )
         if at is None and (loans := loans_table(body["items"], resource=resource, headers=output.headers)):
             text += f"\n{loans}"
-        if resource is None and (limits := access_table(body["items"], headers=output.headers)):
+        if resource is None and (
+            limits := access_table(body["items"], headers=output.headers, width=output.room)
+        ):
             text += f"\n{limits}"
         for problem in loan_problems(body["items"]) if at is None else ():
             click.echo(problem, err=True)
@@ -132,7 +136,7 @@ def history(queue: str, since: datetime | None, limit: int | None, output: Outpu
     text = output.document({"name": queue, "items": shown})
     if text is None:
         told = ended_by_themselves(shown, first["now"])
-        text = history_table(told, headers=output.headers) if told else ""
+        text = history_table(told, headers=output.headers, width=output.room) if told else ""
         if not shown:
             click.echo(f"Queue {queue} was not changed{_since(since)}.", err=True)
     click.echo(output.fitted(text), nl=False)

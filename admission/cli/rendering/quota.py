@@ -3,17 +3,22 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import Cell, moment, short_resource, span, table
+from admission.cli.rendering.fitting import Narrowing, fitted_table, with_text_below
+from admission.cli.rendering.table import NONE, Cell, moment, short_names, short_resource, span, table
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
 #: What of a queue is compared between two times, beside its limits.
 _OF_QUEUE: Final = "queue"
 _LIMITS: Final = ("guarantee", "deserved", "capability")
+_NARROW: Final = Narrowing(names={"QUEUE": 12, "RESOURCE": 12, "FLAVOR": 6})
+_NARROW_HISTORY: Final = Narrowing(names={"BY": 8, "CHANGE": 18, "BEFORE": 8, "AFTER": 8})
 
 Body = Mapping[str, Any]
 
 
-def limits_table(queues: Iterable[Body], *, resource: str | None, used: bool, headers: bool) -> str:
+def limits_table(
+    queues: Iterable[Body], *, resource: str | None, used: bool, headers: bool, width: int | None = None
+) -> str:
     """One line per queue, flavor and resource. ``used``: with a column for what is used now."""
     columns = [
         "QUEUE",
@@ -39,10 +44,13 @@ def limits_table(queues: Iterable[Body], *, resource: str | None, used: bool, he
                     *([line.get("used")] if used else []),
                 ]
             )
-    return table(columns, rows, headers=headers, right=_NUMBERS)
+    if width is not None and max(map(len, table(columns, rows).splitlines())) > width:
+        index = columns.index("RESOURCE")
+        rows = [[*row[:index], short_names(str(row[index] or NONE)), *row[index + 1 :]] for row in rows]
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
 
 
-def access_table(queues: Iterable[Body], *, headers: bool) -> str:
+def access_table(queues: Iterable[Body], *, headers: bool, width: int | None = None) -> str:
     """One line per queue that limits users, gangs or run times; "": none does."""
     rows: list[list[Cell]] = [
         [
@@ -57,7 +65,10 @@ def access_table(queues: Iterable[Body], *, headers: bool) -> str:
         if (stated := queue.get("accessLimits")) is not None
     ]
     columns = ["QUEUE", "MAX-RUN-TIME", "MAX-GANG", "MAX-PENDING", "MAX-PER-USER"]
-    return table(columns, rows, headers=headers, right="MAX-RUN-TIME MAX-GANG") if rows else ""
+    if not rows:
+        return ""
+    narrow, right = Narrowing(names={"QUEUE": 12}, rest="MAX-PER-USER"), "MAX-RUN-TIME MAX-GANG"
+    return fitted_table(columns, rows, narrow, width=width, headers=headers, right=right)
 
 
 def _pending_limit(stated: Body) -> str | None:
@@ -127,8 +138,11 @@ def ended_by_themselves(versions: Sequence[Body], now: str) -> list[dict[str, An
     return found
 
 
-def history_table(versions: Iterable[Body], *, headers: bool) -> str:
-    """One line per field that was changed, with author and reason in the first of each version."""
+def history_table(versions: Iterable[Body], *, headers: bool, width: int | None = None) -> str:
+    """One line per field that was changed, with author and reason in the first of each version.
+
+    On a terminal of ``width`` characters (None: none) without room for reasons these are below.
+    """
     columns = ["AT", "BY", "CHANGE", "BEFORE", "AFTER", "REASON"]
     rows: list[list[Cell]] = []
     for version in versions:
@@ -152,7 +166,22 @@ def history_table(versions: Iterable[Body], *, headers: bool) -> str:
                     (version["reason"] or None) if first else "",
                 ]
             )
-    return table(columns, rows, headers=headers)
+    text = table(columns, rows, headers=headers)
+    if width is None or max(map(len, text.splitlines()), default=0) <= width:
+        return text
+    fields = [[_minute(row[0]), row[1], short_names(str(row[2])), *row[3:-1]] for row in rows]
+    lines = fitted_table(columns[:-1], fields, _NARROW_HISTORY, width=width, headers=headers).splitlines()
+    head = lines[: len(lines) - len(rows)]
+    told = (
+        with_text_below(line, f"({row[-1]})" if row[-1] else "", width)
+        for line, row in zip(lines[len(head) :], rows, strict=True)
+    )
+    return "".join((*(f"{line}\n" for line in head), *told))
+
+
+def _minute(time: Cell) -> str:
+    """``2026-11-20 09:00``; "" stays so."""
+    return str(time or "")[:16].replace("T", " ")
 
 
 def _changes(version: Body) -> list[tuple[str, str | None, str | None]]:

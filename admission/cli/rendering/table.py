@@ -1,5 +1,6 @@
 """Tables, trees, ages and amounts as kubectl prints them."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -100,6 +101,11 @@ def _two(first: int, unit: str, second: int, smaller: str) -> str:
 def short_resource(name: str) -> str:
     """``nvidia.com/gpu`` → ``gpu``. ``-o wide`` shows full names."""
     return name.rpartition("/")[2]
+
+
+def short_names(text: str) -> str:
+    """A message with ``gpu`` for ``nvidia.com/gpu`` and ``rack`` for ``topology.muster.dev/rack``."""
+    return re.sub(r"(?<![\w./-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/(?=[\w.-])", "", text)
 
 
 def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:

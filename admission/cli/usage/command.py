@@ -238,6 +238,7 @@ def _form(
         quotas=quotas is not None,
         headers=headers,
         currency=asked.currency,
+        width=asked.output.room,
     )
     return f"{_period(body)}\n\n{text}" if headers else text
 

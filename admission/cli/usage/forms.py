@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from admission.cli.rendering.table import Cell, table
+from admission.cli.rendering.fitting import Narrowing, fitted_table
+from admission.cli.rendering.table import Cell
 from admission.cli.usage.used_time import UsedTime, decimal, unit
 
 #: Digits of hours and costs after the point: for people, and for programs.
@@ -27,6 +28,7 @@ def usage_table(
     quotas: bool,
     headers: bool,
     currency: str,
+    width: int | None = None,
 ) -> str:
     """One line for each line of the report, and the total. ``quotas``: with what was borrowed and kept idle."""
     hours = f"{unit(whole.resource).upper()}-HOURS"
@@ -43,7 +45,9 @@ def usage_table(
         rows.append([*first, *_numbers(whole, wide, quotas)])
     else:
         rows = [[*_numbers(whole, wide, quotas)]]
-    return table(columns, rows, headers=headers, right=" ".join(columns[len(by) :]))
+    narrow = Narrowing(names={name.upper(): 12 for name in by})
+    right = " ".join(columns[len(by) :])
+    return fitted_table(columns, rows, narrow, width=width, headers=headers, right=right)
 
 
 def _numbers(line: UsedTime, wide: bool, quotas: bool) -> list[Cell]:
