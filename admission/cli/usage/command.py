@@ -253,6 +253,7 @@ def _sorted(report: Sequence[UsedTime], output: Output) -> list[UsedTime]:
             "cost": None if line.cost is None else float(line.cost),
             "preempted": float(line.preempted),
             "faulted": float(line.faulted),
+            "maintenance": float(line.maintenance),
         }
         for line in report
     ]

@@ -34,7 +34,12 @@ def usage_table(
     hours = f"{unit(whole.resource).upper()}-HOURS"
     columns = [name.upper() for name in by] + [hours]
     if wide:
-        columns += [*(["BORROWED", "IDLE-GUARANTEE"] if quotas else []), "PREEMPTED", "FAULTED"]
+        columns += [
+            *(["BORROWED", "IDLE-GUARANTEE"] if quotas else []),
+            "PREEMPTED",
+            "FAULTED",
+            "MAINTENANCE",
+        ]
     if whole.cost is not None:
         columns.append(f"COST-{currency}" if currency else "COST")
     rows: list[list[Cell]] = [
@@ -53,7 +58,12 @@ def usage_table(
 def _numbers(line: UsedTime, wide: bool, quotas: bool) -> list[Cell]:
     numbers: list[Fraction | None] = [line.hours]
     if wide:
-        numbers += [*([line.borrowed, line.idle] if quotas else []), line.preempted, line.faulted]
+        numbers += [
+            *([line.borrowed, line.idle] if quotas else []),
+            line.preempted,
+            line.faulted,
+            line.maintenance,
+        ]
     cells: list[Cell] = [None if each is None else decimal(each, _SHOWN) for each in numbers]
     if line.cost is not None:
         cells.append(decimal(line.cost, _SHOWN))
@@ -77,6 +87,7 @@ def usage_csv(
     priced = any(line.cost is not None for line in lines)
     if priced:
         columns += ["cost", "currency"]
+    columns.append("maintenance_hours")  # last, for those who read by position
     rows = []
     for line in lines:
         row: list[str] = [*period]
@@ -88,7 +99,7 @@ def usage_csv(
             row += ["" if each is None else decimal(each, _WRITTEN) for each in (line.borrowed, line.idle)]
         if line.cost is not None:
             row += [decimal(line.cost, _WRITTEN), currency]
-        rows.append(row)
+        rows.append([*row, decimal(line.maintenance, _WRITTEN)])
     return _csv(columns, rows, headers)
 
 
