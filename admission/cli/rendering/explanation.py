@@ -85,8 +85,10 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
         (held["opened"], held.get("closed") or (now if held["state"] != "closed" else None))
         for held in admissions
     ]
-    seconds = sum(_seconds(opened, until) for opened, until in runs if until)
-    ran = short_duration(seconds) + (f" in {len(runs)} admissions" if len(runs) > 1 else "")
+    ran = short_duration(_covered([(opened, until) for opened, until in runs if until]))
+    ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
+    if one["state"] == "finished" and len(runs) > 1 and (most := _most_seats(admissions)) is not None:
+        ran += f", at most {counted(most, 'pod')} at a time"
     hours = ", ".join(
         f"{each:g} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
     )
@@ -97,6 +99,25 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
         *([("Used", hours)] if hours else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
+
+
+def _covered(spans: Iterable[tuple[str, str]]) -> int:
+    """Seconds of the time that is in any of these spans: admissions of an elastic gang go on beside one another."""
+    seconds, last = 0, ""
+    for begins, ends in sorted(spans):
+        if ends > last:
+            seconds, last = seconds + _seconds(max(begins, last), ends), ends
+    return seconds
+
+
+def _most_seats(admissions: Sequence[Mapping[str, Any]]) -> int | None:
+    """The most seats of closed admissions at a time; None: it is not known of one."""
+    if any(held.get("closed") is None or held.get("seatCount") is None for held in admissions):
+        return None
+    return max(
+        sum(each["seatCount"] for each in admissions if each["opened"] <= held["opened"] < each["closed"])
+        for held in admissions
+    )
 
 
 def _end(one: WorkloadBody) -> list[tuple[str, str]]:
@@ -154,7 +175,7 @@ def _because(one: WorkloadBody, wide: bool) -> str:
         return "It was not considered yet.\n" if one["state"] == "pending" else ""
     since = f" (for {age(reason['since'], one['now'])})" if reason.get("since") else ""
     lines = [f"{reason['code']}{since}", reason["message"].rstrip()]
-    numbers = numbers_of(reason.get("facts") or {})
+    numbers = numbers_of(reason.get("facts") or {}, reason["code"])
     if numbers and wide:
         lines.append(numbers)
     if one["notBefore"] and one["notBefore"] > one["now"]:
@@ -186,11 +207,35 @@ def _behind(one: WorkloadBody) -> str:
     return behind + (short_table(one["ahead"], one["now"]) if one["ahead"] else "")
 
 
-def numbers_of(facts: Mapping[str, Any]) -> str:
-    """``asked 32, used 48, limit 64`` on one line, in the order given."""
+#: Numbers of reasons that are times, in seconds since the epoch, or durations in seconds.
+_TIMES: Final = ("until", "at")
+_NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}
+_DURATIONS: Final = ("seconds", "clearAfter")
+#: Reasons of which these numbers are durations too.
+_TOO_LONG: Final = {"RunTimeTooLong": ("limit", "asked")}
+
+
+def numbers_of(facts: Mapping[str, Any], code: str = "") -> str:
+    """``asked 32, used 48, limit 64`` on one line, in the order given. ``code``: of the reason that they are of."""
+    seconds = (*_DURATIONS, *_TOO_LONG.get(code, ()))
     return ", ".join(
-        f"{name} {_plain(value)}" for name, value in facts.items() if value not in (None, "", [], {})
+        f"{_NAMED.get(name, name)} {_told(name, value, seconds)}"
+        for name, value in facts.items()
+        if value not in (None, "", [], {})
     )
+
+
+def _told(name: str, value: Any, seconds: Sequence[str]) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name in _TIMES:
+            from queues.text_format import rfc3339
+
+            return rfc3339(value)
+        if name in seconds:
+            return short_duration(value)
+        if name == "lostDeviceSeconds":
+            return f"{value / 3600:.2f} device-hours"
+    return _plain(value)
 
 
 def _plain(value: Any) -> str:
