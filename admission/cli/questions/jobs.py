@@ -11,6 +11,7 @@ from admission.cli.access.read_api import Route
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import one_line, selected
+from admission.cli.rendering.explanation import is_suspended
 from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.table import Cell, age, amounts, devices
 from admission.cli.times import is_duration, since_text
@@ -141,7 +142,7 @@ def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: 
         one["kind"],
         one["queue"],
         (_short_user(one["user"]) if short else one["user"]) or None,
-        _SHOWN.get(one["state"]) or one["result"] or "ended",
+        _SHOWN.get(one["state"]) or one["result"] or ("suspended" if is_suspended(one) else "ended"),
     ]
     takes = one["held"] or one["asks"]
     if wide:

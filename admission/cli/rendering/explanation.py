@@ -151,9 +151,7 @@ _STATES: Final = {"pending": "waiting", "admitted": "running"}
 
 def _state(one: WorkloadBody) -> str:
     if one["state"] == "finished":
-        result = _RESULTS.get(one.get("result", ""))
-        gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
-        return f"finished: {result}{gone}" if result else f"finished{gone}"
+        return _end_state(one)
     if one["state"] == "pending":
         if one["position"] is None:
             return "waiting, not in line"
@@ -167,6 +165,19 @@ def _state(one: WorkloadBody) -> str:
     if one["state"] == "admitted" and one["reason"]:
         return "running; further members wait"
     return _STATES.get(one["state"], str(one["state"]))
+
+
+def _end_state(one: WorkloadBody) -> str:
+    if is_suspended(one):
+        return "suspended; it waits for its place again when it is resumed"
+    result = _RESULTS.get(one.get("result", ""))
+    gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
+    return f"finished: {result}{gone}" if result else f"finished{gone}"
+
+
+def is_suspended(one: Mapping[str, Any]) -> bool:
+    """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
+    return one["state"] == "finished" and not one.get("result") and not one.get("gone")
 
 
 def _because(one: WorkloadBody, wide: bool) -> str:
@@ -380,11 +391,24 @@ def _history(one: WorkloadBody, wide: bool, headers: bool) -> str:
     if not kept:
         return dropped
     rows = [
-        (event["at"], age(event["at"], one["now"]), event["what"], event_text(event, wide)) for event in kept
+        (event["at"], age(event["at"], one["now"]), event["what"], event_text(_with_result(event, one), wide))
+        for event in kept
     ]
     text = table(["TIME", "AGE", "WHAT", "MESSAGE"], rows, headers=headers, right="AGE")
     earlier = len(events) - len(kept)
     return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
+
+
+def _with_result(event: Mapping[str, Any], one: WorkloadBody) -> Mapping[str, Any]:
+    """A decision with how what it gave back had ended, in the words of ``kubectl muster events``."""
+    if event["what"] != "free" or event["admission"] is None:
+        return event
+    admissions = {held["id"]: held for held in one["admissions"]}
+    held = admissions.get(event["admission"])
+    if held is not None and held["eviction"]:
+        return {**event, "result": "evicted"}
+    is_last = event["admission"] == max(admissions, default=None)
+    return {**event, "result": one["result"]} if is_last and one.get("result") in _RESULTS else event
 
 
 def event_text(event: Mapping[str, Any], wide: bool = False) -> str:

@@ -43,7 +43,9 @@ _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 
 
 class NotAdministered(MusterError):
-    """{user} does not administer queue {queue}: what other limits would make of it is told to its administrators."""
+    """{user} does not administer queue {queue}. Its administrators are named in access.admins of {above}; platform
+    administrators (role muster-queue-admin) administer all queues. Ask one of them to try it, or try a queue of yours.
+    """
 
 
 class InThread(Protocol):
@@ -150,4 +152,5 @@ def _check_administrator(
     for text in quota:
         queue = queues[quota_wanted(text, "", queues).queue]
         if tree.administered(queue.parent or "", by) is None:
-            raise NotAdministered(user=by.name, queue=queue.name)
+            above = f"queue {queue.parent} or one above it" if queue.parent else "no queue"
+            raise NotAdministered(user=by.name, queue=queue.name, above=above)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from admission.cli.rendering.explanation import numbers_of, workload_text
+from admission.cli.rendering.explanation import is_suspended, numbers_of, workload_text
 from admission.web import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 
@@ -47,3 +47,36 @@ def test_numbers_have_units() -> None:
     assert numbers_of({"limit": 3600, "asked": 7200}, "RunTimeTooLong") == "limit 60m, asked 120m"
     assert numbers_of({"lostDeviceSeconds": 5400}) == "lost 1.50 device-hours"
     assert numbers_of({"takes": {"cpu": "4"}, "at": "2026-11-21"}) == "takes (cpu 4), at 2026-11-21"
+
+
+def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -> None:
+    stopped = msgspec.to_builtins(msgspec.structs.replace(ENDED, result="", gone=False))
+    assert "State     suspended; it waits for its place again when it is resumed\n" in workload_text(
+        stopped, wide=False
+    )
+    assert is_suspended(stopped)
+    assert not is_suspended({**stopped, "gone": True})
+    assert not is_suspended({**stopped, "result": "failed"})
+    assert not is_suspended({**stopped, "state": "pending"})
+
+
+def test_what_an_admission_gave_back_is_told_in_the_words_of_events() -> None:
+    evicted = bodies.ReasonBody(code="Preempted", message="for others")
+    first = msgspec.structs.replace(admission(10, "08:10", "08:20", 1), eviction=evicted)
+    history = tuple(
+        bodies.EventBody(
+            at=f"2026-11-21T08:{minute}:00Z",
+            what="free",
+            code="ended",
+            message="",
+            admission=number,
+            beneficiary=None,
+            numbers={"seats": 1},
+        )
+        for number, minute in ((10, 20), (11, 50))
+    )
+    story = msgspec.structs.replace(
+        ENDED, admissions=(admission(11, "08:30", "08:50", 1), first), history=history
+    )
+    told = workload_text(msgspec.to_builtins(story), wide=False).split("History\n")[1].splitlines()
+    assert [line.split("   ")[-1] for line in told[1:]] == ["evicted: 1 seat", "failed: 1 seat"]
