@@ -1,6 +1,5 @@
 """``kubectl muster reservations``: nodes that are kept for queues or drained, and when."""
 
-import re
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,16 +14,13 @@ from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.fitting import Narrowing, fitted_table
-from admission.cli.rendering.table import Cell, amounts, short_duration
+from admission.cli.rendering.table import Cell, amounts, short_duration, stated_seconds
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
 
 _NODES_SHOWN: Final = 3
 _NARROW: Final = Narrowing(
     names={"NAME": 14, "FOR": 8, "WHAT": 8}, left_out=("LASTS", "WHAT"), rest="NODES", least_rest=10
 )
-#: Durations in whole hours, minutes and seconds; others are shown as they are.
-_DURATION: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
-_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 
 
 @click.command(short_help="Nodes that are kept for queues or drained, and when.")
@@ -125,7 +121,5 @@ def _begins(text: str, now: float) -> str:
 def _lasts(text: str | None) -> str | None:
     if text is None:
         return None
-    parts = _DURATION.findall(text)
-    if "".join(f"{number}{unit}" for number, unit in parts) != text:
-        return text
-    return short_duration(sum(int(number) * _SECONDS[unit] for number, unit in parts))
+    seconds = stated_seconds(text)
+    return text if seconds is None else short_duration(seconds)

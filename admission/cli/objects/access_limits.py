@@ -1,6 +1,5 @@
 """Options of ``quota set`` for limits of users, gangs and run times (``spec.access``), and what they change."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.queue_objects import PATIENCE, QueueObject, queue_path
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import AMOUNTS, Command
-from admission.cli.rendering.table import moment, span
+from admission.cli.rendering.table import moment, span, stated_seconds
 from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
 from queues.api.access_limits import PER_USER, AccessChanges, access_limits_of, field_of
@@ -29,8 +28,6 @@ _OPTIONS: Final = {
     "max_pending": "maxPending",
     "max_pending_per_user": "maxPendingPerUser",
 }
-_DURATION: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
-_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 #: Lines of one answer of the read API.
 _PAGE: Final = 1000
 
@@ -95,14 +92,15 @@ def asked_access(given: Mapping[str, Any]) -> dict[str, str | int | None]:
 def changed_access(queue: QueueObject, asked: AccessChanges) -> dict[str, str | int | None]:
     """Those that the queue does not state already."""
     stated = access_limits_of(queue.spec)
-    return {
-        field: value
-        for field, value in asked.items()
-        if stated.get(field) != (None if value is None else str(value))
-        and (
-            value is None or _seconds(stated.get(field)) is None or _seconds(stated[field]) != _seconds(value)
-        )
-    }
+    return {field: value for field, value in asked.items() if not _same(stated.get(field), value)}
+
+
+def _same(stated: str | None, wanted: str | int | None) -> bool:
+    """Whether two values mean the same: ``240m`` and ``4h`` do."""
+    if stated is None or wanted is None:
+        return stated is wanted
+    seconds = stated_seconds(stated)
+    return stated == str(wanted) or (seconds is not None and seconds == stated_seconds(wanted))
 
 
 def access_rows(queue: QueueObject, changes: AccessChanges) -> list[list[str | int | None]]:
@@ -142,7 +140,7 @@ def _tighter_above(
 def _work_beyond(route: ClusterRoute, queue: str, changes: AccessChanges) -> Iterator[str]:
     read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, PATIENCE))
     try:
-        longest = _seconds(changes.get(field_of("maxRunTime")))
+        longest = stated_seconds(changes.get(field_of("maxRunTime")))
         if longest:
             asked = {"queue": queue, "state": "admitted", "limit": str(_PAGE)}
             yield from _ended(ask(read, "workloads", asked), longest)
@@ -203,15 +201,4 @@ def _comparable(field: str, text: str) -> int | None:
             return amount(resource, text)
         except InvalidQuantity:
             return None
-    return _seconds(text) if field.endswith("maxRunTime") else int(text) if text.isdigit() else None
-
-
-# -- durations ------------------------------------------------------------------------------------------------
-
-
-def _seconds(text: Any) -> int | None:
-    """Seconds of a duration in whole hours, minutes and seconds; None: it is none of these."""
-    parts = _DURATION.findall(text) if isinstance(text, str) else []
-    if not parts or "".join(map("".join, parts)) != text:
-        return None
-    return sum(int(number) * _SECONDS[unit] for number, unit in parts)
+    return stated_seconds(text) if field.endswith("maxRunTime") else int(text) if text.isdigit() else None

@@ -11,7 +11,7 @@ from admission.cli.options import most_lines, route
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import pages
 from admission.cli.rendering.fitting import Narrowing, fitted_table
-from admission.cli.rendering.table import Cell, amounts, devices, short_resource
+from admission.cli.rendering.table import Cell, amounts, devices, hours, short_resource
 
 _NARROW: Final = Narrowing(names={"USER": 16, "GPUS": 8}, left_out=("RANK", "SHARE"))
 
@@ -43,8 +43,8 @@ def who(queue: str | None, limit: int, output: Output, route: Route) -> int:
 
 def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
     """One line per user, who uses most first."""
-    hours = f"GPU-HOURS({body['pastDays']}d)"
-    columns = ["RANK", "USER", "HOLDS" if wide else "GPUS", "SHARE", "WAITING", "RUNNING", hours]
+    recent = f"GPU-HOURS({body['pastDays']}d)"
+    columns = ["RANK", "USER", "HOLDS" if wide else "GPUS", "SHARE", "WAITING", "RUNNING", recent]
     rows: list[list[Cell]] = [
         [
             one["rank"],
@@ -57,15 +57,15 @@ def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool, width: in
         ]
         for one in body["items"]
     ]
-    right = "RANK SHARE WAITING RUNNING" + ("" if wide else " GPUS") + f" {hours}"
+    right = "RANK SHARE WAITING RUNNING" + ("" if wide else " GPUS") + f" {recent}"
     return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=right)
 
 
-def past_hours(hours: Mapping[str, float] | None) -> str | None:
+def past_hours(past: Mapping[str, float] | None) -> str | None:
     """Hours of GPUs, or of each kind of device if there are several; None: not told."""
-    if hours is None:
+    if past is None:
         return None
-    gpus = {name: each for name, each in hours.items() if "gpu" in short_resource(name)} or dict(hours)
+    gpus = {name: each for name, each in past.items() if "gpu" in short_resource(name)} or dict(past)
     if len(gpus) < 2:
-        return f"{sum(gpus.values()):.1f}"
-    return ", ".join(f"{each:.1f} {short_resource(name)}" for name, each in gpus.items())
+        return hours(sum(gpus.values()))
+    return ", ".join(f"{hours(each)} {short_resource(name)}" for name, each in gpus.items())

@@ -7,7 +7,16 @@ from admission.cli.questions.pending import one_line, short_table
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.stages import stages_text
 from admission.cli.rendering.standing import standing_text
-from admission.cli.rendering.table import NONE, age, amounts, moment, short_duration, short_resource, table
+from admission.cli.rendering.table import (
+    NONE,
+    age,
+    amounts,
+    hours,
+    moment,
+    short_duration,
+    short_resource,
+    table,
+)
 from queues.text_format import counted
 
 #: Newest decisions that are shown without ``-o wide``.
@@ -89,14 +98,14 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
     ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
     if one["state"] == "finished" and len(runs) > 1 and (most := _most_seats(admissions)) is not None:
         ran += f", at most {counted(most, 'pod')} at a time"
-    hours = ", ".join(
-        f"{each:g} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
+    used = ", ".join(
+        f"{hours(each)} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
     )
     return [
         ("Waited", short_duration(_seconds(one["created"], first)) + " until it was first admitted"),
         ("Ran" if one["state"] == "finished" else "Held", ran),
         *ended,
-        *([("Used", hours)] if hours else []),
+        *([("Used", used)] if used else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
 
@@ -114,10 +123,11 @@ def _most_seats(admissions: Sequence[Mapping[str, Any]]) -> int | None:
     """The most seats of closed admissions at a time; None: it is not known of one."""
     if any(held.get("closed") is None or held.get("seatCount") is None for held in admissions):
         return None
-    return max(
+    sizes: list[int] = [
         sum(each["seatCount"] for each in admissions if each["opened"] <= held["opened"] < each["closed"])
         for held in admissions
-    )
+    ]
+    return max(sizes)
 
 
 def _end(one: WorkloadBody) -> list[tuple[str, str]]:
@@ -245,7 +255,7 @@ def _told(name: str, value: Any, seconds: Sequence[str]) -> str:
         if name in seconds:
             return short_duration(value)
         if name == "lostDeviceSeconds":
-            return f"{value / 3600:.2f} device-hours"
+            return f"{hours(value / 3600)} device-hours"
     return _plain(value)
 
 
@@ -347,7 +357,7 @@ def _lost(held: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> str:
     """The work that the eviction of an admission cost; "": none, or it is not known."""
     evicts = (each for each in history if each["what"] == "evict" and each["admission"] == held["id"])
     seconds = next((each["numbers"].get("lostDeviceSeconds", 0) for each in evicts), 0)
-    return f"{seconds / 3600:.2g} device-hours of work were lost\n" if seconds else ""
+    return f"{hours(seconds / 3600)} device-hours of work were lost\n" if seconds else ""
 
 
 def _admission(held: Mapping[str, Any], one: WorkloadBody, headers: bool) -> str:

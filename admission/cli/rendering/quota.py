@@ -170,11 +170,11 @@ def history_table(versions: Iterable[Body], *, headers: bool, width: int | None 
     if width is None or max(map(len, text.splitlines()), default=0) <= width:
         return text
     fields = [[_minute(row[0]), row[1], short_names(str(row[2])), *row[3:-1]] for row in rows]
-    lines = fitted_table(columns[:-1], fields, _NARROW_HISTORY, width=width, headers=headers).splitlines()
-    head = lines[: len(lines) - len(rows)]
+    shown = fitted_table(columns[:-1], fields, _NARROW_HISTORY, width=width, headers=headers).splitlines()
+    head = shown[: len(shown) - len(rows)]
     told = (
         with_text_below(line, f"({row[-1]})" if row[-1] else "", width)
-        for line, row in zip(lines[len(head) :], rows, strict=True)
+        for line, row in zip(shown[len(head) :], rows, strict=True)
     )
     return "".join((*(f"{line}\n" for line in head), *told))
 

@@ -94,6 +94,23 @@ def span(seconds: int) -> str:
     return "".join(parts) or "0s"
 
 
+_STATED: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
+_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+
+
+def stated_seconds(text: object) -> int | None:
+    """Seconds of a duration in whole hours, minutes and seconds as objects have it (``1h30m``); None: it is none."""
+    parts = _STATED.findall(text) if isinstance(text, str) else []
+    if not parts or "".join(map("".join, parts)) != text:
+        return None
+    return sum(int(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def hours(number: float) -> str:
+    """Hours of use, as all commands tell them: ``1502.50``."""
+    return f"{number:.2f}"
+
+
 def _two(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 

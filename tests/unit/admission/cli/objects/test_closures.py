@@ -105,7 +105,7 @@ def test_a_reservation_is_sent_as_it_was_asked(
     }
     assert capsys.readouterr().out == (
         f"reservation team-{YEAR}1127-1400 would be created: 64 {GPU} for queue team "
-        f"from {YEAR}-11-27T14:00:00Z for 4h0m0s\n"
+        f"from {YEAR}-11-27T14:00:00Z for 4h\n"
     )
 
 
