@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.rendering.colour import CHOICES, wants_colour
 from admission.cli.rendering.table import table
+from admission.cli.rendering.terminal.colour import CHOICES, wants_colour
 from queues.errors import MusterError
 
 Command = Callable[..., Any]
@@ -76,7 +76,7 @@ class Output:
         """Tables with colours, if the user wants them."""
         if not self.has_colour or self.form not in ("table", "wide"):
             return text
-        from admission.cli.rendering.colour import coloured
+        from admission.cli.rendering.terminal.colour import coloured
 
         return coloured(text)
 

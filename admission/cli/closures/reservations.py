@@ -13,8 +13,8 @@ from admission.cli.closures.objects import begins, listed, spec_of, status_of
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.output import Output, list_output
-from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.table import Cell, amounts, short_duration, stated_seconds
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
 
 _NODES_SHOWN: Final = 3

@@ -83,7 +83,7 @@ def writing(command: Command) -> Command:
     return with_options
 
 
-@click.command("set", short_help="Change limits of a queue.")
+@click.command("set", short_help="Change quota of a queue, and limits of its users, gangs and run times.")
 @click.argument("queue")
 @click.option("--deserved", metavar=AMOUNTS, help="Its own share: gpu=32,cpu=128.")
 @click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")

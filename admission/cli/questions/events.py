@@ -134,7 +134,7 @@ class _Lines:
         return [printable(cell) for cell in cells]
 
     def _line(self, cells: list[str]) -> str:
-        from admission.cli.rendering.fitting import shortened_name, with_text_below
+        from admission.cli.rendering.terminal.fitting import shortened_name, with_text_below
 
         room, widths = self._output.room, self._widths
         if room is not None and sum(widths) + 3 * len(widths) + _LEAST_WHY > room:

@@ -12,8 +12,8 @@ from admission.cli.options import chosen_namespace, most_lines, namespaces, rout
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import one_line, selected
 from admission.cli.rendering.explanation import is_suspended
-from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.table import Cell, age, amounts, devices
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.times import is_duration, since_text
 
 #: States of the read API, by what people call them.

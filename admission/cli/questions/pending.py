@@ -11,9 +11,9 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.expected import expected_cell
-from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, amounts, short_names, table
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000

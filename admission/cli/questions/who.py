@@ -10,8 +10,8 @@ from admission.cli.access.read_api import Route
 from admission.cli.options import most_lines, route
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import pages
-from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.table import Cell, amounts, devices, hours, short_resource
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 
 _NARROW: Final = Narrowing(names={"USER": 16, "GPUS": 8}, left_out=("RANK", "SHARE"))
 

@@ -17,6 +17,7 @@ from admission.cli.rendering.table import (
     short_resource,
     table,
 )
+from queues.reason_codes import ReasonCode
 from queues.text_format import counted
 
 #: Newest decisions that are shown without ``-o wide``.
@@ -232,13 +233,13 @@ def _behind(one: WorkloadBody) -> str:
 _TIMES: Final = ("until", "at")
 _NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}
 _DURATIONS: Final = ("seconds", "clearAfter")
-#: Reasons of which these numbers are durations too.
-_TOO_LONG: Final = {"RunTimeTooLong": ("limit", "asked")}
+#: Numbers that are durations too where the reason is about run time.
+_LIMITS_OF_TIME: Final = ("limit", "asked")
 
 
-def numbers_of(facts: Mapping[str, Any], code: str = "") -> str:
-    """``asked 32, used 48, limit 64`` on one line, in the order given. ``code``: of the reason that they are of."""
-    seconds = (*_DURATIONS, *_TOO_LONG.get(code, ()))
+def numbers_of(facts: Mapping[str, Any], reason: str = "") -> str:
+    """``asked 32, used 48, limit 64`` on one line, in the order given. ``reason``: that they are of."""
+    seconds = (*_DURATIONS, *(_LIMITS_OF_TIME if reason == ReasonCode.RUN_TIME_TOO_LONG else ()))
     return ", ".join(
         f"{_NAMED.get(name, name)} {_told(name, value, seconds)}"
         for name, value in facts.items()

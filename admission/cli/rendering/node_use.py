@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.nodes import is_whole_gpu
 from admission.cli.rendering.racks import Racks
 from admission.cli.rendering.table import Cell, printable, short_resource
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 
 Document = Mapping[str, Any]
 Line = Mapping[str, Any]

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.slice_gpus import SliceGpus
 from admission.cli.rendering.table import NONE, Cell, age, printable
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from queues.api import names
 
 Document = Mapping[str, Any]

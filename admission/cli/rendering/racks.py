@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.table import Cell
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 
 Document = Mapping[str, Any]
 Line = Mapping[str, Any]

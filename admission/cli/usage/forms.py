@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from admission.cli.rendering.fitting import Narrowing, fitted_table
 from admission.cli.rendering.table import Cell
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.usage.used_time import UsedTime, decimal, unit
 
 #: Digits of hours and costs after the point: for people, and for programs.

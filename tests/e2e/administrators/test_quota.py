@@ -14,7 +14,7 @@ import pytest
 from deploy.local.client import LocalClient
 from tests.docs.console_sessions import exchanges
 from tests.e2e.support.api_paths import path
-from tests.e2e.support.manifests import batch_job, volcano_job
+from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 RBAC = "rbac.authorization.k8s.io"
@@ -249,10 +249,8 @@ def test_limits_of_users_and_run_times_are_told_with_what_they_end_and_a_misspel
 ) -> None:
     sandbox.add_nodes(1)
     queue = sandbox.add_queue("a", deserved={GPU: 8})
-    work = batch_job(sandbox, "long", 1, 8)
-    work["metadata"]["labels"]["muster.dev/queue-name"] = queue
-    sandbox.add(work)
-    sandbox.wait_running("long", 1)
+    sandbox.add(volcano_job(sandbox, "long", 1, 8, queue=queue))
+    sandbox.wait_running("long-", 1)
 
     misspelt = quinn.says("quota", "set", f"{queue}a", "--max-gang", "4", "--yes")
     assert (misspelt.returncode, misspelt.stdout) == (1, "")
@@ -294,7 +292,7 @@ def test_limits_of_users_and_run_times_are_told_with_what_they_end_and_a_misspel
     assert ("access.maxRunTime", None, "1s") in {
         (each["field"], each["before"], each["after"]) for each in last["changes"]
     }
-    sandbox.wait(lambda: not sandbox.running("long"), "the work to be ended")
+    sandbox.wait(lambda: not sandbox.running("long-"), "the work to be ended")
 
 
 def test_the_commands_of_the_documentation_print_what_it_says(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.cli.rendering.fitting import Narrowing, fitted_table, shortened_name, with_text_below
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, shortened_name, with_text_below
 
 COLUMNS = ["NAMESPACE", "NAME", "KIND", "AGE", "REASON"]
 ROWS = [
