@@ -77,7 +77,9 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
         text = limits_table(
             body["items"], resource=resource, used=at is None, headers=output.headers, width=output.room
         )
-        if at is None and (loans := loans_table(body["items"], resource=resource, headers=output.headers)):
+        if at is None and (
+            loans := loans_table(body["items"], resource=resource, headers=output.headers, width=output.room)
+        ):
             text += f"\n{loans}"
         if resource is None and (
             limits := access_table(body["items"], headers=output.headers, width=output.room)
@@ -175,7 +177,7 @@ def diff(queue: str, from_: datetime, to: datetime | None, output: Output, route
     found = differences(before["items"], after["items"])
     text = output.document({"name": queue, "from": before["at"], "to": after["at"], "items": found})
     if text is None:
-        text = differences_table(found, headers=output.headers) if found else ""
+        text = differences_table(found, headers=output.headers, width=output.room) if found else ""
         if not found:
             same = (
                 f"Limits of queue {queue} and its children were the same at {before['at']} and {after['at']}."

@@ -11,6 +11,8 @@ _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
 _OF_QUEUE: Final = "queue"
 _LIMITS: Final = ("guarantee", "deserved", "capability")
 _NARROW: Final = Narrowing(names={"QUEUE": 12, "RESOURCE": 12, "FLAVOR": 6})
+_NARROW_LOANS: Final = Narrowing(names={"FROM": 8, "TO": 8, "RESOURCE": 8}, rest="REASON", least_rest=12)
+_NARROW_DIFFERENCES: Final = Narrowing(names={"QUEUE": 12, "FIELD": 18, "BEFORE": 8, "AFTER": 8})
 _NARROW_HISTORY: Final = Narrowing(names={"BY": 8, "CHANGE": 18, "BEFORE": 8, "AFTER": 8})
 
 Body = Mapping[str, Any]
@@ -78,7 +80,9 @@ def _pending_limit(stated: Body) -> str | None:
     return ", ".join(parts) or None
 
 
-def loans_table(queues: Iterable[Body], *, resource: str | None, headers: bool) -> str:
+def loans_table(
+    queues: Iterable[Body], *, resource: str | None, headers: bool, width: int | None = None
+) -> str:
     """One line per loan in which one of the queues takes part; "": there is none."""
     loans = _loans(queues, resource)
     in_part = any(loan["counts"] != loan["amount"] for loan in loans)
@@ -95,7 +99,9 @@ def loans_table(queues: Iterable[Body], *, resource: str | None, headers: bool) 
         for loan in loans
     ]
     columns = ["FROM", "TO", "RESOURCE", "LENT", *(["COUNTS"] if in_part else []), "UNTIL", "REASON"]
-    return table(columns, rows, headers=headers, right="LENT COUNTS") if rows else ""
+    if not rows:
+        return ""
+    return fitted_table(columns, rows, _NARROW_LOANS, width=width, headers=headers, right="LENT COUNTS")
 
 
 def loan_problems(queues: Iterable[Body]) -> list[str]:
@@ -210,11 +216,13 @@ def differences(before: Sequence[Body], after: Sequence[Body]) -> list[dict[str,
     return found
 
 
-def differences_table(found: Iterable[Mapping[str, str | None]], *, headers: bool) -> str:
+def differences_table(
+    found: Iterable[Mapping[str, str | None]], *, headers: bool, width: int | None = None
+) -> str:
     """One line per field."""
     columns = ["QUEUE", "FIELD", "BEFORE", "AFTER"]
     rows = [[each["queue"], each["field"], each["before"], each["after"]] for each in found]
-    return table(columns, rows, headers=headers, right=_NUMBERS)
+    return fitted_table(columns, rows, _NARROW_DIFFERENCES, width=width, headers=headers, right=_NUMBERS)
 
 
 def _stated(queue: Body) -> dict[str, str]:

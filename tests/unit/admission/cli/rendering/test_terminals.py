@@ -106,6 +106,7 @@ async def test_an_answer_fits_the_screen_and_has_colours(
         ("events -A", ("Preempted", "admit", "4 seats", "TIME")),
         ("who", ("GPU-HOURS(7d)", "runner", "RUNNING")),
         ("quota show research-foundation-models", ("USED", "gpu", "72h")),
+        ("quota diff team-a --from 2026-11-01 --to 2026-11-20T10:00", ("deserved[nvidia", "AFTER", "24")),
         ("quota history team-a", ("lent to team-b for the demo", "deserved[", "AFTER")),
     ],
 )
