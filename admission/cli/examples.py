@@ -60,10 +60,14 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("kubectl muster quota show team-a --at 2w", "As it was two weeks ago"),
     ),
     "kubectl muster quota set": (
-        Example("kubectl muster quota set team-a --deserved nvidia.com/gpu=32 --reason 'two more nodes'"),
+        Example("kubectl muster quota set team-a --deserved gpu=32 --reason 'two more nodes'"),
         Example(
-            "kubectl muster quota set team-a --capability nvidia.com/gpu= --dry-run server",
+            "kubectl muster quota set team-a --capability gpu= --dry-run server",
             "No limit any more",
+        ),
+        Example(
+            "kubectl muster quota set team-a --max-run-time 72h --max-per-user gpu=16 --dry-run client",
+            "What would that end?",
         ),
     ),
     "kubectl muster quota move": (Example("kubectl muster quota move team-a team-b 8 --yes"),),
@@ -113,7 +117,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "kubectl muster jobflow get": (Example("kubectl muster jobflow get nightly -n ml"),),
     "kubectl muster jobflow delete": (Example("kubectl muster jobflow delete nightly -n ml"),),
     "kubectl muster queue create": (
-        Example("kubectl muster queue create team-a --deserved nvidia.com/gpu=32,cpu=128 -w 2"),
+        Example("kubectl muster queue create team-a --deserved gpu=32,cpu=128 -w 2"),
     ),
     "kubectl muster queue close": (Example("kubectl muster queue close team-a"),),
     "kubectl muster queue open": (Example("kubectl muster queue open team-a"),),

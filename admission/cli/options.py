@@ -9,7 +9,7 @@ import click
 
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
-from admission.cli.resource_names import checked_resource
+from admission.cli.resource_names import full_resource
 from admission.kube.client.kubeconfig import current_namespace
 
 Command = Callable[..., Any]
@@ -119,13 +119,14 @@ def most_lines(noun: str) -> Callable[[Command], Command]:
 
 
 def amounts(option: str, text: str | None) -> dict[str, str]:
-    """Amounts of resources by name. Raises UsageError: not written as ``AMOUNTS``."""
+    """Amounts of resources by whole name. Raises UsageError: not written as ``AMOUNTS``, or a resource twice."""
     found: dict[str, str] = {}
     for part in (text or "").split(",") if text is not None else ():
         name, _, amount = part.strip().partition("=")
         if not name or not amount:
-            raise click.UsageError(
-                f"{option}: found {part!r}, expected {AMOUNTS}: nvidia.com/gpu=32,cpu=128."
-            )
-        found[checked_resource(option, name)] = amount
+            raise click.UsageError(f"{option}: found {part!r}, expected {AMOUNTS}: gpu=32,cpu=128.")
+        resource = full_resource(option, name)
+        if resource in found:
+            raise click.UsageError(f"{option}: found {resource} twice, expected it once.")
+        found[resource] = amount
     return found

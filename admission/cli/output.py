@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.rendering.colour import CHOICES, wants_colour
 from admission.cli.rendering.table import table
+from admission.cli.rendering.terminal.colour import CHOICES, wants_colour
 from queues.errors import MusterError
 
 Command = Callable[..., Any]
@@ -58,20 +58,25 @@ class Output:
         """Whether it is for people: what else there is to say may follow."""
         return self.form in ("table", "wide")
 
+    @property
+    def room(self) -> int | None:
+        """Characters of a line of a table for people; None: any number. ``-o wide`` is never shortened."""
+        return self.width if self.form == "table" else None
+
     def fitted(self, lines: str) -> str:
         """A table with a line for each item, cut at the edge of the terminal: wrapped lines are hard to read.
 
         Only ``-o table``, and not where it goes elsewhere.
         """
-        if self.width is not None and self.form == "table":
-            lines = "".join(_cut(line, self.width) for line in lines.splitlines(keepends=True))
+        if (room := self.room) is not None:
+            lines = "".join(_cut(line, room) for line in lines.splitlines(keepends=True))
         return self.coloured(lines)
 
     def coloured(self, text: str) -> str:
         """Tables with colours, if the user wants them."""
         if not self.has_colour or self.form not in ("table", "wide"):
             return text
-        from admission.cli.rendering.colour import coloured
+        from admission.cli.rendering.terminal.colour import coloured
 
         return coloured(text)
 

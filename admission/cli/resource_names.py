@@ -1,4 +1,4 @@
-"""Names of resources on a command line."""
+"""Names of resources as people write them: ``gpu`` is understood everywhere, and what no node can have is refused."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,12 +9,28 @@ from queues.api.names import ROOT_QUEUE
 from queues.api.resource_names import NoSuchResource, resource_named
 
 
-def checked_resource(option: str, name: str) -> str:
-    """The whole name, if a node may have such a resource. Raises UsageError. ``option``: where it was found."""
+def full_resource(option: str, name: str) -> str:
+    """The whole name of a resource: ``gpu`` is nvidia.com/gpu. Raises UsageError: no node can have it.
+
+    ``option``: where it was found.
+    """
     try:
         return resource_named(option, name)
     except NoSuchResource as error:
         raise click.UsageError(str(error)) from error
+
+
+def shown_resource(option: str, name: str, there: Iterable[str]) -> str:
+    """The whole name of a resource to show. Raises UsageError: no node can have it.
+
+    ``there``: whole names of those there are. One of them may be named by what follows its ``/``: on a cluster whose
+    only GPUs are amd.com/gpu these are ``gpu``.
+    """
+    names = sorted(set(there))
+    alike = [each for each in names if each.rpartition("/")[2] == name]
+    if name in names or len(alike) == 1:
+        return name if name in names else alike[0]
+    return full_resource(option, name)
 
 
 def warn_of_unknown(shown: Mapping[str, Mapping[str, Any]], resources: Iterable[str]) -> None:

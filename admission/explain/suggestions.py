@@ -21,7 +21,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, duration, listed
-from queues.workload import NO_FLAVOR, AdmissionId, PodSet, Workload
+from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload
 
 #: Gang sizes that are tried above the number of pods that fit.
 _LARGER_TRIED = 4
@@ -64,7 +64,7 @@ class Suggestion:
 def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[Suggestion]:
     """Changes, each of which would let the workload in alone; the smallest first."""
     if (only := _untried(snapshot, workload, reason)) is not None:
-        return [only]
+        return [_among_others(snapshot, workload, reason, only)]
     what_if, now = WhatIf.of(snapshot, workload)
     if now or workload.key in snapshot.claims:
         return [_its_turn(what_if, now)]
@@ -80,6 +80,21 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
         *((_capability(raised, raised.outcome),) if raised is not None and raised.outcome else ()),
     ]
     return found or [*_more_than_one(what_if, refused, raised)]
+
+
+def _among_others(snapshot: Snapshot, workload: Workload, reason: Reason, only: Suggestion) -> Suggestion:
+    """The suggestion about a limit of users, with what would stop the workload next."""
+    if reason.code is not ReasonCode.USER_LIMIT or workload.obstacle is not None:
+        return only
+    facts = reason.facts
+    queue = snapshot.queues[QueueName(facts["queue"])]
+    enough = {**queue.max_per_user, facts["resource"]: facts["used"] + facts["asked"]}
+    raised = {**snapshot.queues, queue.name: replace(queue, max_per_user=enough)}
+    _, then = WhatIf.of(replace(snapshot, queues=raised), workload)
+    if then or then.reason is None:
+        return only
+    next_one = f"{then.reason.code}, {then.reason.message}"
+    return replace(only, message=f"{only.message}, among others: then it waits still ({next_one})")
 
 
 def _more_than_one(what_if: WhatIf, refused: Reason, raised: QuotaRaise | None) -> Iterator[Suggestion]:

@@ -45,7 +45,9 @@ class NoQueueToChange(MusterError):
 
 
 class NotAdministered(MusterError):
-    """{user} does not administer queue {queue}: what other limits would make of it is told to its administrators."""
+    """{user} does not administer queue {queue}. Its administrators are named in access.admins of {above}; platform
+    administrators (role muster-queue-admin) administer all queues. Ask one of them to try it, or try a queue of yours.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,15 @@ def patches_of(
         except NoSuchResource as error:
             raise RefusedChange(why=str(error)) from error
         wanted.setdefault(queue, {})[asked] = amount
-    return [QueuePatch(name, _patch(facts[name], changes)) for name, changes in wanted.items()]
+    try:
+        return [QueuePatch(name, _patch(facts[name], changes)) for name, changes in wanted.items()]
+    except NoSuchResource as error:
+        raise RefusedChange(why=str(error)) from error
 
 
 def _patch(fact: QueueFact, changes: Changes) -> dict[str, Any]:
     spec = _document(fact)["spec"]
-    return patch_for(spec, with_whole_names(spec, changes))
+    return patch_for(spec, with_whole_names(spec, changes, _OPTION))
 
 
 def _read(text: str, flavor: str, facts: QueueFacts) -> tuple[QueueName, QuotaField, str]:
@@ -177,7 +182,8 @@ def _require_administrator(name: QueueName, facts: QueueFacts, by: Requester | N
         tree = TenantTree({str(each): _document(fact) for each, fact in facts.items()})
         parent = _document(facts[name])["spec"].get("parent")
         if tree.administered(parent if isinstance(parent, str) else "", by) is None:
-            raise NotAdministered(user=by.name, queue=str(name))
+            above = "no queue" if parent in (None, "", ROOT) else f"queue {parent} or one above it"
+            raise NotAdministered(user=by.name, queue=str(name), above=above)
     if name == ROOT:
         raise RefusedChange(why=ROOT_HAS_NO_LIMITS)
 

@@ -73,6 +73,20 @@ class LoanInForceBody(LoanBody, frozen=True, kw_only=True):
     problem: str
 
 
+class AccessLimitsBody(Body, frozen=True, kw_only=True):
+    """What a queue states of its users, gangs and run times; null: nothing. Each counts for all queues below, too."""
+
+    #: After so many seconds work is ended.
+    max_run_time_seconds: int | None = None
+    #: What one user may use at a time, by resource.
+    max_per_user: Mapping[str, str] = {}
+    #: Pods per gang.
+    max_gang: int | None = None
+    #: Workloads that may wait, and those of one user.
+    max_pending: int | None = None
+    max_pending_per_user: int | None = None
+
+
 class QueueBody(Body, frozen=True, kw_only=True):
     """One queue with the use of its subtree."""
 
@@ -97,6 +111,8 @@ class QueueBody(Body, frozen=True, kw_only=True):
     share_with_past: float | None = None
     #: What it lends, and what is lent to it, now; ``accounts`` are with these.
     loans: tuple[LoanInForceBody, ...] = ()
+    #: null: it states none.
+    access_limits: AccessLimitsBody | None = None
 
 
 class QueueList(AgedBody, frozen=True, kw_only=True):
@@ -172,6 +188,8 @@ class QuotaBody(Body, frozen=True, kw_only=True):
 
     limits: tuple[LimitBody, ...]
     loans: tuple[LoanBody, ...] = ()
+    #: null: none.
+    access_limits: AccessLimitsBody | None = None
 
 
 class FieldChangeBody(Body, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ def facts_with_quantities(facts: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in facts.items():
         if name in _AMOUNTS and resource and isinstance(value, int):
             form[name] = show(resource, value)
-        elif name == "takes" and isinstance(value, Mapping):
+        elif name in ("takes", "held") and isinstance(value, Mapping):
             form[name] = quantities(value)
         else:
             form[name] = value

@@ -27,6 +27,7 @@ from admission.web.lists.nodes import node_bodies
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
+from admission.web.quota.access_limits import with_access_limits
 from admission.web.quota.history import quota_at, version_bodies
 from admission.web.quota.loans import in_sight, with_loans
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
@@ -463,6 +464,7 @@ class SqlReader:
                 )
                 past = past_by_queue(queue_tree, lines, use, now)
         shown = with_loans(tree(lines, past), lines, queue_tree.queues, now)
+        shown = with_access_limits(shown, queue_tree.queues)
         return _Overview(lines, queue_tree, order_terms(queue_tree), shown)
 
     async def _unknown(

@@ -146,8 +146,8 @@ def subtree(lines: Iterable[views.QueueLine], top: str, sight: Sight = EVERYTHIN
 
 def names_alike(name: str, names: Iterable[str]) -> tuple[str, ...]:
     """Names that look like another one, best first; at most three."""
-    alike = sorted(each for each in names if each[:1] == name[:1])
-    return tuple(get_close_matches(name, alike[:_COMPARED], n=3))
+    near_first = sorted(names, key=lambda each: (each[:1] != name[:1], each))
+    return tuple(get_close_matches(name, near_first[:_COMPARED], n=3, cutoff=0.7))
 
 
 def path_to_root(queues: tuple[bodies.QueueBody, ...], start: str) -> tuple[bodies.QueueBody, ...]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota_document import QuotaField, Spec, parent_of, quota_of, shown_amount
-from queues.api.resource_names import SHORT_NAMES, resource_named
+from queues.api.resource_names import resource_named
 from queues.errors import InvalidQuantity, MusterError
 from queues.resources import amount, show
 
@@ -18,8 +18,7 @@ _SHARED: Final = ("guarantee", "deserved")
 _REMOVED: Final = ("", "-")
 #: Why queue root is not changed.
 ROOT_HAS_NO_LIMITS: Final = (
-    "Queue root has what the usable nodes can allocate, and no limits to set. "
-    "Set those of the queues below it."
+    "Queue root has what the usable nodes can allocate, and no quota to set. Set that of the queues below it."
 )
 
 
@@ -61,13 +60,16 @@ def limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaFie
     return field._replace(resource=resource), shown_amount(resource, quantity)
 
 
-def with_whole_names(spec: Spec, changes: Changes) -> Changes:
-    """The changes with short names written out; one that the queue states by that very name is removed by it."""
+def with_whole_names(spec: Spec, changes: Changes, option: str | None = None) -> Changes:
+    """The changes with short names written out; one that the queue states by that very name is removed by it.
+
+    ``option``: where the names were found; None: in that of their limit. Raises NoSuchResource.
+    """
     stated = quota_of(spec)
     return {
         field
-        if field in stated
-        else field._replace(resource=SHORT_NAMES.get(field.resource, field.resource)): text
+        if text is not None or field in stated
+        else field._replace(resource=resource_named(option or f"--{field.limit}", field.resource)): text
         for field, text in changes.items()
     }
 

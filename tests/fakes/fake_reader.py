@@ -67,6 +67,7 @@ def queue(
     admitted: int = 0,
     by: str = "",
     half_life: int | None = None,
+    limits: bodies.AccessLimitsBody | None = None,
 ) -> bodies.QueueBody:
     shares = [line.share for line in accounts if line.share is not None]
     return bodies.QueueBody(
@@ -80,6 +81,7 @@ def queue(
         admitted=admitted,
         accounts=accounts,
         usage_half_life_seconds=half_life,
+        access_limits=limits,
         share_with_past=max(
             (line.share_with_past for line in accounts if line.share_with_past is not None), default=None
         ),
@@ -102,6 +104,9 @@ TEAM_A = queue(
     pending=2,
     admitted=3,
     by="ada@example.com",
+    limits=bodies.AccessLimitsBody(
+        max_run_time_seconds=72 * 3600, max_per_user={"nvidia.com/gpu": "16", "cpu": "256"}, max_pending=100
+    ),
 )
 TRAIN = queue(
     "train",

@@ -7,6 +7,7 @@ from typing import Any, Final
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
+from admission.cli.queue_names import did_you_mean, no_such_queue
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from queues.api.quota_document import parent_of
@@ -19,9 +20,7 @@ _HIGHEST: Final = 64
 #: Attempts at a change that only another writer of the status stands against: Muster writes it every few seconds.
 _ATTEMPTS: Final = 5
 #: Seconds to wait for the read API at most, for what a change can do without.
-_PATIENCE: Final = 5.0
-#: Names that are compared with one that there is not.
-_COMPARED: Final = 200
+PATIENCE: Final = 5.0
 #: The name of this program in ``metadata.managedFields``.
 _MANAGER: Final = "kubectl-muster"
 
@@ -80,24 +79,26 @@ def read_queue(route: ClusterRoute, name: str) -> QueueObject:
         )
     except Refused as error:
         if error.status == 404:
-            raise CommandFailed(
-                tried="", found=f"There is no queue {name}", hint=_meant(route, name)
-            ) from error
+            raise no_such_queue(name, _visible_names(route)) from error
+        if error.status == 403 and (alike := did_you_mean(name, _visible_names(route) - {name})):
+            # A role may name the queues it is for: then all other names are forbidden, those that do not exist too.
+            raise Refused(status=error.status, tried="", found=str(error), hint=alike) from error
         raise
 
 
-def _meant(route: ClusterRoute, name: str) -> str:
-    """What to do where there is no queue of a name: one that looks alike, of those that the user may see."""
-    from difflib import get_close_matches
-
+def check_queue(route: ClusterRoute, name: str) -> None:
+    """Raises CommandFailed: there is no such queue, as far as the user may know."""
     try:
-        known = read_queues(route) or queues_in_use(route)
-    except MusterError:
-        known = {}
-    alike = sorted(each for each in known if each[:1] == name[:1])[:_COMPARED]
-    if near := get_close_matches(name, alike, n=3):
-        return f"Did you mean {' or '.join(near)}?"
-    return "`kubectl muster queues` lists those that you may see."
+        read_queue(route, name)
+    except Refused as error:
+        if error.status != 403:
+            raise
+
+
+def _visible_names(route: ClusterRoute) -> set[str]:
+    """Names of queues that the user may see. Empty: none, or it is not known."""
+    listed = read_queues(route)
+    return set(queues_in_use(route) if listed is None else listed)
 
 
 def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
@@ -114,7 +115,7 @@ def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
 
 def queues_in_use(route: ClusterRoute) -> dict[str, Mapping[str, Any]]:
     """The queues with their use and workloads, as the read API shows them to the user. Empty: it does not answer."""
-    read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, _PATIENCE))
+    read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, PATIENCE))
     try:
         return {each["name"]: each for each in ask(read, "queues")["items"]}
     except MusterError:
@@ -137,6 +138,16 @@ def queues_above(route: ClusterRoute, queue: QueueObject) -> list[QueueObject]:
                 break
             raise
         above = found[-1].parent
+    return found
+
+
+def queue_path(queue: QueueObject, known: Mapping[str, QueueObject]) -> list[QueueObject]:
+    """A queue and those above it, nearest first, as far as they are known."""
+    found = [queue]
+    while (above := known.get(found[-1].parent or "")) is not None and above.name not in {
+        each.name for each in found
+    }:
+        found.append(above)
     return found
 
 

@@ -8,8 +8,9 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.failures import CommandFailed
+from admission.cli.rendering.table import span, stated_seconds
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
-from queues.text_format import go_duration, rfc3339
+from queues.text_format import rfc3339
 
 _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
@@ -102,15 +103,16 @@ def closed_nodes(route: ClusterRoute) -> dict[str, list[str]]:
             if status.get("phase") in ("Ended", "Refused"):
                 continue
             lasts = spec_of(each).get("for")
-            told = f"{what} {each['metadata']['name']} from {begins(each)}" + (
-                f" for {lasts}" if lasts else ""
-            )
+            told = f"{what} {each['metadata']['name']} from {begins(each)}"
+            if lasts:
+                seconds = stated_seconds(lasts)
+                told += f" for {lasts if seconds is None else span(seconds)}"
             for node in status.get("nodes") or ():
                 found.setdefault(str(node), []).append(told)
     return found
 
 
 def shown_window(start: datetime, lasts: str | None) -> str:
-    """``from 2026-11-27T14:00:00Z for 4h0m0s``. ``lasts``: in seconds, as the object has it; None: without an end."""
+    """``from 2026-11-27T14:00:00Z for 4h``. ``lasts``: in seconds, as the object has it; None: without an end."""
     text = f"from {rfc3339(start.timestamp())}"
-    return text if lasts is None else f"{text} for {go_duration(int(lasts[:-1]))}"
+    return text if lasts is None else f"{text} for {span(int(lasts[:-1]))}"

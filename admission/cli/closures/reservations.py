@@ -1,6 +1,5 @@
 """``kubectl muster reservations``: nodes that are kept for queues or drained, and when."""
 
-import re
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,17 +8,19 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.objects import ClusterRoute
+from admission.cli.access.queue_objects import check_queue
 from admission.cli.closures.objects import begins, listed, spec_of, status_of
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.output import Output, list_output
-from admission.cli.rendering.table import Cell, amounts, short_duration, table
+from admission.cli.rendering.table import Cell, amounts, short_duration, stated_seconds
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
 
 _NODES_SHOWN: Final = 3
-#: Durations in whole hours, minutes and seconds; others are shown as they are.
-_DURATION: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
-_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+_NARROW: Final = Narrowing(
+    names={"NAME": 14, "FOR": 8, "WHAT": 8}, left_out=("LASTS", "WHAT"), rest="NODES", least_rest=10
+)
 
 
 @click.command(short_help="Nodes that are kept for queues or drained, and when.")
@@ -36,6 +37,8 @@ def reservations(queue: str | None, with_ended: bool, output: Output, cluster: C
     lines = [*_lines(cluster, RESERVATIONS), *(() if queue is not None else _lines(cluster, NODE_DRAINS))]
     if queue is not None:
         lines = [line for line in lines if line["queue"] == queue]
+        if not lines:
+            check_queue(cluster, queue)
     ended = [line for line in lines if line["phase"] == "Ended"]
     if not with_ended:
         lines = [line for line in lines if line["phase"] != "Ended"]
@@ -46,7 +49,7 @@ def reservations(queue: str | None, with_ended: bool, output: Output, cluster: C
             more = f" {len(ended)} have ended: --all shows them." if ended and not with_ended else ""
             click.echo(f"Nothing is reserved or drained.{more}", err=True)
             return
-        text = _table(lines, wide=output.is_wide, headers=output.headers)
+        text = _table(lines, wide=output.is_wide, headers=output.headers, width=output.room)
     click.echo(output.fitted(text), nl=False)
 
 
@@ -76,7 +79,7 @@ def _line(document: Document, resource: ApiResource) -> dict[str, Any]:
     }
 
 
-def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool) -> str:
+def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool, width: int | None) -> str:
     columns = ["NAME", "FOR", "WHAT", "BEGINS", "LASTS", "PHASE", "NODES"]
     now = time.time()
     rows: list[list[Cell]] = []
@@ -96,7 +99,8 @@ def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool) -> str:
         if wide:
             row.append(line["message"])
         rows.append(row)
-    return table([*columns, "MESSAGE"] if wide else columns, rows, headers=headers)
+    columns = [*columns, "MESSAGE"] if wide else columns
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers)
 
 
 def _what(line: Mapping[str, Any]) -> str:
@@ -117,7 +121,5 @@ def _begins(text: str, now: float) -> str:
 def _lasts(text: str | None) -> str | None:
     if text is None:
         return None
-    parts = _DURATION.findall(text)
-    if "".join(f"{number}{unit}" for number, unit in parts) != text:
-        return text
-    return short_duration(sum(int(number) * _SECONDS[unit] for number, unit in parts))
+    seconds = stated_seconds(text)
+    return text if seconds is None else short_duration(seconds)

@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from admission.cli.access.objects import ClusterRoute
+from admission.cli.access.queue_objects import check_queue
 from admission.cli.closures.objects import create, delete, dry_run_option, shown_window
 from admission.cli.failures import CommandFailed
 from admission.cli.options import AMOUNTS, amounts, cluster
@@ -64,6 +65,7 @@ def reserve(
         click.echo(f"reservation {cancel} {'would be ' if dry_run == 'server' else ''}cancelled")
         return
     document = _document(queue, given)
+    check_queue(cluster, document["spec"]["queue"])
     create(cluster, RESERVATIONS, document, dry_run=dry_run)
     spec, start = document["spec"], given["from_"]
     assert isinstance(start, datetime)

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from admission.engine.snapshot import Snapshot
     from admission.settings import Settings
     from admission.simulate.past_days import PastDays, Replayed
+    from admission.trials.quota_changes import QueueFacts
     from queues.recorded.past_work import PastWorkload
     from queues.sql.database import Database
     from queues.sql.read.look_back.kept_turns import StoredTurn
+    from queues.sql.read.rows import QueueLine
 
 #: Seconds of one simulation: a cluster that is full all the time takes long, for many may be evicted in each turn.
 MOST_SECONDS: Final = 600.0
@@ -30,6 +32,8 @@ class DaysRead(NamedTuple):
 
     turn: "StoredTurn"
     work: "tuple[PastWorkload, ...]"
+    #: The Queues as they are now.
+    queues: "tuple[QueueLine, ...]"
 
 
 class DaysReplayed(NamedTuple):
@@ -65,7 +69,7 @@ def replay_days(
     notes: tuple[str, ...] = ()
     other = None
     if changed:
-        found = with_changes(ground, _wanted(changed))
+        found = with_changes(ground, _wanted(changed), _facts(read.queues))
         notes, other = found.notes, found.snapshot  # wrong ones are told before the long part begins
     as_it_was = _replayed("as it was", what, ground)
     then = None if other is None else _replayed("with the changes", what, other)
@@ -77,6 +81,7 @@ def _read(settings: "Settings", days: int, since: datetime, until: datetime) -> 
         from admission.simulate.past_days import MOST_WORKLOADS
         from queues.sql.read.look_back.kept_turns import nearest_turn
         from queues.sql.read.look_back.past_work import count_past_work, past_work
+        from queues.sql.read.views import queue_overview
 
         async with database.snapshot() as tx:
             turn = await nearest_turn(tx, until)
@@ -89,9 +94,24 @@ def _read(settings: "Settings", days: int, since: datetime, until: datetime) -> 
                     found=f"found {count} workloads of {last_days(days)}, expected at most {MOST_WORKLOADS}",
                     hint="Give fewer --days.",
                 )
-            return DaysRead(turn, await past_work(tx, since))
+            return DaysRead(turn, await past_work(tx, since), await queue_overview(tx))
 
     return with_database("Reading the work of the last days", settings, read)
+
+
+def _facts(queues: "tuple[QueueLine, ...]") -> "QueueFacts":
+    """The Queues as the API server had them, for the rules that a change of quota is held to."""
+    import msgspec
+
+    from admission.decode.admin_documents import queue_fact
+
+    documents = (
+        {"metadata": {"name": line.name, "uid": ""}, "spec": line.document.get("spec") or {}}
+        for line in queues
+        if line.present
+    )
+    facts = (queue_fact(msgspec.json.encode(document)) for document in documents)
+    return {fact.queue.name: fact for fact in facts}
 
 
 def _wanted(changed: Mapping[str, Any]) -> Any:

@@ -44,7 +44,7 @@ def list_(namespace: str | None, all_namespaces: bool, output: Output, cluster: 
         )
         return
     if text is None:
-        text = list_table(flows, _now(), wide=output.is_wide, headers=output.headers)
+        text = list_table(flows, _now(), wide=output.is_wide, headers=output.headers, width=output.room)
     click.echo(output.fitted(text), nl=False)
 
 

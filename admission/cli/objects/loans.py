@@ -22,11 +22,11 @@ from admission.cli.objects.quota_effects import DeservedChange, tell_effects
 from admission.cli.objects.quota_set import Writing, check, check_places, units_of
 from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.rendering.table import Cell, short_duration, table
-from admission.cli.resource_names import checked_resource
+from admission.cli.resource_names import full_resource
 from queues.api.loan_values import entry_of, loans_of
 from queues.api.quota_document import QuotaField
 from queues.api.quota_loans import MOST_LOANS, Entry, end_of, lasting, without
-from queues.api.resource_names import SHORT_NAMES
+from queues.api.resource_names import usual_name
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
 from queues.quota.accounts import Account
@@ -56,7 +56,7 @@ def begin_loan(
 ) -> None:
     """Lend an amount of a resource until a time (``what``). Raises CommandFailed, UsageError."""
     amount_, resource, until = what
-    resource = checked_resource("--resource", resource)
+    resource = full_resource("--resource", resource)
     why = checked_reason(how.reason)
     loan = Loan(
         to=QueueName(receiver),
@@ -78,7 +78,7 @@ def begin_loan(
 def end_loan(cluster: ClusterRoute, lender: str, receiver: str, resource: str | None, how: Writing) -> None:
     """End what a queue lends to another one (of a resource; None: all). Raises CommandFailed: it lends nothing."""
     why, one, now = checked_reason(how.reason), read_queue(cluster, lender), time.time()
-    resource = None if resource is None else SHORT_NAMES.get(resource, resource)
+    resource = None if resource is None else usual_name(resource) or resource
     entries = _ended(one, receiver, resource, how.flavor, now)
     asked = _Asked(lender, receiver, None)
     _tell(cluster, one, entries, asked, now)

@@ -146,7 +146,7 @@ def _print(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> No
     if asked.racks or (asked.racks is None and many):
         shown = output.sorted(by_rack)
         text = output.document({"items": shown}, name=lambda one: f"rack/{one['rack']}")
-        table = rack_table(shown, headers=output.headers) if text is None and lines else ""
+        table = rack_table(shown, headers=output.headers, width=output.room) if text is None and lines else ""
         if many and asked.racks is None:
             told = f"{len(lines)} nodes. --no-racks shows each, --rack RACK those of one rack."
             click.echo(told, err=True)
@@ -164,8 +164,8 @@ def _print(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> No
 def _node_table(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> str:
     if asked.is_health:
         now = datetime.fromtimestamp(time.time(), UTC).isoformat()
-        return node_table(lines, now, wide=output.is_wide, headers=output.headers)
-    return use_table(lines, wide=output.is_wide, headers=output.headers)
+        return node_table(lines, now, wide=output.is_wide, headers=output.headers, width=output.room)
+    return use_table(lines, wide=output.is_wide, headers=output.headers, width=output.room)
 
 
 def _of_rack(lines: list[dict[str, Any]], rack: str | None) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ queue.add_command(queues, "get")
 @click.argument("name")
 @click.option("--parent", default=ROOT_QUEUE, show_default=True, metavar="QUEUE", help="The queue above.")
 @click.option("-w", "--weight", type=click.IntRange(1, 65535), help="Weight among its siblings [1].")
-@click.option("--deserved", metavar=AMOUNTS, help="Its own share: nvidia.com/gpu=32,cpu=128.")
+@click.option("--deserved", metavar=AMOUNTS, help="Its own share: gpu=32,cpu=128.")
 @click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")
 @click.option("--capability", metavar=AMOUNTS, help="What is never exceeded.")
 @click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in the queue above.")
@@ -173,6 +173,7 @@ def _ask(action: str, names: tuple[str, ...], cluster: ClusterRoute, done: str) 
             raise click.ClickException(
                 "Queue root is always open; `kubectl muster queue pause root` stops all admissions."
             )
+        read_queue(cluster, name)
         # Volcano's Commands for queues are in this namespace too.
         ask_for_action(cluster, action, QUEUES, DEFAULT_QUEUE, name, "asked for by kubectl muster")
         click.echo(f"queue {name} {done}")

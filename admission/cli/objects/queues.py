@@ -9,12 +9,16 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
+from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.table import Cell, age, branches, rounded, short_duration, short_resource, table
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.resource_names import shown_resource
 
 _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 _NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE WAITING RUNNING"
 
+_NARROW: Final = Narrowing(names={"QUEUE": 20}, left_out=("RUNNING", "SHARE", "CAPABILITY"))
 #: Characters of a bar.
 _BAR: Final = 10
 
@@ -24,7 +28,9 @@ Queue = Mapping[str, Any]
 @click.command(short_help="The tree of queues: use, limits, waiting workloads.")
 @click.argument("names", metavar="[QUEUE]...", nargs=-1)
 @click.option(
-    "--resource", metavar="NAME", help="Resource to show [nvidia.com/gpu, or what there is]; wide: all."
+    "--resource",
+    metavar="NAME",
+    help="Resource to show, such as gpu or cpu [gpu, or what there is]; wide: all.",
 )
 @list_output
 @route
@@ -33,16 +39,14 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
 
     Numbers are those of the whole subtree. LOANS: what is lent to a queue (+) or by it (-), and for how long still;
     DESERVED is with it. Where past use counts (usageHalfLife), SHARE is of half of USED and half
-    of PAST-USE. With names: only these queues and what is below them. --resource takes a full name, such as
-    nvidia.com/gpu; of one that no queue has, zeros are shown.
+    of PAST-USE. With names: only these queues and what is below them. Of a resource that no queue has, zeros are shown.
     """
     body = ask(route, "queues")
     code = told_age(body)
     chosen = below(body["items"], names)
-    missing = set(names) - {queue["name"] for queue in chosen}
-    if missing:
-        known = ", ".join(queue["name"] for queue in body["items"]) or "none"
-        raise click.ClickException(f"There is no queue {', '.join(sorted(missing))}. There are: {known}.")
+    for missing in sorted(set(names) - {queue["name"] for queue in chosen}):
+        raise no_such_queue(missing, [queue["name"] for queue in body["items"]])
+    resource = chosen_resource(resource, body["items"])
     chosen = body["items"] = output.sorted(chosen)
     text = output.document(body, name=lambda queue: f"queue/{queue['name']}")
     if text is None:
@@ -57,7 +61,7 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
             tree=not output.sort_by,
             now=body["now"],
         )
-        if not output.is_wide and output.headers and _is_too_long(text, output.width):
+        if not output.is_wide and output.headers and _is_too_long(text, output.room):
             narrow = overview_table(chosen, resource=resource, width=output.width, tree=not output.sort_by)
             messages = (f"{queue['name']}: {queue['message']}\n" for queue in chosen if queue["message"])
             text = narrow + "".join(messages)
@@ -169,7 +173,7 @@ def overview_table(
     numbers = f"{columns[1]} {_NUMBERS}"
     text = table(columns, rows, right=numbers)
     if width is not None and max(map(len, text.splitlines())) + _BAR + 8 > width:
-        return text
+        return fitted_table(columns, rows, _NARROW, width=width, right=numbers)
     with_bars = [[*row, bar] for row, bar in zip(rows, bars, strict=True)]
     return table([*columns, "USE"], with_bars, right=numbers)
 
@@ -268,6 +272,15 @@ def account_of(queue: Queue, resource: str) -> Mapping[str, Any]:
     lines = [line for line in queue["accounts"] if line["resource"] == resource]
     alone = lines[0] if len(lines) == 1 else {}
     return next((line for line in lines if not line["flavor"]), alone)
+
+
+def chosen_resource(named: str | None, queues: Sequence[Queue]) -> str | None:
+    """The whole name of the resource that a user named; None: none. Raises UsageError: no node can have it."""
+    if named is None:
+        return None
+    return shown_resource(
+        "--resource", named, (line["resource"] for queue in queues for line in queue["accounts"])
+    )
 
 
 def usual_resource(queues: Sequence[Queue]) -> str:

@@ -1,6 +1,6 @@
 """``kubectl muster quota``: what queues may use, who changed that and why, and how it was before."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import chain, islice, takewhile
 from typing import Any, Final
@@ -8,12 +8,14 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.age import told_age
-from admission.cli.access.read_api import Route, ask
+from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.objects.quota_lend import lend
 from admission.cli.objects.quota_set import move, set_
 from admission.cli.options import route
 from admission.cli.output import Output, output
+from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import (
+    access_table,
     differences,
     differences_table,
     ended_by_themselves,
@@ -23,11 +25,13 @@ from admission.cli.rendering.quota import (
     loans_table,
 )
 from admission.cli.rendering.table import moment
+from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
 
 #: Versions of a queue in one answer of the read API, and in a history without --limit.
 PAGE: Final = 100
 _USUAL: Final = 50
+_NOT_FOUND: Final = 404
 
 
 @click.group(short_help="Show and change what queues may use, with its history.")
@@ -46,14 +50,14 @@ quota.add_command(lend)
 @quota.command(short_help="Limits and use of a queue and its children, now or before.")
 @click.argument("queue")
 @click.option("--at", type=PastTime(), metavar="TIME", help="As they were recorded at that time.")
-@click.option("--resource", metavar="NAME", help="Only this resource.")
+@click.option("--resource", metavar="NAME", help="Only this resource, such as gpu or cpu.")
 @output
 @route
 def show(queue: str, at: datetime | None, resource: str | None, output: Output, route: Route) -> int:
     """Show guarantee, deserved amount, capability and use of QUEUE and the queues directly below it.
 
-    Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below. Of an
-    earlier time only limits are known, as they were written.
+    Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below, as are
+    limits of users, gangs and run times. Of an earlier time only limits are known, as they were written.
     """
     if at is not None:
         body = _at(route, queue, at)
@@ -61,11 +65,26 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
         body = ask(route, "queues")
         body["items"] = _with_children(body["items"], queue)
     code = told_age(body)
+    if resource is not None:
+        there = [
+            line["resource"]
+            for each in body["items"]
+            for line in each["accounts" if at is None else "limits"]
+        ]
+        resource = shown_resource("--resource", resource, there)
     text = output.document(body)
     if text is None:
-        text = limits_table(body["items"], resource=resource, used=at is None, headers=output.headers)
-        if at is None and (loans := loans_table(body["items"], resource=resource, headers=output.headers)):
+        text = limits_table(
+            body["items"], resource=resource, used=at is None, headers=output.headers, width=output.room
+        )
+        if at is None and (
+            loans := loans_table(body["items"], resource=resource, headers=output.headers, width=output.room)
+        ):
             text += f"\n{loans}"
+        if resource is None and (
+            limits := access_table(body["items"], headers=output.headers, width=output.room)
+        ):
+            text += f"\n{limits}"
         for problem in loan_problems(body["items"]) if at is None else ():
             click.echo(problem, err=True)
     click.echo(output.fitted(text), nl=False)
@@ -75,14 +94,13 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
 def _with_children(queues: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     found = [each for each in queues if each["name"] == name]
     if not found:
-        known = ", ".join(each["name"] for each in queues) or "none"
-        raise click.ClickException(f"There is no queue {name} that you may see. You may see: {known}.")
+        raise no_such_queue(name, [each["name"] for each in queues])
     return [*found, *(each for each in queues if each["parent"] == name)]
 
 
 def _at(route: Route, queue: str, at: datetime) -> dict[str, Any]:
     """The queue and its children at a time. Raises ClickException: the queue was not known then."""
-    body: dict[str, Any] = ask(route, _path(queue, "quota"), {"at": as_text(at)})
+    body: dict[str, Any] = _ask(route, queue, "quota", {"at": as_text(at)})
     if not any(each["name"] == queue for each in body["items"]):
         raise click.ClickException(
             f"Queue {queue} did not exist at {body['at']}, or Muster did not know it then: "
@@ -120,7 +138,7 @@ def history(queue: str, since: datetime | None, limit: int | None, output: Outpu
     text = output.document({"name": queue, "items": shown})
     if text is None:
         told = ended_by_themselves(shown, first["now"])
-        text = history_table(told, headers=output.headers) if told else ""
+        text = history_table(told, headers=output.headers, width=output.room) if told else ""
         if not shown:
             click.echo(f"Queue {queue} was not changed{_since(since)}.", err=True)
     click.echo(output.fitted(text), nl=False)
@@ -137,7 +155,7 @@ def _pages(route: Route, queue: str) -> Iterator[Any]:
     """The versions of a queue, page by page, the newest first."""
     after: str | None = None
     while after != "":
-        page = ask(route, _path(queue, "versions"), {"limit": str(PAGE), "continue": after})
+        page = _ask(route, queue, "versions", {"limit": str(PAGE), "continue": after})
         yield page
         after = page["continue"]
 
@@ -153,13 +171,13 @@ def diff(queue: str, from_: datetime, to: datetime | None, output: Output, route
     if to is not None and to < from_:
         raise click.UsageError(f"--to is {as_text(to)}, which is before --from {as_text(from_)}.")
     before, after = (
-        ask(route, _path(queue, "quota"), {"at": None if at is None else as_text(at)}) for at in (from_, to)
+        _ask(route, queue, "quota", {"at": None if at is None else as_text(at)}) for at in (from_, to)
     )
     code = told_age(after)
     found = differences(before["items"], after["items"])
     text = output.document({"name": queue, "from": before["at"], "to": after["at"], "items": found})
     if text is None:
-        text = differences_table(found, headers=output.headers) if found else ""
+        text = differences_table(found, headers=output.headers, width=output.room) if found else ""
         if not found:
             same = (
                 f"Limits of queue {queue} and its children were the same at {before['at']} and {after['at']}."
@@ -169,7 +187,13 @@ def diff(queue: str, from_: datetime, to: datetime | None, output: Output, route
     return code
 
 
-def _path(queue: str, what: str) -> str:
+def _ask(route: Route, queue: str, what: str, query: Mapping[str, str | None]) -> Any:
+    """What was recorded of a queue, which may be gone. Raises CommandFailed: there was none of that name."""
     from urllib.parse import quote
 
-    return f"queues/{quote(queue, safe='')}/{what}"
+    try:
+        return ask(route, f"queues/{quote(queue, safe='')}/{what}", query)
+    except Unanswered as error:
+        if error.status != _NOT_FOUND:
+            raise
+        raise no_such_queue(queue, [each["name"] for each in ask(route, "queues")["items"]]) from error

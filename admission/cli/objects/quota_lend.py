@@ -8,6 +8,7 @@ import click
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.objects.quota_set import Writing, writing
 from admission.cli.options import cluster
+from admission.cli.resource_names import full_resource
 from admission.cli.times import FutureTime, TimeFromNow
 from queues.resources import GPU
 
@@ -39,6 +40,8 @@ def lend(
     if lender == receiver:
         raise click.UsageError("FROM and TO are the same queue.")
     ends = _ends(amount_, **when)
+    if resource is not None:
+        resource = full_resource("--resource", resource)
     # These load the quota tree, for which no other command has to wait.
     from admission.cli.objects.loans import begin_loan, end_loan
 

@@ -20,11 +20,19 @@ from admission.cli.access.queue_objects import (
 from admission.cli.access.quota_move import QuotaMove
 from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
+from admission.cli.objects.access_limits import (
+    access_options,
+    access_rows,
+    asked_access,
+    changed_access,
+    tell_access,
+)
 from admission.cli.objects.quota_effects import Shown, deserved_changes, tell_effects
 from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.table import Cell, table
-from admission.cli.resource_names import checked_resource, warn_of_unknown
+from admission.cli.resource_names import full_resource, warn_of_unknown
+from queues.api.access_limits import access_patch
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota_changes import (
     ROOT_HAS_NO_LIMITS,
@@ -93,40 +101,47 @@ def writing(command: Command) -> Command:
     return with_options
 
 
-@click.command("set", short_help="Change limits of a queue.")
+@click.command("set", short_help="Change quota of a queue, and limits of its users, gangs and run times.")
 @click.argument("queue")
-@click.option("--deserved", metavar=AMOUNTS, help="Its own share: nvidia.com/gpu=32,cpu=128.")
+@click.option("--deserved", metavar=AMOUNTS, help="Its own share: gpu=32,cpu=128.")
 @click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")
 @click.option("--capability", metavar=AMOUNTS, help="What is never exceeded.")
+@access_options
 @writing
 @cluster
-def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: str | None) -> None:
+def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: Any) -> None:
     """Change limits of QUEUE, after telling what changes, and for whom. Resources that are not named keep theirs.
 
-    NAME= (also NAME=- and NAME-) removes the limit of a resource. Running work goes on, whatever is lowered. Asks
-    first; without a terminal it needs --yes.
+    NAME= (also NAME=- and NAME-) removes the limit of a resource. Running work goes on, whatever is lowered, but for
+    --max-run-time, which ends what has run for longer. Asks first; without a terminal it needs --yes.
     """
-    changes = _asked(how.flavor, limits)
-    if queue == ROOT_QUEUE:
+    changes, access = _asked(how.flavor, limits), asked_access(limits)
+    if not changes and not access:
+        raise click.UsageError(
+            "Nothing to change: expected --deserved, --guarantee, --capability or a --max option."
+        )
+    if queue == ROOT_QUEUE and changes:
         raise click.ClickException(ROOT_HAS_NO_LIMITS)
     why, object_ = checked_reason(how.reason), read_queue(cluster, queue)
     known = read_queues(cluster)
     stated = quota_of(object_.spec)
     changes = {
         field: text
-        for field, text in with_whole_names(object_.spec, changes).items()
+        for field, text in _with_whole_names(object_.spec, changes).items()
         if stated.get(field) != text
     }
-    if not changes:
+    access = changed_access(object_, access)
+    if not changes and not access:
         click.echo(f"queue {queue} has these limits already; nothing was changed")
         return
-    _tell([(object_, changes)])
-    patch = patch_for(object_.spec, changes)
+    _tell([(object_, changes)], access_rows(object_, access))
+    patch = patch_for(object_.spec, changes) | access_patch(access)
     check(object_, patch, known)
     shown = queues_in_use(cluster)
     warn_of_unknown(shown, (field.resource for field, text in changes.items() if text is not None))
     _tell_rest(shown, object_, changes, known)
     tell_effects(shown, deserved_changes(queue, object_.spec, changes))
+    tell_access(cluster, object_, access, known)
     _tell_loans(known, [_patched(object_, patch)])
     if how.checks_first:
         change_queue(cluster, object_, patch, reason=why, dry_run=True)
@@ -153,7 +168,7 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     FROM is written first; if the API server refuses TO then, FROM gets back what it had. Asks
     first; without a terminal it needs --yes.
     """
-    resource = checked_resource("--resource", resource)
+    resource = full_resource("--resource", resource)
     units, why = units_of(resource, amount_), checked_reason(how.reason)
     if giver == taker:
         raise click.UsageError("FROM and TO are the same queue.")
@@ -208,19 +223,25 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
                 name = ""
             if not name:
                 raise click.UsageError(
-                    f"--{limit}: found {part!r}, expected {AMOUNTS}: nvidia.com/gpu=32,cpu=128; "
-                    "nvidia.com/gpu= removes the limit."
+                    f"--{limit}: found {part!r}, expected {AMOUNTS}: gpu=32,cpu=128; gpu= removes the limit."
                 )
             field, amount_ = _limit_asked(f"--{limit}", QuotaField(flavor, limit, name), quantity)
+            if field in found:
+                raise click.UsageError(f"--{limit}: found {field.resource} twice, expected it once.")
             found[field] = amount_
-    if not found:
-        raise click.UsageError("Nothing to change: expected --deserved, --guarantee or --capability.")
     return found
 
 
 def _limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaField, str | None]:
     try:
         return limit_asked(option, field, quantity)
+    except NoSuchResource as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _with_whole_names(spec: Mapping[str, Any], changes: Changes) -> Changes:
+    try:
+        return with_whole_names(spec, changes)
     except NoSuchResource as error:
         raise click.UsageError(str(error)) from error
 
@@ -250,11 +271,12 @@ def check_places(route: ClusterRoute, one: QueueObject, other: QueueObject) -> N
 # -- what is told before --------------------------------------------------------------------------------------
 
 
-def _tell(changes: Sequence[tuple[QueueObject, Changes]]) -> None:
+def _tell(changes: Sequence[tuple[QueueObject, Changes]], more: Sequence[list[Cell]] = ()) -> None:
     rows: list[list[Cell]] = []
     for queue, fields in changes:
         stated = quota_of(queue.spec)
         rows += [[queue.name, str(field), stated.get(field), "→", text] for field, text in fields.items()]
+    rows += more
     click.echo(table(["QUEUE", "FIELD", "BEFORE", "", "AFTER"], rows, right="BEFORE AFTER"), nl=False)
 
 

@@ -21,6 +21,8 @@ _SELDOM: Final = 30.0
 #: Decisions of one answer.
 _PAGE: Final = 1000
 _USUAL: Final = 50
+#: Characters of a reason beside the other columns: with fewer, names are shortened, and reasons are below.
+_LEAST_WHY: Final = 30
 
 
 @click.command(short_help="Decisions about workloads: admitted, evicted, given back, and why.")
@@ -86,6 +88,11 @@ def _follow(route: Route, query: Mapping[str, str | None], place: str, lines: "_
             lines.show(body)
 
 
+def _short_time(text: str) -> str:
+    """``11-21 09:51:00`` of ``2026-11-21T09:51:00Z``; other texts stay."""
+    return text[5:19].replace("T", " ") if text.endswith("Z") else text
+
+
 class _Lines:
     """Prints decisions one after the other, so that columns have the same width from the first on."""
 
@@ -93,6 +100,9 @@ class _Lines:
         self._output = output
         self._everywhere = everywhere
         self._widths = [20, *([12] if everywhere else []), 24, 14, 8, 0]
+        #: For 80 columns, and in each what is more of the terminal.
+        more = max((output.room or 0) - 80, 0)
+        self._narrow = [14, *([10] if everywhere else []), 20 + more // 2, 12 + more // 3, 8, 0]
 
     def show(self, body: Mapping[str, Any], *, headers: bool = False) -> None:
         """Print the decisions of an answer."""
@@ -124,5 +134,14 @@ class _Lines:
         return [printable(cell) for cell in cells]
 
     def _line(self, cells: list[str]) -> str:
-        padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
-        return "   ".join(padded).rstrip() + "\n"
+        from admission.cli.rendering.terminal.fitting import shortened_name, with_text_below
+
+        room, widths = self._output.room, self._widths
+        if room is not None and sum(widths) + 3 * len(widths) + _LEAST_WHY > room:
+            # The time without its year and zone; names as wide as there is room, whatever comes.
+            cells, widths = [_short_time(cells[0]), *cells[1:]], self._narrow
+        padded = (
+            shortened_name(cell, width).ljust(width)
+            for cell, width in zip(cells[:-1], widths[:-1], strict=True)
+        )
+        return with_text_below("   ".join(padded), cells[-1], room)

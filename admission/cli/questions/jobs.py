@@ -1,6 +1,6 @@
 """``kubectl muster jobs``: the workloads that wait, run or have ended."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
@@ -11,7 +11,9 @@ from admission.cli.access.read_api import Route
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import one_line, selected
-from admission.cli.rendering.table import Cell, age, amounts, devices, table
+from admission.cli.rendering.explanation import is_suspended
+from admission.cli.rendering.table import Cell, age, amounts, devices
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.times import is_duration, since_text
 
 #: States of the read API, by what people call them.
@@ -23,8 +25,10 @@ _DOES: Final = {"pending": "waits", "admitted": "runs", "finished": "has ended"}
 _USUAL_SINCE: Final = "24h"
 #: Wider tables are shortened, where -o wide has what is left out.
 _COLUMNS: Final = 80
-#: Columns that go first where a terminal has no room for all.
-_LEAST_MISSED: Final = ("KIND", "PODS", "USER")
+_NARROW: Final = Narrowing(
+    names={"NAMESPACE": 9, "NAME": 14, "QUEUE": 9, "USER": 8, "NODES(REASON)": 22},
+    left_out=("KIND", "PODS", "USER", "AGE"),
+)
 
 
 @click.command(short_help="Workloads that wait, run or have ended, with their GPUs and nodes.")
@@ -89,7 +93,7 @@ def jobs(
             everywhere=all_namespaces,
             wide=output.is_wide,
             headers=output.headers,
-            width=output.width,
+            width=output.room,
         )
         if len(body["items"]) < body["total"]:
             click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
@@ -102,19 +106,13 @@ def jobs_table(
 ) -> str:
     """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line.
 
-    ``width``: of the terminal. On one where lines are still too long there are fewer columns; None: it is none.
+    ``width``: of the terminal. On one where lines are still too long names are shortened, and there are fewer columns;
+    None: it is none.
     """
     text = _table(body, everywhere, wide, headers, short=False)
     if wide or max(map(len, text.splitlines())) <= _COLUMNS:
         return text
-    text = _table(body, everywhere, wide, headers, short=True)
-    left_out: list[str] = []
-    for name in _LEAST_MISSED if width is not None else ():
-        if max(map(len, text.splitlines())) <= (width or 0):
-            break
-        left_out.append(name)
-        text = _table(body, everywhere, wide, headers, short=True, left_out=left_out)
-    return text
+    return _table(body, everywhere, wide, headers, short=True, width=width)
 
 
 def _table(
@@ -124,7 +122,7 @@ def _table(
     headers: bool,
     *,
     short: bool,
-    left_out: Collection[str] = (),
+    width: int | None = None,
 ) -> str:
     columns = ["NAME", "KIND", "QUEUE", "USER", "STATE", "GPUS", "PODS", "AGE", "NODES(REASON)"]
     if wide:
@@ -133,13 +131,8 @@ def _table(
     if everywhere:
         columns.insert(0, "NAMESPACE")
     rows = [_row(one, body["now"], everywhere, wide, short) for one in body["items"]]
-    kept = [index for index, name in enumerate(columns) if name not in left_out]
-    return table(
-        [columns[index] for index in kept],
-        [[row[index] for index in kept] for row in rows],
-        headers=headers,
-        right="GPUS PODS AGE PRIORITY ADMITTED ENDED",
-    )
+    right = "GPUS PODS AGE PRIORITY ADMITTED ENDED"
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=right)
 
 
 def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: bool) -> list[Cell]:
@@ -149,7 +142,7 @@ def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: 
         one["kind"],
         one["queue"],
         (_short_user(one["user"]) if short else one["user"]) or None,
-        _SHOWN.get(one["state"]) or one["result"] or "ended",
+        _SHOWN.get(one["state"]) or one["result"] or ("suspended" if is_suspended(one) else "ended"),
     ]
     takes = one["held"] or one["asks"]
     if wide:

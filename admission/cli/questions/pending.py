@@ -1,6 +1,5 @@
 """``kubectl muster pending``: the waiting workloads, their positions, and why they wait."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,13 +12,17 @@ from admission.cli.options import chosen_namespace, most_lines, namespaces, rout
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.pods_of_owners import together
-from admission.cli.rendering.table import Cell, age, amounts, table
+from admission.cli.rendering.table import Cell, age, amounts, short_names, table
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000
 #: Characters that a message needs at least to be read beside the other columns.
 _LEAST_MESSAGE: Final = 34
 _INDENT: Final = "    "
+_NARROW: Final = Narrowing(
+    names={"NAMESPACE": 9, "WORKLOAD": 16, "QUEUE": 8, "ASKS": 8}, left_out=("ASKS", "AGE", "EXPECTED")
+)
 
 
 @click.command(short_help="Waiting workloads: their positions, and why they wait.")
@@ -59,7 +62,7 @@ def pending(
                 everywhere=all_namespaces,
                 wide=output.is_wide,
                 headers=output.headers,
-                width=output.width,
+                width=output.room,
             )
             if len(body["items"]) < body["total"]:
                 click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
@@ -143,7 +146,7 @@ def pending_table(
     kept = [index for index, name in enumerate(columns) if name not in left_out]
     narrow = ["POS" if columns[index] == "POSITION" else columns[index] for index in kept]
     cells = [[row[index] for index in kept] for row in rows]
-    short = table(narrow, cells, headers=headers, right=f"POS {numbers}")
+    short = fitted_table(narrow, cells, _NARROW, width=width, headers=headers, right=f"POS {numbers}")
     return _with_messages(short, [_reason_text(row) for row in rows], width) if messages else short
 
 
@@ -186,11 +189,6 @@ def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
 def one_line(text: str) -> str:
     """Text that cannot break a table."""
     return " ".join(text.split())
-
-
-def short_names(text: str) -> str:
-    """A message with ``gpu`` for ``nvidia.com/gpu`` and ``rack`` for ``topology.muster.dev/rack``."""
-    return re.sub(r"(?<![\w./-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/(?=[\w.-])", "", text)
 
 
 def nothing_waits(

@@ -7,10 +7,11 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
-from admission.cli.objects.queues import below, overview_table
+from admission.cli.objects.queues import below, chosen_resource, overview_table
 from admission.cli.options import route
 from admission.cli.output import Output, chosen_colour, color_option, watched
 from admission.cli.questions.pending import pages, pending_table
+from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.pods_of_owners import together
 
 #: Lines of a terminal that are neither queues nor waiting workloads; and where it is not known how many there are.
@@ -22,7 +23,9 @@ _FEWEST, _MOST = 3, 200
 
 @click.command(short_help="Queues and the first waiting workloads, live.")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
-@click.option("--resource", metavar="NAME", help="Resource to show [nvidia.com/gpu, or what there is].")
+@click.option(
+    "--resource", metavar="NAME", help="Resource to show, such as gpu or cpu [gpu, or what there is]."
+)
 @click.option("--once", is_flag=True, help="Show it once.")
 @color_option
 @route
@@ -47,9 +50,9 @@ def _show(route: Route, queue: str | None, resource: str | None, output: Output,
     code = told_age(body)
     chosen = below(body["items"], [queue] if queue else ())
     if queue and not chosen:
-        known = ", ".join(each["name"] for each in body["items"]) or "none"
-        raise click.ClickException(f"There is no queue {queue}. There are: {known}.")
-    tree = overview_table(chosen, resource=resource, width=output.width)
+        raise no_such_queue(queue, [each["name"] for each in body["items"]])
+    shown_use = chosen_resource(resource, body["items"])
+    tree = overview_table(chosen, resource=shown_use, width=output.width)
     room = max(_FEWEST, lines - _FRAME - len(tree.splitlines()))
     waiting = pages(route, {"queue": queue}, _MOST)
     shown = together(waiting["items"])[:room]

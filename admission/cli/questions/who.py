@@ -1,7 +1,7 @@
 """``kubectl muster who``: the users, what they use, and what they wait for."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -10,7 +10,10 @@ from admission.cli.access.read_api import Route
 from admission.cli.options import most_lines, route
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import pages
-from admission.cli.rendering.table import Cell, amounts, devices, short_resource, table
+from admission.cli.rendering.table import Cell, amounts, devices, hours, short_resource
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+
+_NARROW: Final = Narrowing(names={"USER": 16, "GPUS": 8}, left_out=("RANK", "SHARE"))
 
 
 @click.command(short_help="Users: what they use and wait for, their shares and ranks.")
@@ -29,7 +32,7 @@ def who(queue: str | None, limit: int, output: Output, route: Route) -> int:
     body["items"] = output.sorted(body["items"])
     text = output.document(body, name=lambda one: f"user/{one['user']}")
     if text is None:
-        text = users_table(body, wide=output.is_wide, headers=output.headers)
+        text = users_table(body, wide=output.is_wide, headers=output.headers, width=output.room)
         if not body["complete"]:
             click.echo("Work that you may not list is not counted, so there are no ranks.", err=True)
         if len(body["items"]) < body["total"]:
@@ -38,10 +41,10 @@ def who(queue: str | None, limit: int, output: Output, route: Route) -> int:
     return code
 
 
-def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
+def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
     """One line per user, who uses most first."""
-    hours = f"GPU-HOURS({body['pastDays']}d)"
-    columns = ["RANK", "USER", "HOLDS" if wide else "GPUS", "SHARE", "WAITING", "RUNNING", hours]
+    recent = f"GPU-HOURS({body['pastDays']}d)"
+    columns = ["RANK", "USER", "HOLDS" if wide else "GPUS", "SHARE", "WAITING", "RUNNING", recent]
     rows: list[list[Cell]] = [
         [
             one["rank"],
@@ -54,15 +57,15 @@ def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
         ]
         for one in body["items"]
     ]
-    right = "RANK SHARE WAITING RUNNING" + ("" if wide else " GPUS") + f" {hours}"
-    return table(columns, rows, headers=headers, right=right)
+    right = "RANK SHARE WAITING RUNNING" + ("" if wide else " GPUS") + f" {recent}"
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=right)
 
 
-def past_hours(hours: Mapping[str, float] | None) -> str | None:
+def past_hours(past: Mapping[str, float] | None) -> str | None:
     """Hours of GPUs, or of each kind of device if there are several; None: not told."""
-    if hours is None:
+    if past is None:
         return None
-    gpus = {name: each for name, each in hours.items() if "gpu" in short_resource(name)} or dict(hours)
+    gpus = {name: each for name, each in past.items() if "gpu" in short_resource(name)} or dict(past)
     if len(gpus) < 2:
-        return f"{sum(gpus.values()):.1f}"
-    return ", ".join(f"{each:.1f} {short_resource(name)}" for name, each in gpus.items())
+        return hours(sum(gpus.values()))
+    return ", ".join(f"{hours(each)} {short_resource(name)}" for name, each in gpus.items())

@@ -7,7 +7,17 @@ from admission.cli.questions.pending import one_line, short_table
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.stages import stages_text
 from admission.cli.rendering.standing import standing_text
-from admission.cli.rendering.table import NONE, age, amounts, moment, short_duration, short_resource, table
+from admission.cli.rendering.table import (
+    NONE,
+    age,
+    amounts,
+    hours,
+    moment,
+    short_duration,
+    short_resource,
+    table,
+)
+from queues.reason_codes import ReasonCode
 from queues.text_format import counted
 
 #: Newest decisions that are shown without ``-o wide``.
@@ -85,18 +95,40 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
         (held["opened"], held.get("closed") or (now if held["state"] != "closed" else None))
         for held in admissions
     ]
-    seconds = sum(_seconds(opened, until) for opened, until in runs if until)
-    ran = short_duration(seconds) + (f" in {len(runs)} admissions" if len(runs) > 1 else "")
-    hours = ", ".join(
-        f"{each:g} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
+    ran = short_duration(_covered([(opened, until) for opened, until in runs if until]))
+    ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
+    if one["state"] == "finished" and len(runs) > 1 and (most := _most_seats(admissions)) is not None:
+        ran += f", at most {counted(most, 'pod')} at a time"
+    used = ", ".join(
+        f"{hours(each)} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
     )
     return [
         ("Waited", short_duration(_seconds(one["created"], first)) + " until it was first admitted"),
         ("Ran" if one["state"] == "finished" else "Held", ran),
         *ended,
-        *([("Used", hours)] if hours else []),
+        *([("Used", used)] if used else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
+
+
+def _covered(spans: Iterable[tuple[str, str]]) -> int:
+    """Seconds of the time that is in any of these spans: admissions of an elastic gang go on beside one another."""
+    seconds, last = 0, ""
+    for begins, ends in sorted(spans):
+        if ends > last:
+            seconds, last = seconds + _seconds(max(begins, last), ends), ends
+    return seconds
+
+
+def _most_seats(admissions: Sequence[Mapping[str, Any]]) -> int | None:
+    """The most seats of closed admissions at a time; None: it is not known of one."""
+    if any(held.get("closed") is None or held.get("seatCount") is None for held in admissions):
+        return None
+    sizes: list[int] = [
+        sum(each["seatCount"] for each in admissions if each["opened"] <= held["opened"] < each["closed"])
+        for held in admissions
+    ]
+    return max(sizes)
 
 
 def _end(one: WorkloadBody) -> list[tuple[str, str]]:
@@ -130,9 +162,7 @@ _STATES: Final = {"pending": "waiting", "admitted": "running"}
 
 def _state(one: WorkloadBody) -> str:
     if one["state"] == "finished":
-        result = _RESULTS.get(one.get("result", ""))
-        gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
-        return f"finished: {result}{gone}" if result else f"finished{gone}"
+        return _end_state(one)
     if one["state"] == "pending":
         if one["position"] is None:
             return "waiting, not in line"
@@ -148,13 +178,26 @@ def _state(one: WorkloadBody) -> str:
     return _STATES.get(one["state"], str(one["state"]))
 
 
+def _end_state(one: WorkloadBody) -> str:
+    if is_suspended(one):
+        return "suspended; it waits for its place again when it is resumed"
+    result = _RESULTS.get(one.get("result", ""))
+    gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
+    return f"finished: {result}{gone}" if result else f"finished{gone}"
+
+
+def is_suspended(one: Mapping[str, Any]) -> bool:
+    """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
+    return one["state"] == "finished" and not one.get("result") and not one.get("gone")
+
+
 def _because(one: WorkloadBody, wide: bool) -> str:
     reason = one["reason"]
     if reason is None:
         return "It was not considered yet.\n" if one["state"] == "pending" else ""
     since = f" (for {age(reason['since'], one['now'])})" if reason.get("since") else ""
     lines = [f"{reason['code']}{since}", reason["message"].rstrip()]
-    numbers = numbers_of(reason.get("facts") or {})
+    numbers = numbers_of(reason.get("facts") or {}, reason["code"])
     if numbers and wide:
         lines.append(numbers)
     if one["notBefore"] and one["notBefore"] > one["now"]:
@@ -186,11 +229,35 @@ def _behind(one: WorkloadBody) -> str:
     return behind + (short_table(one["ahead"], one["now"]) if one["ahead"] else "")
 
 
-def numbers_of(facts: Mapping[str, Any]) -> str:
-    """``asked 32, used 48, limit 64`` on one line, in the order given."""
+#: Numbers of reasons that are times, in seconds since the epoch, or durations in seconds.
+_TIMES: Final = ("until", "at")
+_NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}
+_DURATIONS: Final = ("seconds", "clearAfter")
+#: Numbers that are durations too where the reason is about run time.
+_LIMITS_OF_TIME: Final = ("limit", "asked")
+
+
+def numbers_of(facts: Mapping[str, Any], reason: str = "") -> str:
+    """``asked 32, used 48, limit 64`` on one line, in the order given. ``reason``: that they are of."""
+    seconds = (*_DURATIONS, *(_LIMITS_OF_TIME if reason == ReasonCode.RUN_TIME_TOO_LONG else ()))
     return ", ".join(
-        f"{name} {_plain(value)}" for name, value in facts.items() if value not in (None, "", [], {})
+        f"{_NAMED.get(name, name)} {_told(name, value, seconds)}"
+        for name, value in facts.items()
+        if value not in (None, "", [], {})
     )
+
+
+def _told(name: str, value: Any, seconds: Sequence[str]) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name in _TIMES:
+            from queues.text_format import rfc3339
+
+            return rfc3339(value)
+        if name in seconds:
+            return short_duration(value)
+        if name == "lostDeviceSeconds":
+            return f"{hours(value / 3600)} device-hours"
+    return _plain(value)
 
 
 def _plain(value: Any) -> str:
@@ -291,7 +358,7 @@ def _lost(held: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> str:
     """The work that the eviction of an admission cost; "": none, or it is not known."""
     evicts = (each for each in history if each["what"] == "evict" and each["admission"] == held["id"])
     seconds = next((each["numbers"].get("lostDeviceSeconds", 0) for each in evicts), 0)
-    return f"{seconds / 3600:.2g} device-hours of work were lost\n" if seconds else ""
+    return f"{hours(seconds / 3600)} device-hours of work were lost\n" if seconds else ""
 
 
 def _admission(held: Mapping[str, Any], one: WorkloadBody, headers: bool) -> str:
@@ -335,11 +402,24 @@ def _history(one: WorkloadBody, wide: bool, headers: bool) -> str:
     if not kept:
         return dropped
     rows = [
-        (event["at"], age(event["at"], one["now"]), event["what"], event_text(event, wide)) for event in kept
+        (event["at"], age(event["at"], one["now"]), event["what"], event_text(_with_result(event, one), wide))
+        for event in kept
     ]
     text = table(["TIME", "AGE", "WHAT", "MESSAGE"], rows, headers=headers, right="AGE")
     earlier = len(events) - len(kept)
     return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
+
+
+def _with_result(event: Mapping[str, Any], one: WorkloadBody) -> Mapping[str, Any]:
+    """A decision with how what it gave back had ended, in the words of ``kubectl muster events``."""
+    if event["what"] != "free" or event["admission"] is None:
+        return event
+    admissions = {held["id"]: held for held in one["admissions"]}
+    held = admissions.get(event["admission"])
+    if held is not None and held["eviction"]:
+        return {**event, "result": "evicted"}
+    is_last = event["admission"] == max(admissions, default=None)
+    return {**event, "result": one["result"]} if is_last and one.get("result") in _RESULTS else event
 
 
 def event_text(event: Mapping[str, Any], wide: bool = False) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from admission.cli.rendering.table import Cell, age, table
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from queues.text_format import counted
 
 Document = Mapping[str, Any]
@@ -13,13 +14,18 @@ WAITING: Final = "Waiting"
 _OVER: Final = ("Succeed", "Failed")
 _COUNTS: Final = ("pending", "running", "succeeded", "failed", "terminating", "unknown")
 _PENDING: Final = "Pending"
+_NARROW: Final = Narrowing(
+    names={"NAME": 14, "NAMESPACE": 9}, left_out=("AGE", "COMPLETED"), rest="WAITS-FOR", least_rest=20
+)
 
 
-def list_table(flows: Sequence[Document], now: str, *, wide: bool, headers: bool) -> str:
+def list_table(
+    flows: Sequence[Document], now: str, *, wide: bool, headers: bool, width: int | None = None
+) -> str:
     """One line per JobFlow: how far it is, and what it waits for. ``wide``: all that it waits for, and what failed."""
     columns = ["NAME", "NAMESPACE", "PHASE", "COMPLETED", "AGE", *(["FAILED"] if wide else ()), "WAITS-FOR"]
     rows = [_row(flow, now, wide) for flow in flows]
-    return table(columns, rows, headers=headers, right="COMPLETED AGE")
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right="COMPLETED AGE")
 
 
 def flow_text(flow: Document, jobs: Mapping[str, Document], now: str, *, wide: bool, headers: bool) -> str:

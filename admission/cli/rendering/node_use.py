@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from admission.cli.rendering.nodes import is_whole_gpu
 from admission.cli.rendering.racks import Racks
-from admission.cli.rendering.table import Cell, printable, short_resource, table
+from admission.cli.rendering.table import Cell, printable, short_resource
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 
 Document = Mapping[str, Any]
 Line = Mapping[str, Any]
@@ -15,6 +16,9 @@ _NAMED: Final = 3
 #: Characters of one cell.
 _LONGEST: Final = 300
 _NUMBERS: Final = "GPUS FREE ILL"
+_NARROW: Final = Narrowing(
+    names={"NODE": 14, "RACK": 8, "STATE": 12}, left_out=("RACK",), rest="WORKLOADS", least_rest=16
+)
 _STATES: Final = {"Ready,SchedulingDisabled": "cordoned", "NotReady,SchedulingDisabled": "NotReady,cordoned"}
 #: Taints that a column of its own tells, or the state does.
 _TOLD: Final = ("node.kubernetes.io/",)
@@ -90,7 +94,7 @@ def _taints(node: Document) -> list[str]:
     ]
 
 
-def use_table(lines: Sequence[Line], *, wide: bool, headers: bool) -> str:
+def use_table(lines: Sequence[Line], *, wide: bool, headers: bool, width: int | None = None) -> str:
     """One line for each node."""
     columns = ["NODE", "RACK", "STATE", "GPUS", "FREE", "ILL", "WORKLOADS"]
     if wide:
@@ -112,7 +116,7 @@ def use_table(lines: Sequence[Line], *, wide: bool, headers: bool) -> str:
                 _workloads(line["workloads"], None if wide else _NAMED),
             ]
         )
-    return table(columns, rows, headers=headers, right=_NUMBERS)
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
 
 
 def _state(line: Line) -> str:

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from admission.cli.rendering.slice_gpus import SliceGpus
-from admission.cli.rendering.table import NONE, Cell, age, printable, table
+from admission.cli.rendering.table import NONE, Cell, age, printable
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from queues.api import names
 
 Document = Mapping[str, Any]
 
 _RIGHT: Final = "GPUS HEALTHY HELD ISLANDS"
+_NARROW: Final = Narrowing(
+    names={"NODE": 14, "STATE": 10, "RECOVERY": 10}, left_out=("HELD", "AGENT"), rest="FAULTS", least_rest=18
+)
 #: Resources of whole devices, the usual one first.
 _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
 #: Resources of one model, as NVIDIA's plugin names them when it is told to. Others of its domain are parts of devices,
@@ -283,7 +287,9 @@ def _fault(device: Document) -> dict[str, Any]:
     }
 
 
-def node_table(lines: Iterable[Mapping[str, Any]], now: str, *, wide: bool, headers: bool) -> str:
+def node_table(
+    lines: Iterable[Mapping[str, Any]], now: str, *, wide: bool, headers: bool, width: int | None = None
+) -> str:
     """One line for each node, and one more for each further fault, up to a bound."""
     columns = ["NODE", "STATE", "RECOVERY", "AGENT", "GPUS", "HEALTHY", "HELD", "FAULTS"]
     if wide:
@@ -306,7 +312,8 @@ def node_table(lines: Iterable[Mapping[str, Any]], now: str, *, wide: bool, head
         )
         blank: list[Cell] = [""] * (len(columns) - 1)
         rows += [[*blank, fault] for fault in faults[1:]]
-    return table(columns, [[*map(_cut, row)] for row in rows], headers=headers, right=_RIGHT)
+    cut = [[*map(_cut, row)] for row in rows]
+    return fitted_table(columns, cut, _NARROW, width=width, headers=headers, right=_RIGHT)
 
 
 def _cut(cell: Cell) -> Cell:

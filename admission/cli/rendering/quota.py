@@ -3,17 +3,24 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import Cell, moment, table
+from admission.cli.rendering.table import NONE, Cell, moment, short_names, short_resource, span, table
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_text_below
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
 #: What of a queue is compared between two times, beside its limits.
 _OF_QUEUE: Final = "queue"
 _LIMITS: Final = ("guarantee", "deserved", "capability")
+_NARROW: Final = Narrowing(names={"QUEUE": 12, "RESOURCE": 12, "FLAVOR": 6})
+_NARROW_LOANS: Final = Narrowing(names={"FROM": 8, "TO": 8, "RESOURCE": 8}, rest="REASON", least_rest=12)
+_NARROW_DIFFERENCES: Final = Narrowing(names={"QUEUE": 12, "FIELD": 18, "BEFORE": 8, "AFTER": 8})
+_NARROW_HISTORY: Final = Narrowing(names={"BY": 8, "CHANGE": 18, "BEFORE": 8, "AFTER": 8})
 
 Body = Mapping[str, Any]
 
 
-def limits_table(queues: Iterable[Body], *, resource: str | None, used: bool, headers: bool) -> str:
+def limits_table(
+    queues: Iterable[Body], *, resource: str | None, used: bool, headers: bool, width: int | None = None
+) -> str:
     """One line per queue, flavor and resource. ``used``: with a column for what is used now."""
     columns = [
         "QUEUE",
@@ -39,10 +46,43 @@ def limits_table(queues: Iterable[Body], *, resource: str | None, used: bool, he
                     *([line.get("used")] if used else []),
                 ]
             )
-    return table(columns, rows, headers=headers, right=_NUMBERS)
+    if width is not None and max(map(len, table(columns, rows).splitlines())) > width:
+        index = columns.index("RESOURCE")
+        rows = [[*row[:index], short_names(str(row[index] or NONE)), *row[index + 1 :]] for row in rows]
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
 
 
-def loans_table(queues: Iterable[Body], *, resource: str | None, headers: bool) -> str:
+def access_table(queues: Iterable[Body], *, headers: bool, width: int | None = None) -> str:
+    """One line per queue that limits users, gangs or run times; "": none does."""
+    rows: list[list[Cell]] = [
+        [
+            queue["name"],
+            None if (seconds := stated["maxRunTimeSeconds"]) is None else span(seconds),
+            stated["maxGang"],
+            _pending_limit(stated),
+            ", ".join(f"{text} {short_resource(name)}" for name, text in stated["maxPerUser"].items())
+            or None,
+        ]
+        for queue in queues
+        if (stated := queue.get("accessLimits")) is not None
+    ]
+    columns = ["QUEUE", "MAX-RUN-TIME", "MAX-GANG", "MAX-PENDING", "MAX-PER-USER"]
+    if not rows:
+        return ""
+    narrow, right = Narrowing(names={"QUEUE": 12}, rest="MAX-PER-USER"), "MAX-RUN-TIME MAX-GANG"
+    return fitted_table(columns, rows, narrow, width=width, headers=headers, right=right)
+
+
+def _pending_limit(stated: Body) -> str | None:
+    """``100, 5 of a user``; None: no limit."""
+    limit, of_user = stated["maxPending"], stated["maxPendingPerUser"]
+    parts = [*([] if limit is None else [str(limit)]), *([] if of_user is None else [f"{of_user} of a user"])]
+    return ", ".join(parts) or None
+
+
+def loans_table(
+    queues: Iterable[Body], *, resource: str | None, headers: bool, width: int | None = None
+) -> str:
     """One line per loan in which one of the queues takes part; "": there is none."""
     loans = _loans(queues, resource)
     in_part = any(loan["counts"] != loan["amount"] for loan in loans)
@@ -59,7 +99,9 @@ def loans_table(queues: Iterable[Body], *, resource: str | None, headers: bool) 
         for loan in loans
     ]
     columns = ["FROM", "TO", "RESOURCE", "LENT", *(["COUNTS"] if in_part else []), "UNTIL", "REASON"]
-    return table(columns, rows, headers=headers, right="LENT COUNTS") if rows else ""
+    if not rows:
+        return ""
+    return fitted_table(columns, rows, _NARROW_LOANS, width=width, headers=headers, right="LENT COUNTS")
 
 
 def loan_problems(queues: Iterable[Body]) -> list[str]:
@@ -102,8 +144,11 @@ def ended_by_themselves(versions: Sequence[Body], now: str) -> list[dict[str, An
     return found
 
 
-def history_table(versions: Iterable[Body], *, headers: bool) -> str:
-    """One line per field that was changed, with author and reason in the first of each version."""
+def history_table(versions: Iterable[Body], *, headers: bool, width: int | None = None) -> str:
+    """One line per field that was changed, with author and reason in the first of each version.
+
+    On a terminal of ``width`` characters (None: none) without room for reasons these are below.
+    """
     columns = ["AT", "BY", "CHANGE", "BEFORE", "AFTER", "REASON"]
     rows: list[list[Cell]] = []
     for version in versions:
@@ -127,7 +172,22 @@ def history_table(versions: Iterable[Body], *, headers: bool) -> str:
                     (version["reason"] or None) if first else "",
                 ]
             )
-    return table(columns, rows, headers=headers)
+    text = table(columns, rows, headers=headers)
+    if width is None or max(map(len, text.splitlines()), default=0) <= width:
+        return text
+    fields = [[_minute(row[0]), row[1], short_names(str(row[2])), *row[3:-1]] for row in rows]
+    shown = fitted_table(columns[:-1], fields, _NARROW_HISTORY, width=width, headers=headers).splitlines()
+    head = shown[: len(shown) - len(rows)]
+    told = (
+        with_text_below(line, f"({row[-1]})" if row[-1] else "", width)
+        for line, row in zip(shown[len(head) :], rows, strict=True)
+    )
+    return "".join((*(f"{line}\n" for line in head), *told))
+
+
+def _minute(time: Cell) -> str:
+    """``2026-11-20 09:00``; "" stays so."""
+    return str(time or "")[:16].replace("T", " ")
 
 
 def _changes(version: Body) -> list[tuple[str, str | None, str | None]]:
@@ -156,11 +216,13 @@ def differences(before: Sequence[Body], after: Sequence[Body]) -> list[dict[str,
     return found
 
 
-def differences_table(found: Iterable[Mapping[str, str | None]], *, headers: bool) -> str:
+def differences_table(
+    found: Iterable[Mapping[str, str | None]], *, headers: bool, width: int | None = None
+) -> str:
     """One line per field."""
     columns = ["QUEUE", "FIELD", "BEFORE", "AFTER"]
     rows = [[each["queue"], each["field"], each["before"], each["after"]] for each in found]
-    return table(columns, rows, headers=headers, right=_NUMBERS)
+    return fitted_table(columns, rows, _NARROW_DIFFERENCES, width=width, headers=headers, right=_NUMBERS)
 
 
 def _stated(queue: Body) -> dict[str, str]:

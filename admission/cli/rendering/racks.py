@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.cli.rendering.table import Cell, table
+from admission.cli.rendering.table import Cell
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 
 Document = Mapping[str, Any]
 Line = Mapping[str, Any]
@@ -22,6 +23,7 @@ USUAL_LABELS: Final = (
     "topology.kubernetes.io/zone",
 )
 _NUMBERS: Final = "NODES OUT GPUS FREE EMPTY SPLIT ILL"
+_NARROW: Final = Narrowing(names={"RACK": 12, "ACCELERATOR": 11}, left_out=("ILL", "OUT"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def _rack(rack: str, accelerator: str, nodes: Sequence[tuple[Line, Mapping[str, 
     }
 
 
-def rack_table(racks: Iterable[Line], *, headers: bool) -> str:
+def rack_table(racks: Iterable[Line], *, headers: bool, width: int | None = None) -> str:
     """One line for each rack and kind of accelerator."""
     columns = ["RACK", "ACCELERATOR", "NODES", "OUT", "GPUS", "FREE", "EMPTY", "SPLIT", "ILL"]
     rows: list[list[Cell]] = [
@@ -111,7 +113,7 @@ def rack_table(racks: Iterable[Line], *, headers: bool) -> str:
         ]
         for each in racks
     ]
-    return table(columns, rows, headers=headers, right=_NUMBERS)
+    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
 
 
 def largest_gangs(racks: Sequence[Line]) -> list[str]:

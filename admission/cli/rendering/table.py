@@ -1,5 +1,6 @@
 """Tables, trees, ages and amounts as kubectl prints them."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -85,6 +86,31 @@ def short_duration(seconds: int) -> str:
     return f"{days}d"
 
 
+def span(seconds: int) -> str:
+    """A duration that somebody stated, exact: ``72h``, ``1h30m``, ``45s``."""
+    hours, rest = divmod(max(0, seconds), 3600)
+    minutes, seconds = divmod(rest, 60)
+    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
+    return "".join(parts) or "0s"
+
+
+_STATED: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
+_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+
+
+def stated_seconds(text: object) -> int | None:
+    """Seconds of a duration in whole hours, minutes and seconds as objects have it (``1h30m``); None: it is none."""
+    parts = _STATED.findall(text) if isinstance(text, str) else []
+    if not parts or "".join(map("".join, parts)) != text:
+        return None
+    return sum(int(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def hours(number: float) -> str:
+    """Hours of use, as all commands tell them: ``1502.50``."""
+    return f"{number:.2f}"
+
+
 def _two(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 
@@ -92,6 +118,11 @@ def _two(first: int, unit: str, second: int, smaller: str) -> str:
 def short_resource(name: str) -> str:
     """``nvidia.com/gpu`` → ``gpu``. ``-o wide`` shows full names."""
     return name.rpartition("/")[2]
+
+
+def short_names(text: str) -> str:
+    """A message with ``gpu`` for ``nvidia.com/gpu`` and ``rack`` for ``topology.muster.dev/rack``."""
+    return re.sub(r"(?<![\w./-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/(?=[\w.-])", "", text)
 
 
 def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:

@@ -14,6 +14,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.options import route
 from admission.cli.output import Output, list_output_with
 from admission.cli.rendering.table import short_resource
+from admission.cli.resource_names import full_resource
 from admission.cli.times import as_text
 from admission.cli.usage.periods import TIME, moment, month
 from admission.cli.usage.used_time import (
@@ -27,6 +28,7 @@ from admission.cli.usage.used_time import (
     used_time,
     with_quotas,
 )
+from queues.api.resource_names import usual_name
 
 COLUMNS: Final = ("tenant", "queue", "user", "workload", "flavor")
 #: Lines in one answer of the read API, and in one report.
@@ -127,6 +129,8 @@ def _show(asked: _Asked, route: Route) -> int:
         "quotas": "true" if asked.output.form != "table" and not prices and by in _WITH_QUOTAS else None,
     }
     resource, body, used = used_answer(route, query, asked.resource)
+    if asked.resource is not None and resource == asked.resource:
+        full_resource("--resource", resource)
     code = told_age(body)
     _tell_what_is_missing(body)
     lines = [used_time(item, body["by"]) for item in body["items"]]
@@ -164,7 +168,8 @@ def used_answer(
     route: Route, query: Mapping[str, str | None], resource: str | None
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Use of one resource: the one named, or GPUs, or another one that was used; and what was used instead of it."""
-    named = resource or _GPU
+    # A name that is not whole is asked for as it is: nothing of it was used, but the answer tells the period.
+    named = _GPU if resource is None else usual_name(resource) or resource
     body = _pages(route, {**query, "resource": named})
     if body["totals"]:
         return named, body, []
@@ -234,6 +239,7 @@ def _form(
         quotas=quotas is not None,
         headers=headers,
         currency=asked.currency,
+        width=asked.output.room,
     )
     return f"{_period(body)}\n\n{text}" if headers else text
 
@@ -248,6 +254,7 @@ def _sorted(report: Sequence[UsedTime], output: Output) -> list[UsedTime]:
             "cost": None if line.cost is None else float(line.cost),
             "preempted": float(line.preempted),
             "faulted": float(line.faulted),
+            "maintenance": float(line.maintenance),
         }
         for line in report
     ]

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from admission.cli.rendering.table import Cell, table
+from admission.cli.rendering.table import Cell
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.usage.used_time import UsedTime, decimal, unit
 
 #: Digits of hours and costs after the point: for people, and for programs.
@@ -27,12 +28,18 @@ def usage_table(
     quotas: bool,
     headers: bool,
     currency: str,
+    width: int | None = None,
 ) -> str:
     """One line for each line of the report, and the total. ``quotas``: with what was borrowed and kept idle."""
     hours = f"{unit(whole.resource).upper()}-HOURS"
     columns = [name.upper() for name in by] + [hours]
     if wide:
-        columns += [*(["BORROWED", "IDLE-GUARANTEE"] if quotas else []), "PREEMPTED", "FAULTED"]
+        columns += [
+            *(["BORROWED", "IDLE-GUARANTEE"] if quotas else []),
+            "PREEMPTED",
+            "FAULTED",
+            "MAINTENANCE",
+        ]
     if whole.cost is not None:
         columns.append(f"COST-{currency}" if currency else "COST")
     rows: list[list[Cell]] = [
@@ -43,13 +50,20 @@ def usage_table(
         rows.append([*first, *_numbers(whole, wide, quotas)])
     else:
         rows = [[*_numbers(whole, wide, quotas)]]
-    return table(columns, rows, headers=headers, right=" ".join(columns[len(by) :]))
+    narrow = Narrowing(names={name.upper(): 12 for name in by})
+    right = " ".join(columns[len(by) :])
+    return fitted_table(columns, rows, narrow, width=width, headers=headers, right=right)
 
 
 def _numbers(line: UsedTime, wide: bool, quotas: bool) -> list[Cell]:
     numbers: list[Fraction | None] = [line.hours]
     if wide:
-        numbers += [*([line.borrowed, line.idle] if quotas else []), line.preempted, line.faulted]
+        numbers += [
+            *([line.borrowed, line.idle] if quotas else []),
+            line.preempted,
+            line.faulted,
+            line.maintenance,
+        ]
     cells: list[Cell] = [None if each is None else decimal(each, _SHOWN) for each in numbers]
     if line.cost is not None:
         cells.append(decimal(line.cost, _SHOWN))
@@ -73,6 +87,7 @@ def usage_csv(
     priced = any(line.cost is not None for line in lines)
     if priced:
         columns += ["cost", "currency"]
+    columns.append("maintenance_hours")  # last, for those who read by position
     rows = []
     for line in lines:
         row: list[str] = [*period]
@@ -84,7 +99,7 @@ def usage_csv(
             row += ["" if each is None else decimal(each, _WRITTEN) for each in (line.borrowed, line.idle)]
         if line.cost is not None:
             row += [decimal(line.cost, _WRITTEN), currency]
-        rows.append(row)
+        rows.append([*row, decimal(line.maintenance, _WRITTEN)])
     return _csv(columns, rows, headers)
 
 

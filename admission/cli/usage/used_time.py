@@ -31,6 +31,8 @@ class UsedTime:
     #: Of them, by admissions that were evicted for other workloads, and because of a fault.
     preempted: Fraction
     faulted: Fraction
+    #: The same because nodes were drained or reserved.
+    maintenance: Fraction = Fraction()
     #: None: no prices are given.
     cost: Fraction | None = None
     #: Of ``hours``, beyond what the queue deserved at the time; None: it is not known.
@@ -60,6 +62,8 @@ def used_time(item: Mapping[str, Any], by: Sequence[str]) -> UsedTime:
         hours=_hours(resource, item["amountSeconds"]),
         preempted=_hours(resource, item["preemptedSeconds"]),
         faulted=_hours(resource, item["faultedSeconds"]),
+        # A replica of an older version does not tell it.
+        maintenance=_hours(resource, item.get("maintenanceSeconds", "0")),
     )
 
 
@@ -184,6 +188,7 @@ def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> U
         hours=sum((line.hours for line in lines), Fraction()),
         preempted=sum((line.preempted for line in lines), Fraction()),
         faulted=sum((line.faulted for line in lines), Fraction()),
+        maintenance=sum((line.maintenance for line in lines), Fraction()),
         cost=sum(costs, Fraction()) if costs else None,
         borrowed=_sum_of_known(line.borrowed for line in lines),
         idle=_sum_of_known(line.idle for line in lines),

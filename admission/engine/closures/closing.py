@@ -18,7 +18,7 @@ from queues.admissions import Admission, AdmissionState
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
-from queues.text_format import listed
+from queues.text_format import listed, rfc3339
 from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 
@@ -162,7 +162,9 @@ def _rollback(closure: NodeClosure, nodes: Sequence[NodeName], now: int) -> Roll
     shown = listed(nodes)
     what = "node" if len(nodes) == 1 else "nodes"
     if closure.kind is ClosureKind.RESERVATION:
-        return Rollback(ReasonCode.NODES_RESERVED, f"{what} {shown} kept for {closure}", now)
+        # For people of other queues: the name of a reservation is for those who may list it.
+        until = "" if closure.end is None else f" until {rfc3339(closure.end)}"
+        return Rollback(ReasonCode.NODES_RESERVED, f"{what} {shown} kept for a reservation{until}", now)
     return Rollback(ReasonCode.MAINTENANCE, f"{what} {shown} out of service by {closure}", now)
 
 

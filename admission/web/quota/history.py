@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from admission.web import bodies
+from admission.web.quota.access_limits import stated_access_limits
 from admission.web.quota.loans import stated_loans
 from queues.api.quota_document import LIMITS, FieldChange, changes_between, parent_of, quota_of
 from queues.sql.read.queue_versions import LARGEST, RecordedVersion
@@ -82,4 +83,4 @@ def _limits(spec: Mapping[str, object]) -> dict[str, Any]:
         bodies.LimitBody(flavor=flavor, resource=resource, **{name: stated.get(name) for name in LIMITS})
         for (flavor, resource), stated in sorted(by_account.items())
     )
-    return {"limits": limits, "loans": stated_loans(spec)}
+    return {"limits": limits, "loans": stated_loans(spec), "access_limits": stated_access_limits(spec)}

@@ -26,6 +26,8 @@ class UsageBody(Body, frozen=True, kw_only=True):
     #: Part of ``amountSeconds``: of admissions that were evicted for other workloads, and because of a fault.
     preempted_seconds: str
     faulted_seconds: str
+    #: The same because nodes were drained, or kept for a reservation.
+    maintenance_seconds: str = "0"
 
 
 class UsageQuotaBody(Body, frozen=True, kw_only=True):

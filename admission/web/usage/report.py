@@ -233,6 +233,7 @@ def _line(line: UsageLine, by: Iterable[UsageColumn]) -> UsageBody:
         hours=hours(line.resource, line.units),
         preempted_seconds=show(line.resource, line.preempted),
         faulted_seconds=show(line.resource, line.faulted),
+        maintenance_seconds=show(line.resource, line.maintenance),
     )
 
 

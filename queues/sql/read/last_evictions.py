@@ -1,9 +1,9 @@
 """Last eviction of each workload that still waits, if something is told of it: read from the log of decisions."""
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select, true
+from sqlalchemy import ColumnElement, and_, case, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import CAUSES_TOLD, LastEviction
+from queues.admissions import CAUSES_TOLD, COMING_FIRST, LastEviction
 from queues.reason_codes import ReasonCode
 from queues.sql.statements import newest_first, same
 from queues.sql.tables import backoffs, decisions, workloads
@@ -20,6 +20,30 @@ _BY_NAME = and_(
 )
 #: Of the others there may be any number of one name, one after the other.
 _BY_UID = and_(workloads.c.kind != WorkloadKind.POD, decisions.c.workload_uid == workloads.c.uid)
+
+
+def comes_first() -> ColumnElement[bool]:
+    """Whether a row of ``workloads`` (joined with ``backoffs``) was evicted last for nothing that it is to blame for.
+
+    It then comes first among equals of its queue.
+    """
+    by_uid, by_name = (_last_eviction_code(its) for its in (_BY_UID, _BY_NAME))
+    code = case((workloads.c.kind == WorkloadKind.POD, by_name), else_=by_uid)
+    # Without a setback there was no such eviction: that is known without the log.
+    return case((func.coalesce(backoffs.c.not_before, 0) > 0, code.in_(sorted(COMING_FIRST))), else_=false())
+
+
+def _last_eviction_code(its: ColumnElement[bool]) -> ColumnElement[str]:
+    """NULL: it was admitted since, or never evicted."""
+    code = case((decisions.c.kind == "evict", decisions.c.code))
+    return (
+        select(code)
+        .where(its, decisions.c.workload_kind == workloads.c.kind, decisions.c.kind.in_(_TURNING_POINTS))
+        .order_by(newest_first(decisions.c.id))
+        .limit(1)
+        .correlate(workloads)
+        .scalar_subquery()
+    )
 
 
 async def last_evictions(

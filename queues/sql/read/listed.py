@@ -4,8 +4,10 @@ Postgres finds the keys of the page by the index of namespaces and names; only t
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -326,6 +328,8 @@ def _gone_line(row: Any) -> ListedLine:
     )
 
 
+#: Admissions of one workload that are looked at for its last run.
+_LAST_ADMISSIONS: Final = 32
 _SEATS: Final = ("kind", "uid", "opened_at", "nodes", "shape_of", "shapes")
 
 
@@ -345,20 +349,54 @@ async def _held(tx: AsyncConnection, keys: Iterable[WorkloadKey]) -> dict[Worklo
 
 
 async def last_seats(tx: AsyncConnection, keys: Iterable[WorkloadKey]) -> dict[WorkloadKey, SeatTotals]:
-    """What the last closed admission of each of these workloads held."""
+    """What each of these workloads held in its last run, when that was most: an elastic gang has several admissions.
+
+    Of more than ``_LAST_ADMISSIONS`` only the last ones count.
+    """
     closed = closed_admissions
     newest = (
         select(*closed.c[_SEATS], closed.c.closed_at)
         .where(same(closed, KEYS))
         .order_by((closed.c.id + 0).desc())
-        .limit(1)
+        .limit(_LAST_ADMISSIONS)
         .lateral("newest")
     )
     asked = select(newest).select_from(KEYS.table).join(newest, literal(True))
-    return {
-        key_of(row.kind, row.uid): _seat_totals(row, frozenset())
-        for row in await tx.execute(asked, KEYS.rows(key_rows(keys)))
-    }
+    runs: dict[WorkloadKey, list[_Held]] = {}
+    for row in await tx.execute(asked, KEYS.rows(key_rows(keys))):
+        held = _Held(row.opened_at, row.closed_at, _seat_totals(row, frozenset()))
+        runs.setdefault(key_of(row.kind, row.uid), []).append(held)
+    return {key: _most_at_a_time(_last_run(held)) for key, held in runs.items()}
+
+
+class _Held(NamedTuple):
+    """What a closed admission held, from when until when."""
+
+    opened: datetime
+    closed: datetime
+    seats: SeatTotals
+
+
+def _last_run(held: Iterable[_Held]) -> list[_Held]:
+    """The last admission, and those before that were held while a later one of them was."""
+    found: list[_Held] = []
+    for each in sorted(held, key=lambda each: each.closed, reverse=True):
+        if found and each.closed <= min(one.opened for one in found):
+            break
+        found.append(each)
+    return found
+
+
+def _most_at_a_time(run: Sequence[_Held]) -> SeatTotals:
+    """All that was held at the opening after which it was most; with the beginning of the run."""
+    sums = []
+    for opened in sorted({each.opened for each in run}):
+        open_then = [
+            each.seats for each in run if each.opened <= opened < each.closed or each.opened == opened
+        ]
+        sums.append(reduce(SeatTotals.plus, open_then))
+    most = max(sums, key=lambda each: each.seats)
+    return replace(most, opened=min(each.seats.opened for each in run))
 
 
 def _seat_totals(row: Any, ended: Collection[int]) -> SeatTotals:

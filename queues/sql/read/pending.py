@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     String,
     and_,
+    case,
     cast,
     func,
     literal,
@@ -26,7 +27,7 @@ from sqlalchemy.sql.expression import CTE
 from queues.admissions import LastEviction
 from queues.order.policies import PATIENCE
 from queues.quota.queue import ROOT
-from queues.sql.read.last_evictions import last_evictions
+from queues.sql.read.last_evictions import comes_first, last_evictions
 from queues.sql.read.rows import OrderTerms, PendingLine, PendingPage, PlaceInQueue, Seen
 from queues.sql.read.world import REASON, key_of, reason_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
@@ -186,7 +187,9 @@ def _waiting(order: Mapping[QueueName, OrderTerms], which: ColumnElement[bool] |
     run_time = func.least(func.coalesce(workloads.c.run_time, unknown_run), _MOST_SECONDS)
     priority = func.least(workloads.c.priority, most_priority)
     urgency = by_created * workloads.c.created + by_priority * priority + by_run * run_time
-    precedence = small_first * (since + PATIENCE * func.least(workloads.c.devices, _MOST_DEVICES))
+    small = since + PATIENCE * func.least(workloads.c.devices, _MOST_DEVICES)
+    # As policies.rank. Most queues do not ask for it, so the log of decisions is not read for them.
+    precedence = case((small_first > 0, case((comes_first(), 0), else_=small)), else_=0)
     narrow = (
         select(
             *workloads.c["kind", "uid", "queue", "namespace", "arrival"],

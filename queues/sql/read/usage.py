@@ -35,6 +35,8 @@ FAULTS: Final = (
     ReasonCode.NOT_READY,
     ReasonCode.TAKEN_BACK,
 )
+#: Evictions because nodes were drained, or kept for a reservation.
+MAINTENANCE: Final = (ReasonCode.MAINTENANCE, ReasonCode.NODES_RESERVED)
 
 
 class UsageColumn(StrEnum):
@@ -111,6 +113,8 @@ class UsageLine:
     #: Of them, by admissions that were evicted for other workloads, and because of a fault.
     preempted: int = 0
     faulted: int = 0
+    #: The same because nodes were drained or reserved.
+    maintenance: int = 0
     #: For ``UsageQuestion.after``.
     key: tuple[str, ...] = ()
 
@@ -199,6 +203,7 @@ _PARAMETERS: Final[Mapping[str, TypeEngine[Any]]] = {
             "after",
             "preemptions",
             "faults",
+            "maintenance",
         ),
         TEXTS,
     ),
@@ -243,12 +248,13 @@ def _statement(by: frozenset[UsageColumn], one_resource: bool, after: bool) -> _
         lines AS MATERIALIZED (
             SELECT resource{values}, sum(units) AS units,
                    coalesce(sum(units) FILTER (WHERE cause_code = ANY(:preemptions)), 0) AS preempted,
-                   coalesce(sum(units) FILTER (WHERE cause_code = ANY(:faults)), 0) AS faulted
+                   coalesce(sum(units) FILTER (WHERE cause_code = ANY(:faults)), 0) AS faulted,
+                   coalesce(sum(units) FILTER (WHERE cause_code = ANY(:maintenance)), 0) AS maintained
             FROM seen GROUP BY {", ".join(str(number + 1) for number in range(len(columns)))}
             HAVING sum(units) <> 0
         )
         SELECT 0 AS part, resource{blank}, sum(units) AS units, sum(preempted) AS preempted,
-               sum(faulted) AS faulted
+               sum(faulted) AS faulted, sum(maintained) AS maintained
         FROM lines GROUP BY resource
         UNION ALL
         SELECT 1, * FROM (SELECT * FROM lines {beyond} ORDER BY ARRAY[{key}] LIMIT :limit) AS page
@@ -304,6 +310,7 @@ def _parameters(question: UsageQuestion, viewer: UsageViewer) -> dict[str, Any]:
         "after": list(question.after or ()),
         "preemptions": list(PREEMPTIONS),
         "faults": list(FAULTS),
+        "maintenance": list(MAINTENANCE),
     }
 
 
@@ -324,6 +331,7 @@ def _line(row: Any, columns: tuple[str, ...]) -> UsageLine:
         units=int(row.units),
         preempted=int(row.preempted),
         faulted=int(row.faulted),
+        maintenance=int(row.maintained),
         key=key,
     )
 

@@ -30,9 +30,10 @@ class Person:
         self.name = name
         self._stack = sandbox.stack
         self._kubeconfig = sandbox.stack.cluster.kubeconfig_for(self.name)
-        sandbox.api.create(BINDINGS, self._binding(role))
+        sandbox.api.create(BINDINGS, self.binding(role))
 
-    def _binding(self, role: str) -> dict[str, Any]:
+    def binding(self, role: str) -> dict[str, Any]:
+        """The binding of this user to a ClusterRole."""
         return {
             "apiVersion": f"{RBAC}/v1",
             "kind": "ClusterRoleBinding",
@@ -248,6 +249,57 @@ def _without_effects(text: str) -> str:
     effects = ("Nothing would be different now.", "When waiting work should start is not known now.")
     kept = (line for line in text.splitlines() if line not in effects and not line.startswith("Starts were"))
     return "".join(f"{line}\n" for line in kept)
+
+
+def test_limits_of_users_and_run_times_are_told_with_what_they_end_and_a_misspelt_queue_with_its_name(
+    sandbox: Sandbox, quinn: Person, vic: Person
+) -> None:
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue("a", deserved={GPU: 8})
+    sandbox.add(volcano_job(sandbox, "long", 1, 8, queue=queue))
+    sandbox.wait_running("long-", 1)
+
+    misspelt = quinn.says("quota", "set", f"{queue}a", "--max-gang", "4", "--yes")
+    assert (misspelt.returncode, misspelt.stdout) == (1, "")
+    assert misspelt.stderr.startswith(f"Error: There is no queue {queue}a.\nDid you mean {queue}")
+    refused = vic.says("quota", "set", queue, "--max-run-time", "1h", "--yes")
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1), refused.stderr
+
+    limits = ("--max-run-time", "1s", "--max-per-user", "gpu=4", "--reason", "short runs only")
+    # The role of administrators of queues shows nobody's work, so nothing of it is told.
+    blind = quinn.does("quota", "set", queue, *limits, "--dry-run=server")
+    assert f"access.maxPerUser[{GPU}]" in blind
+    assert "Warning" not in blind
+    viewer = f"viewer-{sandbox.name}"
+    binding = {**quinn.binding("muster-viewer"), "metadata": {"name": viewer}}
+    sandbox.api.create(BINDINGS, binding)
+    try:
+        warned = (
+            "Warning: 1 running workload that you may see has run for longer, and would be ended at once and not "
+            f"run again: {sandbox.name}/long"
+        )
+        sandbox.wait(
+            lambda: warned in quinn.does("quota", "set", queue, *limits, "--dry-run=server"),
+            "the right to see the work",
+        )
+    finally:
+        sandbox.api.delete(f"{BINDINGS}/{viewer}")
+    assert "access" not in sandbox.api.get(path("Queue", "", queue))["spec"]
+
+    quinn.does("quota", "set", queue, *limits, "--yes")
+    assert sandbox.api.get(path("Queue", "", queue))["spec"]["access"] == {
+        "maxRunTime": "1s",
+        "maxPerUser": {GPU: "4"},
+    }
+    sandbox.wait(lambda: "1s" in vic.does("quota", "show", queue), "the limits to be shown")
+    assert vic.does("quota", "show", queue).splitlines()[-1].split()[1:] == ["1s", "-", "-", "4", "gpu"]
+    sandbox.wait(lambda: len(vic.history(queue)) == 2, "the change to be recorded")
+    last = vic.history(queue)[0]
+    assert (last["by"], last["reason"]) == (quinn.name, "short runs only")
+    assert ("access.maxRunTime", None, "1s") in {
+        (each["field"], each["before"], each["after"]) for each in last["changes"]
+    }
+    sandbox.wait(lambda: not sandbox.running("long-"), "the work to be ended")
 
 
 def test_the_commands_of_the_documentation_print_what_it_says(

@@ -14,14 +14,15 @@ from queues.sql.read.rows import KindIn
 from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length
 from tests.fakes.read_api.fake_lists import GPU, NOW, FakeLists
 
-#: tenant, queue, user, workload, flavor, resource; GPU-seconds (or those of CPUs), of them preempted and faulted.
+#: tenant, queue, user, workload, flavor, resource; GPU-seconds (or those of CPUs), of them preempted, faulted, and of
+#: evictions for maintenance.
 USED = (
-    ("team-a", "train", "ada@example.com", "bert", "h100", GPU, 8 * 100 * 3600, 8 * 3600, 0),
-    ("team-a", "train", "ada@example.com", "tune-3", "l4", GPU, 2 * 3600 + 7, 0, 3600),
-    ("team-a", "train", "tim", "sweep", "l4", GPU, 300 * 3600, 0, 0),
-    ("team-a", "dev", "", "old", "", GPU, 1800, 0, 0),
-    ("team-b", "team-b", "bert", "llama-pretrain", "h100", GPU, 400 * 3600, 0, 0),
-    ("team-b", "team-b", "bert", "llama-pretrain", "", "cpu", 64 * 400 * 3600, 0, 0),
+    ("team-a", "train", "ada@example.com", "bert", "h100", GPU, 8 * 100 * 3600, 8 * 3600, 0, 4 * 3600),
+    ("team-a", "train", "ada@example.com", "tune-3", "l4", GPU, 2 * 3600 + 7, 0, 3600, 0),
+    ("team-a", "train", "tim", "sweep", "l4", GPU, 300 * 3600, 0, 0, 0),
+    ("team-a", "dev", "", "old", "", GPU, 1800, 0, 0, 0),
+    ("team-b", "team-b", "bert", "llama-pretrain", "h100", GPU, 400 * 3600, 0, 0, 0),
+    ("team-b", "team-b", "bert", "llama-pretrain", "", "cpu", 64 * 400 * 3600, 0, 0, 0),
 )
 
 
@@ -84,7 +85,11 @@ class FakeUsage(FakeLists):
             if not sight.shows_queue(line[1]) and line[2] != user:
                 continue
             numbers = dict(
-                zip(("units", "preempted", "faulted"), (each * 1000 for each in line[6:]), strict=True)
+                zip(
+                    ("units", "preempted", "faulted", "maintenance"),
+                    (each * 1000 for each in line[6:]),
+                    strict=True,
+                )
             )
             found = used([column for column in UsageColumn if column in request.by], line)
             key = (line[5], *found.values())
@@ -113,4 +118,5 @@ def added(one: UsageLine, other: UsageLine) -> UsageLine:
         units=one.units + other.units,
         preempted=one.preempted + other.preempted,
         faulted=one.faulted + other.faulted,
+        maintenance=one.maintenance + other.maintenance,
     )

@@ -1,5 +1,7 @@
 """Who gave a place up to somebody is told so as long as it waits for another, by any replica."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import text
 
@@ -8,6 +10,8 @@ from queues.admissions import NEVER_AGAIN, LastEviction
 from queues.quota.queue import ROOT
 from queues.sql import ledger
 from queues.sql.database import Database
+from queues.sql.observed.rows import Description
+from queues.sql.observed.workloads import describe
 from queues.sql.read import world
 from queues.sql.read.last_evictions import last_evictions
 from queues.workload import AdmissionId, QueueName, WorkloadKey
@@ -174,3 +178,38 @@ async def test_what_is_looked_at_does_not_grow_with_the_decisions_about_others(
         assert sum(LOOKED.values()) < 250
     finally:
         await connected.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "order"),
+    [
+        ("NodesReserved", ["train", "calm"]),
+        ("Maintenance", ["train", "calm"]),
+        ("NotReady", ["calm", "train"]),
+    ],
+)
+async def test_work_that_is_not_to_blame_comes_first_in_the_list_as_in_the_engine(
+    muster: Database, code: str, order: list[str]
+) -> None:
+    small_first = {"spec": {"parent": ROOT, "policy": {"starvation": {"clearAfter": "12h"}}}}
+    queues = [queue(ROOT, None), replace(queue("a"), document=small_first)]
+    harness = await LedgerHarness.begin(muster, queues, {"n1": 16000}, ["train", "calm"])
+    async with muster.transaction() as tx:
+        described = (
+            Description(
+                key=key(name), namespace="ns", name=name, queue=QueueName("a"), created=NOW, devices=devices
+            )
+            for name, devices in (("train", 64), ("calm", 1))
+        )
+        await describe(tx, harness.term, described)
+    reader = SqlReader(muster, clock=lambda: NOW, keep=0)
+
+    async def line() -> list[str]:
+        return [one.name for one in (await reader.pending(queue="a", namespace=None, limit=9)).items]
+
+    assert await line() == ["calm", "train"]
+    await evicted(harness, "train", await admitted(harness, "train"), code=code, not_before=NOW + 10)
+
+    assert await line() == order
+    (story,) = await reader.explain(namespace="ns", name="train", kind=None)
+    assert story.position == order.index("train") + 1

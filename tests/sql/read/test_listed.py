@@ -17,7 +17,7 @@ from queues.sql.read.names import kinds_in_namespaces, names_like
 from queues.sql.read.rows import Seen
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
 from queues.text_format import rfc3339
-from queues.workload import QueueName, Result
+from queues.workload import AdmissionId, QueueName, Result
 from tests.builders.explained_statements import LOOKED, explained
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, key, queue
 
@@ -452,3 +452,32 @@ INSERT INTO ended_workloads (kind, uid, namespace, name, queue, arrival, priorit
 SELECT 'job', 'e' || n, 'ns-' || n % 20, 'w-' || lpad(n::text, 6, '0'), 'a', n, 0, 0, 1, now()
 FROM generate_series(1, 20000) AS n
 """
+
+
+async def test_an_ended_elastic_gang_is_listed_with_the_most_that_it_held_in_its_last_run(
+    muster: Database,
+) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 99_000, "n2": 99_000}, ["gang"])
+
+    async def run(nodes: str, at: int, first: int = 0) -> AdmissionId:
+        one = gang("gang", "a", nodes, takes=1000, first=first)
+        return (await harness.admit(one, at=NOW + at)).accepted[0]
+
+    before = await run("n1 n1 n1 n1 n1 n1", 0)
+    await harness.free(before, *range(6), at=NOW + 50)
+    longest = await run("n1 n1", 100)
+    joined = await run("n2 n2", 120, first=2)
+    await harness.free(joined, 0, 1, at=NOW + 160)
+    last = await run("n2", 180, first=4)
+    await harness.free(last, 0, at=NOW + 190)
+    await harness.free(longest, 0, 1, at=NOW + 200)
+    await describe_all(harness, described("gang", finished=True, result=Result.SUCCEEDED))
+
+    (line,) = (await page(muster, replace(EVERYTHING, states=("finished",)))).lines
+    assert line.seats is not None
+    assert (line.seats.seats, dict(line.seats.takes), sorted(line.seats.nodes), line.seats.opened) == (
+        4,
+        {GPU: 4000},
+        ["n1", "n2"],
+        NOW + 100,
+    )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from admission.web import bodies
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT
@@ -158,3 +159,26 @@ async def test_a_queue_that_never_was_is_unknown(reader: SqlReader) -> None:
         await reader.queue_versions("nowhere", limit=1)
     with pytest.raises(UnknownName, match="There is no queue nowhere"):
         await reader.quota_at("nowhere", None)
+
+
+async def test_limits_of_users_gangs_and_run_times_are_told_now_and_of_any_time(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [version(ROOT, 1, {})])
+    early = {"maxRunTime": "72h", "maxPerUser": {GPU: "16"}, "maxGang": 64}
+    late = {"maxRunTime": "90m", "maxPending": 100, "maxPendingPerUser": 5, "maxGang": "many"}
+    await record(harness, 10, version("a", 1, {"access": early}))
+    await record(harness, 20, version("a", 2, {"access": late}))
+    await record(harness, 30, version("a", 3, {"access": early}))
+    reader = SqlReader(muster, clock=lambda: LONG_AGO + 100)
+    stated = bodies.AccessLimitsBody(max_run_time_seconds=259_200, max_per_user={GPU: "16"}, max_gang=64)
+
+    root, a = (await reader.queues()).items
+    assert (root.access_limits, a.access_limits) == (None, stated)
+    assert [each.access_limits for each in (await reader.quota_at("a", LONG_AGO + 15)).items] == [stated]
+    # What cannot be read of a version is left out.
+    assert [each.access_limits for each in (await reader.quota_at("a", LONG_AGO + 25)).items] == [
+        bodies.AccessLimitsBody(max_run_time_seconds=5400, max_pending=100, max_pending_per_user=5)
+    ]
+    newest, *_ = (await reader.queue_versions("a", limit=1)).items
+    assert newest.after is not None
+    assert newest.after.access_limits == stated
+    assert {each.field for each in newest.changes} >= {"access.maxRunTime", f"access.maxPerUser[{GPU}]"}

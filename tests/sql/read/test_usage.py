@@ -182,6 +182,8 @@ async def test_evicted_use_is_told_by_cause(muster: Database) -> None:
         ("j2", ReasonCode.GPU_UNHEALTHY),
         ("j3", ReasonCode.REFUSED),
         ("j4", None),
+        ("j5", ReasonCode.NODES_RESERVED),
+        ("j6", ReasonCode.MAINTENANCE),
     ):
         id_ = await admit(harness, gang(name, "train", "n3", takes=GPUS), "ada", NOW)
         if code is not None:
@@ -190,7 +192,8 @@ async def test_evicted_use_is_told_by_cause(muster: Database) -> None:
             await harness.free(id_, 0, at=NOW + HOUR)
 
     (line,) = (await told(muster, to=rfc3339(NOW + 2 * HOUR))).items
-    assert (line.amount_seconds, line.preempted_seconds, line.faulted_seconds) == ("18000", "7200", "3600")
+    assert (line.amount_seconds, line.preempted_seconds, line.faulted_seconds) == ("25200", "7200", "3600")
+    assert line.maintenance_seconds == "7200"
 
 
 async def test_pages_have_each_line_once_and_the_end_of_the_first_page(muster: Database) -> None:

@@ -211,9 +211,10 @@ async def test_a_history_that_is_cut_says_so_and_one_since_a_time_is_not(
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
-        ("quota show team-x", 1, "There is no queue team-x that you may see. You may see: root, team-a,"),
-        ("quota history nowhere", 1, "There is no queue nowhere."),
+        ("quota show team-x", 1, "There is no queue team-x.\nDid you mean team-b or team-a?\n"),
+        ("quota history tran", 1, "There is no queue tran.\nDid you mean train?\n"),
         ("quota show team-a --at 2026-01-01", 1, "its first version is of 2026-09-01T08:00:00Z"),
+        ("quota show team-a --resource gpx", 2, "--resource: found resource 'gpx', expected gpu, cpu,"),
         ("quota show team-a --at soon", 2, "found 'soon', expected how long ago (90m, 12h, 1h30m, 30d, 2w)"),
         ("quota show team-a --at 2999-01-01", 2, "which is not past yet"),
         ("quota diff team-a --from 2026-11-10 --to 2026-11-01", 2, "which is before --from"),
@@ -294,7 +295,7 @@ async def test_flags_may_stand_before_the_subcommand(ask: Asking, monkeypatch: p
         (
             ["queues", "trian"],
             1,
-            "Error: There is no queue trian. There are: root, team-a, dev, train, team-b, lost.\n",
+            "Error: There is no queue trian.\nDid you mean train?\n",
         ),
         (
             ["explain", "service/x"],

@@ -36,4 +36,6 @@ async def test_queues_and_what_waits_fit_the_terminal(
         assert len(out.partition("\n\n")[2].splitlines()) == 3 + 2
         code, _, err = await said(capfd, url, "-q", "nothing")
         assert code == 1
-        assert "There is no queue nothing. There are: root," in err
+        assert err.endswith(
+            "There is no queue nothing.\nYou may see: dev, lost, root, team-a, team-b, train.\n"
+        )

@@ -220,6 +220,19 @@ def test_a_user_at_the_limit_is_told_what_has_to_end_or_which_limit_to_raise() -
     }
 
 
+def test_a_limit_of_users_that_is_not_the_only_one_is_told_with_the_next() -> None:
+    running = [(job("own", "a", gpus=2, user="ann"), ["n0"])]
+    limited = queue("a", 3, max_per_user={"nvidia.com/gpu": 3000}, capability=3)
+
+    (message,) = told(world([limited], running, [job("it", "a", gpus=2, user="ann")])).values()
+    assert (
+        "access.maxPerUser 4 nvidia.com/gpu instead of 3 in queue a, among others: then it waits still ("
+        in message
+    )
+    assert message.endswith(")")
+    assert "QueueLimit, queue a may use 3" in message
+
+
 def test_pods_that_no_node_could_ever_hold_are_told() -> None:
     changes = told(world([queue("a", 16)], [], [job("it", "a", gpus=16)]))
 

@@ -230,7 +230,7 @@ def test_nothing_of_the_cluster_is_changed(cluster: WorldInMemory) -> None:
         ({"quota": ("team.gpu=+8",)}, "--quota: found 'team.gpu=+8', expected QUEUE.[LIMIT.]RESOURCE"),
         ({"quota": ("nowhere.gpu=1",)}, "There is no queue nowhere."),
         ({"quota": ("no.where.guarantee.gpu=1",)}, "There is no queue no.where."),
-        ({"quota": ("team.gp=1",)}, "--quota: found resource 'gp', expected cpu, memory"),
+        ({"quota": ("team.gp=1",)}, "--quota: found resource 'gp', expected gpu, cpu, memory"),
         ({"quota": ("team.gpu=many",)}, "Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
         ({"quota": ("team.gpu=-1",)}, "must be greater than or equal to 0"),
         ({"quota": ("team.gpu=0.5",)}, "must be an integer"),

@@ -161,6 +161,7 @@ async def test_use_is_told_for_the_user_who_asks(server: str) -> None:
         "hours": 400.0,
         "preemptedSeconds": "0",
         "faultedSeconds": "0",
+        "maintenanceSeconds": "0",
     }
     assert {each["queue"] for each in of_alice["items"]} == {"train"}
 

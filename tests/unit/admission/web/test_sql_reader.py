@@ -10,7 +10,7 @@ from admission.web import bodies
 from admission.web.quantities import facts_with_quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies
 from admission.web.sql_reader import Age, explanation
-from admission.web.tree import tree
+from admission.web.tree import names_alike, tree
 from queues.admissions import Admission, Seat
 from queues.order import policies as order_policies
 from queues.order.policies import PATIENCE, LineEntry, devices
@@ -301,3 +301,10 @@ def test_numbers_of_a_reason_are_amounts_as_people_write_them() -> None:
         "fit": 3,
         "takes": {"memory": "1Gi"},
     }
+
+
+def test_names_that_look_alike_are_found_whatever_their_first_letter() -> None:
+    known = [*(f"team-{number:03}" for number in range(500)), "vision", "language"]
+    assert names_alike("visoin", known) == ("vision",)
+    assert names_alike("ision", ["vision", "language"]) == ("vision",)
+    assert names_alike("robotics", known) == ()

@@ -37,9 +37,9 @@ async def replay(*words: str) -> int:
         (
             ("--days", "1", "--quota", "taem.gpu=16"),
             1,
-            "--quota: found 'taem.gpu=16', expected QUEUE.RESOURCE",
+            "There is no queue taem.",
         ),
-        (("--days", "1", "--quota", "team.gpu=lots"), 1, "expected an amount such as 64"),
+        (("--days", "1", "--quota", "team.gpu=lots"), 1, "found 'lots', expected a quantity"),
         (("--days", "1", "--drain", "n7"), 1, "--drain: found 'n7', expected a node"),
         (("--days", "1", "--add-nodes", "2"), 2, "--add-nodes N and --like NODE belong together"),
     ],

@@ -51,6 +51,7 @@ class QueueServer(FakeApiServer):
             request.method == "GET"
             and request.path == f"{_PATH}/{name}"
             and ("", name) not in self.objects[_PATH]
+            and not self._scripts["LIST"]
         ):
             return refusal(404, f'queues.scheduling.volcano.sh "{name}" not found', "NotFound")
         scripted = bool(self._scripts[request.method])

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from admission.cli.access import queue_objects
 from admission.cli.access.objects import Refused
 from admission.cli.closures import drain as draining
 from admission.cli.closures import objects
@@ -27,7 +28,7 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
         self.sent: list[tuple[str, str, Any, dict[str, str]]] = []
         self._answers = answers
-        for module in (objects, draining):
+        for module in (objects, draining, queue_objects):
             monkeypatch.setattr(module, "send", self.send)
 
     def send(self, route: Any, method: str, path: str, body: Any = None, *, tried: str, **query: str) -> Any:
@@ -90,7 +91,8 @@ def test_a_reservation_is_sent_as_it_was_asked(
         *("team", "--gpus", "64", "--from", f"{YEAR}-11-27T14:00", "--for", "4h", "--flavor", "h100"),
         "--dry-run=server",
     )
-    ((method, path, body, query),) = server.sent
+    looked, (method, path, body, query) = server.sent
+    assert looked[:2] == ("GET", "/apis/scheduling.volcano.sh/v1beta1/queues/team")
     assert (method, path) == ("POST", "/apis/muster.dev/v1alpha1/reservations")
     assert query["dryRun"] == "All"
     assert body["metadata"] == {"name": f"team-{YEAR}1127-1400"}
@@ -103,7 +105,7 @@ def test_a_reservation_is_sent_as_it_was_asked(
     }
     assert capsys.readouterr().out == (
         f"reservation team-{YEAR}1127-1400 would be created: 64 {GPU} for queue team "
-        f"from {YEAR}-11-27T14:00:00Z for 4h0m0s\n"
+        f"from {YEAR}-11-27T14:00:00Z for 4h\n"
     )
 
 

@@ -247,12 +247,16 @@ async def test_loans_that_count_less_after_a_change_of_the_lender_are_told(
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        ("quota set vision --deserved gp=8", "--deserved"),
-        ("quota set vision --guarantee cpu=1,gp=8", "--guarantee"),
-        ("quota move vision language 8 --resource gp", "--resource"),
-        ("quota lend vision language 8 --resource gp --for 2h", "--resource"),
-        ("queue create new --capability gp=8", "--capability"),
-        ("job run j --image img -L gp=8", "--limits"),
+        ("quota set vision --deserved gpx=8", "--deserved"),
+        ("quota set vision --guarantee cpu=1,gpx=8", "--guarantee"),
+        ("quota set vision --guarantee gpx=", "--guarantee"),
+        ("quota move vision language 8 --resource gpx", "--resource"),
+        ("quota lend vision language 8 --resource gpx --for 2h", "--resource"),
+        ("queue create new --capability gpx=8", "--capability"),
+        ("job run j --image img -L gpx=8", "--limits"),
+        ("reserve vision --resources gpx=8 --from 2h --for 1h", "--resources"),
+        ("queues --resource gpx", "--resource"),
+        ("top --once --resource gpx", "--resource"),
     ],
 )
 async def test_a_name_that_no_node_can_have_is_refused_with_the_one_that_was_meant(
@@ -260,32 +264,36 @@ async def test_a_name_that_no_node_can_have_is_refused_with_the_one_that_was_mea
 ) -> None:
     code, _, err = await ask(*words.split())
     assert (code, server.writes()) == (2, [])
-    expected = "cpu, memory, ephemeral-storage, pods, hugepages-SIZE, gpu, or a device by its whole name"
-    assert err.endswith(f"Error: {option}: found resource 'gp', expected {expected}. Did you mean {GPU}?\n")
+    expected = "gpu, cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or a device by its whole name"
+    assert err.endswith(f"Error: {option}: found resource 'gpx', expected {expected}. Did you mean {GPU}?\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "gpus"),
+    ("words", "told"),
     [
-        ("quota set vision --deserved gpu=8", {"vision": "8", "language": "32"}),
-        ("quota move vision language 8 --resource gpu", {"vision": "56", "language": "40"}),
+        ("quota set vision --deserved gpu=8", f"vision deserved[{GPU}] 64 → 8"),
+        ("quota set vision --deserved GPU=8", f"vision deserved[{GPU}] 64 → 8"),
+        ("quota set vision --deserved gpu=", f"vision deserved[{GPU}] 64 → -"),
+        ("quota set vision --capability mem=8Gi", "vision capability[memory] - → 8Gi"),
+        ("quota move vision language 8 --resource gpu", f"vision deserved[{GPU}] 64 → 56"),
+        ("quota lend vision language 8 --resource gpu --for 2h", f"vision deserved[{GPU}] 64 → 56"),
+        ("reserve vision --resources gpu=8 --from 2h --for 1h", f"created: 8 {GPU} for queue vision"),
     ],
 )
-async def test_gpu_is_short_for_the_whole_name(
-    server: QueueServer, ask: Asking, words: str, gpus: dict[str, str]
+async def test_a_short_name_means_the_same_resource_in_every_command(
+    server: QueueServer, ask: Asking, words: str, told: str
 ) -> None:
-    code, _, err = await ask(*words.split(), "--yes")
+    kind = "server" if words.startswith("reserve") else "client"
+    code, out, err = await ask(*words.split(), "--dry-run", kind)
     assert (code, err) == (0, "")
-    assert {name: str(amount) for name, amount in server.deserved().items() if name in gpus} == gpus
+    assert told in " ".join(out.split())
 
 
-async def test_a_loan_of_a_short_name_is_begun_and_ended(server: QueueServer, ask: Asking) -> None:
-    lend = ("quota", "lend", "vision", "language", "8", "--resource", "gpu", "--for", "2h", "--yes")
-    assert (await ask(*lend))[0] == 0
-    assert server.queue("vision")["spec"]["loans"][0]["resources"] == {GPU: "8"}
-    ended = await ask("quota", "lend", "vision", "language", "--end", "--resource", "gpu", "--yes")
-    assert ended[0] == 0
-    assert not server.queue("vision")["spec"].get("loans")
+async def test_a_resource_that_is_named_twice_is_refused(server: QueueServer, ask: Asking) -> None:
+    for words in ("quota set vision --deserved", "queue create new --deserved"):
+        code, _, err = await ask(*words.split(), f"gpu=8,{GPU}=9")
+        assert (code, server.writes()) == (2, [])
+        assert err.endswith(f"Error: --deserved: found {GPU} twice, expected it once.\n")
 
 
 async def test_a_limit_of_a_short_name_that_is_there_can_be_removed(server: QueueServer, ask: Asking) -> None:
@@ -308,5 +316,5 @@ async def test_a_resource_that_no_node_has_is_worth_a_warning(
 async def test_root_has_no_limits_to_set(server: QueueServer, ask: Asking) -> None:
     code, _, err = await ask("quota", "set", "root", "--deserved", f"{GPU}=8", "--yes")
     assert (code, server.requests) == (1, [])
-    assert err.startswith("Error: Queue root has what the usable nodes can allocate, and no limits to set.")
+    assert err.startswith("Error: Queue root has what the usable nodes can allocate, and no quota to set.")
     assert len(err.splitlines()) == 1

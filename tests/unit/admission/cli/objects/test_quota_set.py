@@ -119,7 +119,10 @@ async def test_what_the_webhook_would_refuse_is_refused_in_its_words_before(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("set vision", "Nothing to change: expected --deserved, --guarantee or --capability."),
+        (
+            "set vision",
+            "Nothing to change: expected --deserved, --guarantee, --capability or a --max option.",
+        ),
         ("set vision --deserved 32", "--deserved: found '32', expected NAME=AMOUNT[,…]"),
         (f"set vision --deserved {GPU}=+8", "expected NAME=AMOUNT[,…]"),
         ("move vision vision 8", "FROM and TO are the same queue."),
@@ -143,7 +146,7 @@ async def test_a_queue_that_there_is_not_is_told_with_one_that_looks_alike(
     assert await ask("quota", "set", "visoin", "--deserved", "gpu=8") == wrong
     assert await ask("quota", "move", "language", "visoin", "8") == wrong
     _, _, err = await ask("quota", "set", "zzz", "--deserved", "gpu=8")
-    assert err.endswith("There is no queue zzz.\n`kubectl muster queues` lists those that you may see.\n")
+    assert err.endswith("There is no queue zzz.\nYou may see: lab, language, other, root, vision.\n")
 
 
 async def test_a_status_that_changes_meanwhile_does_not_stand_against_a_change(

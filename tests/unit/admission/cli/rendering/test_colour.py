@@ -9,7 +9,7 @@ import pytest
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.rendering.colour import coloured, wants_colour
+from admission.cli.rendering.terminal.colour import coloured, wants_colour
 from tests.fakes.fake_reader import FakeReader, served
 
 GOLDEN = Path(__file__).parents[1] / "golden"

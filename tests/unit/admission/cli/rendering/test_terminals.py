@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from tests.fakes.fake_reader import TEAM_B, FakeReader, served
+from tests.fakes.read_api.long_names import LongNames
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
@@ -91,6 +92,33 @@ async def test_an_answer_fits_the_screen_and_has_colours(
     assert all(len(line) <= columns for line in rows)
     coloured = terminal.screen("-e")
     assert coloured[0].startswith("\033[1m"), coloured[0]
+
+
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+@pytest.mark.parametrize(
+    ("words", "has"),
+    [
+        ("jobs -A --since 9d", ("(QueueLimit)", "failed", "-00001", "NODES(REASON)")),
+        ("pending -A", ("NoFit", "32 gpu", "start-3")),
+        ("queues", ("1.33", "closed", "DESERVED")),
+        ("queues --resource cpu", ("96", "128", "WAITING")),
+        ("top --once", ("QueueLimit", "WAITING", "REASON")),
+        ("events -A", ("Preempted", "admit", "4 seats", "TIME")),
+        ("who", ("GPU-HOURS(7d)", "runner", "RUNNING")),
+        ("quota show research-foundation-models", ("USED", "gpu", "72h")),
+        ("quota diff team-a --from 2026-11-01 --to 2026-11-20T10:00", ("deserved[nvidia", "AFTER", "24")),
+        ("quota history team-a", ("lent to team-b for the demo", "deserved[", "AFTER")),
+    ],
+)
+async def test_with_long_names_the_reason_the_state_and_the_place_are_still_there(
+    terminal: Terminal, words: str, has: tuple[str, ...], columns: int, lines: int
+) -> None:
+    async with served(LongNames()) as url:
+        terminal.run(words, columns, lines, url)
+        screen = await terminal.shows(lambda shown: all(each in "\n".join(shown) for each in has), str(has))
+    assert max(map(len, screen)) <= columns
+    # Reasons of events, and messages, may be cut at the end of their second line.
+    assert not [line for line in screen if line.endswith("…") and not line.startswith("    ")]
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)

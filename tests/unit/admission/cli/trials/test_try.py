@@ -175,13 +175,13 @@ async def test_a_queue_that_a_file_names_and_that_there_is_not_is_an_error(
     ("limit", "complaint"),
     [
         ("taem.gpu=8", "Error: There is no queue taem.\nDid you mean team?\n"),
-        ("team.gp=8", "Error: --quota: found resource 'gp', expected cpu, memory"),
+        ("team.gp=8", "Error: --quota: found resource 'gp', expected gpu, cpu, memory"),
         ("team.gpu=many", "Error: Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
         (
             "team.gpu=28",
             "Error: Change of queue team: spec.deserved[nvidia.com/gpu]: found 28, expected at most",
         ),
-        ("root.gpu=8", "Error: Queue root has what the usable nodes can allocate, and no limits to set."),
+        ("root.gpu=8", "Error: Queue root has what the usable nodes can allocate, and no quota to set."),
     ],
 )
 async def test_quota_that_could_not_be_set_is_refused(ask: Asking, limit: str, complaint: str) -> None:

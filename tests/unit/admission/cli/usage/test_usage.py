@@ -124,21 +124,21 @@ async def test_use_is_a_table_of_hours_the_largest_first_with_a_total(ask: Askin
 async def test_columns_come_in_the_order_in_which_they_were_asked_for(ask: Asking) -> None:
     said = await ask("--by", "user,queue", "-o", "wide", "-q", "train")
     assert [line.split() for line in said.out.splitlines()[2:]] == [
-        ["USER", "QUEUE", "GPU-HOURS", "PREEMPTED", "FAULTED"],
-        ["ada@example.com", "train", "802.00", "8.00", "1.00"],
-        ["tim", "train", "300.00", "0.00", "0.00"],
-        ["TOTAL", "1102.00", "8.00", "1.00"],
+        ["USER", "QUEUE", "GPU-HOURS", "PREEMPTED", "FAULTED", "MAINTENANCE"],
+        ["ada@example.com", "train", "802.00", "8.00", "1.00", "4.00"],
+        ["tim", "train", "300.00", "0.00", "0.00", "0.00"],
+        ["TOTAL", "1102.00", "8.00", "1.00", "4.00"],
     ]
 
 
 async def test_use_by_queue_is_shown_beside_what_queues_owned(ask: Asking) -> None:
     wide = [line.split() for line in (await ask("-o", "wide", "--no-headers")).out.splitlines()]
     assert wide == [
-        ["train", "1102.00", "0.00", "0.00", "8.00", "1.00"],
-        ["team-b", "400.00", "25.00", "6.00", "0.00", "0.00"],
-        ["dev", "0.50", "-", "0.00", "0.00", "0.00"],
-        ["spare", "0.00", "0.00", "150.00", "0.00", "0.00"],
-        ["TOTAL", "1502.50", "-", "156.00", "8.00", "1.00"],
+        ["train", "1102.00", "0.00", "0.00", "8.00", "1.00", "4.00"],
+        ["team-b", "400.00", "25.00", "6.00", "0.00", "0.00", "0.00"],
+        ["dev", "0.50", "-", "0.00", "0.00", "0.00", "0.00"],
+        ["spare", "0.00", "0.00", "150.00", "0.00", "0.00", "0.00"],
+        ["TOTAL", "1502.50", "-", "156.00", "8.00", "1.00", "4.00"],
     ]
     rows = list(csv.DictReader(io.StringIO((await ask("-o", "csv")).out)))
     assert [(row["queue"], row["borrowed_hours"], row["idle_guarantee_hours"]) for row in rows] == [
@@ -244,6 +244,7 @@ async def test_csv_has_the_columns_that_were_asked_for_and_no_total(ask: Asking)
             "faulted_hours": "0.000000",
             "cost": "800.000000",
             "currency": "USD",
+            "maintenance_hours": "0.000000",
         }
     ]
     assert (await ask("--resource", "memory", "-o", "csv")).out.count("\n") == 1

@@ -307,6 +307,9 @@ def test_the_holders_own_work_stays_on_its_nodes() -> None:
     (evict,) = plan_of(world(START - 120, held, running=running)).evicts
     assert evict.admission == AdmissionId(2)
     assert evict.code == ReasonCode.NODES_RESERVED
+    assert evict.message == "node n1 kept for a reservation until 1970-01-02T05:46:40Z", (
+        "its name is not for all"
+    )
 
 
 def test_in_the_window_the_holder_is_admitted_and_afterwards_all_are() -> None:

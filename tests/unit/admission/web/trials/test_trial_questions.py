@@ -222,7 +222,7 @@ async def test_a_tenants_administrator_tries_quota_and_is_told_nothing_of_others
     assert "secret" not in json.dumps(body)
     # Not of the tenant itself, nor of others, whatever the request claims.
     status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["tenant.gpu=8"]}, "alice")
-    assert (status, body["error"].partition(":")[0]) == (403, "alice does not administer queue tenant")
+    assert (status, body["error"].partition(".")[0]) == (403, "alice does not administer queue tenant")
     for forged in ({"quota": ["team.gpu=8"]}, {"quotaPatches": [{"queue": "team", "spec": {}}]}):
         status, body = await post(of_a_tenant, {"namespace": "ml", "administersAll": True, **forged}, "alice")
         # As if there were none.

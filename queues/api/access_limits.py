@@ -1,0 +1,54 @@
+"""Limits of users, gangs and run times in a Queue's document (``spec.access``), read and changed as plain JSON.
+
+Works on whatever is in it, and without the models of ``queues.api.types``, as ``quota_document`` does.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from queues.api.quota_document import SHOWN_CHARACTERS, Spec, shown_amount
+
+#: Limits that are one value. ``maxPerUser`` has one for each resource.
+PLAIN_LIMITS: Final = ("maxRunTime", "maxGang", "maxPending", "maxPendingPerUser")
+PER_USER: Final = "maxPerUser"
+
+#: What a change makes of limits, by field as ``field_of`` names it; None removes one.
+AccessChanges = Mapping[str, str | int | None]
+
+
+def field_of(limit: str, resource: str = "") -> str:
+    """``access.maxGang``, ``access.maxPerUser[nvidia.com/gpu]``: as the history of a queue names them."""
+    return f"access.{limit}[{resource}]" if resource else f"access.{limit}"
+
+
+def access_limits_of(spec: Spec) -> dict[str, str]:
+    """The limits that a spec states, by field, as they are written; amounts in their usual form."""
+    access = _access(spec)
+    found = {field_of(name): _text(access[name]) for name in PLAIN_LIMITS if access.get(name) is not None}
+    per_user = access.get(PER_USER)
+    for resource, text in sorted(per_user.items()) if isinstance(per_user, Mapping) else ():
+        found[field_of(PER_USER, str(resource))] = shown_amount(str(resource), text)
+    return found
+
+
+def access_patch(changes: AccessChanges) -> dict[str, Any]:
+    """A merge patch of a spec that makes these changes."""
+    access: dict[str, Any] = {}
+    for field, value in changes.items():
+        limit, _, rest = field.removeprefix("access.").partition("[")
+        if rest:
+            access.setdefault(limit, {})[rest.removesuffix("]")] = value
+        else:
+            access[limit] = value
+    return {"access": access} if access else {}
+
+
+def _access(spec: Spec) -> Mapping[str, Any]:
+    found = spec.get("access")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

@@ -1,0 +1,52 @@
+"""A queue that there is not gets one answer from every command: which name was meant, or which there are."""
+
+import pytest
+
+from admission.cli.queue_names import queue_hint
+from tests.fakes.fake_api_server import answers
+from tests.unit.admission.cli.objects.conftest import Asking
+from tests.unit.admission.cli.objects.queue_server import QueueServer
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "quota set visoin --deserved gpu=8 --yes",
+        "quota move visoin language 8 --yes",
+        "quota move language visoin 8 --yes",
+        "quota lend language visoin 8 --for 2h --yes",
+        "quota lend visoin language --end --yes",
+        "queue pause visoin",
+        "queue resume visoin",
+        "queue close visoin",
+        "queue open visoin",
+        "queue delete visoin --yes",
+        "queue create new --parent visoin",
+        "reserve visoin --gpus 8 --from 2h --for 1h",
+        "reservations -q visoin",
+    ],
+)
+async def test_a_misspelt_queue_is_told_with_the_name_that_was_meant(
+    server: QueueServer, ask: Asking, words: str
+) -> None:
+    code, _, err = await ask(*words.split())
+    assert (code, err) == (1, "Error: There is no queue visoin.\nDid you mean vision?\n")
+    assert server.writes() == []
+
+
+async def test_a_name_that_a_role_does_not_list_is_told_with_the_name_that_was_meant(
+    server: QueueServer, ask: Asking
+) -> None:
+    server.once("LIST", answers(403, 'queues "visoin" is forbidden', "Forbidden"))
+    code, _, err = await ask("queue", "pause", "visoin")
+    assert (code, err) == (
+        1,
+        'Error: Reading queue visoin: queues "visoin" is forbidden.\nDid you mean vision?\n',
+    )
+
+
+def test_without_a_name_alike_some_are_told_and_how_many_more() -> None:
+    names = [f"team-{number}" for number in range(12)]
+    assert queue_hint("x", names[:2]) == "You may see: team-0, team-1."
+    assert queue_hint("x", names).endswith("team-7 and 2 more: `kubectl muster queues`.")
+    assert queue_hint("x", []) == "`kubectl muster queues` lists those that you may see."

@@ -1,0 +1,82 @@
+"""One workload as text: times and amounts as people read them, and the run of an elastic gang as a whole."""
+
+import msgspec
+
+from admission.cli.rendering.explanation import is_suspended, numbers_of, workload_text
+from admission.web import bodies
+from tests.fakes.read_api.fake_lists import ENDED
+
+
+def admission(number: int, begins: str, ends: str, seats: int) -> bodies.AdmissionBody:
+    return msgspec.structs.replace(
+        ENDED.admissions[0],
+        id=number,
+        opened=f"2026-11-21T{begins}:00Z",
+        closed=f"2026-11-21T{ends}:00Z",
+        seat_count=seats,
+    )
+
+
+def facts(*admissions: bodies.AdmissionBody) -> dict[str, str]:
+    told = workload_text(
+        msgspec.to_builtins(msgspec.structs.replace(ENDED, admissions=admissions)), wide=False
+    )
+    lines = told.split("\n\n")[1].splitlines()
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
+
+
+def test_admissions_beside_one_another_are_one_run_with_its_largest_size() -> None:
+    told = facts(
+        admission(3, "08:40", "08:50", 1),
+        admission(2, "08:20", "08:30", 4),
+        admission(1, "08:10", "09:10", 2),
+    )
+    assert told["Ran"] == "60m in 3 admissions, at most 6 pods at a time"
+
+
+def test_admissions_after_one_another_are_added_up() -> None:
+    told = facts(admission(2, "08:50", "09:10", 4), admission(1, "08:10", "08:30", 4))
+    assert told["Ran"] == "40m in 2 admissions, at most 4 pods at a time"
+    assert facts(admission(1, "08:10", "08:30", 4))["Ran"] == "20m"
+
+
+def test_numbers_have_units() -> None:
+    assert numbers_of({"until": 1_795_258_800, "seconds": 2400, "clearAfter": 86_400, "limit": 3}) == (
+        "until 2026-11-21T11:00:00Z, in 40m, clearAfter 24h, limit 3"
+    )
+    assert numbers_of({"limit": 3600, "asked": 7200}, "RunTimeTooLong") == "limit 60m, asked 120m"
+    assert numbers_of({"lostDeviceSeconds": 5400}) == "lost 1.50 device-hours"
+    assert numbers_of({"takes": {"cpu": "4"}, "at": "2026-11-21"}) == "takes (cpu 4), at 2026-11-21"
+
+
+def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -> None:
+    stopped = msgspec.to_builtins(msgspec.structs.replace(ENDED, result="", gone=False))
+    assert "State     suspended; it waits for its place again when it is resumed\n" in workload_text(
+        stopped, wide=False
+    )
+    assert is_suspended(stopped)
+    assert not is_suspended({**stopped, "gone": True})
+    assert not is_suspended({**stopped, "result": "failed"})
+    assert not is_suspended({**stopped, "state": "pending"})
+
+
+def test_what_an_admission_gave_back_is_told_in_the_words_of_events() -> None:
+    evicted = bodies.ReasonBody(code="Preempted", message="for others")
+    first = msgspec.structs.replace(admission(10, "08:10", "08:20", 1), eviction=evicted)
+    history = tuple(
+        bodies.EventBody(
+            at=f"2026-11-21T08:{minute}:00Z",
+            what="free",
+            code="ended",
+            message="",
+            admission=number,
+            beneficiary=None,
+            numbers={"seats": 1},
+        )
+        for number, minute in ((10, 20), (11, 50))
+    )
+    story = msgspec.structs.replace(
+        ENDED, admissions=(admission(11, "08:30", "08:50", 1), first), history=history
+    )
+    told = workload_text(msgspec.to_builtins(story), wide=False).split("History\n")[1].splitlines()
+    assert [line.split("   ")[-1] for line in told[1:]] == ["evicted: 1 seat", "failed: 1 seat"]

@@ -1,0 +1,71 @@
+"""Tables give way to the terminal: names in the middle, then the columns that are least missed."""
+
+import pytest
+
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, shortened_name, with_text_below
+
+COLUMNS = ["NAMESPACE", "NAME", "KIND", "AGE", "REASON"]
+ROWS = [
+    ["research-production", "llama-70b-pretraining-restart-3", "vcjob", "3h", "(QueueLimit)"],
+    ["lab", "sweep", "podgroup", "4d", None],
+]
+NARROW = Narrowing(names={"NAMESPACE": 9, "NAME": 10}, left_out=("KIND", "AGE"), rest="REASON", least_rest=8)
+
+
+def fitted(width: int | None, headers: bool = True) -> list[str]:
+    return fitted_table(COLUMNS, ROWS, NARROW, width=width, headers=headers).splitlines()
+
+
+@pytest.mark.parametrize("width", [200, None])
+def test_a_table_that_fits_is_left_as_it_is(width: int | None) -> None:
+    assert (
+        fitted(width)[1]
+        == "research-production   llama-70b-pretraining-restart-3   vcjob      3h    (QueueLimit)"
+    )
+
+
+def test_names_are_shortened_in_the_middle_and_get_all_the_room_there_is() -> None:
+    head, first, second = fitted(72)
+    assert head.split() == COLUMNS
+    assert (len(first), first.split()[1:]) == (72, ["llama-70b…estart-3", "vcjob", "3h", "(QueueLimit)"])
+    assert second.split() == ["lab", "sweep", "podgroup", "4d", "-"]
+
+
+def test_the_column_that_is_least_missed_goes_before_the_others() -> None:
+    assert fitted(49)[0].split() == ["NAMESPACE", "NAME", "AGE", "REASON"]
+    assert fitted(38)[0].split() == ["NAMESPACE", "NAME", "REASON"]
+    for width in range(33, 90):
+        assert max(map(len, fitted(width))) <= width
+        assert max(map(len, fitted(width, headers=False))) <= width
+
+
+def test_at_last_the_end_of_the_last_column_goes() -> None:
+    assert fitted(33)[1].split()[-1] == "(QueueL…"
+    assert max(map(len, fitted(20))) == 33  # as narrow as it can be
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "shown"),
+    [
+        ("team-vision", 11, "team-vision"),
+        ("team-vision", 10, "team-…sion"),
+        ("team-vision", 5, "te…on"),
+        ("team-vision", 2, "t…"),
+        ("team-vision", 1, "t"),
+        ("├─ team-vision (paused)", 15, "├─ team…paused)"),
+    ],
+)
+def test_a_shortened_name_keeps_its_beginning_and_its_end(text: str, length: int, shown: str) -> None:
+    assert shortened_name(text, length) == shown
+
+
+def test_a_text_is_below_the_line_where_it_has_no_room_beside_it() -> None:
+    assert with_text_below("09:51   bert", "4 seats", 80) == "09:51   bert   4 seats\n"
+    assert with_text_below("09:51   bert  ", "", 80) == "09:51   bert\n"
+    assert (
+        with_text_below("09:51   bert", "a reason of many words", 30)
+        == "09:51   bert\n    a reason of many words\n"
+    )
+    told = with_text_below("09:51", "word " * 30, 40)
+    assert (len(told.splitlines()), told.splitlines()[-1][-1]) == (3, "…")
+    assert with_text_below("x", "word " * 30, None).count("\n") == 1
