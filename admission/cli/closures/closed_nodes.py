@@ -5,7 +5,6 @@ the reservation's queue, or none.
 """
 
 import re
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,15 +35,15 @@ class Closures:
     unread: tuple[str, ...] = ()
 
 
-def read_closures(route: ClusterRoute) -> Closures:
-    """The closures of nodes now. Raises CommandFailed: the API server does not answer."""
+def read_closures(route: ClusterRoute, now: float) -> Closures:
+    """The closures of nodes. ``now``: seconds since the epoch. Raises CommandFailed: the API server does not answer."""
     by_node: dict[str, list[Closure]] = {}
     unread = []
     for resource in _KINDS:
         found = listed(route, resource)
         if found is None:
             unread.append(resource.plural)
-        for node, closures in closures_of(found or (), resource.kind, time.time()).items():
+        for node, closures in closures_of(found or (), resource.kind, now).items():
             by_node.setdefault(node, []).extend(closures)
     return Closures(by_node=by_node, unread=tuple(unread))
 

@@ -130,7 +130,7 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
     is_full = not asked.is_health or output.form not in _TABLES
     topologies = _listed(cluster, TOPOLOGIES) if is_full or asked.rack else ()
     use = _use(route) if lines and is_full else {}
-    closures = read_closures(cluster) if lines and is_full else Closures()
+    closures = read_closures(cluster, time.time()) if lines and is_full else Closures()
     racks = Racks.known(topologies or (), found, asked.level)
     lines = with_use(lines, found, racks, use, closures.by_node)
     lines = _of_rack(lines, asked.rack)

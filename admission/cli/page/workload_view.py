@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup
 
 from admission.cli.page.charts.timeline import timeline
-from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table
+from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table, workload_state
 from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.explanation import event_text
@@ -44,7 +44,7 @@ def _one(one: Workload) -> Markup:
         parts += [heading("Stages"), _stages(one)]
     for admission in one["admissions"]:
         parts += _admission(admission, one["now"])
-    parts += [heading("Decisions about it"), _history(one)]
+    parts += [heading("History"), _history(one)]
     return Markup("").join(parts)
 
 
@@ -52,12 +52,16 @@ def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
     position, length = one["position"], one["queueLength"]
     if outlook.get("position") is not None:
         position, length = outlook["position"], outlook["queueLength"]
-    place = f"{position} of {length}" if one["state"] == "pending" and position is not None else None
+    place = (
+        f"{position} of {length} in queue {one['queue']}"
+        if one["state"] == "pending" and position is not None
+        else None
+    )
     path = Markup(" ← ").join(link(queue["name"], "queues", queue["name"]) for queue in one["path"])
     together = one["minimum"]
     pods = f"{one['pods']}, at least {together} together" if 1 < together < one["pods"] else str(one["pods"])
     shown: list[tuple[str, Cell]] = [
-        ("State", state(one["state"])),
+        ("State", _state(one)),
         ("Place", place),
         ("Expected start", _expected(one, outlook)),
         ("Result", one.get("result")),
@@ -73,6 +77,13 @@ def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
         ("UID", one["uid"]),
     ]
     return facts(shown)
+
+
+def _state(one: Workload) -> Markup:
+    shown = state(workload_state(one))
+    if one["state"] == "admitted" and one["reason"]:
+        return shown + "; further members wait"
+    return shown + "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else shown
 
 
 def _expected(one: Workload, outlook: Mapping[str, Any]) -> str | None:
@@ -111,8 +122,8 @@ def _limits(one: Workload) -> list[Markup]:
             )
     if not rows:
         return []
-    columns = ["Queue", "Resource", "Asks", "Used", "Deserved", "Limit", "Room"]
-    return [heading("Limits on its path"), table("Limits on its path", columns, rows, numbers=columns[2:])]
+    columns = ["Queue", "Resource", "Asked", "Used", "Deserved", "Capability", "Room"]
+    return [heading("Limits on the way"), table("Limits on the way", columns, rows, numbers=columns[2:])]
 
 
 def _room(one: Workload, line: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -164,8 +175,9 @@ def _stages(one: Workload) -> Markup:
 
 def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:
     how = "adopted" if held["adopted"] else "admitted"
-    title = Markup("Admission {}: {} {} ago in queue {}, {}").format(
-        held["id"], how, age(held["opened"], now), held["queue"], held["state"]
+    closed = "" if held["state"] == "open" else f", {held['state']}"
+    title = Markup("Admission {}: {} {} ago in queue {}{}").format(
+        held["id"], how, age(held["opened"], now), held["queue"], closed
     )
     parts = [heading(title)]
     if held["eviction"]:
@@ -182,8 +194,8 @@ def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:
             )
             for seats in held["seats"]
         ]
-        columns = ["Node", "Pod set", "Pods", "Count", "Takes", "Flavor"]
-        parts.append(table(f"Seats of admission {held['id']}", columns, rows, numbers="Count"))
+        columns = ["Node", "Pod set", "Seats", "Pods", "Holds", "Flavor"]
+        parts.append(table(f"Seats of admission {held['id']}", columns, rows, numbers="Pods"))
     if held["ended"]:
         parts.append(Markup('<p class="faint">{} seats were given back.</p>').format(held["ended"]))
     return parts
@@ -195,4 +207,4 @@ def _history(one: Workload) -> Markup:
     ]
     if not rows:
         return Markup("<p>None yet.</p>")
-    return table("Decisions, newest first", ["Age", "What", "Why"], rows, numbers="Age")
+    return table("Decisions, newest first", ["Age", "What", "Message"], rows, numbers="Age")

@@ -169,7 +169,7 @@ def test_nodes_are_told_with_what_they_are_kept_for(monkeypatch: pytest.MonkeyPa
     kept = reservation("night", 1, phase="Planned", nodes=["n1"])
     over = reservation("before", -9, phase="Ended", nodes=["n1"])
     Server(monkeypatch, reservations={"items": [kept, over]}, nodedrains=403)
-    found = read_closures(object())  # type: ignore[arg-type]
+    found = read_closures(object(), time.time())  # type: ignore[arg-type]
     [closure] = found.by_node["n1"]
     assert closure_sentence(closure) == f"kept for reservation night from {kept['spec']['from']} for 4h"
     assert found.unread == ("nodedrains",)
