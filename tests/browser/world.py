@@ -77,6 +77,12 @@ class WorldReader(FakeReader):
             return (GANG,)
         return await super().explain(namespace=namespace, name=name, kind=kind, sight=sight)
 
+    def _is_below(self, name: str | None, queue: str | None) -> bool:
+        parents = {each.name: each.parent for each in self.tree}
+        while name is not None and name != queue:
+            name = parents.get(name)
+        return queue is None or name is not None
+
     async def pending(
         self,
         *,
@@ -90,7 +96,7 @@ class WorldReader(FakeReader):
         here = [
             one
             for one in self.waiting
-            if namespace in (None, one.namespace) and queue in (None, "root", one.queue)
+            if namespace in (None, one.namespace) and self._is_below(one.queue, queue)
         ]
         start = 0
         if after is not None:

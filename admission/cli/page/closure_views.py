@@ -77,7 +77,7 @@ def _closures(planned: Planned, now: float) -> Markup:
     said = Markup("").join(Markup('<p class="faint">{}</p>').format(gap) for gap in planned.gaps)
     if not planned.lines:
         return said or Markup("<p>Nothing is reserved or drained.</p>")
-    columns = ["Name", "For", "What", "Begins", "Lasts", "Phase", "Nodes", "By", "Message"]
+    columns = ["Name", "For", "What", "Begins", "Lasts", "Phase", "Nodes", "By"]
     rows = [_closure(line, now) for line in planned.lines[:_ROWS]]
     return said + _more(planned.lines) + table("Reservations and drains", columns, rows)
 
@@ -87,16 +87,17 @@ def _closure(line: Line, now: float) -> list[Cell]:
         line["from"], begins_in(line["from"], now)
     )
     phase = state(line["phase"]) + (f" ({line['reason']})" if line["reason"] else "")
+    if line["message"]:
+        phase += Markup('<br><span class="faint">{}</span>').format(line["message"])
     return [
         line["name"],
         link(line["queue"], "queues", line["queue"]) if line["queue"] else "maintenance",
         what_of(line),
         begins,
-        lasting(line["for"]) or "until it is deleted",
+        lasting(line["for"]) or "until deleted",
         phase,
         _nodes(line["nodes"]),
         line["by"],
-        line["message"],
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import quote
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.page.server import Answer, Asked, ViewServer, Visitor
+from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
 from admission.cli.page.view import ViewOf
 
 _COOKIE: Final = "muster-page"
@@ -41,13 +41,13 @@ class SecretGate:
         self._port = port
         self._visitor = visitor
 
-    def before(self, asked: Asked) -> Answer | None:
+    def before(self, asked: PageRequest) -> Answer | None:
         """A page of another name is none of this computer's: refused."""
         if asked.headers.get("Host", "") in {f"127.0.0.1:{self._port}", f"localhost:{self._port}"}:
             return None
         return Answer(status=421, sentence="This page is only served on this computer.\n")
 
-    def admit(self, asked: Asked) -> Visitor | Answer:
+    def admit(self, asked: PageRequest) -> Visitor | Answer:
         """By the secret of the address, which becomes a cookie, or by the cookie."""
         if self._has(asked.query.pop("secret", "")):
             cookie = f"{self._cookie_name()}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
@@ -69,7 +69,7 @@ class SecretGate:
         """Cookies are of all ports of a host: two pages in one browser each have their own."""
         return f"{_COOKIE}-{self._port}"
 
-    def _cookie(self, asked: Asked) -> str:
+    def _cookie(self, asked: PageRequest) -> str:
         try:
             found = SimpleCookie(asked.headers.get("Cookie", "")).get(self._cookie_name())
         except CookieError:

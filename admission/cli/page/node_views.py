@@ -76,7 +76,7 @@ def node_racks(lines: Sequence[Line]) -> Markup:
 
 
 def one_rack(lines: Sequence[Line], name: str) -> Markup:
-    """The nodes of one rack, or the one node of that name, with the workloads on each. Raises NotFound: neither."""
+    """The nodes of one rack, or the one node of that name, with the workloads on each. Raises NoSuchView: neither."""
     here = [line for line in lines if (line["rack"] or NO_RACK) == name or is_in(line["rack"], name)]
     is_node = not here
     here = here or [line for line in lines if line["name"] == name]
@@ -260,7 +260,7 @@ def _squares(first: int, count: int, kind: str) -> Markup:
 
 def _faults(lines: Sequence[Line]) -> Markup:
     rows = [
-        (line["name"], line["state"], fault["number"], fault["reason"], fault["message"])
+        (line["name"], _state(line), fault["number"], fault["reason"], fault["message"])
         for line in lines
         for fault in line["faults"]
     ]

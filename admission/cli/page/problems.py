@@ -23,7 +23,7 @@ _ROLES: Final = {
 }
 
 
-class NotFound(MusterError):
+class NoSuchView(MusterError):
     """{what}"""
 
     def __init__(self, what: str, ways: Iterable[Markup] = ()) -> None:
@@ -32,20 +32,20 @@ class NotFound(MusterError):
         self.ways = tuple(ways)
 
 
-def unknown(what: str, name: str, known: Iterable[str], *parts: str) -> NotFound:
+def unknown(what: str, name: str, known: Iterable[str], *parts: str) -> NoSuchView:
     """There is no ``what`` of this name. ``known``: names that there are; ``parts``: the path of their views."""
     names = sorted(known)
     near = get_close_matches(name, names, n=3) or (names if len(names) <= _MOST_NAMES else [])
     sentence = f"There is no {what} {name} that you may see."
     if near and len(near) < len(names):
         sentence += " Did you mean one of these?"
-    return NotFound(sentence, [link(each, *parts, each) for each in near])
+    return NoSuchView(sentence, [link(each, *parts, each) for each in near])
 
 
 def problem_view(error: Exception) -> tuple[int, View]:
     """The status of the answer and what it shows, for an error in place of a view."""
     match error:
-        case NotFound():
+        case NoSuchView():
             return _said(HTTPStatus.NOT_FOUND, "Not found", str(error), error.ways)
         case KeyError():
             return _said(HTTPStatus.NOT_FOUND, "Not found", "There is no such view.", _sections())

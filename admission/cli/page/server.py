@@ -41,7 +41,7 @@ _POLICY: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PageRequest:
     """A request, as a gate sees it."""
 
     #: The path, each part decoded.
@@ -69,17 +69,17 @@ class Visitor:
     check: Callable[[], None] = lambda: None
 
 
-class Gate(Protocol):
+class PageGate(Protocol):
     """Says who asks. Called by several threads."""
 
-    def before(self, asked: Asked) -> Answer | None:
+    def before(self, asked: PageRequest) -> Answer | None:
         """An answer before anything else, also before styles and script. None: go on."""
 
-    def admit(self, asked: Asked) -> Visitor | Answer:
+    def admit(self, asked: PageRequest) -> Visitor | Answer:
         """Who asks, or why nothing is shown."""
 
     def begin_stream(self, visitor: Visitor) -> Answer | None:
-        """Asked before a stream of changes begins. None: it may."""
+        """PageRequest before a stream of changes begins. None: it may."""
 
     def end_stream(self, visitor: Visitor) -> None:
         """Called when it is over."""
@@ -90,7 +90,7 @@ class ViewServer(ThreadingHTTPServer):
 
     daemon_threads = True
     request_queue_size = 128
-    gate: Gate
+    gate: PageGate
 
     def __init__(self, address: tuple[str, int], *, cluster: str = "") -> None:
         """``cluster``: what people call it. Raises OSError: the port is taken."""
@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         url = urlsplit(self.path)
         parts = tuple(unquote(part) for part in url.path.split("/") if part)
-        asked = Asked(parts=parts, query=dict(parse_qsl(url.query)), headers=self.headers)
+        asked = PageRequest(parts=parts, query=dict(parse_qsl(url.query)), headers=self.headers)
         if (answer := self.server.gate.before(asked)) is not None:
             self._answer(answer)
         elif parts[:1] == ("static",) and len(parts) == 2 and parts[1] in _STATIC:
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
                 changed = listener.wait(_SILENCE)
                 self.wfile.write(b"event: change\ndata: {}\n\n" if changed else b": nothing\n\n")
 
-    def _show(self, visitor: Visitor, asked: Asked) -> None:
+    def _show(self, visitor: Visitor, asked: PageRequest) -> None:
         status = 200
         try:
             view = visitor.views(asked.parts, asked.query)

@@ -17,7 +17,7 @@ from typing import Final
 from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route, Unanswered, ask
-from admission.cli.page.server import Answer, Asked, ViewServer, Visitor
+from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
 from admission.cli.page.views import Views
 from admission.kube.client.kubeconfig import Access
 from queues.errors import MusterError
@@ -79,7 +79,7 @@ class TokenGate:
         self._visitors: OrderedDict[bytes, Visitor] = OrderedDict()
         self._streams: Counter[Visitor] = Counter()
 
-    def before(self, asked: Asked) -> Answer | None:
+    def before(self, asked: PageRequest) -> Answer | None:
         """Pages of other sites may link here, and not ask for anything in the background."""
         if asked.parts == _HEALTH:
             return Answer(status=HTTPStatus.OK, sentence="ok\n")
@@ -88,7 +88,7 @@ class TokenGate:
             return None
         return Answer(status=HTTPStatus.FORBIDDEN, sentence="This was asked by a page of another site.\n")
 
-    def admit(self, asked: Asked) -> Visitor | Answer:
+    def admit(self, asked: PageRequest) -> Visitor | Answer:
         """By the one bearer token of the request."""
         given = asked.headers.get_all("Authorization", [])
         found = _BEARER.fullmatch(given[0]) if len(given) == 1 else None

@@ -19,7 +19,7 @@ from admission.cli.page.closure_views import Planned, in_order, planned_of_queue
 from admission.cli.page.layout import link
 from admission.cli.page.list_views import decisions, live_workloads
 from admission.cli.page.node_views import Line, node_racks, one_rack
-from admission.cli.page.problems import NotFound, unknown
+from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.page.queue_views import one_queue, queue_tree
 from admission.cli.page.reports.questions import reports
 from admission.cli.page.view import View
@@ -99,7 +99,7 @@ class Views:
                     link(f"Workloads in namespace {namespace}", "workloads", namespace=namespace),
                     link("All workloads", "workloads"),
                 ]
-                raise NotFound(str(error), ways) from error
+                raise NoSuchView(str(error), ways) from error
             raise
         found = with_outlooks(self.route, body)
         return View(title=name, section="Workloads", main=workload_view(found), age=age_of(body[0])[0])
@@ -189,7 +189,7 @@ class Views:
 
     @staticmethod
     def _check_queue(queues: Sequence[Mapping[str, Any]], name: str) -> None:
-        """Raises NotFound: the user sees no such queue."""
+        """Raises NoSuchView: the user sees no such queue."""
         names = [queue["name"] for queue in queues]
         if name not in names:
             raise unknown("queue", name, names, "queues")

@@ -25,21 +25,20 @@ def workload_view(found: Sequence[Workload]) -> Markup:
 
 def _one(one: Workload) -> Markup:
     outlook = one.get("outlook") or {}
-    parts = [heading(f"{one['kind']}/{one['name']}", 1), _facts(one, outlook), timeline(one)]
+    parts = [heading(f"{one['kind']}/{one['name']}", 1), _facts(one, outlook)]
     if problem := outlook.get("problem"):
         parts += [heading("Does not go on because"), _reason(problem, one["now"])]
     if one["reason"] is not None:
-        parts += [heading("Waits because"), _reason(one["reason"], one["now"])]
-    if changes := outlook.get("changes"):
-        parts += [heading("What would let it in, each alone"), sentences(each["message"] for each in changes)]
-    if outlook.get("behind"):
-        parts += [heading("Waits behind"), Markup("<p>{}</p>").format(outlook["behind"])]
+        parts += [heading("Waits because"), _reason(one["reason"], one["now"]), _again(one)]
+    parts += _changes(one)
     if standing := outlook.get("standing"):
         parts += [heading("Who could take its place"), _standing(standing, one["now"])]
-    if one["ahead"]:
-        parts += [heading("Directly before it"), _ahead(one)]
     if one["state"] == "pending":
         parts += _limits(one)
+    if outlook.get("behind") or one["ahead"]:
+        parts += [heading("Waits behind"), Markup("<p>{}</p>").format(outlook.get("behind") or "")]
+        parts += [_ahead(one)] if one["ahead"] else []
+    parts.append(timeline(one))
     if one.get("stages"):
         parts += [heading("Stages"), _stages(one)]
     for admission in one["admissions"]:
@@ -141,6 +140,28 @@ def _reason(reason: Mapping[str, Any], now: str, *, is_over: bool = False) -> Ma
     return Markup('<p class="reason"><strong>{}</strong>{}<br>{}</p>').format(
         reason["code"], since, reason["message"]
     )
+
+
+def _again(one: Workload) -> Markup:
+    """When it is tried again after it could not start; nothing: it was not rolled back, or may be tried now."""
+    if not one.get("notBefore") or one["notBefore"] <= one["now"]:
+        return Markup("")
+    times = "once" if one["rollbacks"] == 1 else f"{one['rollbacks']} times"
+    return Markup("<p>It was rolled back {} and is tried again at {}.</p>").format(times, one["notBefore"])
+
+
+def _changes(one: Workload) -> list[Markup]:
+    """What would let it in, or that it is not known: only the leader can say it."""
+    outlook = one.get("outlook")
+    if outlook is not None and outlook["changes"]:
+        title = heading("What would let it in, each alone")
+        return [title, sentences(each["message"] for each in outlook["changes"])]
+    if one["state"] != "pending" or one["reason"] is None:
+        return []
+    told = (
+        "No known change." if outlook is not None else "Not known now: the leader of Muster does not answer."
+    )
+    return [heading("What would let it in"), Markup("<p>{}</p>").format(told)]
 
 
 def _ahead(one: Workload) -> Markup:

@@ -25,7 +25,7 @@ _CSV = ("tenant", "queue", "user", "flavor")
 
 
 def reports(route: Route, parts: Sequence[str], query: Mapping[str, str], now: datetime) -> View:
-    """The list of tenants, the month of one, or its CSV. Raises KeyError: there is no such view; NotFound: tenant."""
+    """The list of tenants, the month of one, or its CSV. Raises KeyError: there is no such view; NoSuchView: tenant."""
     asked = query.get("month") or "this"
     try:
         begins, ends = month("month", asked, now)

@@ -67,7 +67,7 @@ def test_all_that_is_planned_is_listed_in_order() -> None:
     assert ">in 6h</time>" in html
     assert '<a href="/nodes/n0">n0</a>' in html
     assert '<span title="n3, n4">and 2 more</span>' in html
-    assert "until it is deleted" in html
+    assert "until deleted" in html
     assert "rack=&lt;r7&gt;" in html
     assert "(Invalid)" in html
     assert "too much" in html

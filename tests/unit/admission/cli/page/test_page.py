@@ -17,7 +17,7 @@ from admission.cli.access.read_api import Route
 from admission.cli.page.layout import bar, table
 from admission.cli.page.local import PageServer
 from admission.cli.page.node_views import node_racks, one_rack
-from admission.cli.page.problems import NotFound
+from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.view import View
 from admission.cli.page.views import Views
@@ -168,7 +168,7 @@ async def test_one_queue_has_its_amounts_and_what_waits_in_it(views: Views) -> N
     html = await shown(views, "queues", "train")
     assert "/workloads/ml/" in html
     assert "Reservations are not known: Looking for a kubeconfig" in html
-    with pytest.raises(NotFound, match="There is no queue nothing that you may see"):
+    with pytest.raises(NoSuchView, match="There is no queue nothing that you may see"):
         await shown(views, "queues", "nothing")
 
 
@@ -334,7 +334,7 @@ def test_racks_show_who_sits_where_and_which_holes_there_are() -> None:
     assert "1 more, 1 that you may not list" in rack
     assert ">c<" not in rack
     with pytest.raises(
-        NotFound, match=r"no rack or node with GPUs rack-9 that you may see\. Did you mean"
+        NoSuchView, match=r"no rack or node with GPUs rack-9 that you may see\. Did you mean"
     ) as told:
         one_rack(lines, "rack-9")
     assert '<a href="/nodes/rack-1">rack-1</a>' in told.value.ways

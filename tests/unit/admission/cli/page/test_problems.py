@@ -8,7 +8,7 @@ import pytest
 from admission.cli.access.objects import ClusterRoute, Refused
 from admission.cli.access.read_api import Route, Unanswered
 from admission.cli.failures import CommandFailed
-from admission.cli.page.problems import NotFound, problem_view, unknown
+from admission.cli.page.problems import NoSuchView, problem_view, unknown
 from admission.cli.page.views import Views
 from tests.fakes.fake_reader import FakeReader, served
 
@@ -21,7 +21,7 @@ def unanswered(status: int, found: str, *, by_muster: bool) -> Unanswered:
     ("error", "status", "title", "sentence"),
     [
         (KeyError("x"), 404, "Not found", "There is no such view."),
-        (NotFound("There is no queue x."), 404, "Not found", "There is no queue x."),
+        (NoSuchView("There is no queue x."), 404, "Not found", "There is no queue x."),
         (unanswered(404, "There is no workload x", by_muster=True), 404, "Not found", "no workload x"),
         (
             unanswered(404, "no apiservice", by_muster=False),
@@ -84,7 +84,7 @@ async def views() -> AsyncIterator[Views]:
 async def test_an_unknown_name_says_where_to_look(
     views: Views, parts: tuple[str, ...], query: dict[str, str], sentence: str, way: str
 ) -> None:
-    with pytest.raises(NotFound) as told:
+    with pytest.raises(NoSuchView) as told:
         await asyncio.to_thread(views.show, parts, query)
     _, view = problem_view(told.value)
     assert sentence in view.main.striptags()
