@@ -189,8 +189,12 @@ class Views:
 
     @staticmethod
     def _check_queue(queues: Sequence[Mapping[str, Any]], name: str) -> None:
-        """Raises NoSuchView: the user sees no such queue."""
+        """Raises NoSuchView: the user sees no such queue; Unanswered: the user sees none at all."""
         names = [queue["name"] for queue in queues]
+        if not names:
+            hint = "Ask for the right to get queues: the role muster-queue-viewer has it."
+            found = f"You may not get queue {name}, nor any other"
+            raise Unanswered(status=HTTPStatus.FORBIDDEN, tried="", found=found, hint=hint, by_muster=True)
         if name not in names:
             raise unknown("queue", name, names, "queues")
 
