@@ -50,6 +50,7 @@ _MORE: Final = {
         "[GPU-hours and costs](../how-to/accounting.md), [columns for programs](cli-output.md#use-as-csv)"
     ),
     "kubectl muster page": "[the page](../how-to/page.md)",
+    "muster page": "[the page in the cluster](../how-to/page-in-the-cluster.md)",
     "kubectl muster job suspend": "[suspend and resume](../how-to/gangs.md#suspend-and-resume-a-job)",
     "kubectl muster jobflow": "[JobFlows](../how-to/flows-and-schedules.md#jobs-after-one-another)",
     "kubectl muster quota": "[change quota](../how-to/queues-and-quotas.md#change-quota)",

@@ -155,6 +155,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "muster simulate": (
         Example("muster simulate --case traces/gang/case-1 --out schedule.csv --summary figures.json"),
     ),
+    "muster page": (Example("muster page --ca-file /etc/muster-page/ca.crt --cluster-name prod"),),
 }
 
 

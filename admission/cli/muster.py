@@ -11,6 +11,7 @@ from admission.cli.commands.crds import crds
 from admission.cli.commands.install import install, uninstall
 from admission.cli.commands.ledger import ledger
 from admission.cli.commands.migrate import migrate
+from admission.cli.commands.page import page
 from admission.cli.commands.pause import pause, resume
 from admission.cli.commands.replay import replay
 from admission.cli.commands.run import run
@@ -44,6 +45,7 @@ for command in (
     snapshot,
     replay,
     simulate,
+    page,
 ):
     muster.add_command(command)
 add_examples(muster, "muster")

@@ -22,6 +22,8 @@ VIEWS: Final = {
     "timeline": "workloads/ml/bert?kind=vcjob",
     "nodes": "nodes",
     "rack": "nodes/r000",
+    "reservations": "reservations",
+    "tenant": "queues/team-a",
     "charts": "charts?span=day",
     "reports": "reports",
     "report": "reports/team-a?month=2026-11",
@@ -36,6 +38,7 @@ def main(folder: Path = FOLDER) -> None:
     """Write all pictures."""
     world = World()
     world.add_nodes(48)
+    world.plans()
     with (
         tempfile.TemporaryDirectory() as temporary,
         page_of(world, Path(temporary)) as shown,

@@ -1,9 +1,12 @@
 """The page follows what happens while somebody looks at it, and stays where that person is."""
 
+import json
 from typing import TYPE_CHECKING
 
+from queues.api.api_resources import NODES, RESERVATIONS
 from tests.browser.conftest import Tab
 from tests.browser.world import Shown
+from tests.fakes.fake_reader import waiting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -74,11 +77,89 @@ def test_it_says_so_when_the_command_has_ended(browser: "Browser", shown: Shown)
     page = tab.open("pending")
     tab.context.set_offline(True)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    page.get_by_text("has ended. What is shown is from before.").wait_for(timeout=SOON)
+    page.get_by_text("This page's server does not answer").wait_for(timeout=SOON)
     assert page.get_by_role("link", name="job/tune-3").count() == 1
     tab.context.set_offline(False)
-    page.get_by_text("has ended").wait_for(state="detached", timeout=SOON)
+    page.get_by_text("does not answer").wait_for(state="detached", timeout=SOON)
     tab.context.close()
+
+
+def test_no_row_is_lost_in_an_update(tab: Tab, shown: Shown) -> None:
+    """Rows that are told apart by their links are moved; those of tables without links, or with the same one several
+    times, are not."""
+    page = tab.open("pending")
+    reader = shown.world.reader
+    first = reader.waiting
+    others = tuple(waiting(f"gang-{number}", number, queue="train") for number in range(6))
+    for wanted in (
+        (*first, *others),  # more at the end
+        (*others[::-1], *first),  # all moved
+        (others[2], *first[1:], others[0]),  # some gone, some moved
+        (*others[:3], *others[:3]),  # the same link twice: no key
+        (others[3], others[1], others[1], others[5]),  # some of both
+        others,
+        first,
+    ):
+        reader.waiting = wanted
+        with page.expect_response(lambda answer: answer.url.endswith("/pending"), timeout=SOON):
+            shown.world.changed()
+        expected = [f"{one.kind}/{one.name}" for one in wanted]
+        page.wait_for_function(
+            "wanted => JSON.stringify([...document.querySelectorAll('tbody tr')]"
+            ".map(row => row.querySelector('a').textContent)) === wanted",
+            arg=json.dumps(expected, separators=(",", ":")),
+            timeout=SOON,
+        )
+    assert tab.complaints == []
+
+
+def test_no_row_is_lost_that_has_no_link(tab: Tab, shown: Shown) -> None:
+    """Reservations of one queue all have its link first."""
+    page = tab.open("reservations")
+    rows = page.locator("table").first.locator("tbody tr")
+    assert rows.count() == 0
+    shown.world.plans()
+    shown.world.changed()
+    page.get_by_role("cell", name="train-week").wait_for(timeout=SOON)
+    assert rows.count() == 4
+    more = {**shown.world.reservations[0], "metadata": {"name": "train-first"}}
+    more["spec"] = {**more["spec"], "from": "2026-11-21T08:00:00Z"}
+    shown.world.reservations.insert(0, more)
+    shown.world.changed()
+    page.get_by_role("cell", name="train-first").wait_for(timeout=SOON)
+    assert rows.evaluate_all("rows => rows.map(row => row.cells[0].innerText)") == [
+        "train-first",
+        "train-night",
+        "rack-r001",
+        "fans",
+        "train-week",
+    ]
+    del shown.world.reservations[:2]
+    shown.world.changed()
+    page.get_by_role("cell", name="train-night").wait_for(state="detached", timeout=SOON)
+    assert rows.count() == 3
+
+
+def test_what_is_gone_is_not_shown_from_before(tab: Tab, shown: Shown) -> None:
+    page = tab.open("queues/lost")
+    reader = shown.world.reader
+    reader.tree = tuple(queue for queue in reader.tree if queue.name != "lost")
+    shown.world.changed()
+    page.get_by_text("There is no queue lost that you may see.").wait_for(timeout=SOON)
+    page.wait_for_function("document.title === 'Not found · Muster'", timeout=SOON)
+
+
+def test_a_right_that_is_missing_is_told(tab: Tab, shown: Shown) -> None:
+    shown.world.forbidden.add(NODES.path(None))
+    answer = tab.page.goto(f"{tab.url}/nodes")
+    assert answer is not None
+    assert answer.status == 403
+    assert "You may not see this" in tab.page.locator("h1").inner_text()
+    shown.world.forbidden.add(RESERVATIONS.path(None))
+    page = tab.open("reservations")
+    assert (
+        page.get_by_text("You may not list reservations: ask for the role muster-queue-viewer.").count() == 1
+    )
 
 
 def test_what_fails_is_told_in_the_page(tab: Tab, shown: Shown) -> None:
@@ -86,5 +167,7 @@ def test_what_fails_is_told_in_the_page(tab: Tab, shown: Shown) -> None:
     shown.world.reader.down = True
     page.reload()
     assert "connection refused" in page.get_by_role("alert").inner_text()
+    assert page.locator("h1").inner_text() == "Muster does not answer"
     shown.world.reader.down = False
     page.get_by_role("link", name="job/tune-3").wait_for(timeout=SOON)
+    assert page.title() == "Waiting workloads · Muster"

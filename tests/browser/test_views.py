@@ -30,6 +30,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """One page for all tests of this module: none changes its cluster."""
     world = World()
     world.add_nodes(24)
+    world.plans()
     with page_of(world, tmp_path_factory.mktemp("page")) as shown:
         yield shown
 
@@ -87,6 +88,39 @@ def test_the_keyboard_reaches_every_link_and_the_focus_is_seen(tab: Tab, path: s
         assert here[1] != "none", here
         reached += here[0] in ("A", "SUMMARY")
     assert reached == wanted
+
+
+MISSING = {
+    "no queue": "queues/tran",
+    "no workload": "workloads/ml/nothing",
+    "no node": "nodes/gpu-9999",
+    "no view": "other",
+}
+
+
+@pytest.mark.parametrize("path", MISSING.values(), ids=MISSING)
+def test_an_unknown_name_is_a_page_that_leads_on(dressed: Tab, path: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = dressed.page
+    answer = page.goto(f"{dressed.url}/{path}")
+    assert answer is not None
+    assert answer.status == 404
+    assert page.locator("h1").inner_text() == "Not found"
+    assert page.title() == "Not found · Muster"
+    assert page.locator("main a").count() > 0
+    worst = [each for each in Axe().run(page).response["violations"] if each["impact"] in WORST]
+    assert worst == []
+
+
+def test_reserved_and_drained_nodes_look_different_from_free_ones(tab: Tab) -> None:
+    page = tab.open("nodes")
+    looks = page.evaluate(
+        "['free', 'out', 'closed', 'ill'].map(kind => { const s = getComputedStyle("
+        "document.querySelector('.legend .' + kind)); return s.stroke + s.strokeDasharray; })"
+    )
+    assert len(set(looks)) == 4
+    assert page.locator(".rack").nth(1).locator("path.closed").count() > 0
 
 
 def test_the_skip_link_leads_to_the_content(tab: Tab) -> None:

@@ -14,7 +14,7 @@ from msgspec import structs
 from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
-from admission.cli.page.server import PageServer
+from admission.cli.page.local import PageServer
 from admission.cli.page.views import Views
 from admission.settings import Address
 from admission.web import bodies
@@ -22,7 +22,8 @@ from admission.web.app import PREFIX
 from admission.web.http import encode, json_answer, serving
 from admission.web.reader import EVERYTHING, Sight
 from admission.web.updates.changes import Changes, StreamLimits
-from queues.api.api_resources import DEVICES, NODES, TOPOLOGIES
+from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
+from queues.api.names import CHANGED_BY
 from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, waiting
 from tests.fakes.read_api.fake_lists import GPU, NO_FIT, NOW
 
@@ -76,6 +77,12 @@ class WorldReader(FakeReader):
             return (GANG,)
         return await super().explain(namespace=namespace, name=name, kind=kind, sight=sight)
 
+    def _is_below(self, name: str | None, queue: str | None) -> bool:
+        parents = {each.name: each.parent for each in self.tree}
+        while name is not None and name != queue:
+            name = parents.get(name)
+        return queue is None or name is not None
+
     async def pending(
         self,
         *,
@@ -89,7 +96,7 @@ class WorldReader(FakeReader):
         here = [
             one
             for one in self.waiting
-            if namespace in (None, one.namespace) and queue in (None, "root", one.queue)
+            if namespace in (None, one.namespace) and self._is_below(one.queue, queue)
         ]
         start = 0
         if after is not None:
@@ -115,6 +122,10 @@ class World:
     devices: list[dict[str, Any]] = field(default_factory=list)
     #: Answer of /nodes of the read API, by node.
     use: dict[str, dict[str, Any]] = field(default_factory=dict)
+    reservations: list[dict[str, Any]] = field(default_factory=list)
+    drains: list[dict[str, Any]] = field(default_factory=list)
+    #: Paths that the API server does not let the user list.
+    forbidden: set[str] = field(default_factory=set)
 
     def changed(self) -> None:
         """Something is not as it was: streams tell it."""
@@ -155,9 +166,56 @@ class World:
                 "flavor": "",
                 "usable": True,
                 "limits": {GPU: "8"},
+                "freeDevices": {GPU: 8 - used - ill},
                 "used": {GPU: str(used)} if used else {},
                 "workloads": {"items": there, "total": len(there), "hidden": 0},
             }
+
+    def plans(self) -> None:
+        """A reservation in its window, one to come, and two drains; a queue lends to another."""
+        self.reservations += [
+            _reservation("train-night", "2026-11-21T09:00:00Z", "Active", ["gpu-0006", "gpu-0007"]),
+            _reservation("train-week", "2026-11-27T14:00:00Z", "Planned", []),
+        ]
+        self.drains += [
+            _drain("rack-r001", "2026-11-21T09:30:00Z", "Active", RACK_1),
+            _drain("fans", "2026-11-21T10:40:00Z", "Planned", ["gpu-0022"]),
+        ]
+        loan = bodies.LoanInForceBody(
+            to="team-b",
+            flavor="",
+            resource=GPU,
+            amount="8",
+            until="2026-11-24T18:00:00Z",
+            reason="deadline of the vision team",
+            from_="team-a",
+            counts="8",
+            problem="",
+        )
+        self.reader.tree = tuple(
+            structs.replace(queue, loans=(loan,)) if queue.name in (loan.from_, loan.to) else queue
+            for queue in self.reader.tree
+        )
+
+
+#: Nodes of a rack that is drained.
+RACK_1 = [f"gpu-{number:04}" for number in range(8, 16)]
+
+
+def _reservation(name: str, begins: str, phase: str, nodes: list[str]) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "annotations": {CHANGED_BY: "ada@example.com"}},
+        "spec": {"queue": "train", "resources": {GPU: "16"}, "from": begins, "for": "4h"},
+        "status": {"phase": phase, "nodes": nodes},
+    }
+
+
+def _drain(name: str, begins: str, phase: str, nodes: list[str]) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "annotations": {CHANGED_BY: "ops@example.com"}},
+        "spec": {"nodes": nodes, "at": begins},
+        "status": {"phase": phase, "nodes": nodes},
+    }
 
 
 def _seated(name: str, gpus: int) -> dict[str, Any]:
@@ -257,10 +315,14 @@ def _application(world: World) -> web.Application:
         NODES.path(None): lambda: world.nodes,
         DEVICES.path(None): lambda: world.devices,
         TOPOLOGIES.path(None): list,
+        RESERVATIONS.path(None): lambda: world.reservations,
+        NODE_DRAINS.path(None): lambda: world.drains,
     }
 
     @web.middleware
     async def objects(request: web.Request, handler: Any) -> web.StreamResponse:
+        if request.path in world.forbidden:
+            return json_answer(encode({"message": f"{request.path} is forbidden"}), status=403)
         if (items := lists.get(request.path)) is not None:
             return json_answer(encode({"items": items()}))
         if request.path == f"{PREFIX}/nodes" and world.use:

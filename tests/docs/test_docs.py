@@ -28,7 +28,7 @@ OTHER_WORDS = {
     ("admission/cli/rendering/terminal/colour.py", "NotReady"),
     # A phase of reservations.
     ("queues/closures/node_closures.py", "Refused"),
-    ("admission/cli/closures/objects.py", "Refused"),
+    ("admission/cli/closures/closed_nodes.py", "Refused"),
 }
 
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and

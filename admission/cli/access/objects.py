@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from admission.cli.failures import UNREACHABLE, CommandFailed
-from admission.kube.client.kubeconfig import current_namespace, load
+from admission.kube.client.kubeconfig import Access, current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
 
@@ -39,6 +39,8 @@ class ClusterRoute:
     context: str | None = None
     #: Seconds, for connecting and for each read.
     timeout: float = 15.0
+    #: In place of what the kubeconfig says.
+    access: Access | None = None
 
     def namespace(self, given: str | None) -> str:
         """The namespace that a command is about."""
@@ -63,7 +65,7 @@ def send(
     """
     from admission.cli.access.transport import request
 
-    access = load(route.kubeconfig, route.context)
+    access = route.access or load(route.kubeconfig, route.context)
     target = path + (f"?{urlencode(query)}" if query else "")
     sent = None if body is None else json.dumps(body).encode()
     status, answer = request(

@@ -33,14 +33,18 @@ class Route:
     context: str | None = None
     #: Seconds, for connecting and for each read.
     timeout: float = 15.0
+    #: How the API server is reached; None: as the kubeconfig says.
+    access: Access | None = None
 
 
 class Unanswered(CommandFailed):
     """The read API answered with an error."""
 
-    def __init__(self, *, status: int, tried: str, found: str, hint: str) -> None:
+    def __init__(self, *, status: int, tried: str, found: str, hint: str, by_muster: bool = False) -> None:
+        """``by_muster``: Muster said so, and not the API server before it."""
         super().__init__(tried=tried, found=found, hint=hint)
         self.status = status
+        self.by_muster = by_muster
 
 
 def ask(
@@ -90,6 +94,8 @@ def access_of(route: Route) -> Access:
     """How the read API is reached. Raises CommandFailed: what the route names cannot be read."""
     if route.server is not None:
         return _direct(route, route.server)
+    if route.access is not None:
+        return route.access
     return load(route.kubeconfig, route.context)
 
 
@@ -125,6 +131,7 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
             tried="" if asked_wrongly else tried,
             found=str(document["error"]),
             hint=hint.strip(),
+            by_muster=True,
         )
     found = str(
         document.get("message") or body[:200].decode(errors="replace").strip() or f"HTTP status {status}"

@@ -8,8 +8,8 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.failures import CommandFailed
-from admission.cli.rendering.table import span, stated_seconds
-from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
+from admission.cli.rendering.table import span
+from queues.api.api_resources import ApiResource, Document
 from queues.text_format import rfc3339
 
 _NOT_FOUND: Final = 404
@@ -92,24 +92,6 @@ def status_of(document: Document) -> Mapping[str, Any]:
 def begins(document: Document) -> str:
     """When its window begins, as it was written."""
     return str(spec_of(document).get("from") or spec_of(document).get("at") or "")
-
-
-def closed_nodes(route: ClusterRoute) -> dict[str, list[str]]:
-    """Why nodes are kept or drained, by node, as far as the user may see it: ``kept for reservation night from …``."""
-    found: dict[str, list[str]] = {}
-    for resource, what in ((RESERVATIONS, "kept for reservation"), (NODE_DRAINS, "drained by nodedrain")):
-        for each in listed(route, resource) or ():
-            status = status_of(each)
-            if status.get("phase") in ("Ended", "Refused"):
-                continue
-            lasts = spec_of(each).get("for")
-            told = f"{what} {each['metadata']['name']} from {begins(each)}"
-            if lasts:
-                seconds = stated_seconds(lasts)
-                told += f" for {lasts if seconds is None else span(seconds)}"
-            for node in status.get("nodes") or ():
-                found.setdefault(str(node), []).append(told)
-    return found
 
 
 def shown_window(start: datetime, lasts: str | None) -> str:

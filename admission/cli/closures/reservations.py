@@ -16,6 +16,7 @@ from admission.cli.output import Output, list_output
 from admission.cli.rendering.table import Cell, amounts, short_duration, stated_seconds
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
+from queues.api.names import CHANGED_BY
 
 _NODES_SHOWN: Final = 3
 _NARROW: Final = Narrowing(
@@ -58,10 +59,11 @@ def _lines(cluster: ClusterRoute, resource: ApiResource) -> list[dict[str, Any]]
     if found is None:
         hint = "Ask for the role muster-queue-viewer."
         raise CommandFailed(tried="", found=f"You may not list {resource.plural}", hint=hint)
-    return [_line(each, resource) for each in found]
+    return [closure_line(each, resource) for each in found]
 
 
-def _line(document: Document, resource: ApiResource) -> dict[str, Any]:
+def closure_line(document: Document, resource: ApiResource) -> dict[str, Any]:
+    """What is told of an object, as ``-o json``."""
     spec, status = spec_of(document), status_of(document)
     return {
         "kind": resource.kind,
@@ -73,6 +75,7 @@ def _line(document: Document, resource: ApiResource) -> dict[str, Any]:
         "phase": status.get("phase") or "Planned",
         "reason": status.get("reason"),
         "message": status.get("message"),
+        "by": (document["metadata"].get("annotations") or {}).get(CHANGED_BY),
         "nodes": list(status.get("nodes") or ()),
         "asked": spec.get("nodes")
         or [f"{key}={value}" for key, value in (spec.get("nodeSelector") or {}).items()],
@@ -87,9 +90,9 @@ def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool, width: int
         row: list[Cell] = [
             line["name"],
             line["queue"] or "maintenance",
-            _what(line),
-            line["from"] if wide else _begins(line["from"], now),
-            _lasts(line["for"]),
+            what_of(line),
+            line["from"] if wide else begins_in(line["from"], now),
+            lasting(line["for"]),
             line["phase"] + (f" ({line['reason']})" if line["reason"] else ""),
         ]
         nodes = line["nodes"]
@@ -97,20 +100,22 @@ def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool, width: int
         more = len(nodes) - _NODES_SHOWN
         row.append(f"{shown},+{more}" if more > 0 and not wide else shown)
         if wide:
-            row.append(line["message"])
+            row += [line["by"], line["message"]]
         rows.append(row)
-    columns = [*columns, "MESSAGE"] if wide else columns
+    columns = [*columns, "BY", "MESSAGE"] if wide else columns
     return fitted_table(columns, rows, _NARROW, width=width, headers=headers)
 
 
-def _what(line: Mapping[str, Any]) -> str:
+def what_of(line: Mapping[str, Any]) -> str:
+    """What is reserved or drained: amounts, labels of nodes, or how many nodes."""
     if line["resources"]:
         return amounts({name: str(amount) for name, amount in line["resources"].items()})
     asked = line["asked"]
     return f"{len(asked)} nodes" if len(asked) > 1 else str(next(iter(asked), "-"))
 
 
-def _begins(text: str, now: float) -> str:
+def begins_in(text: str, now: float) -> str:
+    """``in 32m`` or ``5m ago``; ``now``: seconds since the epoch."""
     try:
         seconds = int(datetime.fromisoformat(text).timestamp() - now)
     except ValueError:
@@ -118,7 +123,8 @@ def _begins(text: str, now: float) -> str:
     return f"in {short_duration(seconds)}" if seconds >= 0 else f"{short_duration(-seconds)} ago"
 
 
-def _lasts(text: str | None) -> str | None:
+def lasting(text: str | None) -> str | None:
+    """A duration as kubectl shortens it; None: without an end."""
     if text is None:
         return None
     seconds = stated_seconds(text)

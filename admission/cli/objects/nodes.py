@@ -1,7 +1,7 @@
 """``kubectl muster nodes``: the nodes with GPUs by rack, what is free, who has seats there, and what is wrong."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -10,7 +10,7 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, ask
-from admission.cli.closures.objects import closed_nodes
+from admission.cli.closures.closed_nodes import Closures, closure_sentence, read_closures
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.node_use import use_table, with_use
@@ -28,6 +28,8 @@ _RIGHT: Final = "Ask for the right to list devices.scheduling.koordinator.sh."
 _UNREAD_SLICES: Final = " You may not list resourceslices, in which drivers publish GPUs that pods claim."
 #: Nodes that are shown one by one; of more, the racks.
 _MOST_NODES: Final = 40
+#: Nodes that one sentence names.
+_MOST_TOLD: Final = 8
 _TABLES: Final = ("table", "wide")
 
 
@@ -91,9 +93,9 @@ class _Asked:
 def nodes(output: Output, route: Route, **asked: Any) -> int:
     """Show the nodes with GPUs: rack, state, how many GPUs are free, and which workloads have the others.
 
-    FREE are whole GPUs that new pods may have: none on a node that is cordoned, not ready or out of service. ILL are
-    unhealthy ones, or held back by the device plugin. WORKLOADS have the GPUs that each holds on the node; of those
-    that you may not list there is a number.
+    FREE are whole GPUs that new pods may have: none on a node that is cordoned, not ready, out of service, drained, or
+    reserved (for other queues). ILL are unhealthy ones, or held back by the device plugin. WORKLOADS have the GPUs that
+    each holds on the node; of those that you may not list there is a number.
 
     Of racks: OUT are nodes that take no pods, EMPTY nodes with all GPUs free, and SPLIT the part of the free GPUs that
     is on nodes with others in use. Below are the largest gangs that fit, as far as GPUs decide.
@@ -128,16 +130,31 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
     is_full = not asked.is_health or output.form not in _TABLES
     topologies = _listed(cluster, TOPOLOGIES) if is_full or asked.rack else ()
     use = _use(route) if lines and is_full else {}
-    lines = with_use(lines, found, Racks.known(topologies or (), found, asked.level), use)
+    closures = read_closures(cluster, time.time()) if lines and is_full else Closures()
+    racks = Racks.known(topologies or (), found, asked.level)
+    lines = with_use(lines, found, racks, use, closures.by_node)
     lines = _of_rack(lines, asked.rack)
     _print(asked, lines, output)
     for note in () if asked.faulty else mixed_notes(lines):
         click.echo(note, err=True)
-    closed = closed_nodes(cluster) if output.is_table else {}
-    for line in lines:
-        for told in closed.get(line["name"], ()):
-            click.echo(f"Node {line['name']} is {told}.", err=True)
+    for told in _told_closures(lines, closures) if output.is_table else ():
+        click.echo(told, err=True)
     return 0
+
+
+def _told_closures(lines: Sequence[dict[str, Any]], closures: Closures) -> Iterator[str]:
+    """A sentence for each reservation and drain of these nodes, and one if some may not be listed."""
+    nodes: dict[str, list[str]] = {}
+    for line in lines:
+        for closure in line["closures"]:
+            nodes.setdefault(closure_sentence(closure), []).append(line["name"])
+    for sentence, names in nodes.items():
+        more = len(names) - _MOST_TOLD
+        some = ", ".join(names[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
+        yield f"{'Node' if len(names) == 1 else 'Nodes'} {some}: {sentence}."
+    if closures.unread:
+        what = " and ".join(closures.unread)
+        yield f"You may not list {what}, so FREE may count such nodes. The role muster-queue-viewer has that right."
 
 
 def _print(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> None:

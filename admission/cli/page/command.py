@@ -24,7 +24,7 @@ def page(port: int, no_browser: bool, route: Route) -> None:
     you may see. Its address has a secret; whoever has it sees the same until the command ends.
     """
     from admission.cli.access.change_feed import ChangeFeed
-    from admission.cli.page.server import PageServer
+    from admission.cli.page.local import PageServer
     from admission.cli.page.views import Views
 
     ask(route, "queues")  # what is wrong with the cluster is better told here

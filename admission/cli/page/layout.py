@@ -1,8 +1,8 @@
 """The frame of every view, and the forms that they share: tables, links, bars, ages. Pure: values in, HTML out."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
@@ -15,6 +15,7 @@ SECTIONS: Final = (
     ("Waiting", "/pending"),
     ("Workloads", "/workloads"),
     ("Nodes", "/nodes"),
+    ("Reservations", "/reservations"),
     ("Charts", "/charts"),
     ("Reports", "/reports"),
     ("Decisions", "/decisions"),
@@ -39,7 +40,9 @@ class Frame:
 
 def document(frame: Frame, main: Markup, *, whole: bool) -> Markup:
     """The HTML of a view; not ``whole``: only the part that changes, for the page that is open already."""
-    changing = Markup('<p id="age" role="status">{}</p>{}').format(frame.age, main)
+    changing = Markup('<p id="age" role="status" data-title="{} · Muster">{}</p>{}').format(
+        frame.title, frame.age, main
+    )
     if not whole:
         return changing
     links = Markup("").join(
@@ -60,10 +63,13 @@ def document(frame: Frame, main: Markup, *, whole: bool) -> Markup:
     ).format(frame.title, frame.cluster, links, frame.least, changing)
 
 
-def problem(sentence: str) -> Markup:
-    """An error instead of a view."""
+def problem(title: str, sentence: str, ways: Iterable[Markup] = ()) -> Markup:
+    """What is said in place of a view, with ways on as links."""
     lines = Markup("<br>").join(sentence.splitlines())
-    return Markup('<h1>No answer</h1><p class="problem" role="alert">{}</p>').format(lines)
+    links = Markup("").join(Markup("<li>{}</li>").format(way) for way in ways)
+    return Markup('<h1>{}</h1><p class="problem" role="alert">{}</p>{}').format(
+        title, lines, Markup("<ul>{}</ul>").format(links) if links else ""
+    )
 
 
 def heading(text: str | Markup, level: int = 2) -> Markup:
@@ -143,6 +149,15 @@ def sentences(texts: Iterable[str]) -> Markup:
 def state(text: str) -> Markup:
     """A state as a word with a colour."""
     return Markup('<span class="state state-{0}">{0}</span>').format(text)
+
+
+#: States of the read API, as all commands show them.
+_WORKLOAD_STATES: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
+
+
+def workload_state(one: Mapping[str, Any]) -> str:
+    """The state of a workload, or how it ended, in the words of the command line."""
+    return _WORKLOAD_STATES.get(one["state"]) or one.get("result") or "ended"
 
 
 def age(since: str | None, now: str) -> Markup:

@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from admission.cli.page.layout import Cell, age, heading, link, state, table
+from admission.cli.page.layout import Cell, age, heading, link, state, table, workload_state
 from admission.cli.page.waiting_views import pages_of, workload_link
 from admission.cli.rendering.explanation import event_text
 from admission.cli.rendering.table import amounts
@@ -20,13 +20,24 @@ def live_workloads(body: Mapping[str, Any], queue: str | None, *, is_first: bool
     title = "Workloads" + (f" in queue {queue}" if queue else "")
     if not items:
         return heading(title, 1) + Markup("<p>No workload waits or runs here that you may see.</p>")
-    columns = ["Workload", "Namespace", "Queue", "User", "State", "Pods", "Takes", "Age", "Nodes or reason"]
+    columns = [
+        "Workload",
+        "Namespace",
+        "Queue",
+        "User",
+        "State",
+        "Pods",
+        "Holds",
+        "Age",
+        "Admitted",
+        "Nodes or reason",
+    ]
     rows = [_row(one, body["now"]) for one in items]
     more = Markup("")
     if len(items) < body["total"]:
         more = Markup('<p class="faint">{} of {:,} are shown.</p>').format(len(items), body["total"])
     ways = pages_of("workloads", body, is_first=is_first, queue=queue)
-    return heading(title, 1) + more + table("Workloads", columns, rows, numbers="Pods Age") + ways
+    return heading(title, 1) + more + table("Workloads", columns, rows, numbers="Pods Age Admitted") + ways
 
 
 def decisions(body: Mapping[str, Any]) -> Markup:
@@ -62,9 +73,10 @@ def _row(one: Mapping[str, Any], now: str) -> list[Cell]:
         one["namespace"],
         link(one["queue"], "queues", one["queue"]),
         one["user"],
-        state(one["state"]),
+        state(workload_state(one)),
         one["pods"],
         amounts(one["held"] or one["asks"]),
-        age(one["admitted"] or one["created"], now),
+        age(one["created"], now),
+        age(one["admitted"], now),
         where,
     ]

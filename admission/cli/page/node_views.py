@@ -7,22 +7,27 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from admission.cli.page.layout import Cell, heading, link, state, table
+from admission.cli.closures.closed_nodes import closed_state, closure_sentence
+from admission.cli.page.layout import Cell, heading, link, sentences, state, table
+from admission.cli.page.problems import unknown
 from admission.cli.page.waiting_views import workload_link
-from admission.cli.rendering.nodes import whole_gpus
+from admission.cli.rendering.node_use import state_of
+from admission.cli.rendering.nodes import is_whole_gpu, whole_gpus
+from admission.cli.rendering.racks import is_in
+from queues.text_format import counted
 
-#: Labels by which nodes are put together where no topology says more, the first that a node has.
-RACK_LABELS: Final = ("topology.kubernetes.io/rack", "muster.dev/rack", "topology.kubernetes.io/zone")
 #: In place of a name in the path of the view of nodes that are in no rack.
 NO_RACK: Final = "-"
 #: Devices that are drawn one by one; a node that has more shows its numbers only.
 _DRAWN: Final = 16
 #: Colours of workloads.
 _COLOURS: Final = 6
+#: Words of nodes that are closed, and what is said of several.
+_CLOSED: Final = {"reserved": "reserved", "drained": "drained", "drain planned": "to be drained"}
 #: Rows of one rack's table: a cluster without racks is one rack.
 _ROWS: Final = 500
 
-#: What ``kubectl muster nodes -o json`` has of a node, with its ``rack``, and in ``use`` what the ledger says of it.
+#: What ``kubectl muster nodes -o json`` has of a node, and in ``use`` what the ledger says of it.
 Line = Mapping[str, Any]
 
 
@@ -57,6 +62,7 @@ def node_racks(lines: Sequence[Line]) -> Markup:
             ("free", "free"),
             ("ill", "unhealthy"),
             ("out", "free, but the node takes no pods"),
+            ("closed", "free, but reserved or drained"),
         )
     )
     maps = Markup("").join(_rack(name, nodes) for name, nodes in sorted(racks.items()))
@@ -70,12 +76,14 @@ def node_racks(lines: Sequence[Line]) -> Markup:
 
 
 def one_rack(lines: Sequence[Line], name: str) -> Markup:
-    """The nodes of one rack, each with the workloads that sit on it. Raises KeyError: there is no such rack."""
-    here = sorted(
-        (line for line in lines if (line["rack"] or NO_RACK) == name), key=lambda line: str(line["name"])
-    )
+    """The nodes of one rack, or the one node of that name, with the workloads on each. Raises NoSuchView: neither."""
+    here = [line for line in lines if (line["rack"] or NO_RACK) == name or is_in(line["rack"], name)]
+    is_node = not here
+    here = here or [line for line in lines if line["name"] == name]
     if not here:
-        raise KeyError(name)
+        racks = {line["rack"] or NO_RACK for line in lines}
+        raise unknown("rack or node with GPUs", name, {*racks, *(line["name"] for line in lines)}, "nodes")
+    here.sort(key=lambda line: str(line["name"]))
     rows: list[list[Cell]] = []
     for line in here[:_ROWS]:
         gpus = _gpus(line)
@@ -91,17 +99,22 @@ def one_rack(lines: Sequence[Line], name: str) -> Markup:
         rows.append(
             [
                 line["name"],
-                state(line["state"]),
-                *([None] * 3 if gpus is None else [gpus.total, gpus.free, gpus.ill]),
+                _state(line),
+                *([None] * 3 if gpus is None else [gpus.total, _available(line, gpus), gpus.ill]),
                 told,
             ]
         )
-    columns = ["Node", "State", "GPUs", "Free", "Unhealthy", "Who sits there"]
-    title = "Nodes in no rack" if name == NO_RACK else f"Rack {name}"
+    columns = ["Node", "State", "GPUs", "Free", "Unhealthy", "Workloads"]
+    title = f"Node {name}" if is_node else "Nodes in no rack" if name == NO_RACK else f"Rack {name}"
+    ways = link("All racks", "nodes")
+    if is_node:
+        rack = here[0]["rack"]
+        ways += Markup(" · ") + link(f"Rack {rack}" if rack else "Nodes in no rack", "nodes", rack or NO_RACK)
     return (
         heading(title, 1)
-        + Markup("<p>{}</p>").format(link("All racks", "nodes"))
+        + Markup("<p>{}</p>").format(ways)
         + table(title, columns, rows, numbers="GPUs Free Unhealthy")
+        + _closures(here)
         + _faults(here)
     )
 
@@ -109,29 +122,52 @@ def one_rack(lines: Sequence[Line], name: str) -> Markup:
 def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
     """What is free: of GPUs, of whole nodes, and the rack with most whole nodes."""
     free, total, whole = 0, 0, dict.fromkeys(racks, 0)
+    all_lines = [line for lines in racks.values() for line in lines]
     for name, lines in racks.items():
         for line in lines:
             gpus = _gpus(line)
             if gpus is not None:
                 total += gpus.total
-                free += gpus.free if _takes_pods(line) else 0
-                whole[name] += _is_hole(line, gpus)
+                free += _available(line, gpus)
+                whole[name] += _is_empty(line, gpus)
     best = max(whole, key=lambda name: whole[name])
     nodes = sum(whole.values())
     holes = {0: "no node is", 1: "one node is"}.get(nodes, f"{nodes:,} nodes are")
-    told = f"{free:,} of {total:,} GPUs are free, and {holes} wholly free"
+    told = f"{free:,} of {total:,} GPUs are free, and {holes} empty"
     if len(racks) > 1 and nodes:
         told += f", {whole[best]} of them in rack {best or 'none'}"
+    words = {word: sum(closed_state(line["closures"]) == word for line in all_lines) for word in _CLOSED}
+    told += "".join(f"; {counted(count, 'node')} {_CLOSED[word]}" for word, count in words.items() if count)
     return f"{told}."
 
 
-def _takes_pods(line: Line) -> bool:
-    use = line["use"]
-    return bool(line["state"] == "Ready" and (use is None or use.get("usable", True)))
+def _available(line: Line, gpus: _Gpus) -> int:
+    """GPUs that new pods of any queue may have."""
+    return gpus.free if line["usable"] else 0
 
 
-def _is_hole(line: Line, gpus: _Gpus) -> bool:
-    return _takes_pods(line) and gpus.total > 0 and gpus.free == gpus.total
+def _is_empty(line: Line, gpus: _Gpus) -> bool:
+    return bool(line["usable"] and gpus.total > 0 and gpus.free == gpus.total)
+
+
+def _state(line: Line) -> Markup:
+    """The words of ``kubectl muster nodes``, with the reservation or drain for who points at them."""
+    about = "; ".join(closure_sentence(each) for each in line["closures"])
+    shown = state(state_of(line))
+    return Markup('<span title="{}">{}</span>').format(about, shown) if about else shown
+
+
+def _closures(lines: Sequence[Line]) -> Markup:
+    """A sentence for each reservation and drain of these nodes."""
+    told: dict[str, int] = {}
+    for line in lines:
+        for each in line["closures"]:
+            sentence = closure_sentence(each)
+            told[sentence] = told.get(sentence, 0) + 1
+    if not told:
+        return Markup("")
+    said = (f"{counted(count, 'node')} {sentence}" for sentence, count in told.items())
+    return heading("Reservations and drains") + sentences(said)
 
 
 def _rack(name: str, nodes: Sequence[Line]) -> Markup:
@@ -144,9 +180,12 @@ def _rack(name: str, nodes: Sequence[Line]) -> Markup:
         for line in ordered
     )
     known = [(line, gpus) for line in nodes if (gpus := _gpus(line)) is not None]
-    free = sum(gpus.free for line, gpus in known if _takes_pods(line))
-    holes = sum(_is_hole(line, gpus) for line, gpus in known)
-    told = f"{free} free" + (f", {holes} whole node{'s' if holes > 1 else ''}" if holes else "")
+    free = sum(_available(line, gpus) for line, gpus in known)
+    empty = sum(_is_empty(line, gpus) for line, gpus in known)
+    told = f"{free} free" + (f", {counted(empty, 'empty node')}" if empty else "")
+    for word in _CLOSED:
+        if count := sum(closed_state(line["closures"]) == word for line in nodes):
+            told += f", {count} {word}"
     title = link(name or "no rack", "nodes", name or NO_RACK)
     return Markup('<section class="rack"><h2>{} <span class="faint">{}</span></h2>{}</section>').format(
         title, told, rows
@@ -174,7 +213,10 @@ def _gpus(line: Line) -> _Gpus | None:
     if total is None:
         return None
     ill = max(0, total - (total if healthy is None else healthy))
-    held = min(max(line["held"] or 0, whole_gpus(use.get("used", {}))), total - ill)
+    # Pods that Muster has not admitted are seen by what is not free.
+    free = use.get("freeDevices") or {}
+    taken = total - ill - sum(free.values()) if any(map(is_whole_gpu, free)) else 0
+    held = min(max(line["held"] or 0, whole_gpus(use.get("used", {})), taken), total - ill)
     there = (use.get("workloads") or {}).get("items", ())
     holders = tuple((one, count) for one in there if (count := whole_gpus(one["held"])))
     return _Gpus(total=total, ill=ill, held=held, holders=holders)
@@ -185,19 +227,21 @@ def _devices(line: Line, colours: Mapping[str, int]) -> Markup:
     if gpus is None:
         return Markup('<span class="faint">{}</span>').format(line["state"])
     told = (
-        f"{line['name']}: {gpus.total} GPUs, {gpus.held} held, {gpus.free} free, {gpus.ill} unhealthy, "
-        f"{line['state']}"
+        f"{line['name']}: {gpus.total} GPUs, {gpus.held} held, {_available(line, gpus)} free, "
+        f"{gpus.ill} unhealthy, {state_of(line)}"
     )
     if gpus.holders:
         told += "; " + ", ".join(f"{one['namespace']}/{one['name']} {count}" for one, count in gpus.holders)
     if gpus.total > _DRAWN:
-        return Markup('<span title="{}">{} of {} free</span>').format(told, gpus.free, gpus.total)
+        return Markup('<span title="{}">{} of {} free</span>').format(
+            told, _available(line, gpus), gpus.total
+        )
     drawn, at, left = Markup(""), 0, gpus.held
     for one, count in gpus.holders:
         shown = min(count, left)
         drawn += _squares(at, shown, f"held w{colours[str(one['uid'])]}")
         at, left = at + shown, left - shown
-    free = "free" if _takes_pods(line) else "out"
+    free = "free" if line["usable"] else "closed" if closed_state(line["closures"]) else "out"
     drawn += _squares(at, left, "held") + _squares(at + left, gpus.free, free)
     drawn += _squares(gpus.total - gpus.ill, gpus.ill, "ill")
     return Markup(
@@ -216,7 +260,7 @@ def _squares(first: int, count: int, kind: str) -> Markup:
 
 def _faults(lines: Sequence[Line]) -> Markup:
     rows = [
-        (line["name"], line["state"], fault["number"], fault["reason"], fault["message"])
+        (line["name"], _state(line), fault["number"], fault["reason"], fault["message"])
         for line in lines
         for fault in line["faults"]
     ]

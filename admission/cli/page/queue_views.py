@@ -20,16 +20,18 @@ def queue_tree(queues: Sequence[Queue], resource: str | None) -> Markup:
     chosen = resource or usual_resource(queues)
     lead = Markup(
         '<p class="lead">Use of each queue with those below it. The first part of a bar, green, is within what the '
-        "queue deserves; the second, orange, is borrowed. The dark mark is what it deserves, the red one its limit.</p>"
+        "queue deserves; the second, orange, is borrowed. The dark mark is what it deserves, the red one its "
+        "capability.</p>"
     )
     return heading("Queues", 1) + lead + _resources(queues, chosen) + _tree(queues, chosen)
 
 
-def one_queue(queues: Sequence[Queue], name: str, waiting: Mapping[str, Any], resource: str | None) -> Markup:
-    """A queue with those below it, all its amounts, and its first waiting workloads. Raises KeyError: there is none."""
-    found = next((queue for queue in queues if queue["name"] == name), None)
-    if found is None:
-        raise KeyError(name)
+def one_queue(
+    queues: Sequence[Queue], name: str, waiting: Mapping[str, Any], resource: str | None, planned: Markup
+) -> Markup:
+    """A queue that there is with those below it, all its amounts, its reservations and loans (``planned``), and its
+    first waiting workloads."""
+    found = next(queue for queue in queues if queue["name"] == name)
     chosen = resource or usual_resource(queues)
     parent = link(found["parent"], "queues", found["parent"]) if found["parent"] else None
     shown: list[tuple[str, Cell]] = [
@@ -37,7 +39,7 @@ def one_queue(queues: Sequence[Queue], name: str, waiting: Mapping[str, Any], re
         ("Why", found["message"]),
         ("Parent", parent),
         ("Waiting", found["pending"]),
-        ("Admitted", found["admitted"]),
+        ("Running", found["admitted"]),
         ("Changed by", found["changedBy"]),
     ]
     ways = link("Over time", "charts", queue=name)
@@ -52,7 +54,7 @@ def one_queue(queues: Sequence[Queue], name: str, waiting: Mapping[str, Any], re
     ]
     if len(subtree := below(queues, [name])) > 1:
         parts += [heading("Queues below"), _resources(queues, chosen, "queues", name), _tree(subtree, chosen)]
-    parts += [heading("Waiting"), waiting_table(waiting, everywhere=True)]
+    parts += [planned, heading("Waiting"), waiting_table(waiting, everywhere=True)]
     return Markup("").join(parts)
 
 
@@ -92,9 +94,18 @@ def _tree(queues: Sequence[Queue], resource: str) -> Markup:
                 queue["admitted"] and link(str(queue["admitted"]), "workloads", queue=queue["name"]),
             ]
         )
-    columns = ["Queue", "State", short_resource(resource), "Used", "Deserved", "Limit", "Waiting", "Admitted"]
+    columns = [
+        "Queue",
+        "State",
+        short_resource(resource),
+        "Used",
+        "Deserved",
+        "Capability",
+        "Waiting",
+        "Running",
+    ]
     return table(
-        f"Queues and their {resource}", columns, rows, numbers="Used Deserved Limit Waiting Admitted"
+        f"Queues and their {resource}", columns, rows, numbers="Used Deserved Capability Waiting Running"
     )
 
 
@@ -125,7 +136,7 @@ def _accounts(queue: Queue) -> Markup:
         )
         for line in queue["accounts"]
     ]
-    columns = ["Resource", "Flavor", "Used", "Guarantee", "Deserved", "Limit", "Share"]
+    columns = ["Resource", "Flavor", "Used", "Guarantee", "Deserved", "Capability", "Share"]
     return table(
-        "Amounts by resource and flavor", columns, rows, numbers="Used Guarantee Deserved Limit Share"
+        "Amounts by resource and flavor", columns, rows, numbers="Used Guarantee Deserved Capability Share"
     )

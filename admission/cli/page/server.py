@@ -1,40 +1,37 @@
-"""The page's server on the user's computer: it asks Muster as that user, and shows the answers to nobody else.
+"""The page's server: who asks is decided by a gate, and what that person may see is shown to nobody else.
 
-It listens on the loopback address only. Others on the same computer, and web pages that the same browser has open,
-reach that address too: so a request needs the secret of the address that the command has printed, which becomes a
-cookie that other pages cannot send, and must name this server as its host.
+It only reads: nothing is answered but GET, and nothing that is asked changes anything.
 """
 
 import hashlib
-import hmac
 import logging
-import secrets
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
+from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
-
-from markupsafe import Markup
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.read_api import Unanswered
-from admission.cli.page.layout import Frame, document, problem
-from queues.errors import MusterError
+from admission.cli.page.layout import Frame, document
+from admission.cli.page.problems import problem_view
+from admission.cli.page.view import View, ViewOf
 
 _log = logging.getLogger(__name__)
 
-_COOKIE: Final = "muster-page"
 #: The header of a request for the changing part of a view only.
 PART: Final = "X-Muster-Part"
+_TEXT: Final = "text/plain; charset=utf-8"
 #: Seconds after which a stream without a change shows that it is there, and after which it ends.
 _SILENCE: Final = 5.0
 _STREAM_SECONDS: Final = 600.0
+#: Connections at a time: a browser has six for each host. More are closed at once.
+_CONNECTIONS: Final = 512
 _STATIC: Final = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 #: Nothing from elsewhere, nothing inline, in no frame of others.
 _POLICY: Final = (
@@ -44,79 +41,120 @@ _POLICY: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What a path shows."""
+class PageRequest:
+    """A request, as a gate sees it."""
 
-    title: str
-    #: The navigation's entry that it belongs to.
-    section: str
-    main: Markup
-    #: How old the answer is, as a sentence; "": a few seconds.
-    age: str = ""
-    #: Seconds between two times that it is asked for at least: what costs the API server much, seldom.
-    least: int = 1
-    #: A file to save instead of a view: its name, and its text as CSV.
-    file: tuple[str, str] | None = None
+    #: The path, each part decoded.
+    parts: tuple[str, ...]
+    query: dict[str, str]
+    headers: Message
 
 
-#: The view of a path's parts and a query. Raises MusterError, KeyError for no such path.
-Views = Callable[[tuple[str, ...], Mapping[str, str]], View]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a gate answers in place of a view."""
+
+    status: int
+    sentence: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class PageServer(ThreadingHTTPServer):
-    """Serves the views of one user until it is shut down."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Visitor:
+    """Somebody who may ask: the views with this person's rights."""
+
+    views: ViewOf
+    changes: ChangeFeed
+    #: Raises MusterError: this person may not ask at all.
+    check: Callable[[], None] = lambda: None
+
+
+class PageGate(Protocol):
+    """Says who asks. Called by several threads."""
+
+    def before(self, asked: PageRequest) -> Answer | None:
+        """An answer before anything else, also before styles and script. None: go on."""
+
+    def admit(self, asked: PageRequest) -> Visitor | Answer:
+        """Who asks, or why nothing is shown."""
+
+    def begin_stream(self, visitor: Visitor) -> Answer | None:
+        """PageRequest before a stream of changes begins. None: it may."""
+
+    def end_stream(self, visitor: Visitor) -> None:
+        """Called when it is over."""
+
+
+class ViewServer(ThreadingHTTPServer):
+    """Serves views to those whom its gate lets in, until it is shut down."""
 
     daemon_threads = True
+    request_queue_size = 128
+    gate: PageGate
 
-    def __init__(self, views: Views, changes: ChangeFeed, *, port: int = 0, cluster: str = "") -> None:
-        """``port`` 0: any free one. ``cluster``: what people call it. Raises OSError: the port is taken."""
-        self.views = views
-        self.changes = changes
+    def __init__(self, address: tuple[str, int], *, cluster: str = "") -> None:
+        """``cluster``: what people call it. Raises OSError: the port is taken."""
         self.cluster = cluster
-        self.secret = secrets.token_urlsafe(24)
-        super().__init__(("127.0.0.1", port), _Handler)
+        self._room = threading.BoundedSemaphore(_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, of which there are not too many."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._room.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that left before it had its answer is no fault."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
-    @property
-    def url(self) -> str:
-        """The address with its secret."""
-        return f"http://127.0.0.1:{self.server_port}/?secret={self.secret}"
-
 
 class _Handler(BaseHTTPRequestHandler):
-    server: PageServer
+    server: ViewServer
     protocol_version = "HTTP/1.1"
     server_version = "muster"
     sys_version = ""
     timeout = 60
 
     def do_GET(self) -> None:
+        if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
+            # Behind a proxy a body that is left on the connection would be read as a request of somebody else.
+            self.close_connection = True
+            self._answer(Answer(status=400, sentence="A question has no body here.\n"))
+            return
         url = urlsplit(self.path)
-        query = dict(parse_qsl(url.query))
         parts = tuple(unquote(part) for part in url.path.split("/") if part)
-        if self.headers.get("Host", "") not in self._names():
-            self._send(421, b"This page is only served on this computer.\n", "text/plain; charset=utf-8")
+        asked = PageRequest(parts=parts, query=dict(parse_qsl(url.query)), headers=self.headers)
+        if (answer := self.server.gate.before(asked)) is not None:
+            self._answer(answer)
         elif parts[:1] == ("static",) and len(parts) == 2 and parts[1] in _STATIC:
             self._send(200, files(__package__).joinpath("static", parts[1]).read_bytes(), _STATIC[parts[1]])
-        elif self._has(query.pop("secret", "")):
-            cookie = f"{self._cookie_name()}={self.server.secret}; HttpOnly; SameSite=Strict; Path=/"
-            place = "/" + "/".join(quote(part, safe="") for part in parts)
-            self._send(303, b"", "text/plain", {"Location": place, "Set-Cookie": cookie})
-        elif not self._has(self._cookie()):
-            sentence = (
-                "Open the address that `kubectl muster page` has printed: it has a secret at its end.\n"
-            )
-            self._send(403, sentence.encode(), "text/plain; charset=utf-8")
-        elif parts == ("changes",):
-            self._stream()
+        elif isinstance(found := self.server.gate.admit(asked), Answer):
+            self._answer(found)
+        elif parts != ("changes",):
+            self._show(found, asked)
+        elif (answer := self.server.gate.begin_stream(found)) is not None:
+            self._answer(answer)
         else:
-            self._show(parts, query)
+            try:
+                self._stream(found)
+            finally:
+                self.server.gate.end_stream(found)
 
-    def _stream(self) -> None:
+    def _stream(self, visitor: Visitor) -> None:
         """Events until the browser leaves; a browser that does not come again has left."""
         self.close_connection = True
         self.send_response(200)
@@ -124,36 +162,34 @@ class _Handler(BaseHTTPRequestHandler):
             **self._common("text/event-stream"),
             "Cache-Control": "no-store",
             "Connection": "close",
+            # Proxies that keep answers back pass this one on as it comes.
+            "X-Accel-Buffering": "no",
         }.items():
             self.send_header(name, text)
         self.end_headers()
         begun = time.monotonic()
-        with suppress(OSError), self.server.changes.listening() as listener:
+        with suppress(OSError), visitor.changes.listening() as listener:
             self.wfile.write(b"retry: 1000\n\n")
             while time.monotonic() < begun + _STREAM_SECONDS:
                 changed = listener.wait(_SILENCE)
                 self.wfile.write(b"event: change\ndata: {}\n\n" if changed else b": nothing\n\n")
 
-    def _show(self, parts: tuple[str, ...], query: Mapping[str, str]) -> None:
+    def _show(self, visitor: Visitor, asked: PageRequest) -> None:
         status = 200
         try:
-            view = self.server.views(parts, query)
-        except KeyError:
-            status, view = 404, View(title="Not found", section="", main=problem("There is no such view."))
-        except Unanswered as error:
-            status = error.status if 400 <= error.status < 500 else 502
-            view = View(title="No answer", section="", main=problem(str(error)))
-        except MusterError as error:
-            status, view = 502, View(title="No answer", section="", main=problem(str(error)))
+            view = visitor.views(asked.parts, asked.query)
         except Exception as error:
-            _log.exception("a view could not be shown")
-            what = f"{type(error).__name__}: {error}. This is a fault of Muster."
-            status, view = 500, View(title="Fault", section="", main=problem(what))
+            status, view = problem_view(error)
+            if status == 500:
+                _log.exception("a view could not be shown")
         if view.file is not None:
             name, text = view.file
-            kept = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+            kept = {"Content-Disposition": f'attachment; filename="{name}"'}
             self._send(200, text.encode(), "text/csv; charset=utf-8", kept)
-            return
+        else:
+            self._send_view(status, view)
+
+    def _send_view(self, status: int, view: View) -> None:
         frame = Frame(
             title=view.title,
             section=view.section,
@@ -169,13 +205,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(status, body, "text/html; charset=utf-8", {"ETag": tag})
 
+    def _answer(self, answer: Answer) -> None:
+        self._send(answer.status, answer.sentence.encode(), _TEXT, answer.headers)
+
     def _send(self, status: int, body: bytes, kind: str, more: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
+        is_same_for_all = kind in _STATIC.values()
         headers = {
             **self._common(kind),
             "Content-Length": str(len(body)),
-            "Cache-Control": "no-store" if kind.startswith("text/html") else "no-cache",
-            "Vary": PART,
+            "Cache-Control": "no-cache" if is_same_for_all else "private, no-store",
+            "Vary": f"{PART}, Authorization, Cookie",
             **(more or {}),
         }
         for name, value in headers.items():
@@ -188,26 +228,11 @@ class _Handler(BaseHTTPRequestHandler):
         return {
             "Content-Type": kind,
             "Content-Security-Policy": _POLICY,
+            "Cross-Origin-Resource-Policy": "same-origin",
             "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
             "Referrer-Policy": "no-referrer",
         }
 
-    def _names(self) -> tuple[str, ...]:
-        return tuple(f"{name}:{self.server.server_port}" for name in ("127.0.0.1", "localhost"))
-
-    def _cookie_name(self) -> str:
-        """Cookies are of all ports of a host: two pages in one browser each have their own."""
-        return f"{_COOKIE}-{self.server.server_port}"
-
-    def _cookie(self) -> str:
-        try:
-            found = SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie_name())
-        except CookieError:
-            return ""
-        return found.value if found is not None else ""
-
-    def _has(self, secret: str) -> bool:
-        return hmac.compare_digest(secret.encode(), self.server.secret.encode())
-
     def log_message(self, *_: Any) -> None:
-        """Requests are not logged."""
+        """Requests are not logged: addresses have secrets, and names of workloads."""

@@ -10,26 +10,36 @@ from typing import Any, Final
 from admission.cli.access.age import age_of
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, Unanswered, ask
+from admission.cli.closures.closed_nodes import read_closures
+from admission.cli.closures.objects import listed
+from admission.cli.closures.reservations import closure_line
 from admission.cli.objects.queues import usual_resource
 from admission.cli.page.charts.views import MOST_QUEUES, SPANS, over_time
+from admission.cli.page.closure_views import Planned, in_order, planned_of_queue, planned_view
+from admission.cli.page.layout import link
 from admission.cli.page.list_views import decisions, live_workloads
-from admission.cli.page.node_views import RACK_LABELS, Line, node_racks, one_rack
+from admission.cli.page.node_views import Line, node_racks, one_rack
+from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.page.queue_views import one_queue, queue_tree
 from admission.cli.page.reports.questions import reports
-from admission.cli.page.server import View
+from admission.cli.page.view import View
 from admission.cli.page.waiting_views import waiting
 from admission.cli.page.workload_view import workload_view
 from admission.cli.questions.explain import path_of_workload, with_outlooks
 from admission.cli.questions.pending import pages
+from admission.cli.rendering.node_use import with_use
 from admission.cli.rendering.nodes import node_lines
+from admission.cli.rendering.racks import Racks
 from admission.cli.times import as_text
-from queues.api.api_resources import DEVICES, NODES, TOPOLOGIES
+from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
+from queues.errors import MusterError
 from queues.quota.queue import ROOT
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200
 #: Seconds between two looks at the nodes: each lists all of them, which may be thousands.
 _SELDOM: Final = 15
+_SOMETIMES: Final = 5
 
 _Query = Mapping[str, str]
 
@@ -54,6 +64,7 @@ class Views:
             "nodes": self._nodes,
             "charts": self._charts,
             "reports": self._reports,
+            "reservations": self._reservations,
             "decisions": self._decisions,
         }
         return shown[parts[0]](parts[1:], query)
@@ -65,8 +76,10 @@ class Views:
             main = queue_tree(body["items"], resource)
             return View(title="Queues", section="Queues", main=main, age=age_of(body)[0])
         [name] = _only(parts, 1)
-        found = pages(self.route, {"queue": name}, _SHOWN) if _has(body["items"], name) else {}
-        main = one_queue(body["items"], name, found, resource)
+        self._check_queue(body["items"], name)
+        found = pages(self.route, {"queue": name}, _SHOWN)
+        planned = planned_of_queue(self._planned(), body["items"], name, self.clock())
+        main = one_queue(body["items"], name, found, resource, planned)
         return View(title=f"Queue {name}", section="Queues", main=main, age=age_of(body)[0])
 
     def _waiting(self, parts: Sequence[str], query: _Query) -> View:
@@ -78,7 +91,16 @@ class Views:
 
     def _workload(self, parts: Sequence[str], query: _Query) -> View:
         namespace, name = _only(parts, 2)
-        body = ask(self.route, path_of_workload(namespace, name), {"kind": query.get("kind")})
+        try:
+            body = ask(self.route, path_of_workload(namespace, name), {"kind": query.get("kind")})
+        except Unanswered as error:
+            if error.status == HTTPStatus.NOT_FOUND and error.by_muster:
+                ways = [
+                    link(f"Workloads in namespace {namespace}", "workloads", namespace=namespace),
+                    link("All workloads", "workloads"),
+                ]
+                raise NoSuchView(str(error), ways) from error
+            raise
         found = with_outlooks(self.route, body)
         return View(title=name, section="Workloads", main=workload_view(found), age=age_of(body[0])[0])
 
@@ -106,6 +128,7 @@ class Views:
             raise KeyError(name)
         span = SPANS[name]
         queue = query.get("queue") or (queues[0]["name"] if queues else ROOT)
+        self._check_queue(queues, queue)
         resource = query.get("resource") or usual_resource(queues)
         # Slots begin at whole steps, so that they stay the same slots.
         begins = int(self.clock()) // span.step * span.step - span.length
@@ -124,24 +147,56 @@ class Views:
     def _reports(self, parts: Sequence[str], query: _Query) -> View:
         return reports(self.route, parts, query, datetime.fromtimestamp(int(self.clock()), UTC))
 
+    def _reservations(self, parts: Sequence[str], _: _Query) -> View:
+        _only(parts, 0)
+        body = ask(self.route, "queues")
+        main = planned_view(self._planned(), body["items"], self.clock())
+        title = "Reservations and loans"
+        return View(title=title, section="Reservations", main=main, age=age_of(body)[0], least=_SOMETIMES)
+
+    def _planned(self) -> Planned:
+        """Reservations and drains, and why some are not known: they are at the API server, which needs not answer."""
+        lines, gaps = [], []
+        for resource in (RESERVATIONS, NODE_DRAINS):
+            try:
+                found = listed(self.cluster, resource)
+            except MusterError as error:
+                gaps.append(f"{resource.plural.capitalize()} are not known: {error}")
+                continue
+            if found is None:
+                gaps.append(f"You may not list {resource.plural}: ask for the role muster-queue-viewer.")
+            lines += [closure_line(each, resource) for each in found or ()]
+        return Planned(lines=in_order(lines), gaps=tuple(gaps))
+
     def _nodes(self, parts: Sequence[str], _: _Query) -> View:
         if len(parts) > 1:
             raise KeyError("/".join(parts))
-        nodes = send(self.cluster, "GET", path_of(NODES, None), tried="Listing nodes")["items"]
-        levels = [
-            level["nodeLabel"]
-            for topology in self._listed(TOPOLOGIES)
-            for level in topology.get("spec", {}).get("levels") or ()
-            if level.get("nodeLabel")
-        ]
-        labels = {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
-        use = self._use()
+        # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
+        path = path_of(NODES, None)
+        nodes = send(self.cluster, "GET", path, tried="Listing nodes", resourceVersion="0")["items"]
+        use, closures = self._use(), read_closures(self.cluster, self.clock())
+        racks = Racks.known(self._listed(TOPOLOGIES), nodes, None)
         lines: list[Line] = [
-            {**line, "rack": _rack(labels[line["name"]], levels), "use": use.get(line["name"])}
-            for line in node_lines(nodes, self._listed(DEVICES))
+            {**line, "use": use.get(line["name"])}
+            for line in with_use(
+                node_lines(nodes, self._listed(DEVICES)), nodes, racks, use, closures.by_node
+            )
         ]
         main = one_rack(lines, parts[0]) if parts else node_racks(lines)
-        return View(title="Nodes", section="Nodes", main=main, least=_SELDOM)
+        gap = f"You may not list {' and '.join(closures.unread)}." if closures.unread else ""
+        title = f"Nodes, {parts[0]}" if parts else "Nodes"
+        return View(title=title, section="Nodes", main=main, age=gap, least=_SELDOM)
+
+    @staticmethod
+    def _check_queue(queues: Sequence[Mapping[str, Any]], name: str) -> None:
+        """Raises NoSuchView: the user sees no such queue; Unanswered: the user sees none at all."""
+        names = [queue["name"] for queue in queues]
+        if not names:
+            hint = "Ask for the right to get queues: the role muster-queue-viewer has it."
+            found = f"You may not get queue {name}, nor any other"
+            raise Unanswered(status=HTTPStatus.FORBIDDEN, tried="", found=found, hint=hint, by_muster=True)
+        if name not in names:
+            raise unknown("queue", name, names, "queues")
 
     def _use(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -155,7 +210,7 @@ class Views:
                     raise
                 with_workloads = None  # a Muster that does not tell yet who sits on a node
                 continue
-            found |= {node["name"]: node for node in body["items"]}
+            found |= {node["name"]: {"freeDevices": {}, **node} for node in body["items"]}
             page = body["continue"]
         return found
 
@@ -172,17 +227,7 @@ class Views:
         return found
 
 
-def _rack(labels: Mapping[str, str], levels: Sequence[str]) -> str:
-    """The innermost domain above the node: by the cluster's topology, else by the usual labels."""
-    above = [level for level in levels if level != "kubernetes.io/hostname"][::-1]
-    return next((labels[label] for label in (*above, *RACK_LABELS) if label in labels), "")
-
-
 def _only(parts: Sequence[str], count: int) -> Sequence[str]:
     if len(parts) != count:
         raise KeyError("/".join(parts))
     return parts
-
-
-def _has(queues: Sequence[Mapping[str, Any]], name: str) -> bool:
-    return any(queue["name"] == name for queue in queues)

@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup
 
 from admission.cli.page.charts.timeline import timeline
-from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table
+from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table, workload_state
 from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.explanation import event_text
@@ -25,26 +25,25 @@ def workload_view(found: Sequence[Workload]) -> Markup:
 
 def _one(one: Workload) -> Markup:
     outlook = one.get("outlook") or {}
-    parts = [heading(f"{one['kind']}/{one['name']}", 1), _facts(one, outlook), timeline(one)]
+    parts = [heading(f"{one['kind']}/{one['name']}", 1), _facts(one, outlook)]
     if problem := outlook.get("problem"):
         parts += [heading("Does not go on because"), _reason(problem, one["now"])]
     if one["reason"] is not None:
-        parts += [heading("Waits because"), _reason(one["reason"], one["now"])]
-    if changes := outlook.get("changes"):
-        parts += [heading("What would let it in, each alone"), sentences(each["message"] for each in changes)]
-    if outlook.get("behind"):
-        parts += [heading("Waits behind"), Markup("<p>{}</p>").format(outlook["behind"])]
+        parts += [heading("Waits because"), _reason(one["reason"], one["now"]), _again(one)]
+    parts += _changes(one)
     if standing := outlook.get("standing"):
         parts += [heading("Who could take its place"), _standing(standing, one["now"])]
-    if one["ahead"]:
-        parts += [heading("Directly before it"), _ahead(one)]
     if one["state"] == "pending":
         parts += _limits(one)
+    if outlook.get("behind") or one["ahead"]:
+        parts += [heading("Waits behind"), Markup("<p>{}</p>").format(outlook.get("behind") or "")]
+        parts += [_ahead(one)] if one["ahead"] else []
+    parts.append(timeline(one))
     if one.get("stages"):
         parts += [heading("Stages"), _stages(one)]
     for admission in one["admissions"]:
         parts += _admission(admission, one["now"])
-    parts += [heading("Decisions about it"), _history(one)]
+    parts += [heading("History"), _history(one)]
     return Markup("").join(parts)
 
 
@@ -52,12 +51,16 @@ def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
     position, length = one["position"], one["queueLength"]
     if outlook.get("position") is not None:
         position, length = outlook["position"], outlook["queueLength"]
-    place = f"{position} of {length}" if one["state"] == "pending" and position is not None else None
+    place = (
+        f"{position} of {length} in queue {one['queue']}"
+        if one["state"] == "pending" and position is not None
+        else None
+    )
     path = Markup(" ← ").join(link(queue["name"], "queues", queue["name"]) for queue in one["path"])
     together = one["minimum"]
     pods = f"{one['pods']}, at least {together} together" if 1 < together < one["pods"] else str(one["pods"])
     shown: list[tuple[str, Cell]] = [
-        ("State", state(one["state"])),
+        ("State", _state(one)),
         ("Place", place),
         ("Expected start", _expected(one, outlook)),
         ("Result", one.get("result")),
@@ -73,6 +76,13 @@ def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
         ("UID", one["uid"]),
     ]
     return facts(shown)
+
+
+def _state(one: Workload) -> Markup:
+    shown = state(workload_state(one))
+    if one["state"] == "admitted" and one["reason"]:
+        return shown + "; further members wait"
+    return shown + "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else shown
 
 
 def _expected(one: Workload, outlook: Mapping[str, Any]) -> str | None:
@@ -111,8 +121,8 @@ def _limits(one: Workload) -> list[Markup]:
             )
     if not rows:
         return []
-    columns = ["Queue", "Resource", "Asks", "Used", "Deserved", "Limit", "Room"]
-    return [heading("Limits on its path"), table("Limits on its path", columns, rows, numbers=columns[2:])]
+    columns = ["Queue", "Resource", "Asked", "Used", "Deserved", "Capability", "Room"]
+    return [heading("Limits on the way"), table("Limits on the way", columns, rows, numbers=columns[2:])]
 
 
 def _room(one: Workload, line: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -130,6 +140,28 @@ def _reason(reason: Mapping[str, Any], now: str, *, is_over: bool = False) -> Ma
     return Markup('<p class="reason"><strong>{}</strong>{}<br>{}</p>').format(
         reason["code"], since, reason["message"]
     )
+
+
+def _again(one: Workload) -> Markup:
+    """When it is tried again after it could not start; nothing: it was not rolled back, or may be tried now."""
+    if not one.get("notBefore") or one["notBefore"] <= one["now"]:
+        return Markup("")
+    times = "once" if one["rollbacks"] == 1 else f"{one['rollbacks']} times"
+    return Markup("<p>It was rolled back {} and is tried again at {}.</p>").format(times, one["notBefore"])
+
+
+def _changes(one: Workload) -> list[Markup]:
+    """What would let it in, or that it is not known: only the leader can say it."""
+    outlook = one.get("outlook")
+    if outlook is not None and outlook["changes"]:
+        title = heading("What would let it in, each alone")
+        return [title, sentences(each["message"] for each in outlook["changes"])]
+    if one["state"] != "pending" or one["reason"] is None:
+        return []
+    told = (
+        "No known change." if outlook is not None else "Not known now: the leader of Muster does not answer."
+    )
+    return [heading("What would let it in"), Markup("<p>{}</p>").format(told)]
 
 
 def _ahead(one: Workload) -> Markup:
@@ -164,8 +196,9 @@ def _stages(one: Workload) -> Markup:
 
 def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:
     how = "adopted" if held["adopted"] else "admitted"
-    title = Markup("Admission {}: {} {} ago in queue {}, {}").format(
-        held["id"], how, age(held["opened"], now), held["queue"], held["state"]
+    closed = "" if held["state"] == "open" else f", {held['state']}"
+    title = Markup("Admission {}: {} {} ago in queue {}{}").format(
+        held["id"], how, age(held["opened"], now), held["queue"], closed
     )
     parts = [heading(title)]
     if held["eviction"]:
@@ -182,8 +215,8 @@ def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:
             )
             for seats in held["seats"]
         ]
-        columns = ["Node", "Pod set", "Pods", "Count", "Takes", "Flavor"]
-        parts.append(table(f"Seats of admission {held['id']}", columns, rows, numbers="Count"))
+        columns = ["Node", "Pod set", "Seats", "Pods", "Holds", "Flavor"]
+        parts.append(table(f"Seats of admission {held['id']}", columns, rows, numbers="Pods"))
     if held["ended"]:
         parts.append(Markup('<p class="faint">{} seats were given back.</p>').format(held["ended"]))
     return parts
@@ -195,4 +228,4 @@ def _history(one: Workload) -> Markup:
     ]
     if not rows:
         return Markup("<p>None yet.</p>")
-    return table("Decisions, newest first", ["Age", "What", "Why"], rows, numbers="Age")
+    return table("Decisions, newest first", ["Age", "What", "Message"], rows, numbers="Age")

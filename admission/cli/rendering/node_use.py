@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from admission.cli.closures.closed_nodes import Closure, closed_state
 from admission.cli.rendering.nodes import is_whole_gpu
 from admission.cli.rendering.racks import Racks
 from admission.cli.rendering.table import Cell, printable, short_resource
@@ -25,19 +26,24 @@ _TOLD: Final = ("node.kubernetes.io/",)
 
 
 def with_use(
-    lines: Iterable[Line], nodes: Iterable[Document], racks: Racks, use: Mapping[str, Line] | None
+    lines: Iterable[Line],
+    nodes: Iterable[Document],
+    racks: Racks,
+    use: Mapping[str, Line] | None,
+    closures: Mapping[str, list[Closure]],
 ) -> list[dict[str, Any]]:
     """The lines of nodes, with rack, taints, what is free of each accelerator, and whose seats are there.
 
-    ``use``: what the read API says of each node; None: it is not known.
+    ``use``: what the read API says of each node; None: it is not known. ``closures``: by node.
     """
     by_name = {node["metadata"]["name"]: node for node in nodes}
-    return [_with_use(line, by_name[line["name"]], racks, use) for line in lines]
+    closed = [{**line, "closures": closures.get(line["name"], [])} for line in lines]
+    return [_with_use(line, by_name[line["name"]], racks, use) for line in closed]
 
 
 def _with_use(line: Line, node: Document, racks: Racks, use: Mapping[str, Line] | None) -> dict[str, Any]:
     booked = None if use is None else use.get(line["name"])
-    usable = _takes_pods(line) and (booked is None or booked["usable"])
+    usable = takes_pods(line) and (booked is None or booked["usable"])
     accelerators = _accelerators(line, node, booked, usable)
     free = [each["free"] for each in accelerators if each["free"] is not None]
     return {
@@ -51,9 +57,11 @@ def _with_use(line: Line, node: Document, racks: Racks, use: Mapping[str, Line] 
     }
 
 
-def _takes_pods(line: Line) -> bool:
+def takes_pods(line: Line) -> bool:
+    """Whether the node takes new pods with GPUs: it is ready, and neither out of service nor closed."""
     recovery = line["recovery"]
-    return line["state"] == "Ready" and not (recovery["phase"] or recovery["byPerson"])
+    is_out = recovery["phase"] or recovery["byPerson"] or closed_state(line["closures"])
+    return line["state"] == "Ready" and not is_out
 
 
 def _accelerators(line: Line, node: Document, booked: Line | None, usable: bool) -> list[dict[str, Any]]:
@@ -107,7 +115,7 @@ def use_table(lines: Sequence[Line], *, wide: bool, headers: bool, width: int | 
             [
                 line["name"],
                 line["rack"] or None,
-                _state(line),
+                state_of(line),
                 *([line["model"] or None] if wide else []),
                 line["gpus"],
                 line["free"],
@@ -119,11 +127,12 @@ def use_table(lines: Sequence[Line], *, wide: bool, headers: bool, width: int | 
     return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
 
 
-def _state(line: Line) -> str:
-    """``Ready``, ``cordoned``, or how far its recovery is."""
+def state_of(line: Line) -> str:
+    """``Ready``, ``cordoned``, ``drained``, ``reserved``, or how far its recovery is."""
     recovery = line["recovery"]
     parts = (
         _STATES.get(line["state"], line["state"]),
+        closed_state(line["closures"]),
         recovery["phase"],
         "no GPU work" if recovery["byPerson"] else "",
     )

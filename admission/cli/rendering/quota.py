@@ -84,13 +84,13 @@ def loans_table(
     queues: Iterable[Body], *, resource: str | None, headers: bool, width: int | None = None
 ) -> str:
     """One line per loan in which one of the queues takes part; "": there is none."""
-    loans = _loans(queues, resource)
+    loans = loans_of_queues(queues, resource)
     in_part = any(loan["counts"] != loan["amount"] for loan in loans)
     rows: list[list[Cell]] = [
         [
             loan["from"],
             loan["to"],
-            _account(loan),
+            account_text(loan),
             loan["amount"],
             *([loan["counts"]] if in_part else []),
             loan["until"],
@@ -107,13 +107,13 @@ def loans_table(
 def loan_problems(queues: Iterable[Body]) -> list[str]:
     """Why loans do not count in full, a sentence each."""
     return [
-        f"Of the {loan['amount']} {_account(loan)} for {loan['to']} {loan['counts']} counts: {loan['problem']}."
-        for loan in _loans(queues, None)
+        f"Of the {loan['amount']} {account_text(loan)} for {loan['to']} {loan['counts']} counts: {loan['problem']}."
+        for loan in loans_of_queues(queues, None)
         if loan["problem"]
     ]
 
 
-def _loans(queues: Iterable[Body], resource: str | None) -> list[Body]:
+def loans_of_queues(queues: Iterable[Body], resource: str | None) -> list[Body]:
     """The loans of queues, each once: the queue that lends and the one that gets it both have it."""
     found: list[Body] = []
     for queue in queues:
@@ -125,7 +125,8 @@ def _loans(queues: Iterable[Body], resource: str | None) -> list[Body]:
     return found
 
 
-def _account(loan: Body) -> str:
+def account_text(loan: Body) -> str:
+    """``nvidia.com/gpu of flavor h100``: what a loan counts."""
     return f"{loan['resource']} of flavor {loan['flavor']}" if loan["flavor"] else str(loan["resource"])
 
 
@@ -156,7 +157,14 @@ def history_table(versions: Iterable[Body], *, headers: bool, width: int | None 
             loan = version["loan"]
             what = f"loan to {loan['to']} ended"
             rows.append(
-                [version["at"], None, what, f"{loan['amount']} {_account(loan)}", None, "its time was over"]
+                [
+                    version["at"],
+                    None,
+                    what,
+                    f"{loan['amount']} {account_text(loan)}",
+                    None,
+                    "its time was over",
+                ]
             )
             continue
         lines = _changes(version)

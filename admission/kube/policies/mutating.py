@@ -57,9 +57,11 @@ from queues.api.api_resources import (
     JOB_FLOWS,
     JOBS,
     NAMESPACES,
+    NODE_DRAINS,
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESERVATIONS,
     VOLCANO_CRON_JOBS,
     ApiResource,
     Document,
@@ -143,10 +145,15 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
             _policy(name, kind, ["CREATE"], _note_requester(options), conditions=conditions),
             binding(name, name, {}),
         ]
-    documents += [
-        _policy("muster-changed-by", QUEUES, ["CREATE", "UPDATE"], _changed_by_patch()),
-        binding("muster-changed-by", "muster-changed-by", {}),
-    ]
+    for name, kind in (
+        ("muster-changed-by", QUEUES),
+        ("muster-changed-by-reservations", RESERVATIONS),
+        ("muster-changed-by-nodedrains", NODE_DRAINS),
+    ):
+        documents += [
+            _policy(name, kind, ["CREATE", "UPDATE"], _changed_by_patch()),
+            binding(name, name, {}),
+        ]
     return [
         *documents,
         *owner_policies(),

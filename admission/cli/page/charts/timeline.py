@@ -15,7 +15,7 @@ Workload = Mapping[str, Any]
 class Period:
     """What the workload was for a time. Times are RFC 3339."""
 
-    #: waiting | admitted | evicting | ended
+    #: waiting | running | evicting | ended
     what: str
     begins: str
     ends: str
@@ -39,7 +39,7 @@ def periods(one: Workload) -> list[Period]:
         about = f"admission {held['id']} in queue {held['queue']}"
         turned = min(max(begins, evicted), until) if evicted else until
         if turned > begins:
-            found.append(Period(what="admitted", begins=begins, ends=turned, about=about))
+            found.append(Period(what="running", begins=begins, ends=turned, about=about))
         if until > turned:
             code = held["eviction"]["code"]
             found.append(
@@ -89,7 +89,7 @@ def told(one: Workload, found: Sequence[Period]) -> str:
     sums: dict[str, float] = {}
     for each in found:
         sums[each.what] = sums.get(each.what, 0.0) + _seconds(each.begins, each.ends)
-    names = {"waiting": "waited", "admitted": "had seats", "evicting": "was taken back"}
+    names = {"waiting": "waited", "running": "held seats", "evicting": "was being evicted"}
     return f"{one['name']}: " + ", ".join(
         f"{names[what]} for {short_duration(int(seconds))}" for what, seconds in sums.items()
     )

@@ -54,7 +54,7 @@ def over_time(
     used = [ChartLine(name=queue, values=top["used"], is_area=True)]
     used += [ChartLine(name=each["queue"], values=each["used"]) for each in children]
     if top["capability"] is not None:
-        used.append(_level("limit", top["capability"], times))
+        used.append(_level("capability", top["capability"], times))
     parts.append(chart(f"{short} in use", times, used, unit=resource))
     parts.append(_told_use(top, short))
     owners = [each for each in (top, *children) if each["deserved"]]
@@ -88,7 +88,7 @@ def _minutes(seconds: Sequence[int | None]) -> list[float | None]:
 
 def _told_use(top: Mapping[str, Any], short: str) -> Markup:
     mean = sum(top["used"]) / max(1, len(top["used"]))
-    part = f", {100 * mean / top['capability']:.0f} % of the limit" if top["capability"] else ""
+    part = f", {100 * mean / top['capability']:.0f} % of the capability" if top["capability"] else ""
     return Markup("<p>On average {:.1f} {} were in use{}.</p>").format(mean, short, part)
 
 

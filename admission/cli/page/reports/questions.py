@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from admission.cli.access.age import age_of
 from admission.cli.access.read_api import Route, ask
+from admission.cli.page.problems import unknown
 from admission.cli.page.reports.views import Month, month_view, tenants_view
-from admission.cli.page.server import View
+from admission.cli.page.view import View
 from admission.cli.times import as_text
 from admission.cli.usage.command import used_answer
 from admission.cli.usage.forms import usage_csv
@@ -24,7 +25,7 @@ _CSV = ("tenant", "queue", "user", "flavor")
 
 
 def reports(route: Route, parts: Sequence[str], query: Mapping[str, str], now: datetime) -> View:
-    """The list of tenants, the month of one, or its CSV. Raises KeyError: there is no such view."""
+    """The list of tenants, the month of one, or its CSV. Raises KeyError: there is no such view; NoSuchView: tenant."""
     asked = query.get("month") or "this"
     try:
         begins, ends = month("month", asked, now)
@@ -38,7 +39,9 @@ def reports(route: Route, parts: Sequence[str], query: Mapping[str, str], now: d
         _, body, _ = used_answer(route, {**period, "by": "tenant"}, query.get("resource"))
         main = tenants_view(body, tenants, begins)
         return View(title="Reports", section="Reports", main=main, age=age_of(body)[0], least=_SELDOM)
-    if parts[0] not in tenants or parts[1:] not in ([], ["csv"], (), ("csv",)):
+    if parts[0] not in tenants:
+        raise unknown("tenant", parts[0], tenants, "reports")
+    if parts[1:] not in ([], ["csv"], (), ("csv",)):
         raise KeyError("/".join(parts))
     tenant = parts[0]
     given = {**period, "queue": tenant}

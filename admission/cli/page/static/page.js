@@ -6,9 +6,13 @@
   // Milliseconds between two looks at least, and at most: ages go on although nothing has changed.
   const least = Number(main.dataset.least) * 1000;
   const most = Math.max(least, 10000);
+  // After an answer that was none.
+  const AGAIN = 5000;
+  const BEFORE = "What is shown is from before.";
   let tag = null;
   let last = performance.now();
   let timer = 0;
+  let isUp = !main.querySelector("[role=alert]");
 
   const busy = () => {
     const selection = document.getSelection();
@@ -101,24 +105,35 @@
     if (age && age.textContent !== sentence) age.textContent = sentence;
   };
 
+  const show = async (answer) => {
+    const html = await answer.text();
+    performance.mark("muster-update-begins");
+    changeChildren(main, new DOMParser().parseFromString(html, "text/html").body);
+    const { title } = document.getElementById("age").dataset;
+    if (document.title !== title) document.title = title;
+    performance.measure("muster-update", "muster-update-begins");
+  };
+
+  // What is gone, or may not be seen any more, must not stay; a view that cannot be asked for now does.
+  const isTold = (answer) =>
+    answer.status !== 304 && (answer.headers.get("Content-Type") || "").startsWith("text/html") &&
+    (answer.status === 200 || [400, 403, 404].includes(answer.status) || main.querySelector("[role=alert]"));
+
   const look = async () => {
     last = performance.now();
     try {
       const headers = { "X-Muster-Part": "1", ...(tag ? { "If-None-Match": tag } : {}) };
-      const answer = await fetch(location.href, { headers, cache: "no-store" });
-      if (answer.status === 200) {
-        tag = answer.headers.get("ETag");
-        const html = await answer.text();
-        performance.mark("muster-update-begins");
-        changeChildren(main, new DOMParser().parseFromString(html, "text/html").body);
-        performance.measure("muster-update", "muster-update-begins");
-      } else if (answer.status !== 304) {
-        tag = null;
-        tell("Muster does not answer. What is shown is from before.");
-      }
+      const answer = await fetch(location.href, { headers, cache: "no-store", redirect: "manual" });
+      isUp = answer.ok || answer.status === 304;
+      tag = isUp ? answer.headers.get("ETag") : null;
+      // A proxy before the page sends those who are not signed in elsewhere, which is not followed.
+      if (answer.type === "opaqueredirect" || answer.status === 401) tell(`You are not signed in any more: load the page again. ${BEFORE}`);
+      else if (isTold(answer)) await show(answer);
+      else if (!isUp) tell(`Muster does not answer; it is asked again every few seconds. ${BEFORE}`);
     } catch {
+      isUp = false;
       tag = null;
-      tell("`kubectl muster page` has ended. What is shown is from before.");
+      tell(`This page's server does not answer (has \`kubectl muster page\` ended?); it is asked again every few seconds. ${BEFORE}`);
     }
   };
 
@@ -128,7 +143,7 @@
     timer = setTimeout(async () => {
       timer = 0;
       if (!busy()) await look();
-      if (!timer) lookIn(busy() ? 1000 : most);
+      if (!timer) lookIn(busy() ? 1000 : isUp ? most : AGAIN);
     }, milliseconds);
   };
 
@@ -143,7 +158,10 @@
       soon();
       others.postMessage("change");
     });
-    source.addEventListener("error", () => lookIn(1000));
+    source.addEventListener("error", () => {
+      lookIn(1000);
+      if (source.readyState === EventSource.CLOSED) setTimeout(listen, 30000);  // it was refused
+    });
     return new Promise(() => {});  // until the tab is closed
   };
   navigator.locks.request("muster-changes", listen);
@@ -151,5 +169,5 @@
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) soon();
   });
-  lookIn(most);
+  lookIn(isUp ? most : AGAIN);
 })();

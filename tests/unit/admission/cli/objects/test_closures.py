@@ -11,6 +11,7 @@ from admission.cli.access import queue_objects
 from admission.cli.access.objects import Refused
 from admission.cli.closures import drain as draining
 from admission.cli.closures import objects
+from admission.cli.closures.closed_nodes import closed_state, closure_sentence, closures_of, read_closures
 from admission.cli.closures.drain import drain, undrain
 from admission.cli.closures.reservations import reservations
 from admission.cli.closures.reserve import reserve
@@ -170,5 +171,32 @@ def test_nodes_are_told_with_what_they_are_kept_for(monkeypatch: pytest.MonkeyPa
     kept = reservation("night", 1, phase="Planned", nodes=["n1"])
     over = reservation("before", -9, phase="Ended", nodes=["n1"])
     Server(monkeypatch, reservations={"items": [kept, over]}, nodedrains=403)
-    found = objects.closed_nodes(object())  # type: ignore[arg-type]
-    assert found == {"n1": [f"kept for reservation night from {kept['spec']['from']} for 4h"]}
+    found = read_closures(object(), time.time())  # type: ignore[arg-type]
+    [closure] = found.by_node["n1"]
+    assert closure_sentence(closure) == f"kept for reservation night from {kept['spec']['from']} for 4h"
+    assert found.unread == ("nodedrains",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hours", "spec", "phase", "state"),
+    [
+        ("NodeDrain", 1.5, {}, "Planned", ""),
+        ("NodeDrain", 0.5, {}, "Planned", "drain planned"),
+        ("NodeDrain", 1.5, {"leadTime": "1h45m"}, "Planned", "drain planned"),
+        ("NodeDrain", 1.5, {"leadTime": "0s"}, "", ""),
+        ("NodeDrain", -1, {}, "Active", "drained"),
+        ("NodeDrain", 0.5, {"leadTime": "soon"}, "Planned", "drain planned"),
+        ("Reservation", 0.5, {}, "Planned", "reserved"),
+        ("Reservation", -1, {}, "Active", "reserved"),
+    ],
+)
+def test_a_node_is_closed_from_the_lead_time_on(
+    kind: str, hours: float, spec: dict[str, str], phase: str, state: str
+) -> None:
+    one = {
+        "metadata": {"name": "x"},
+        "spec": {"at" if kind == "NodeDrain" else "from": in_hours(hours), **spec},
+        "status": {"phase": phase, "nodes": ["n1"]},
+    }
+    found = closures_of([one], kind, time.time())
+    assert closed_state(found["n1"]) == state

@@ -13,7 +13,7 @@ from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import node_lines
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
-from queues.api.api_resources import NODES, TOPOLOGIES
+from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.fakes.fake_reader import FakeReader, served
 
@@ -216,8 +216,49 @@ def test_of_a_node_that_takes_no_pods_nothing_is_free() -> None:
         name: {"usable": usable, "freeDevices": {"nvidia.com/gpu": 8}, "workloads": None}
         for name, usable in (("gpu-1", False), ("gpu-2", True))
     }
-    lines = with_use(node_lines(documents, []), documents, Racks(), use)
+    lines = with_use(node_lines(documents, []), documents, Racks(), use, {})
     assert [(each["usable"], each["free"]) for each in lines] == [(False, 0), (False, 0)]
+
+
+def test_drained_and_reserved_nodes_are_told_and_nothing_is_free_there() -> None:
+    documents = [node(f"gpu-{number}", "r1") for number in range(1, 4)]
+    use = {
+        each["metadata"]["name"]: {
+            "usable": True,
+            "freeDevices": {"nvidia.com/gpu": 8},
+            "workloads": {"items": [], "total": 0, "hidden": 0},
+        }
+        for each in documents
+    }
+    closed = {"kind": "NodeDrain", "phase": "Active", "closed": True}
+    planned = {"kind": "Reservation", "phase": "Planned", "closed": True}
+    closures = {"gpu-1": [closed], "gpu-2": [planned]}
+    racks = Racks.known([], documents, None)
+    lines = with_use(node_lines(documents, []), documents, racks, use, closures)
+    text = use_table(lines, wide=False, headers=False)
+    assert [line.split()[2:5] for line in text.splitlines()] == [
+        ["drained", "8", "0"],
+        ["reserved", "8", "0"],
+        ["Ready", "8", "8"],
+    ]
+    [rack] = rack_lines(lines)
+    assert (rack["outOfService"], rack["free"], rack["emptyNodes"]) == (2, 8, 1)
+    assert largest_gangs([rack])[0] == "Largest gang on gpu, of pods with one GPU: 8; in one rack 8 (r1)."
+
+
+async def test_reservations_and_drains_of_the_cluster_are_told_beside_the_table(
+    server: FakeApiServer, ask: Asking
+) -> None:
+    drain = {"metadata": {"name": "fix"}, "spec": {"at": "2026-11-20T14:00:00Z"}}
+    drain["status"] = {"phase": "Active", "nodes": ["gpu-2", "gpu-3"]}
+    await server.put(NODE_DRAINS.path(), drain)
+    code, out, err = await ask("")
+    assert (code, err) == (0, "Nodes gpu-2, gpu-3: drained by nodedrain fix from 2026-11-20T14:00:00Z.\n")
+    assert out.splitlines()[3].split() == ["gpu-3", "b1/r2", "drained", "8", "0", "0", "-"]
+    assert "of pods with one GPU: 0; in one rack 0" in out
+    _, out, _ = await ask("gpu-3 -o json")
+    [line] = json.loads(out)["items"]
+    assert (line["usable"], line["closures"][0]["name"]) == (False, "fix")
 
 
 def test_a_node_names_few_workloads_and_counts_the_others() -> None:
@@ -233,9 +274,8 @@ def test_a_node_names_few_workloads_and_counts_the_others() -> None:
     seated.append({"namespace": "ml", "name": "etl", "evicting": False, "held": {"cpu": "4"}})
     there = {"items": seated, "total": 7, "hidden": 2}
     quiet = {"phase": "", "byPerson": False}
-    shown = line(
-        "a", "r1", 1, free=1, state="Ready", recovery=quiet, model="H100", taints=[], workloads=there
-    )
+    told = {"state": "Ready", "recovery": quiet, "closures": [], "model": "H100", "taints": []}
+    shown = line("a", "r1", 1, free=1, **told, workloads=there)
     short = use_table([shown], wide=False, headers=False)
     assert short.endswith("ml/job-4(4), ml/job-2(2, evicting), ml/job-1(1), +4, 2 hidden\n")
     assert "ml/etl, +3, 2 hidden" in use_table([shown], wide=True, headers=False)

@@ -15,8 +15,11 @@ from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
 from admission.cli.page.layout import bar, table
+from admission.cli.page.local import PageServer
 from admission.cli.page.node_views import node_racks, one_rack
-from admission.cli.page.server import PART, PageServer, View
+from admission.cli.page.problems import NoSuchView
+from admission.cli.page.server import PART
+from admission.cli.page.view import View
 from admission.cli.page.views import Views
 from queues.errors import MusterError
 from tests.fakes.fake_reader import FakeReader, served
@@ -69,7 +72,7 @@ def test_the_secret_of_the_address_becomes_a_cookie(server: PageServer) -> None:
     assert "<h1>Queues</h1>" in body
     assert "The data is 50s old." in body
     assert "default-src 'none'" in headers["Content-Security-Policy"]
-    assert headers["Cache-Control"] == "no-store"
+    assert headers["Cache-Control"] == "private, no-store"
 
 
 @pytest.mark.parametrize("cookie", ["", "muster-page=wrong", "muster-page=", 'muster-page="', "x=\ufffd"])
@@ -164,7 +167,8 @@ async def test_one_queue_has_its_amounts_and_what_waits_in_it(views: Views) -> N
     assert "ada@example.com" in await shown(views, "queues", "team-a")
     html = await shown(views, "queues", "train")
     assert "/workloads/ml/" in html
-    with pytest.raises(KeyError):
+    assert "Reservations are not known: Looking for a kubeconfig" in html
+    with pytest.raises(NoSuchView, match="There is no queue nothing that you may see"):
         await shown(views, "queues", "nothing")
 
 
@@ -173,13 +177,13 @@ async def test_a_workload_is_explained(views: Views) -> None:
     assert "/workloads/ml/tune-3?kind=" in html
     html = await shown(views, "workloads", "ml", "tune-3")
     assert "<h2>Waits because</h2>" in html
-    assert "<h2>Decisions about it</h2>" in html
+    assert "<h2>History</h2>" in html
 
 
 async def test_live_workloads_and_decisions_are_listed(views: Views) -> None:
     html = await shown(views, "workloads")
     assert "/workloads/ml/bert?kind=vcjob" in html
-    assert "state-admitted" in html
+    assert "state-running" in html
     html = await shown(views, "decisions")
     assert html.index("yolo") < html.index("bert")
     assert "Preempted: for vcjob/ml/tune-3" in html
@@ -187,13 +191,13 @@ async def test_live_workloads_and_decisions_are_listed(views: Views) -> None:
 
 async def test_a_workload_has_its_user_its_timeline_and_the_limits_on_its_path(views: Views) -> None:
     html = await shown(views, "workloads", "ml", "tune-3")
-    assert "<h2>Limits on its path</h2>" in html
+    assert "<h2>Limits on the way</h2>" in html
     assert '<strong class="bad">0, too little</strong>' in html  # of team-a
     assert "tune-3: waited for 12m" in html
     html = await shown(views, "workloads", "ml", "old")
     assert "<dt>User</dt><dd>ada@example.com</dd>" in html
     assert "<dd>8.00 gpu</dd>" in html
-    assert "old: waited for 10m, had seats for 60m" in html
+    assert "old: waited for 10m, held seats for 60m" in html
     assert "failed, 70m after its creation" in html
 
 
@@ -201,7 +205,7 @@ async def test_charts_have_use_shares_and_waits_with_a_table_each(views: Views) 
     html = await shown(views, "charts", queue="team-a", span="week")
     assert html.count("<figure") == html.count("as a table") == 4
     assert "gpu in use, in nvidia.com/gpu. team-a: lowest 8.0, highest 32.0" in html
-    assert "limit: 32.0." in html
+    assert "capability: 32.0." in html
     assert "nine of ten waited less: lowest" in html
     assert '<a href="/charts?queue=root&amp;span=week&amp;resource=nvidia.com%2Fgpu">root</a>' in html
     html = await shown(views, "charts", resource="cpu")
@@ -249,7 +253,7 @@ async def test_lists_go_on_page_by_page(views: Views, monkeypatch: pytest.Monkey
     "parts",
     [
         ("queues", "a", "b"),
-        ("reports", "lost"),
+        ("reports", "team-a", "x"),
         ("nodes", "a", "b"),
         ("pending", "x"),
         ("workloads", "ml"),
@@ -268,6 +272,9 @@ def line(name: str, *, held: int | None, used: str, healthy: int = 8, gpus: int 
         "gpus": gpus,
         "healthy": healthy,
         "held": held,
+        "usable": True,
+        "recovery": {"phase": "", "byPerson": False},
+        "closures": [],
         "faults": [],
         "rack": "rack-1",
         "use": {"used": {"nvidia.com/gpu": used}},
@@ -289,7 +296,7 @@ def test_racks_show_each_gpu_as_held_free_or_unhealthy() -> None:
     assert 'aria-label="c: 8 GPUs, 1 held, 7 free, 0 unhealthy, Ready"' in html
     assert html.count('<path class="ill"') == 1 + 1  # one in the legend
     assert 'class="ill" d="M73 1h10v10h-10zM85 1h10v10h-10z"' in html
-    assert "10 of 24 GPUs are free, and no node is wholly free." in html
+    assert "10 of 24 GPUs are free, and no node is empty." in html
     assert "30 of 32 free" in str(node_racks([line("d", held=None, used="2", gpus=32, healthy=32)]))
 
 
@@ -311,12 +318,13 @@ def test_racks_show_who_sits_where_and_which_holes_there_are() -> None:
         "workloads": {"items": [seated("bert", "3"), seated("yolo", "1")], "total": 3, "hidden": 1},
     }
     away["state"] = "NotReady"
+    away["usable"] = False
     empty["rack"] = away["rack"] = "rack-2"
     lines = [whole, part, empty, away]
     html = str(node_racks(lines))
     assert 'aria-label="a: 8 GPUs, 8 held, 0 free, 0 unhealthy, Ready; ml/bert 8"' in html
     assert "Ready; ml/bert 3, ml/yolo 1" in html
-    assert "11 of 32 GPUs are free, and one node is wholly free, 1 of them in rack rack-2." in html
+    assert "11 of 32 GPUs are free, and one node is empty, 1 of them in rack rack-2." in html
     assert '<path class="out"' in html
     colours = re.findall(r'class="held w(\d)"', html)[1:]  # the first is the legend's
     assert colours[0] == colours[1] != colours[2]
@@ -325,8 +333,39 @@ def test_racks_show_who_sits_where_and_which_holes_there_are() -> None:
     assert 'href="/workloads/ml/yolo?kind=vcjob"' in rack
     assert "1 more, 1 that you may not list" in rack
     assert ">c<" not in rack
-    with pytest.raises(KeyError):
+    with pytest.raises(
+        NoSuchView, match=r"no rack or node with GPUs rack-9 that you may see\. Did you mean"
+    ) as told:
         one_rack(lines, "rack-9")
+    assert '<a href="/nodes/rack-1">rack-1</a>' in told.value.ways
+    alone = str(one_rack(lines, "b"))
+    assert "<h1>Node b</h1>" in alone
+    assert '<a href="/nodes/rack-1">Rack rack-1</a>' in alone
+    assert ">a<" not in alone
+
+
+def test_reserved_and_drained_nodes_are_shown_as_such_and_are_not_free() -> None:
+    lines = [line(name, held=0, used="0") for name in "abcd"]
+    drain = {"kind": "NodeDrain", "name": "fans", "from": "2026-11-21T09:00:00Z", "for": None}
+    keeps = {"kind": "Reservation", "name": "night", "from": "2026-11-21T09:00:00Z", "for": "4h"}
+    lines[0] |= {"usable": False, "closures": [{**drain, "phase": "Active", "closed": True}]}
+    lines[1] |= {"usable": False, "closures": [{**keeps, "phase": "Active", "closed": True}]}
+    lines[2] |= {"usable": False, "closures": [{**drain, "phase": "Planned", "closed": True}]}
+    html = str(node_racks(lines))
+    assert "8 of 32 GPUs are free, and one node is empty; 1 node reserved; 1 node drained" in html
+    assert "8 free, 1 empty node, 1 reserved, 1 drained, 1 drain planned" in html
+    assert html.count('<path class="closed"') == 1 + 3  # one in the legend
+    assert 'aria-label="a: 8 GPUs, 0 held, 0 free, 0 unhealthy, drained"' in html
+    rack = str(one_rack(lines, "rack-1"))
+    assert '<span class="state state-reserved">reserved</span>' in rack
+    assert "1 node kept for reservation night from 2026-11-21T09:00:00Z for 4h" in rack
+    assert "2 nodes drained by nodedrain fans from 2026-11-21T09:00:00Z" in rack
+
+
+def test_pods_that_muster_has_not_admitted_are_not_free() -> None:
+    foreign = line("a", held=None, used="0")
+    foreign["use"] = {"used": {}, "freeDevices": {"nvidia.com/gpu": 5}}
+    assert 'aria-label="a: 8 GPUs, 3 held, 5 free' in str(node_racks([foreign]))
 
 
 class Scripts(HTMLParser):

@@ -37,31 +37,31 @@ def test_what_was_taken_back_waited_again() -> None:
     )
     assert told(one) == [
         ("waiting", "08:00", "08:10"),
-        ("admitted", "08:10", "09:00"),
+        ("running", "08:10", "09:00"),
         ("evicting", "09:00", "09:05"),
         ("waiting", "09:05", "09:30"),
-        ("admitted", "09:30", "10:00"),
+        ("running", "09:30", "10:00"),
     ]
     html = str(timeline(one))
-    assert "bert: waited for 35m, had seats for 80m, was taken back for 5m" in html
+    assert "bert: waited for 35m, held seats for 80m, was being evicted for 5m" in html
     assert html.count("<rect") == html.count("<li>") == 5
     assert "evicted: Preempted" in html
 
 
 def test_what_has_ended_ends() -> None:
     one = workload(admission(7, "08:30", "09:30"), state="finished", ended=at("09:30"), result="failed")
-    assert told(one) == [("waiting", "08:00", "08:30"), ("admitted", "08:30", "09:30")]
+    assert told(one) == [("waiting", "08:00", "08:30"), ("running", "08:30", "09:30")]
     assert "failed, 90m after its creation" in str(timeline(one))
 
 
 def test_what_grows_has_seats_from_its_first_admission_on() -> None:
     one = workload(admission(7, "08:30"), admission(8, "09:00", "09:10"))
-    assert told(one)[:2] == [("waiting", "08:00", "08:30"), ("admitted", "08:30", "10:00")]
+    assert told(one)[:2] == [("waiting", "08:00", "08:30"), ("running", "08:30", "10:00")]
 
 
 def test_pods_that_ran_before_it_was_created_make_no_time_run_backwards() -> None:
     one = workload(admission(7, "07:00"))
-    assert told(one) == [("admitted", "08:00", "10:00")]
+    assert told(one) == [("running", "08:00", "10:00")]
 
 
 def test_without_a_time_of_creation_there_is_none() -> None:
