@@ -134,8 +134,7 @@ class AdmissionRound:
         screened_out = self._screened_out if self.left_out else WorkloadClass.screened_out
         heads = [
             LongestWaiting(each.longest_waiting(), each.request.need, screened_out(each))
-            for each in classes
-            if each.is_considered
+            for each in self._not_behind_others(classes)
         ]
         backfill = Backfill.reserving_for(
             snapshot, heads, self.trial, self.state.open_admissions, ends_matter=ends_known
@@ -228,6 +227,22 @@ class AdmissionRound:
         classes = self.pending.classes.get(queue, {}).values()
         waiting = [each for each in classes if each.is_considered]
         return sorted(waiting, key=lambda each: each.class_queue.first())
+
+    def _not_behind_others(self, classes: Iterable[WorkloadClass]) -> Iterator[WorkloadClass]:
+        """Those that are considered, of a strict queue only the head.
+
+        What were kept for another one nobody could use: the head would have to stay off, and nothing comes before it.
+        """
+        heads: dict[QueueName, WorkloadClass] = {}
+        for each in classes:
+            if not each.is_considered:
+                continue
+            if self.pending.is_strict(each.queue):
+                if each.queue not in heads:
+                    heads[each.queue] = self._waiting(each.queue)[0]
+                if heads[each.queue] is not each:
+                    continue
+            yield each
 
     def _groups(self, classes: Iterable[WorkloadClass]) -> list[list[WorkloadClass]]:
         """These classes in groups that are tried in turns, the one that is tried now first."""
