@@ -92,8 +92,9 @@ class Evict:
 
     @property
     def displaces(self) -> bool:
-        """Whether a workload loses its place for another one: that counts as an eviction of it."""
-        return self.beneficiary is not None and not self.elastic
+        """Whether a workload loses its place for others: that counts as an eviction of it."""
+        for_others = self.beneficiary is not None or self.code is ReasonCode.NODES_RESERVED
+        return for_others and not self.elastic
 
 
 @dataclass(frozen=True, slots=True)
