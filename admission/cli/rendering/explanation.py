@@ -81,12 +81,9 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
     if not admissions or not one["created"]:
         return ended
     first = min(held["opened"] for held in admissions)
-    runs = [
-        (held["opened"], held.get("closed") or (now if held["state"] != "closed" else None))
-        for held in admissions
-    ]
-    seconds = sum(_seconds(opened, until) for opened, until in runs if until)
-    ran = short_duration(seconds) + (f" in {len(runs)} admissions" if len(runs) > 1 else "")
+    runs = _runs(admissions, now)
+    ran = short_duration(sum(_seconds(*run) for run in runs))
+    ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
     hours = ", ".join(
         f"{each:g} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
     )
@@ -97,6 +94,18 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
         *([("Used", hours)] if hours else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
+
+
+def _runs(admissions: Iterable[Mapping[str, Any]], now: str) -> list[tuple[str, str]]:
+    """From when until when it held anything, the first time first: parts of a gang count once."""
+    runs: list[tuple[str, str]] = []
+    for held in sorted(admissions, key=lambda each: moment(each["opened"])):
+        until = held.get("closed") or (now if held["state"] != "closed" else held["opened"])
+        if runs and moment(held["opened"]) <= moment(runs[-1][1]):
+            runs[-1] = runs[-1][0], max(runs[-1][1], until, key=moment)
+        else:
+            runs.append((held["opened"], until))
+    return runs
 
 
 def _end(one: WorkloadBody) -> list[tuple[str, str]]:

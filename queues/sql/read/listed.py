@@ -345,20 +345,28 @@ async def _held(tx: AsyncConnection, keys: Iterable[WorkloadKey]) -> dict[Worklo
 
 
 async def last_seats(tx: AsyncConnection, keys: Iterable[WorkloadKey]) -> dict[WorkloadKey, SeatTotals]:
-    """What the last closed admission of each of these workloads held."""
-    closed = closed_admissions
+    """What the last closed admission of each of these workloads held, and those beside it: parts of one gang."""
+    closed, beside = closed_admissions, closed_admissions.alias("beside")
     newest = (
-        select(*closed.c[_SEATS], closed.c.closed_at)
+        select(*closed.c["id", "opened_at", "cause_code"])
         .where(same(closed, KEYS))
-        .order_by((closed.c.id + 0).desc())
+        .order_by(closed.c.closed_at.desc(), closed.c.id)  # an elastic part may be newer, and gone before
         .limit(1)
         .lateral("newest")
     )
-    asked = select(newest).select_from(KEYS.table).join(newest, literal(True))
-    return {
-        key_of(row.kind, row.uid): _seat_totals(row, frozenset())
-        for row in await tx.execute(asked, KEYS.rows(key_rows(keys)))
-    }
+    ended_alike = beside.c.cause_code.is_not_distinct_from(newest.c.cause_code)
+    is_beside = and_(beside.c.closed_at > newest.c.opened_at, ended_alike)
+    asked = (
+        select(*beside.c[_SEATS])
+        .select_from(KEYS.table)
+        .join(newest, literal(True))
+        .join(beside, and_(same(beside, KEYS), or_(beside.c.id == newest.c.id, is_beside)))
+    )
+    found: dict[WorkloadKey, SeatTotals] = {}
+    for row in await tx.execute(asked, KEYS.rows(key_rows(keys))):
+        key, held = key_of(row.kind, row.uid), _seat_totals(row, frozenset())
+        found[key] = found[key].plus(held) if key in found else held
+    return found
 
 
 def _seat_totals(row: Any, ended: Collection[int]) -> SeatTotals:
