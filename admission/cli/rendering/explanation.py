@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from admission.cli.questions.gang_parts import with_their_parts
 from admission.cli.questions.pending import one_line, short_table
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.stages import stages_text
@@ -33,7 +34,7 @@ def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str
         _section("Waits behind", _behind(one)),
         *(
             _section(_admission_title(held, one["now"]), _admission(held, one, headers))
-            for held in one["admissions"]
+            for held in with_their_parts(one["admissions"])
         ),
         _section("History", _history(one, wide, headers)),
     ]
@@ -293,7 +294,10 @@ def _quantity(resource: str, units: int) -> str:
 def _admission_title(held: Mapping[str, Any], now: str) -> str:
     how = "adopted" if held["adopted"] else "admitted"
     state = "" if held["state"] == "open" else f", {held['state']}"
-    return f"Admission {held['id']}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
+    parts = f" and {counted(held['parts'], 'elastic part')}" if held.get("parts") else ""
+    return (
+        f"Admission {held['id']}{parts}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
+    )
 
 
 def _lost(held: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> str:

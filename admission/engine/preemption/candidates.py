@@ -77,7 +77,9 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     @property
     def cost_per_pod(self) -> int:
         """The cost, by pods of ``freed_alone``: who takes the core of a gang for few pods pays for all of it."""
-        return self.cost // max(1, sum(len(held.seats) for held in self.freed_alone))
+        if not self.core:
+            return self.cost // self.pods
+        return self.cost // max(1, sum(len(held.seats) for held in self.core))
 
     @property
     def protected_until(self) -> int:
