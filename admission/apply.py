@@ -4,9 +4,10 @@ The planner may be wrong, the applier may not (Nomad's plan applier). A dropped 
 turn decides on what the ledger really holds.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from admission.volcano_jobs.state import JobTransition
 from queues.admissions import Admission, Claim, StageTimes
@@ -249,29 +250,46 @@ def _decisions(
     admissions: Mapping[AdmissionId, Admission],
     lost: Mapping[AdmissionId, int],
 ) -> list[ledger.Decision]:
-    """Lines of the decision log."""
-    lines = []
+    """Lines of the decision log: one for what a workload gets, and one for what is evicted of it for one reason."""
+    lines: list[ledger.Decision] = []
     # In the order of cause and effect: what makes room, then who gets it.
+    evictions: dict[tuple[Any, ...], list[ledger.Decision]] = {}
     for evict in plan.evicts:
         if evict.admission in evicted:
             line = _line("evict", admissions[evict.admission], evict.code, evict.admission, evict.message)
             numbers = {**line.numbers, **evict.facts}
             if evict.admission in lost:
                 numbers["lostDeviceSeconds"] = lost[evict.admission]
-            lines.append(replace(line, beneficiary=evict.beneficiary, numbers=numbers))
+            line = replace(line, beneficiary=evict.beneficiary, numbers=numbers)
+            evictions.setdefault((line.workload, line.code, line.beneficiary, line.message), []).append(line)
+    lines += map(_together, evictions.values())
     for free in plan.frees:
         if free.closes:
             lines.append(_line("free", admissions[free.admission], "ended", free.admission))
     for id_, adopt in zip(adopted, plan.adopts, strict=True):
         lines.append(_line("adopt", adopt.admit, "running", admission=id_))
+    gangs: dict[tuple[Any, ...], list[ledger.Decision]] = {}
     for index, admit in enumerate(plan.admits):
         if index in outcome.accepted:
             code: ledger.DecisionCode = "elastic" if admit.elastic else "gang"
-            lines.append(_line("admit", admit, code, admission=outcome.accepted[index]))
+            line = _line("admit", admit, code, admission=outcome.accepted[index])
+            gangs.setdefault((line.workload,), []).append(line)
         else:
             rejection = outcome.rejected[index]
-            lines.append(_line("reject", admit, rejection.code, message=rejection.message))
+            line = _line("reject", admit, rejection.code, message=rejection.message)
+            gangs.setdefault((line.workload, line.message), []).append(line)
+    lines += map(_together, gangs.values())
     return lines
+
+
+def _together(lines: Sequence[ledger.Decision]) -> ledger.Decision:
+    """The line of a gang and its elastic parts: that of the oldest admission, with what all of them count."""
+    first = min(lines, key=lambda line: line.admission or 0)
+    counts = [name for name in ("seats", "lostDeviceSeconds") if name in first.numbers]
+    return replace(
+        first,
+        numbers={**first.numbers, **{name: sum(line.numbers[name] for line in lines) for name in counts}},
+    )
 
 
 def _line(

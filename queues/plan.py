@@ -85,8 +85,16 @@ class Evict:
     revision: str | None = None
     #: Workload that gets the room (preemption, reclaim); None: none does.
     beneficiary: WorkloadKey | None = None
+    #: An elastic part: its gang runs on, and is not evicted.
+    elastic: bool = False
     #: The numbers it was decided on, JSON-able.
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def displaces(self) -> bool:
+        """Whether a workload loses its place for others: that counts as an eviction of it."""
+        for_others = self.beneficiary is not None or self.code is ReasonCode.NODES_RESERVED
+        return for_others and not self.elastic
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,7 @@ def setbacks_of(evicts: Iterable[tuple[WorkloadKey, Evict]]) -> dict[WorkloadKey
         before = found.get(key, Setback())
         found[key] = Setback(
             not_before=max(before.not_before, evict.not_before),
-            displaced=before.displaced or evict.beneficiary is not None,
+            displaced=before.displaced or evict.displaces,
             unready=before.unready
             if evict.revision is None
             else Unready(revision=evict.revision, message=evict.message),
@@ -143,6 +151,13 @@ class Plan:
     #: status of the Reservation keeps them.
     chosen_nodes: Mapping[str, tuple[NodeName, ...]] = field(default_factory=dict)
     stopped: bool = False
+
+    def admit_of(self, workload: WorkloadKey) -> Admit | None:
+        """All that a workload gets, with the elastic parts of its gang; None: nothing."""
+        found = [each for each in self.admits if each.workload == workload]
+        return (
+            replace(found[0], seats=tuple(seat for each in found for seat in each.seats)) if found else None
+        )
 
     def changes_ledger(self) -> bool:
         """True if the plan holds more than reasons."""

@@ -68,6 +68,15 @@ class WorkloadKind(StrEnum):
     #: workload.codeflare.dev/v1beta2
     APP_WRAPPER = "appwrapper"
 
+    @property
+    def can_shrink(self) -> bool:
+        """Whether some of its pods can be removed while the others run on.
+
+        An object that is suspended to lose its pods loses all of them: its controller counts each one that is removed
+        otherwise as failed.
+        """
+        return self in (WorkloadKind.VOLCANO_JOB, WorkloadKind.POD_GROUP)
+
 
 class WorkloadKey(msgspec.Struct, frozen=True, order=True, gc=False):
     """Identity of a workload by its uid: a name may be used again, a uid never.

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from admission.decode.fields import seconds
 from admission.facts.cluster import ClosureFact
 from admission.wire import Bare
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
@@ -20,4 +21,11 @@ def closure_fact(raw: bytes, kind: ClosureKind) -> ClosureFact:
     except (InvalidDocument, InvalidQuantity) as error:
         why = shortened(str(error), LONGEST_MESSAGE)
         return ClosureFact(kind=kind, name=meta.name, uid=meta.uid, problem=why)
-    return ClosureFact(kind=kind, name=meta.name, uid=meta.uid, closure=closure, shown=read.status.phase)
+    return ClosureFact(
+        kind=kind,
+        name=meta.name,
+        uid=meta.uid,
+        closure=closure,
+        shown=read.status.phase,
+        created=seconds(meta.creation_timestamp),
+    )

@@ -25,6 +25,7 @@ from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
 from admission.engine.pending.waiting_time import arrival_order, soonest
 from admission.engine.placement import gangs
+from admission.engine.placement.elastic_parts import in_parts
 from admission.engine.placement.need import MissingMembers
 from admission.engine.plan_limit import PlanLimit
 from admission.engine.preemption.pruning import PreemptionProspects
@@ -89,7 +90,7 @@ class AdmissionRound:
             answer = gangs.admit(workload, need, self.trial)
             if isinstance(answer, Admit):
                 held.fulfil(workload.key)
-                self._admit(answer)
+                self._admit(answer, workload, need)
                 continue
             held.restore(workload.key, self.trial)
             self.pending.set_own_reason(workload.key, answer)
@@ -133,8 +134,7 @@ class AdmissionRound:
         screened_out = self._screened_out if self.left_out else WorkloadClass.screened_out
         heads = [
             LongestWaiting(each.longest_waiting(), each.request.need, screened_out(each))
-            for each in classes
-            if each.is_considered
+            for each in self._not_behind_others(classes)
         ]
         backfill = Backfill.reserving_for(
             snapshot, heads, self.trial, self.state.open_admissions, ends_matter=ends_known
@@ -166,7 +166,7 @@ class AdmissionRound:
             head, tried = class_queue.head(), by_queue[class_queue]
             answer = backfill.admit(head, tried.request.need, self.trial)
             if isinstance(answer, Admit):
-                self._admit(answer)
+                self._admit(answer, head.workload, tried.request.need)
                 if class_queue.user or counts_use(self.trial.tree, class_queue.queue):
                     users.add(class_queue.queue, class_queue.user, charges(answer.seats))
                 line.admitted()
@@ -183,10 +183,9 @@ class AdmissionRound:
         self.state.tried_classes = [*lined_up, *self.left_out]
         self.dirty_classes |= dict.fromkeys(self.state.tried_classes)
 
-    def _admit(self, admit: Admit) -> None:
-        self.admits.append(admit)
-        user = self.state.snapshot.pending[admit.workload].user
-        self.trial.post_to_user(admit.queue, user, charges(admit.seats))
+    def _admit(self, admit: Admit, workload: Workload, need: MissingMembers) -> None:
+        self.admits += in_parts(admit, workload, need, len(self.state.open_admissions.of(workload.key)))
+        self.trial.post_to_user(admit.queue, workload.user, charges(admit.seats))
         self.limit.admit(admit)
 
     def _lined_up(self) -> tuple[list[WorkloadClass], list[WorkloadClass]]:
@@ -228,6 +227,22 @@ class AdmissionRound:
         classes = self.pending.classes.get(queue, {}).values()
         waiting = [each for each in classes if each.is_considered]
         return sorted(waiting, key=lambda each: each.class_queue.first())
+
+    def _not_behind_others(self, classes: Iterable[WorkloadClass]) -> Iterator[WorkloadClass]:
+        """Those that are considered, of a strict queue only the head.
+
+        What were kept for another one nobody could use: the head would have to stay off, and nothing comes before it.
+        """
+        heads: dict[QueueName, WorkloadClass] = {}
+        for each in classes:
+            if not each.is_considered:
+                continue
+            if self.pending.is_strict(each.queue):
+                if each.queue not in heads:
+                    heads[each.queue] = self._waiting(each.queue)[0]
+                if heads[each.queue] is not each:
+                    continue
+            yield each
 
     def _groups(self, classes: Iterable[WorkloadClass]) -> list[list[WorkloadClass]]:
         """These classes in groups that are tried in turns, the one that is tried now first."""

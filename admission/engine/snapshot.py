@@ -185,7 +185,7 @@ class Snapshot:
         pending = dict(self.pending)
         for evict in plan.evicts:
             key = self.admissions[evict.admission].workload
-            if evict.beneficiary is not None and key in holders:
+            if evict.displaces and key in self.holders:
                 before = self.holders[key]
                 holders[key] = pending[key] = replace(
                     before, evictions=before.evictions + 1, waiting_since=plan.now

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from admission.engine import claims
 from admission.engine.memo import EngineState
+from admission.engine.placement.need import member_charges, minimum_choices, missing_members
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.protection import NEVER, protection_of
 from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair
@@ -19,6 +20,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.quota.accounts import Account
 from queues.quota.queue import REPORT, ROOT
+from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.text_format import counted, duration, listed, rfc3339
 from queues.workload import QueueName, Workload, WorkloadKey
@@ -120,7 +122,7 @@ class _Question:
         others = max(whole.evictable_from, whole.wish_end if wish_counts else 0)
         pending: dict[QueueName, list[Workload]] = {}
         for each in snapshot.pending.values():
-            if each.preempts and each.key != holder.key:
+            if each.preempts and each.key != holder.key and fits_capability(each, state.tree):
                 pending.setdefault(each.queue, []).append(each)
         return cls(
             snapshot=snapshot,
@@ -165,6 +167,10 @@ class _Question:
             key=lambda each: (-tree.counted_priority(queue, each.priority), each.arrival),
         )
 
+    def held(self) -> frozenset[Account]:
+        """Accounts of which the workload holds something."""
+        return frozenset(account for each in self.whole.admissions for account in each.charges)
+
     def excess(self, name: QueueName) -> dict[Account, int]:
         """What a queue uses beyond what it deserves."""
         usage, tree = self.usage, self.usage.tree
@@ -173,6 +179,30 @@ class _Question:
             for account in usage.book(ROOT)
         }
         return {account: units for account, units in sorted(over.items()) if units > 0}
+
+
+def may_use(tree: QueueTree, queue: QueueName, account: Account) -> bool:
+    """Whether the capabilities of a queue and of those above it leave it anything of an account at all."""
+    limits = (tree.capability(name, account) for name in tree.paths[queue])
+    return all(limit is None or limit > 0 for limit in limits)
+
+
+def fits_capability(workload: Workload, tree: QueueTree) -> bool:
+    """Whether a workload that waits could be within the capabilities on its path if nothing else ran there.
+
+    One that could not takes nobody's place.
+    """
+    path = tree.paths.get(workload.queue, ())
+    need = missing_members(workload, [])
+    asked = [member_charges(workload, ordinals) for ordinals in minimum_choices(workload, need)]
+    return not asked or any(
+        all(
+            (limit := tree.capability(name, account)) is None or units <= limit
+            for name in path
+            for account, units in one.items()
+        )
+        for one in asked
+    )
 
 
 # ── the rules ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,6 +251,9 @@ def _reclaiming(question: _Question) -> Iterator[Taker]:
         if policy.reclaim == "never" or not all(lent.values()):
             continue
         accounts = sorted({account for excess in lent.values() for account in excess})
+        accounts = [each for each in accounts if may_use(question.usage.tree, name, each)]
+        if not accounts:
+            continue
         if (room := _room(question.usage, pair, accounts)) is not None:
             found.append((name, pair, *room))
         elif policy.borrow_max_priority is not None and question.priority <= policy.borrow_max_priority:
@@ -253,7 +286,9 @@ def _room(usage: Usage, pair: QueuePair, accounts: Iterable[Account]) -> tuple[A
     if not found:
         return None
     units, account = max(found, key=lambda each: (each[0] > 0, "/" in each[1].resource, each[0]))
-    return account, units
+    limits = ((name, tree.capability(name, account)) for name in pair.beneficiary_side)
+    left = [limit - usage.counted(name, account) for name, limit in limits if limit is not None]
+    return account, min([units, *left])
 
 
 def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Account, units: int) -> Taker:
@@ -292,6 +327,8 @@ def _clearing(question: _Question) -> Iterator[Taker]:
         equals = not (name == own and policy.within_queue == "lower-or-newer-equal")
         high_enough = most >= question.priority if equals else most > question.priority
         if policy.clear_after is None or begins >= NEVER or not high_enough:
+            continue
+        if not any(may_use(tree, name, account) for account in question.held()):
             continue
         gangs = [
             each
@@ -343,7 +380,7 @@ def _who_waits(waiting: Sequence[Workload]) -> str:
 def _sentences(question: _Question) -> Iterator[str]:
     """Whose quota it runs on, and what protects it."""
     usage, tree, now = question.usage, question.usage.tree, question.snapshot.now
-    held = {account for each in question.whole.admissions for account in each.charges}
+    held = question.held()
     lent = [
         (name, account)
         for name in tree.paths[question.queue]

@@ -51,7 +51,7 @@ class WhatIf:
         plan, self.latest_memo[0] = decide(replace(self.snapshot, **fields), self.latest_memo[0], NO_LIMIT)
         key = self.workload.key
         return WhatIfOutcome(
-            admit=next((admit for admit in plan.admits if admit.workload == key), None),
+            admit=plan.admit_of(key),
             victims=tuple(evict for evict in plan.evicts if evict.beneficiary == key),
             reason=plan.reasons.get(key),
         )

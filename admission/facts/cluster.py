@@ -99,6 +99,8 @@ class ClosureFact:
     problem: str = ""
     #: The phase in its status; "": none.
     shown: str = ""
+    #: When the object was made, in seconds since the epoch; 0: unknown.
+    created: int = 0
 
     @property
     def id(self) -> str:

@@ -341,15 +341,17 @@ class _World:
                 checkpoint = None if holder is None else holder.checkpoint_interval
                 ran = max(0, now - life.since)
                 life.saved += ran // checkpoint * checkpoint if checkpoint else 0
+        runs_on = life is not None and bool(life.admissions)
         if holder is not None:
+            displaced = evict.displaces and not runs_on
             again = replace(
                 holder,
-                evictions=holder.evictions + (evict.beneficiary is not None),
-                waiting_since=now if evict.beneficiary is not None else holder.waiting_since,
+                evictions=holder.evictions + displaced,
+                waiting_since=now if displaced else holder.waiting_since,
                 not_before=max(holder.not_before, evict.not_before),
             )
             self._pending.put(key, again)
-            if self._grace:
+            if self._grace or runs_on:
                 self._holders.put(key, again)
             else:
                 self._holders.pop(key)

@@ -22,6 +22,7 @@ TOO_FEW_NODES: Final = "TooFewNodes"
 NO_NODES: Final = "NoNodes"
 NOT_EMPTY: Final = "NotEmpty"
 INVALID: Final = "Invalid"
+BEYOND_DESERVED: Final = "BeyondDeserved"
 
 
 def closure_statuses(world: World, now: int) -> Iterator[StatusWanted]:
@@ -64,7 +65,7 @@ def _said(
     """Reason and message; "": there is nothing to say."""
     closure = state.fact.closure
     if state.phase is ClosurePhase.REFUSED or closure is None:
-        return INVALID, state.problem
+        return BEYOND_DESERVED if state.is_beyond_right else INVALID, state.problem
     if state.phase is ClosurePhase.ENDED:
         return "", ""
     if closure.kind is ClosureKind.DRAIN:

@@ -27,12 +27,17 @@ WARN: Final = "Warn"
 
 
 def admitted_events(world: World, admitted: Iterable[tuple[AdmissionId, Admit]]) -> Iterator[EventNote]:
-    """An event for each workload that a turn admitted."""
-    for id_, admit in admitted:
+    """An event for each workload that a turn admitted, with all that it got."""
+    gangs: dict[WorkloadKey, list[tuple[AdmissionId, Admit]]] = {}
+    for each in admitted:
+        gangs.setdefault(each[1].workload, []).append(each)
+    for parts in gangs.values():
+        id_, admit = parts[0]
         ref = _ref(world, admit.workload)
         if ref is not None:
-            nodes = len({seat.node for seat in admit.seats})
-            seats = f"{counted(len(admit.seats), 'seat')} on {counted(nodes, 'node')}"
+            given = [seat for _, part in parts for seat in part.seats]
+            nodes = len({seat.node for seat in given})
+            seats = f"{counted(len(given), 'seat')} on {counted(nodes, 'node')}"
             message = f"{seats}, admission {id_}, queue {admit.queue}{_until(world, admit.workload)}"
             yield EventNote(ref=ref, reason="Admitted", message=message, action="Admit")
 
@@ -69,11 +74,13 @@ def ending_event(world: World, key: WorkloadKey, now: int) -> EventNote | None:
 
 
 def evicted_events(world: World, evicted: Iterable[Evict]) -> Iterator[EventNote]:
-    """An event for each workload that a turn evicted."""
+    """An event for each workload that a turn evicted, or evicted a part of."""
+    told = set[tuple[WorkloadKey, str]]()
     for evict in evicted:
         admission = world.admissions.get(evict.admission)
         ref = None if admission is None else _ref(world, admission.workload)
-        if ref is not None:
+        if ref is not None and admission is not None and (admission.workload, evict.message) not in told:
+            told.add((admission.workload, evict.message))
             message = told_in(ref.namespace, evict.message)
             yield EventNote(ref=ref, reason="Evicted", message=message, action="Evict", warning=True)
 

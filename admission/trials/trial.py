@@ -157,7 +157,9 @@ class _Answers:
         self._usage = usage
         self._kept_back = kept_back
         self._reasons = plan.reasons
-        self._admits = {each.workload: each.seats for each in plan.admits}
+        self._admits: dict[WorkloadKey, tuple[Seat, ...]] = {}
+        for each in plan.admits:  # an elastic gang has several
+            self._admits[each.workload] = self._admits.get(each.workload, ()) + each.seats
         self._claims = {each.workload: each.seats for each in plan.claims}
         self._victims: dict[WorkloadKey, list[Evict]] = {}
         for evict in plan.evicts:

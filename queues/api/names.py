@@ -166,6 +166,8 @@ RECREATED_FROM: Final = "muster.dev/recreated-from"
 USER: Final = "muster.dev/user"
 #: Annotation of Queues: the user who changed them last.
 CHANGED_BY: Final = "muster.dev/changed-by"
+#: Annotation of Reservations: ``"true"`` if who stated what it keeps is no platform administrator.
+OF_TENANT: Final = "muster.dev/of-tenant"
 #: Annotation of Queues: why their spec was changed last. It goes with the next change that gives no other reason.
 CHANGE_REASON: Final = "muster.dev/change-reason"
 #: Annotation of pods, and of templates that operators make them from: the workload and its pod set, as
@@ -192,7 +194,7 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 HELM_RELEASE: Final = "meta.helm.sh/release-name"
 
 #: Labels and annotations that only Muster's identity may write.
-OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER, CHANGED_BY)
+OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER, CHANGED_BY, OF_TENANT)
 
 #: Labels and annotations of the pods of a Volcano Job.
 JOB_NAME: Final = "volcano.sh/job-name"

@@ -59,6 +59,9 @@ class NodeClosure:
     nodes: tuple[NodeName, ...] = ()
     #: A drain is about the nodes with all of these labels as well. Empty: only those that it names.
     selector: tuple[tuple[str, str], ...] = ()
+    #: Made by an administrator of a tenant: it stays within what the tenant deserves, and lets work rest that was
+    #: evicted before.
+    of_tenant: bool = False
 
     @property
     def id(self) -> str:

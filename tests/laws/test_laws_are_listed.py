@@ -31,6 +31,7 @@ def laws_in(module: str) -> set[str]:
         "closures",
         "decision",
         "device_health",
+        "elastic_parts",
         "fairness",
         "node_recovery",
         "preemption",

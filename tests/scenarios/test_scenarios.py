@@ -93,7 +93,7 @@ def started(story: dict[str, Any]) -> Snapshot:
     for name, text in story.get("running", {}).items():
         snapshot = changed(snapshot, {"arrives": {name: text}})
         plan, _ = decide(replace(snapshot, holders={}), Memo())
-        assert [admit.workload.uid for admit in plan.admits] == [name]
+        assert {admit.workload.uid for admit in plan.admits} == {name}
         holders = {**snapshot.holders, **snapshot.pending}
         snapshot = replace(snapshot, holders=holders)
         snapshot = apply(snapshot, plan)
@@ -131,7 +131,7 @@ def told(wanted: dict[str, Any], snapshot: Snapshot, plan: Plan) -> dict[str, An
     layout = snapshot.nodes.layout
     rack = {name: layout.labels.of(layout.position[name])["rack"] for name in layout.names}
     found = {
-        "admits": sorted(admit.workload.uid for admit in plan.admits),
+        "admits": sorted({admit.workload.uid for admit in plan.admits}),
         "because": {
             snapshot.admissions[evict.admission].workload.uid: str(evict.code) for evict in plan.evicts
         },

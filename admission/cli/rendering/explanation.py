@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from admission.cli.questions.gang_parts import with_their_parts
 from admission.cli.questions.pending import one_line, short_table
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.stages import stages_text
@@ -43,7 +44,7 @@ def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str
         _section("Waits behind", _behind(one)),
         *(
             _section(_admission_title(held, one["now"]), _admission(held, one, headers))
-            for held in one["admissions"]
+            for held in with_their_parts(one["admissions"])
         ),
         _section("History", _history(one, wide, headers)),
     ]
@@ -91,13 +92,10 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
     if not admissions or not one["created"]:
         return ended
     first = min(held["opened"] for held in admissions)
-    runs = [
-        (held["opened"], held.get("closed") or (now if held["state"] != "closed" else None))
-        for held in admissions
-    ]
-    ran = short_duration(_covered([(opened, until) for opened, until in runs if until]))
+    runs = _runs(admissions, now)
+    ran = short_duration(sum(_seconds(*run) for run in runs))
     ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
-    if one["state"] == "finished" and len(runs) > 1 and (most := _most_seats(admissions)) is not None:
+    if one["state"] == "finished" and len(admissions) > 1 and (most := _most_seats(admissions)) is not None:
         ran += f", at most {counted(most, 'pod')} at a time"
     used = ", ".join(
         f"{hours(each)} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
@@ -111,15 +109,6 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
     ]
 
 
-def _covered(spans: Iterable[tuple[str, str]]) -> int:
-    """Seconds of the time that is in any of these spans: admissions of an elastic gang go on beside one another."""
-    seconds, last = 0, ""
-    for begins, ends in sorted(spans):
-        if ends > last:
-            seconds, last = seconds + _seconds(max(begins, last), ends), ends
-    return seconds
-
-
 def _most_seats(admissions: Sequence[Mapping[str, Any]]) -> int | None:
     """The most seats of closed admissions at a time; None: it is not known of one."""
     if any(held.get("closed") is None or held.get("seatCount") is None for held in admissions):
@@ -129,6 +118,18 @@ def _most_seats(admissions: Sequence[Mapping[str, Any]]) -> int | None:
         for held in admissions
     ]
     return max(sizes)
+
+
+def _runs(admissions: Iterable[Mapping[str, Any]], now: str) -> list[tuple[str, str]]:
+    """From when until when it held anything, the first time first: parts of a gang count once."""
+    runs: list[tuple[str, str]] = []
+    for held in sorted(admissions, key=lambda each: moment(each["opened"])):
+        until = held.get("closed") or (now if held["state"] != "closed" else held["opened"])
+        if runs and moment(held["opened"]) <= moment(runs[-1][1]):
+            runs[-1] = runs[-1][0], max(runs[-1][1], until, key=moment)
+        else:
+            runs.append((held["opened"], until))
+    return runs
 
 
 def _end(one: WorkloadBody) -> list[tuple[str, str]]:
@@ -351,7 +352,10 @@ def _quantity(resource: str, units: int) -> str:
 def _admission_title(held: Mapping[str, Any], now: str) -> str:
     how = "adopted" if held["adopted"] else "admitted"
     state = "" if held["state"] == "open" else f", {held['state']}"
-    return f"Admission {held['id']}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
+    parts = f" and {counted(held['parts'], 'elastic part')}" if held.get("parts") else ""
+    return (
+        f"Admission {held['id']}{parts}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
+    )
 
 
 def _lost(held: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> str:

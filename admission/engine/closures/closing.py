@@ -14,7 +14,7 @@ from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Layout, Mask, NodeTable
 from admission.engine.snapshot import Rollback, Snapshot
-from queues.admissions import Admission, AdmissionState
+from queues.admissions import Admission, AdmissionState, rest_after
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
@@ -48,6 +48,8 @@ class TurnClosures:
             ClosedNodes(each, masks[each.id], each.start <= now) for each in active if masks[each.id].any()
         )
         changes = [each.next_change(now) for each in snapshot.closures]
+        if any(each.closure.of_tenant and each.closure.clear_at <= now for each in closed):
+            changes += _resting(snapshot, now).values()
         chosen = {each.id: nodes for each in active if (nodes := _names(masks[each.id], each, table))}
         layout = self._layout(table.layout, closed)
         after = TurnClosures(
@@ -98,6 +100,7 @@ def _masks(active: Sequence[NodeClosure], snapshot: Snapshot) -> dict[str, Mask]
     for each in reservations:
         masks[each.id] = _mask_of(each.nodes, table)
     running = TurnWork(snapshot)
+    position = table.layout.position
     planned = {each.id: drained(each, table) for each in snapshot.closures if each.id not in masks}
     for each in reservations:
         taken, soon = np.zeros((2, len(table)), np.bool_)
@@ -109,6 +112,10 @@ def _masks(active: Sequence[NodeClosure], snapshot: Snapshot) -> dict[str, Mask]
                 taken |= mask
             elif each.end is None or other.lead_from < each.end:
                 soon |= mask
+        if each.of_tenant and (resting := _resting(snapshot, each.clear_at)):
+            # Its work would stay: such nodes are the last to be chosen.
+            seats = (seat for number in resting for seat in snapshot.admissions[number].seats)
+            soon[[position[seat.node] for seat in seats if seat.node in position]] = True
         nodes = chosen_nodes(each, snapshot, candidates(each, table, taken), soon, running)
         masks[each.id] = _mask_of(nodes, table)
     return masks
@@ -136,7 +143,11 @@ def _mask_of(nodes: Iterable[NodeName], table: NodeTable) -> Mask:
 def evicted_from(
     snapshot: Snapshot, open_admissions: OpenAdmissions, tree: QueueTree
 ) -> dict[AdmissionId, Rollback]:
-    """Admissions that stay no longer, because nodes of theirs have to be clear now: whole gangs."""
+    """Admissions that stay no longer, because nodes of theirs have to be clear now: whole gangs.
+
+    For a reservation of a tenant's administrator work that was evicted before stays until it has rested
+    (``rested_at``): a tenant that makes many short ones would evict it again and again.
+    """
     found: dict[AdmissionId, Rollback] = {}
     for closed in snapshot.nodes.layout.closed:
         if snapshot.now < closed.closure.clear_at:
@@ -150,12 +161,36 @@ def evicted_from(
         for key in leaving:
             held = [snapshot.admissions[number] for number in open_admissions.of(key)]
             on = sorted({seat.node for each in held for seat in snapshot.still_held(each)} & set(names))
-            if not on:
-                continue  # its pods there have ended
+            if not on or (closed.closure.of_tenant and rested_at(snapshot, held) > snapshot.now):
+                continue  # its pods there have ended, or it rests
             for each in held:
                 if each.state is AdmissionState.OPEN and each.id not in snapshot.evictable:
                     found.setdefault(each.id, _rollback(closed.closure, on, snapshot.now))
     return found
+
+
+def rested_at(snapshot: Snapshot, held: Iterable[Admission]) -> int:
+    """The second from which on the admissions of a workload may be evicted for a reservation of a tenant; 0: now."""
+    opened = [each for each in held if each.state is AdmissionState.OPEN]
+    holder = snapshot.holders.get(opened[0].workload) if opened else None
+    if holder is None or not holder.evictions:
+        return 0
+    return max(each.opened_at for each in opened) + rest_after(holder.evictions)
+
+
+def _resting(snapshot: Snapshot, at: int) -> dict[AdmissionId, int]:
+    """Admissions of workloads that rest still at a second, each with the second at which they have rested."""
+    held: dict[WorkloadKey, list[Admission]] = {}
+    for admission in snapshot.admissions.values():
+        holder = snapshot.holders.get(admission.workload)
+        if holder is not None and holder.evictions:
+            held.setdefault(admission.workload, []).append(admission)
+    return {
+        each.id: until
+        for admissions in held.values()
+        if (until := rested_at(snapshot, admissions)) > at
+        for each in admissions
+    }
 
 
 def _rollback(closure: NodeClosure, nodes: Sequence[NodeName], now: int) -> Rollback:

@@ -181,8 +181,8 @@ class CandidateArrays:
 
     @cached_property
     def cost_per_pod(self) -> Amounts:
-        """(C,) cost of a candidate ÷ its pods."""
-        return np.array([each.cost // each.pods for each in self.candidates], np.int64)
+        """(C,) cost of a candidate ÷ its pods, as ``Candidate.cost_per_pod``."""
+        return np.array([each.cost_per_pod for each in self.candidates], np.int64)
 
     @cached_property
     def _rank(self) -> Amounts:

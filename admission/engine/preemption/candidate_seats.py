@@ -1,4 +1,4 @@
-"""Seats of candidates as arrays, in the order of the candidates."""
+"""Seats of candidates as arrays, in the order of the candidates; those of an elastic part are its own only."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ class CandidateSeats:
         self.ports: dict[int, tuple[HostPort, ...]] = {}
         for index, candidate in enumerate(candidates):
             first = len(columns)
-            for held in candidate.admissions:
+            for held in candidate.freed_alone:
                 ports = dict(held.ports) if held.ports else None
                 for seat in held.seats:
                     if (column := position.get(seat.node)) is not None:

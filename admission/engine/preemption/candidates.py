@@ -44,6 +44,10 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     evictable_from: int
     reclaimable_from: int
     wish_end: int
+    #: Of a gang with elastic parts: the admissions that can only be evicted with all of it. Empty: all of them.
+    core: tuple[HeldAdmission, ...] = ()
+    #: What the eviction costs beside the lost work. Elastic parts share that of the gang: it is disturbed once.
+    disturbance: int = _DISTURBANCE
     #: Work lost (size × seconds since the last checkpoint) and the disturbance itself.
     cost: int = 0
     #: Its wish not to be evicted counts inside its queue, and not for other queues: it holds lent quota.
@@ -53,13 +57,29 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
 
     def follow(self, now: int) -> None:
         """Bring the cost and the protection up to date."""
-        interval, cost = self.workload.checkpoint_interval, _DISTURBANCE
+        interval, cost = self.workload.checkpoint_interval, self.disturbance
         for held in self.admissions:
             lost = now - held.admission.opened_at
             if lost > 0:
                 cost += held.size * (lost % interval if interval else lost)
         self.cost, self.protected_in_queue = cost, False
         self.keeps_quota = self.reclaimable_from > now
+
+    @property
+    def freed_alone(self) -> tuple[HeldAdmission, ...]:
+        """Admissions of which no other candidate gives the seats back.
+
+        Elastic parts are candidates of their own, cheaper ones: with them counted twice, nodes would seem to gain more
+        than they do.
+        """
+        return self.core or self.admissions
+
+    @property
+    def cost_per_pod(self) -> int:
+        """The cost, by pods of ``freed_alone``: who takes the core of a gang for few pods pays for all of it."""
+        if not self.core:
+            return self.cost // self.pods
+        return self.cost // max(1, sum(len(held.seats) for held in self.core))
 
     @property
     def protected_until(self) -> int:

@@ -116,6 +116,7 @@ class PreemptionContext:
                     code=ReasonCode(victim.rule),
                     message=message,
                     beneficiary=workload.key,
+                    elastic=not victim.candidate.whole,
                     facts=facts,
                 )
             )

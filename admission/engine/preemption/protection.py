@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.engine.preemption.candidates import Candidate
+from queues.admissions import DAY, rest_after
 from queues.quota.accounts import Account
 from queues.quota.queue import QueuePolicy
 from queues.quota.tree import QueueTree
@@ -29,11 +30,6 @@ from queues.workload import QueueName, Workload, WorkloadKey
 
 #: A second that does not come.
 NEVER: Final = 1 << 62
-
-#: Seconds for which a workload is left alone after its start if it was evicted once.
-_AFTER_EVICTION: Final = 3600
-#: However often it was evicted, for so many seconds at most; for so many a gang that starved keeps what it was lent.
-_DAY: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +74,7 @@ def evictable_from(workload: Workload, last_opened: int, policy: QueuePolicy) ->
     seconds, evictions = policy.min_run_time or 0, workload.evictions
     if policy.max_evictions is not None and evictions >= policy.max_evictions:
         return NEVER
-    if evictions:
-        seconds = max(seconds, min(_AFTER_EVICTION << min(evictions - 1, _DAY.bit_length()), _DAY))
-    return last_opened + seconds
+    return last_opened + max(seconds, rest_after(evictions))
 
 
 def reclaimable_from(workload: Workload, first_opened: int, policy: QueuePolicy) -> int:
@@ -92,7 +86,7 @@ def reclaimable_from(workload: Workload, first_opened: int, policy: QueuePolicy)
     if workload.minimum < 2 or policy.clear_after is None or waited < policy.clear_after:
         return first_opened
     most = policy.max_protection
-    return first_opened + (_DAY if most is None else min(_DAY, most))
+    return first_opened + (DAY if most is None else min(DAY, most))
 
 
 def wish_end(workload: Workload, first_opened: int, last_opened: int, policy: QueuePolicy) -> int:

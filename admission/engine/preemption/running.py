@@ -177,6 +177,8 @@ def _candidates_of(workload: Workload, admissions: tuple[HeldAdmission, ...], tr
         if len(core) > 1 and _has_minimum_without(workload, core, held):
             core.remove(held)
             parts.append(_part(whole, held, tree))
+    if parts and all(part.priority == whole.priority for part in parts):
+        whole.core = tuple(core)  # whatever lets the whole gang be evicted lets its parts
     return (*parts, whole)
 
 
@@ -226,6 +228,7 @@ def _part(whole: Candidate, held: HeldAdmission, tree: QueueTree) -> Candidate:
         whole=False,
         size=held.size,
         pods=len(held.seats),
+        disturbance=whole.disturbance * len(held.seats) // whole.pods,
         reclaimable_from=held.admission.opened_at,
         priority=tree.counted_priority(whole.queue, held.admission.priority),
     )

@@ -64,7 +64,8 @@ class VictimSet:
         reason = self._reasons.get((rule, queue))
         if reason is None:
             reason = self._reasons[rule, queue] = self.rights.reason(rule, queue)
-        elastic = [each for each in self.victims if each.candidate.workload is workload]
+        gang = workload if candidate.whole else None
+        elastic = [each for each in self.victims if each.candidate.workload is gang]
         for victim in elastic:  # elastic parts that were taken alone belong to the whole gang now
             self.victims.remove(victim)
         self._give_back(queue, left)

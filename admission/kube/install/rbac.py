@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from admission.kube.policies.policy_forms import ADMINISTER
 from admission.kube.webhook.configuration import (
-    ADMINISTER,
     CONFIGURATION,
     SECRET,
     TENANT_CONFIGURATION,

@@ -43,6 +43,7 @@ from admission.kube.policies.kueue_names import kueue_policies
 from admission.kube.policies.operators import made_by, operator_policies
 from admission.kube.policies.owners import owner_policies
 from admission.kube.policies.policy_forms import (
+    MAY_ADMINISTER,
     binding,
     bindings,
     names_queue,
@@ -76,6 +77,7 @@ from queues.api.names import (
     GROUP_ANNOTATION,
     GROUP_ANNOTATION_VOLCANO,
     JOB_NAME,
+    OF_TENANT,
     QUEUE_ANNOTATION,
     QUEUE_LABEL,
     RELEASED,
@@ -154,6 +156,10 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
             _policy(name, kind, ["CREATE", "UPDATE"], _changed_by_patch()),
             binding(name, name, {}),
         ]
+    documents += [
+        _policy("muster-reserved-by", RESERVATIONS, ["CREATE", "UPDATE"], _of_tenant_patch()),
+        binding("muster-reserved-by", "muster-reserved-by", {}),
+    ]
     return [
         *documents,
         *owner_policies(),
@@ -447,6 +453,20 @@ def _changed_by_patch() -> str:
         add(f"/metadata/annotations/{escaped(CHANGED_BY)}", value),
         only_if(f"{given} != '' && ({left_over} || ({restored} && {before} == ''))", remove(at)),
         only_if(f"{restored} && {before} != ''", add(at, before)),
+    )
+
+
+def _of_tenant_patch() -> str:
+    """Whether who stated what a Reservation keeps is no platform administrator: whatever they write there themselves.
+
+    Changes of metadata keep it.
+    """
+    kept = "request.operation == 'UPDATE' && object.?spec == oldObject.?spec"
+    stated = f"({MAY_ADMINISTER} ? 'false' : 'true')"
+    value = f"({kept} ? {annotation(OF_TENANT, 'oldObject')} : {stated})"
+    return join(
+        map_exists("object", "", "annotations"),
+        add(f"/metadata/annotations/{escaped(OF_TENANT)}", value),
     )
 
 

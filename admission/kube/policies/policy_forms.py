@@ -4,9 +4,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from admission.kube.policies.cel import annotation, label, text
-from queues.api.api_resources import POLICIES, POLICY_BINDINGS, Document
+from queues.api.api_resources import POLICIES, POLICY_BINDINGS, QUEUES, Document
 from queues.api.kueue_names import KUEUE_QUEUE, LOCAL_QUEUE
 from queues.api.names import DEFAULT_QUEUE, GATED_NAMESPACE, KUEUE_NAMES, QUEUE_ANNOTATION, QUEUE_LABEL
+
+#: A right that RBAC grants and the API server itself does not ask for: whoever has it changes every Queue.
+ADMINISTER: Final = "administer"
+#: Whether who asks has it: a platform administrator.
+MAY_ADMINISTER: Final = (
+    f"authorizer.group({text(QUEUES.group)}).resource({text(QUEUES.plural)})"
+    f".check({text(ADMINISTER)}).allowed()"
+)
 
 _POLICY: Final = POLICIES[0]
 

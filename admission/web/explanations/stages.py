@@ -17,13 +17,24 @@ def stages_of(rows: ExplanationRows) -> tuple[bodies.StageBody, ...]:
     if rows.seen is not None:
         found.append(_stage("seen", rows.seen, created))
     waits_since: float | None = created
+    gang: Admission | None = None
     for admission in rows.admissions:
+        is_part = gang is not None and _is_part(admission, gang)
+        if gang is not None and is_part and not {gang.id, admission.id} & rows.evictions.keys():
+            continue  # it goes the same way as its gang
+        gang = gang if is_part else admission
         of_admission = list(_stages_of_admission(admission, rows, waits_since))
         found += of_admission
         waits_since = rows.closed.get(admission.id)
     if rows.ended:
         found.append(_stage("ended", rows.ended, None))
     return tuple(found)
+
+
+def _is_part(admission: Admission, gang: Admission) -> bool:
+    """Whether an admission is an elastic part of one before it: both were opened together, for other pods."""
+    mine, its = ({(seat.pod_set, seat.ordinal) for seat in each.seats} for each in (admission, gang))
+    return admission.opened_at == gang.opened_at and not mine & its
 
 
 def _stages_of_admission(

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
-from admission.kube.webhook.configuration import ADMINISTER
+from admission.kube.policies.policy_forms import ADMINISTER
 from admission.trials.changes import MOST_CHANGES, MOST_MODELS
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
 from admission.web.access.redaction import redacted

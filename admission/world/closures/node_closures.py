@@ -4,13 +4,14 @@ Chosen nodes are in the status of the object, so that the next leader keeps them
 they are known here.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from admission.facts.cluster import ClosureFact
+from admission.world.closures.tenant_rights import Queues, beyond_right
 from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
-from queues.workload import NodeName, QueueName
+from queues.workload import NodeName
 
 
 class ClosureState(NamedTuple):
@@ -21,6 +22,8 @@ class ClosureState(NamedTuple):
     #: Why it is refused; "": it is not.
     problem: str
     nodes: tuple[NodeName, ...]
+    #: Refused because others of its tenant came first.
+    is_beyond_right: bool = False
 
 
 class NodeClosures:
@@ -44,18 +47,20 @@ class NodeClosures:
         """A plan chose nodes."""
         self._chosen.update((id_, nodes) for id_, nodes in chosen.items() if id_ in self.facts)
 
-    def freeze(self, now: int, queues: Collection[QueueName]) -> tuple[NodeClosure, ...]:
+    def freeze(self, now: int, queues: Queues) -> tuple[NodeClosure, ...]:
         """Those that a decision has to know of."""
+        beyond = beyond_right(self.facts.values(), queues, now)
         return tuple(
             closure
-            for id_ in sorted(self.facts)
+            for id_ in sorted(self.facts.keys() - beyond.keys())
             if (closure := self._closure(id_)) is not None
             and not self._problem(closure, queues)
             and not closure.has_ended(now)
         )
 
-    def states(self, now: int, queues: Collection[QueueName]) -> Iterator[ClosureState]:
+    def states(self, now: int, queues: Queues) -> Iterator[ClosureState]:
         """What the objects should say."""
+        beyond = beyond_right(self.facts.values(), queues, now)
         for id_, fact in sorted(self.facts.items()):
             closure = self._closure(id_)
             if closure is None:
@@ -66,6 +71,8 @@ class NodeClosures:
                 yield ClosureState(fact, phase, "", ())
             elif problem:
                 yield ClosureState(fact, ClosurePhase.REFUSED, problem, ())
+            elif id_ in beyond:
+                yield ClosureState(fact, ClosurePhase.REFUSED, beyond[id_], (), is_beyond_right=True)
             else:
                 yield ClosureState(fact, phase, "", closure.nodes)
 
@@ -76,7 +83,7 @@ class NodeClosures:
         return replace(closure, nodes=self._chosen[id_])
 
     @staticmethod
-    def _problem(closure: NodeClosure, queues: Collection[QueueName]) -> str:
+    def _problem(closure: NodeClosure, queues: Queues) -> str:
         if closure.queue is None or closure.queue in queues:
             return ""
         return f"spec.queue: found {closure.queue}, expected the name of a Queue"

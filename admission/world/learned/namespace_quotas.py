@@ -187,7 +187,8 @@ class NamespaceQuotas:
         refused: dict[WorkloadKey, Reason] = {}
         admitted = {admit.workload for admit in plan.admits if not admit.elastic}
         beneficiaries = {evict.beneficiary for evict in plan.evicts if evict.beneficiary is not None}
-        for key in (*(admit.workload for admit in plan.admits), *sorted(beneficiaries - admitted)):
+        gangs = dict.fromkeys(admit.workload for admit in plan.admits)  # an elastic one is admitted in parts
+        for key in (*gangs, *sorted(beneficiaries - admitted)):
             workload = snapshot.pending.get(key)
             if workload is None or key in snapshot.holders or support_of(key).holding is Holding.GATED:
                 continue  # what has pods is counted, and members that join later take what is left

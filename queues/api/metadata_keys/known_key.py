@@ -24,6 +24,7 @@ JOB, VOLCANO_JOB, POD_GROUP, POD = "Job", "Volcano Job", "PodGroup", "Pod"
 TEMPLATE, NAMESPACE, QUEUE, NODE = "pod template", "Namespace", "Queue", "Node"
 #: A Device object, and each device in its ``spec.devices``.
 DEVICE_OBJECT, DEVICE = "Device", "device of a Device"
+RESERVATION = "Reservation"
 #: Deployments and their like; jobs of JobSet, Kubeflow, Ray and Spark.
 POD_OWNER, OPERATOR_JOB = "owner of pods", "operator's job"
 LABEL, ANNOTATION = "labels", "annotations"

@@ -16,6 +16,7 @@ from queues.api.metadata_keys.known_key import (
     POD_GROUP,
     POD_OWNER,
     QUEUE,
+    RESERVATION,
     TEMPLATE,
     VOLCANO_JOB,
     KeyUse,
@@ -170,6 +171,12 @@ MUSTER_KEYS: Final = (
         use=KeyUse.OWN,
         meaning="the user that changed the Queue last",
         places=places(QUEUE),
+    ),
+    KnownKey(
+        key=names.OF_TENANT,
+        use=KeyUse.OWN,
+        meaning='`"true"`: made by an administrator of a tenant, within what its queues deserve',
+        places=places(RESERVATION),
     ),
     KnownKey(
         key=names.CHANGE_REASON,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
 from queues.api.model import Duration, Labels, Model, Quantities, Text, Time, excerpt, seconds_of
-from queues.api.names import MUSTER
+from queues.api.names import MUSTER, OF_TENANT
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import InvalidDocument
 from queues.resources import Resources
@@ -82,6 +82,7 @@ class Reservation(Model):
             flavor=FlavorName(spec.flavor),
             level=spec.topology,
             nodes=tuple(NodeName(name) for name in self.status.nodes),
+            of_tenant=self.metadata.annotations.get(OF_TENANT) == "true",
         )
 
 

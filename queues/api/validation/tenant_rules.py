@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, NamedTuple
 from queues.api.model import excerpt
 from queues.api.quota_loans import lasting
 from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
-from queues.api.validation.loan_rules import loan_refusals
+from queues.api.validation.loans.foreign_loans import weakened_loans
+from queues.api.validation.loans.loan_rules import loan_refusals
 from queues.errors import InvalidDocument
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Queue
@@ -77,7 +78,7 @@ def change_refusals(
     if change.before is not None and before is None:
         return stranger
     if change.after is None:
-        return _children_refusals(change.name, tree, "delete")
+        return _children_refusals(change.name, tree, "delete") or _weakened(change, by, tree, now)
     parent = _parent_of(change.after)
     # No queue goes below itself.
     after = None if change.name in tree.path(parent) else tree.administered(parent, by)
@@ -99,6 +100,7 @@ def change_refusals(
         _refusals_of_move(change, tree, now)
         or _loan_refusals(change, by, tree, now)
         or _content_refusals(change, after, tree)
+        or _weakened(change, by, tree, now)
     )
 
 
@@ -148,6 +150,18 @@ def _loan_refusals(change: QueueChange, by: Requester, tree: "TenantTree", now: 
         return _administers_both(lender, receiver, by, tree, known)
 
     return loan_refusals(change.name, change.before, change.after, administers, now)
+
+
+def _weakened(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
+    """A loan that somebody may not end counts for no less after the change either."""
+    before = {} if change.before is None else {change.name: change.before}
+    after = {} if change.after is None else {change.name: change.after}
+    others = {name: document for name, document in tree.queues.items() if name != change.name}
+
+    def administers(lender: str, receiver: str) -> bool:
+        return _administers_both(lender, receiver, by, tree, tree)
+
+    return weakened_loans(change.name, {**others, **before}, {**others, **after}, administers, now)
 
 
 def command_refusals(target: str, by: Requester, queues: Mapping[str, Document]) -> list[str]:

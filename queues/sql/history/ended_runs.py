@@ -1,7 +1,8 @@
 """Admissions that were closed lately, as forecasts learn run times from them."""
 
 from collections import Counter
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -13,13 +14,13 @@ from queues.sql.tables import closed_admissions, ended_workloads, workloads
 from queues.workload import QueueName
 
 _COLUMNS: Final = (
-    *("id", "queue", "username", "opened_at", "evicted_at", "closed_at"),
+    *("id", "kind", "uid", "queue", "username", "opened_at", "evicted_at", "closed_at"),
     *("shape_of", "shapes"),
 )
 
 
 class EndedRun(NamedTuple):
-    """One admission that was closed."""
+    """One admission that was closed; of a gang with elastic parts, all that it got at one time."""
 
     #: "": unknown.
     user: str
@@ -40,12 +41,7 @@ async def ended_runs(tx: AsyncConnection, limit: int) -> tuple[EndedRun, ...]:
     The index of the numbers is read from its end: the answer takes as long however many there are.
     """
     closed = closed_admissions.c
-    last = (
-        select(*closed[("kind", "uid", *_COLUMNS)])
-        .where(closed.started)
-        .order_by(closed.id.desc())
-        .limit(limit)
-    )
+    last = select(*closed[_COLUMNS]).where(closed.started).order_by(closed.id.desc()).limit(limit)
     runs = last.subquery("runs")
     # Its object may be there still, have been deleted, or both within a second.
     images = [
@@ -56,19 +52,26 @@ async def ended_runs(tx: AsyncConnection, limit: int) -> tuple[EndedRun, ...]:
         for table in (workloads, ended_workloads)
     ]
     told = select(*runs.c[_COLUMNS], func.coalesce(*images, "").label("image")).order_by(runs.c.id.desc())
-    found: list[EndedRun] = []
+    gangs: dict[tuple[str, str, object], list[Any]] = {}
     async for part in parts(tx, told):
         for row in part:
-            counts = Counter(row.shape_of)
-            end = seconds_of(row.evicted_at or row.closed_at)
-            found.append(
-                EndedRun(
-                    user=row.username,
-                    queue=QueueName(row.queue),
-                    pods=tuple((Resources(row.shapes[shape]), counts[shape]) for shape in sorted(counts)),
-                    seconds=max(0, end - seconds_of(row.opened_at)),
-                    evicted=row.evicted_at is not None,
-                    image=row.image,
-                )
-            )
-    return tuple(reversed(found))
+            gangs.setdefault((row.kind, row.uid, row.opened_at), []).append(row)
+    return tuple(_run(rows[::-1]) for rows in reversed(gangs.values()))
+
+
+def _run(rows: Sequence[Any]) -> EndedRun:
+    """``rows``: admissions that a workload got at one time, the gang first, which is evicted last."""
+    gang = rows[0]
+    counts = Counter[Resources]()
+    for row in rows:
+        for shape in sorted(row.shape_of):
+            counts[Resources(row.shapes[shape])] += 1
+    end = seconds_of(gang.evicted_at or gang.closed_at)
+    return EndedRun(
+        user=gang.username,
+        queue=QueueName(gang.queue),
+        pods=tuple(counts.items()),
+        seconds=max(0, end - seconds_of(gang.opened_at)),
+        evicted=gang.evicted_at is not None,
+        image=gang.image,
+    )

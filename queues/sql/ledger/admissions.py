@@ -47,7 +47,7 @@ async def admit(
     tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Admit], users: Users = NO_USERS
 ) -> LedgerOutcome:
     """Give seats to gangs, in the order given. A gang that would break a limit, has left, or has a seat twice is
-    rejected whole, and no other gang with it.
+    rejected whole, and no other gang with it: also its elastic parts, which are too few to run alone.
     """
     if not rows:
         return LedgerOutcome()
@@ -56,11 +56,15 @@ async def admit(
     books = await open_books(tx, each)
     accepted: list[int] = []
     rejected: dict[int, Rejection] = {}
+    gangs_rejected: dict[WorkloadKey, Rejection] = {}
     for index, (row, posting) in enumerate(zip(rows, each, strict=True)):
         held = taken.get(row.workload)
-        rejection = _wrong_seats(row, held) or books.try_post(posting)
+        rejection = gangs_rejected.get(row.workload) if row.elastic else None
+        rejection = rejection or _wrong_seats(row, held) or books.try_post(posting)
         if rejection is not None:
             rejected[index] = rejection
+            if not row.elastic:
+                gangs_rejected[row.workload] = rejection
             continue
         accepted.append(index)
         if held is not None:

@@ -125,3 +125,23 @@ def loans(api: LocalClient, queue: str) -> list[tuple[Any, Any]]:
     """The loans of a queue as they are stored."""
     spec = api.get(path("Queue", "", queue))["spec"]
     return [(each["to"], each["resources"][GPU]) for each in spec.get("loans", [])]
+
+
+def test_a_platform_administrators_loan_is_not_ended_by_lowering_what_its_lender_deserves(
+    sandbox: Sandbox, tenant: tuple[str, str], lea: Person
+) -> None:
+    sandbox.add_nodes(2)
+    one, _ = tenant
+    stranger = sandbox.add_queue("stranger", deserved={GPU: 0})
+    sandbox.wait(lambda: deserved(sandbox, one) == "8", "the queues to be known")
+    loan = {"to": stranger, "resources": {GPU: "6"}, "until": rfc3339(int(time.time()) + 3600)}
+    sandbox.merge("Queue", one, {"spec": {"loans": [loan]}})
+    sandbox.wait(lambda: deserved(sandbox, stranger) == "6", "the loan to count")
+
+    refused = lea.says("quota", "set", one, "--deserved", f"{GPU}=4", "--yes")
+    assert refused.returncode == 1
+    assert f"the loan of 6 {GPU} from {one} to {stranger} until" in refused.stderr
+    assert "counts for 4, expected 6 as now" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert deserved(sandbox, stranger) == "6"
+    lea.does("quota", "set", one, "--deserved", f"{GPU}=6", "--yes")

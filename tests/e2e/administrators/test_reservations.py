@@ -56,6 +56,10 @@ class User:
         )
         return done.returncode, done.stdout
 
+    def kubectl(self, *arguments: str) -> None:
+        """Run ``kubectl`` as this user."""
+        self._sandbox.stack.kubectl(*arguments, user=self.kubeconfig)
+
 
 @pytest.fixture
 def made(sandbox: Sandbox) -> Iterator[ExitStack]:
@@ -264,4 +268,60 @@ def test_what_cannot_be_kept_is_refused_with_one_line(sandbox: Sandbox, made: Ex
     assert (code, told.splitlines()[0]) == (
         1,
         "Error: There is no nodedrain nothing, and none of a node nothing.",
+    )
+
+
+def test_the_later_of_two_reservations_is_refused_where_a_tenant_deserves_too_little_for_both(
+    sandbox: Sandbox, made: ExitStack
+) -> None:
+    """So it is also with two that the webhook accepts at the same moment, as neither is stored yet."""
+    lead = user(sandbox, made, "lead", "muster-tenant-admin")
+    admin = user(sandbox, made, "admin", "muster-queue-admin")
+    sandbox.add_nodes(2)
+    team = sandbox.add_queue("team", deserved={GPU: 16}, access={"admins": [{"user": lead.name}]})
+    plan = ("--gpus", "8", "--from", "3h", "--for", "1h")
+    sandbox.wait(
+        lambda: lead.muster("reserve", team, *plan, "--dry-run=server")[0] == 0, "the right to reserve"
+    )
+    names = [f"{sandbox.name}-{number}" for number in (1, 2)]
+    for name in names:
+        code, told = lead.muster("reserve", team, *plan, "--name", name)
+        assert code == 0, told
+        made.callback(
+            lambda name=name: (
+                gone(sandbox, "Reservation", name) or sandbox.api.delete(path("Reservation", "", name))
+            )
+        )
+    code, told = admin.muster("reserve", team, *plan, "--name", f"{sandbox.name}-3", "--from", "9h")
+    assert code == 0, told
+    made.callback(sandbox.api.delete, path("Reservation", "", f"{sandbox.name}-3"))
+
+    def by_tenant(number: int) -> str:
+        found = sandbox.api.get(path("Reservation", "", f"{sandbox.name}-{number}"))
+        return str(found["metadata"]["annotations"]["muster.dev/of-tenant"])
+
+    assert [by_tenant(number) for number in (1, 2, 3)] == ["true", "true", "false"]
+    lead.kubectl(
+        "annotate", "--overwrite", f"reservations.muster.dev/{names[1]}", "muster.dev/of-tenant=false"
+    )
+    assert by_tenant(2) == "true", "nobody changes whose it is"
+
+    sandbox.merge("Queue", team, {"spec": {"deserved": {GPU: "8"}}})
+    sandbox.wait(
+        lambda: status(sandbox, "Reservation", names[1]).get("reason") == "BeyondDeserved",
+        "the later one to be refused",
+    )
+    refused = status(sandbox, "Reservation", names[1])
+    assert refused["phase"] == "Refused"
+    assert (
+        f"found 16 {GPU} reserved for queue {team} at the same time ({names[0]} came first)"
+        in refused["message"]
+    )
+    assert status(sandbox, "Reservation", names[0])["phase"] == "Planned"
+
+    code, told = lead.muster("reserve", "--cancel", names[0])
+    assert code == 0, told
+    sandbox.wait(
+        lambda: status(sandbox, "Reservation", names[1]).get("phase") == "Planned",
+        "the other one to count now",
     )

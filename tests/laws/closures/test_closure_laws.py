@@ -86,6 +86,7 @@ MUTATIONS = (
         lambda closure, mask, in_window: closed_nodes.ClosedNodes(closure, mask, True),
         nothing_foreign_outlasts_the_start),
     Bug("nobody has to leave", engine, "evicted_from", lambda *_: {}, what_is_in_the_way_is_evicted),
+    Bug("nobody rests", closing, "rest_after", lambda evictions: 0, what_is_in_the_way_is_evicted),
     Bug("nodes are chosen anew", closing, "chosen_nodes",
         _choose_anew, a_choice_is_kept),
 )  # fmt: skip

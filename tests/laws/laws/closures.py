@@ -53,6 +53,7 @@ def closures(draw: st.DrawFn, number: int, queues: list[QueueName], nodes: list[
         level="" if is_drain else draw(st.sampled_from(["", "", *LEVELS, "moon"])),
         nodes=draw(some) if is_drain or draw(st.booleans()) else (),
         selector=(("rack", "r0"),) if is_drain and draw(st.booleans()) else (),
+        of_tenant=not is_drain and draw(st.sampled_from([False, False, True])),
     )
 
 
@@ -61,7 +62,11 @@ def closing_worlds(draw: st.DrawFn) -> Snapshot:
     """Small worlds with some closures, and run times of some workloads."""
     snapshot = draw(snapshots())
     pending = {
-        key: replace(each, run_time=draw(st.sampled_from(_RUN_TIMES)))
+        key: replace(
+            each,
+            run_time=draw(st.sampled_from(_RUN_TIMES)),
+            evictions=draw(st.sampled_from([each.evictions, each.evictions, 1, 3])),
+        )
         for key, each in snapshot.pending.items()
     }
     holders = {
@@ -180,7 +185,8 @@ def nothing_foreign_outlasts_the_start(snapshot: Snapshot) -> None:
 
 def what_is_in_the_way_is_evicted(snapshot: Snapshot) -> None:
     """From the second on at which nodes have to be clear, no open admission of another queue has a seat there after the
-    turn; and nobody is evicted for a closure before, or from other nodes only."""
+    turn; and nobody is evicted for a closure before, or from other nodes only. For a reservation of a tenant nobody is
+    evicted who was evicted before and has not rested since."""
     plan = plan_of(snapshot)
     evicted = {each.admission: each for each in plan.evicts}
     freed = {each.admission: each.seats for each in plan.frees}
@@ -192,12 +198,25 @@ def what_is_in_the_way_is_evicted(snapshot: Snapshot) -> None:
         for number, admission in snapshot.admissions.items():
             gone = admission.ended | freed.get(number, frozenset())
             left = {seat.node for index, seat in enumerate(admission.seats) if index not in gone}
+            if closure.of_tenant and _rests(admission.workload, snapshot):
+                continue
             if left & closed and not _is_holders(admission.queue, closure, snapshot):
                 assert admission.state is not AdmissionState.OPEN or number in evicted, (closure, number)
                 due.add(admission.workload)
     for number, evict in evicted.items():
         if evict.code in (ReasonCode.NODES_RESERVED, ReasonCode.MAINTENANCE):
             assert snapshot.admissions[number].workload in due, (number, evict)
+
+
+def _rests(key: WorkloadKey, snapshot: Snapshot) -> bool:
+    """Whether a workload was evicted before, and has run for less than an hour since, or two, four, up to a day."""
+    opened = [
+        each.opened_at
+        for each in snapshot.admissions.values()
+        if each.workload == key and each.state is AdmissionState.OPEN
+    ]
+    times = snapshot.holders[key].evictions if key in snapshot.holders else 0
+    return bool(opened and times) and snapshot.now < max(opened) + min(3600 * 2 ** (times - 1), 86_400)
 
 
 def a_choice_is_kept(snapshot: Snapshot) -> None:

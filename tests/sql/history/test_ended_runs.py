@@ -1,5 +1,7 @@
 """What forecasts learn from closed admissions."""
 
+from dataclasses import replace
+
 from sqlalchemy import text
 
 from queues.resources import Resources
@@ -40,6 +42,24 @@ async def test_the_last_closed_admissions_tell_how_long_they_ran(muster: Databas
     assert all(run.pods[0][0].get(GPU) for run in found)
     assert sum(count for _, count in found[0].pods) == seats["j1"]
     assert isinstance(found[0].pods[0][0], Resources)
+
+
+async def test_a_gang_and_its_elastic_parts_are_one_run(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 90}, ["j1"])
+    parts = [replace(gang("j1", "a", "n1", first=first), elastic=True) for first in (2, 3)]
+    ids = list((await harness.admit(gang("j1", "a", "n1 n1"), *parts)).accepted.values())
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE admissions SET started = true"))
+    await harness.evict(eviction(ids[-1]))
+    await harness.free(ids[-1], 0, at=NOW + 10)
+    await harness.free(ids[1], 0, at=NOW + 100)
+    await harness.free(ids[0], 0, 1, at=NOW + 100)
+
+    async with muster.snapshot() as tx:
+        (run,) = await ended_runs(tx, 10)
+
+    assert (run.seconds, run.evicted) == (100, False)
+    assert [count for _, count in run.pods] == [4]
 
 
 async def _seats(muster: Database, id_: int) -> list[str]:

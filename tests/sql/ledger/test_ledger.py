@@ -1,9 +1,11 @@
 """What the ledger promises about quota and nodes."""
 
+from dataclasses import replace
+
 import pytest
 
 from queues.errors import Fenced
-from queues.plan import Adopt
+from queues.plan import Admit, Adopt
 from queues.quota.accounts import Account
 from queues.sql.database import Database
 from queues.sql.observed.rows import NodeLimit
@@ -38,6 +40,26 @@ async def test_a_gang_above_its_queue_is_dropped_whole_and_the_others_stand(must
     assert (rejection.code, rejection.queue, rejection.resource) == ("QueueLimit", "a", GPU)
     assert (rejection.limit, rejection.used, rejection.asked) == (3, 2, 2)
     assert await harness.balances() == {"a": (2, 2, 2), "b": (2, 2, 2), "root": (0, 4, 4)}
+    assert await harness.on_nodes() == {"n1": 4}
+
+
+async def test_elastic_parts_are_dropped_with_their_gang_and_not_for_one_another(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a", capability=4)], {"n1": 8}, ["j1", "j2"])
+
+    def part(name: str, first: int, count: int) -> Admit:
+        return replace(gang(name, "a", ["n1"] * count, first=first), elastic=True)
+
+    verdict = await harness.admit(
+        gang("j1", "a", ["n1"] * 5),
+        part("j1", 5, 1),
+        gang("j2", "a", "n1 n1"),
+        part("j2", 2, 3),
+        part("j2", 5, 2),
+    )
+
+    assert set(verdict.accepted) == {2, 4}, "the second gang goes without the part that is too large"
+    assert verdict.rejected[1] == verdict.rejected[0]
+    assert await harness.balances() == {"a": (4, 4, 4), "root": (0, 4, 4)}
     assert await harness.on_nodes() == {"n1": 4}
 
 

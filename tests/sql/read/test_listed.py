@@ -106,6 +106,24 @@ async def test_each_workload_is_in_one_state_with_what_it_holds_or_held_last(mus
     assert {each.opened for each in seats.values() if each} == {NOW - 3600}
 
 
+async def test_a_gang_that_has_ended_is_told_with_its_elastic_parts(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 99_000, "n2": 99_000}, ["train"])
+    await describe_all(harness, described("train"))
+    part = replace(gang("train", "a", "n2", first=2), elastic=True)
+    more = replace(gang("train", "a", "n2", first=3), elastic=True)
+    ids = list((await harness.admit(gang("train", "a", "n1 n1"), part, more, at=NOW - 60)).accepted.values())
+    await harness.evict(eviction(ids[2]))
+    await harness.free(ids[2], 0)
+    for id_, count in ((ids[1], 1), (ids[0], 2)):
+        await harness.free(id_, *range(count))
+    await describe_all(harness, described("train", finished=True, result=Result.SUCCEEDED))
+    (line,) = (await page(muster, EVERYTHING)).lines
+    assert line.seats is not None
+    assert (line.seats.seats, sorted(line.seats.nodes)) == (3, ["n1", "n2"]), (
+        "without what was evicted before"
+    )
+
+
 async def test_lists_are_narrowed_by_state_user_queue_namespace_and_time(muster: Database) -> None:
     harness = await staged(muster)
     await harness.arrive("other", queue="b")

@@ -17,9 +17,10 @@ from admission.failpoints import armed
 from admission.turn_report import TurnReport
 from queues.admissions import Admission, Seat
 from queues.errors import DatabaseTooSlow, DataRefused, Fenced
-from queues.plan import Admit, Plan
+from queues.plan import Admit, Evict, Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits
+from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.sql import leadership
 from queues.sql.database import Database
@@ -142,6 +143,34 @@ async def test_what_makes_room_is_decided_before_who_gets_it(ring: Ring) -> None
     await ring.turn()
     kinds = await ring.one("SELECT string_agg(kind || ' ' || name, ', ' ORDER BY id) FROM decisions")
     assert kinds == "admit first, free first, admit second"
+
+
+async def test_the_log_of_decisions_tells_one_gang_however_many_parts_it_has(ring: Ring) -> None:
+    elastic = replace(volcano_job(8), minimum=2)
+    await ring.begin(*QUEUES, node("n1"), elastic)
+    await ring.turn()
+    assert [len(each.seats) for each in ring.admissions] == [2, *[1] * 6]
+    assert await ring.stored() == ring.admissions, "as a new leader reads it"
+    parts = [
+        Evict(
+            admission=each.id,
+            code=ReasonCode.RECLAIMED,
+            message="for another workload",
+            beneficiary=JOB,
+            elastic=True,
+        )
+        for each in ring.admissions[-3:]
+    ]
+    plan = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger_seq, evicts=tuple(parts))
+    lost = {each.admission: 100 for each in parts}
+    known = {each.id: each for each in ring.admissions}
+    await apply(ring.database, ring.term, TurnPlan(plan=plan, lost=lost), known, armed(None))
+    told = await ring.one(
+        "SELECT string_agg(concat_ws(' ', kind, code, numbers->>'seats', numbers->>'lostDeviceSeconds'), ', '"
+        " ORDER BY id) FROM decisions"
+    )
+    assert told == "admit gang 8, evict Reclaimed 3 300"
+    assert await ring.one("SELECT count(*) FROM backoffs") == 0, "the gang was not evicted"
 
 
 async def test_a_gang_the_ledger_refuses_stays_pending_with_the_ledgers_reason(ring: Ring) -> None:

@@ -11,7 +11,7 @@ from admission.engine.snapshot import Budget, Snapshot
 from admission.explain.takers import MOST_QUEUES, PlaceStanding, TakerRule, standing
 from admission.web.leader.outlook import outlooks
 from queues.quota.queue import QueuePolicy
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey, WorkloadKind
 from tests.unit.admission.explain.test_explain import NOW, Running, full, job, queue, world
 
 STARTED = NOW - 1800
@@ -85,6 +85,32 @@ def test_a_queue_that_uses_what_it_deserves_takes_in_place_of_its_own_work_only(
     assert told(world([queue("a", 8), queue("b", 8)], running, []))[TakerRule.RECLAIMED] == (
         "queue a only in place of work of its own, as it uses all that it deserves"
     )
+
+
+def test_a_queue_takes_back_no_more_than_its_capability_leaves_it() -> None:
+    team = QueueName("team")
+    queues = [
+        queue("team", 12, capability=12),
+        queue("a", 12, parent=team),
+        queue("mine", 8, parent=team),
+        queue("b", 0),
+    ]
+    running = [*gang(), (job("own", "mine", gpus=8), ["n2"])]
+
+    takers = {each.queue: each for each in place(world(queues, running, [])).takers}
+    assert takers[QueueName("a")].message == (
+        "queue a may take back up to 4 nvidia.com/gpu that it deserves and does not use"
+    )
+
+
+def test_a_gang_beyond_its_own_capability_clears_nobodys_place() -> None:
+    waits = [job("it", "a", count=3)]
+    pod = full()[:2]
+    found = told(world([queue("a", 16, capability=16), queue("b", 16)], pod, waits))[TakerRule.CLEARED]
+    assert found.endswith("(none waits now)")
+    assert "(job/ml/it waits)" in told(world([queue("a", 16), queue("b", 16)], pod, waits))[TakerRule.CLEARED]
+    none = told(world([queue("a", 16, capability=0), queue("b", 16)], pod, waits))[TakerRule.CLEARED]
+    assert "queue a" not in none
 
 
 def test_of_many_queues_the_first_are_named() -> None:

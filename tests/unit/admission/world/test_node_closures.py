@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from admission.decode.closures import closure_fact
-from admission.facts.cluster import ClosureFact
+from admission.facts.cluster import ClosureFact, QueueFact
 from admission.world.closures.node_closures import NodeClosures
 from queues.closures.node_closures import ClosureKind, ClosurePhase
+from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName
 
 START = 1_800_000_000
 TEAM = QueueName("team")
+TEAMS = {TEAM: QueueFact(queue=Queue(name=TEAM, parent=ROOT), uid="q1")}
 ID = "reservation/night"
 
 
@@ -36,8 +38,8 @@ def reservation(uid: str = "u1", status: dict[str, Any] | None = None, **spec: A
 @pytest.mark.parametrize("begins", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
 def test_a_time_that_cannot_be_reckoned_with_is_refused(begins: str) -> None:
     closures = kept(reservation(**{"from": begins}))
-    assert closures.freeze(START, {TEAM}) == ()
-    (state,) = closures.states(START, {TEAM})
+    assert closures.freeze(START, TEAMS) == ()
+    (state,) = closures.states(START, TEAMS)
     assert state.phase is ClosurePhase.REFUSED
     assert "spec.from: found" in state.problem
 
@@ -61,16 +63,16 @@ def test_a_reservation_is_read_with_its_times_and_nodes() -> None:
 
 def test_what_cannot_be_read_is_refused_with_the_reason_and_means_nothing() -> None:
     closures = kept(reservation(**{"from": "soon"}))
-    assert closures.freeze(START, {TEAM}) == ()
-    (state,) = closures.states(START, {TEAM})
+    assert closures.freeze(START, TEAMS) == ()
+    (state,) = closures.states(START, TEAMS)
     assert state.phase is ClosurePhase.REFUSED
     assert state.problem == "spec.from: found 'soon', expected a time such as 2026-11-20T14:00:00Z."
 
 
 def test_a_reservation_for_a_queue_that_is_gone_is_refused() -> None:
     closures = kept(reservation())
-    assert closures.freeze(START, set()) == ()
-    (state,) = closures.states(START, set())
+    assert closures.freeze(START, {}) == ()
+    (state,) = closures.states(START, {})
     assert (state.phase, state.problem) == (
         ClosurePhase.REFUSED,
         "spec.queue: found team, expected the name of a Queue",
@@ -85,17 +87,17 @@ def test_phases_follow_the_clock() -> None:
         (START + 7199, "Active"),
         (START + 7200, "Ended"),
     ):
-        (state,) = closures.states(now, {TEAM})
+        (state,) = closures.states(now, TEAMS)
         assert state.phase == phase
-    assert closures.freeze(START + 7200, {TEAM}) == ()
+    assert closures.freeze(START + 7200, TEAMS) == ()
 
 
 def test_what_this_term_chose_counts_before_what_the_status_says_until_the_object_is_another_one() -> None:
     closures = kept(reservation(status={"nodes": ["n1"]}))
     closures.choose({ID: (NodeName("n2"),), "reservation/gone": (NodeName("n3"),)})
     closures.put(ClosureKind.RESERVATION, "night", reservation(status={"nodes": ["n1"]}))
-    assert [each.nodes for each in closures.freeze(START, {TEAM})] == [("n2",)]
+    assert [each.nodes for each in closures.freeze(START, TEAMS)] == [("n2",)]
     closures.put(ClosureKind.RESERVATION, "night", reservation(uid="u2"))
-    assert [each.nodes for each in closures.freeze(START, {TEAM})] == [()]
+    assert [each.nodes for each in closures.freeze(START, TEAMS)] == [()]
     closures.put(ClosureKind.RESERVATION, "night", None)
-    assert closures.freeze(START, {TEAM}) == ()
+    assert closures.freeze(START, TEAMS) == ()

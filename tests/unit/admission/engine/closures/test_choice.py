@@ -330,3 +330,52 @@ def test_a_memo_answers_until_the_next_change_only() -> None:
     assert before.chosen_nodes == {}
     after, _ = decide(replace(snapshot, now=START - 3600), memo)
     assert len(after.chosen_nodes["reservation/night"]) == 4
+
+
+# ── reservations of tenants' administrators ─────────────────────────────────────────────────────────────────────
+
+
+def evicted_for(closure: NodeClosure, now: int, evictions: int) -> list[str]:
+    """Work of others that is evicted for a reservation of both nodes, after it ran for ten thousand seconds."""
+    other = replace(workload("other"), evictions=evictions)
+    snapshot = world(now, closure, running={"n0": (other,)}, nodes=2)
+    return [snapshot.admissions[each.admission].name for each in plan_of(snapshot).evicts]
+
+
+def test_work_that_was_evicted_before_rests_from_reservations_of_tenants_and_from_no_others() -> None:
+    clear_at = START - 120
+    of_tenant = reservation(of_tenant=True)
+    assert evicted_for(of_tenant, clear_at, evictions=0) == ["other"]
+    assert evicted_for(of_tenant, clear_at, evictions=1) == ["other"], "it has run for more than an hour"
+    assert evicted_for(of_tenant, clear_at, evictions=3) == [], "it rests for four hours"
+    assert evicted_for(reservation(), clear_at, evictions=3) == ["other"]
+
+
+def test_work_that_rests_is_evicted_as_soon_as_it_has_rested() -> None:
+    closure = reservation(of_tenant=True, end=START + 20_000)
+    rested = START - 10_000 + 4 * 3600
+    other = replace(workload("other"), evictions=3)
+    snapshot = world(rested - 1, closure, running={"n0": (other,)}, nodes=2)
+    plan, memo = decide(snapshot, Memo())
+    assert plan.evicts == ()
+    assert memo.until == rested
+    (evict,) = decide(replace(snapshot, now=rested), memo)[0].evicts
+    assert evict.code is ReasonCode.NODES_RESERVED
+
+
+def test_nodes_with_work_that_would_rest_are_the_last_to_be_chosen_for_a_tenant() -> None:
+    tired, other = replace(workload("tired"), evictions=3), workload("other", pods=2)
+    for of_tenant, expected in ((True, ("n1", "n2")), (False, ("n0", "n3"))):
+        closure = reservation(of_tenant=of_tenant, amounts=gpus(16))
+        snapshot = world(START - 3600, closure, running={"n0": (tired,), "n1": (other,)}, nodes=4)
+        if of_tenant:
+            snapshot = replace(snapshot, nodes=snapshot.nodes.with_used({NodeName("n3"): gpus(8)}))
+        assert plan_of(snapshot).chosen_nodes["reservation/night"] == expected
+
+
+def test_an_eviction_for_a_reservation_counts_as_one() -> None:
+    other = workload("other")
+    snapshot = world(START - 120, reservation(), running={"n0": (other,)}, nodes=2)
+    (evict,) = plan_of(snapshot).evicts
+    assert evict.displaces
+    assert not replace(evict, code=ReasonCode.MAINTENANCE).displaces

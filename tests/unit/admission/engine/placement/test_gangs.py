@@ -117,9 +117,12 @@ def plan_of(snapshot: Snapshot) -> Plan:
 
 
 def only_admit(snapshot: Snapshot) -> Admit:
+    """What the only workload gets, with its elastic parts."""
     plan = plan_of(snapshot)
-    assert len(plan.admits) == 1, plan.reasons
-    return plan.admits[0]
+    (key,) = snapshot.pending
+    admit = plan.admit_of(key)
+    assert admit is not None, plan.reasons
+    return admit
 
 
 def racks(admit: Admit, name: str = "workers") -> dict[int, str]:

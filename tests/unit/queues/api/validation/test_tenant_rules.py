@@ -343,6 +343,61 @@ def test_who_may_change_a_queue_may_not_end_a_loan_of_a_platform_administrator_b
     assert lending("a-infer", to="a-train", before=before, now=1795780800.0) == []
 
 
+def stored_with(*loans: dict[str, Any], **lender: Any) -> dict[str, Any]:
+    """The tree with these loans of a-infer, which deserves 16, to queues of any tenant."""
+    states = {"b-one": {"deserved": {GPU: 8}}, "a-infer": {"loans": list(loans), **lender}}
+    return {name: {**each, "spec": {**each["spec"], **states.get(name, {})}} for name, each in TREE.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "left"),
+    [
+        pytest.param("a-infer", {"deserved": {GPU: 3}}, "3", id="less deserved"),
+        pytest.param("a-infer", {"deserved": {}}, "0", id="none stated"),
+        pytest.param("a-infer", {"guarantee": {"resource": {GPU: 14}}}, "2", id="more guaranteed"),
+    ],
+)
+def test_a_platform_administrators_loan_is_not_ended_by_what_the_lender_states(
+    name: str, spec: dict[str, Any], left: str
+) -> None:
+    tree = stored_with(loan("b-one"))
+    tree["a"]["spec"]["guarantee"] = {"resource": {GPU: 16}}
+    after = {**tree[name], "spec": {**tree[name]["spec"], **spec}}
+    change = QueueChange(name, tree[name], after)
+    (refusal,) = change_refusals(change, ANN, tree)
+    assert (
+        f"the loan of 4 {GPU} from a-infer to b-one until 2030-01-01T00:00:00Z counts for {left}, expected 4"
+        in refusal
+    )
+    assert change_refusals(change, ANN, tree, 1895780800.0) == [], "it has ended"
+
+
+def test_what_leaves_a_loan_as_it_is_may_be_changed() -> None:
+    tree = stored_with(loan("b-one"))
+    after = {**tree["a-infer"], "spec": {**tree["a-infer"]["spec"], "deserved": {GPU: 4}}}
+    assert change_refusals(QueueChange("a-infer", tree["a-infer"], after), ANN, tree) == []
+    own = stored_with(loan("a-train"))
+    less = {**own["a-infer"], "spec": {**own["a-infer"]["spec"], "deserved": {GPU: 0}}}
+    assert change_refusals(QueueChange("a-infer", own["a-infer"], less), ANN, own) == [], (
+        "her own loan shrinks"
+    )
+
+
+def test_neither_end_of_a_platform_administrators_loan_is_deleted_by_a_tenants_administrator() -> None:
+    tree = stored_with(loan("b-one"))
+    for name, by in (("a-infer", ANN), ("b-one", Requester("bob"))):
+        (refusal,) = change_refusals(QueueChange(name, tree[name], None), by, tree)
+        assert "counts for 0, expected 4 as now" in refusal
+
+
+def test_an_earlier_loan_does_not_take_what_a_platform_administrators_loan_has() -> None:
+    tree = stored_with(loan("b-one"), deserved={GPU: 4})
+    both = [loan("a-train"), loan("b-one")]
+    after = {**tree["a-infer"], "spec": {**tree["a-infer"]["spec"], "loans": both}}
+    (refusal,) = change_refusals(QueueChange("a-infer", tree["a-infer"], after), ANN, tree)
+    assert "counts for 0, expected 4" in refusal
+
+
 def test_a_queue_is_not_made_with_a_loan_to_another_tenant() -> None:
     (refusal,) = created(queue("a-new", "a", deserved={GPU: 8}, loans=[loan("b-one")]))
     assert "found a loan to b-one" in refusal

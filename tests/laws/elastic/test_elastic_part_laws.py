@@ -1,0 +1,112 @@
+"""Laws of elastic gangs: what is above the minimum is admitted in parts, which are reclaimed before the gang."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from admission.engine import round as admission_round
+from admission.engine.placement import elastic_parts as splitting
+from admission.engine.preemption import candidates, running
+from tests.laws.laws import elastic_parts
+from tests.laws.laws.elastic_parts import LentWorld, lent_gangs
+from tests.laws.planted.bug import Bug, is_broken_in
+
+worlds = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@worlds
+@given(lent_gangs())
+def test_a_gang_is_its_minimum_and_few_parts(world: LentWorld) -> None:
+    elastic_parts.a_gang_is_its_minimum_and_few_parts(world)
+
+
+@worlds
+@given(lent_gangs())
+def test_parts_of_a_set_stay_whole(world: LentWorld) -> None:
+    elastic_parts.parts_of_a_set_stay_whole(world)
+
+
+@worlds
+@given(lent_gangs())
+def test_the_minimum_stays_if_the_parts_suffice(world: LentWorld) -> None:
+    elastic_parts.the_minimum_stays_if_the_parts_suffice(world)
+
+
+@worlds
+@given(lent_gangs())
+def test_no_more_parts_go_than_need_be(world: LentWorld) -> None:
+    elastic_parts.no_more_parts_than_need_be(world)
+
+
+@worlds
+@given(lent_gangs())
+def test_below_its_minimum_a_gang_goes_whole(world: LentWorld) -> None:
+    elastic_parts.below_its_minimum_a_gang_goes_whole(world)
+
+
+def _as_one(admit: Any, *others: Any) -> Any:
+    return [admit]
+
+
+def _one_by_one(units: Any, most: int) -> Any:
+    yield from (list(unit) for unit in units)
+
+
+def _without_ends(pods: Any, missing: Any) -> Any:
+    return ((ordinal,) for ordinal in missing)
+
+
+def _whole_only(workload: Any, admissions: Any, tree: Any) -> Any:
+    return (running._candidate(workload, admissions, tree),)
+
+
+def _oldest_first(workload: Any, admissions: Any, tree: Any) -> Any:
+    whole = running._candidate(workload, admissions, tree)
+    return (*(running._part(whole, held, tree) for held in admissions[:-1]), whole)
+
+
+BUGS = (
+    Bug(
+        "a gang that gets all at once is one admission",
+        admission_round,
+        "in_parts",
+        _as_one,
+        elastic_parts.the_minimum_stays_if_the_parts_suffice,
+    ),
+    Bug(
+        "a part for each pod, however many",
+        splitting,
+        "_chunks",
+        _one_by_one,
+        elastic_parts.a_gang_is_its_minimum_and_few_parts,
+    ),
+    Bug("parts of sets are cut", splitting, "parts", _without_ends, elastic_parts.parts_of_a_set_stay_whole),
+    Bug(
+        "only whole gangs are candidates",
+        running,
+        "_candidates_of",
+        _whole_only,
+        elastic_parts.no_more_parts_than_need_be,
+    ),
+    Bug(
+        "the minimum is a part like any other",
+        running,
+        "_candidates_of",
+        _oldest_first,
+        elastic_parts.the_minimum_stays_if_the_parts_suffice,
+    ),
+    Bug(
+        "victims that are not needed stay victims",
+        candidates.VictimCandidates,
+        "may_disrupt",
+        lambda self, workload, pods: pods > 1,
+        elastic_parts.no_more_parts_than_need_be,
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=str)
+def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    is_broken_in(lent_gangs(), bug.law, first=bug.first)
