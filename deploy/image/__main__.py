@@ -18,7 +18,8 @@ _REPOSITORY: Final = Path(__file__).parents[2]
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Where packages stay that were fetched."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "muster" / "image"
 
@@ -40,24 +41,31 @@ def _cache() -> Path:
     help="Write only the root file system, into this folder.",
 )
 @click.option("--name", help="Name and tag of the image.  [default: muster:VERSION]")
+@click.option("--commit", "given", help="What it is built from.  [default: the repository's commit]")
 @click.pass_context
 def main(
-    context: click.Context, arch: str, output: Path | None, folder: Path | None, name: str | None
+    context: click.Context,
+    arch: str,
+    output: Path | None,
+    folder: Path | None,
+    name: str | None,
+    given: str | None,
 ) -> None:
     """Build the image without a container engine, on Debian 12 with Python 3.11."""
     if context.invoked_subcommand is not None:
         return
     number = version("muster")
     commit, committed = _commit()
+    commit = given or commit
     if folder is not None:
-        root.build(folder, _cache(), arch, commit)
+        root.build(folder, cache_folder(), arch, commit)
         click.echo(f"{folder}: the root file system for {arch}")
         return
     output = output or _REPOSITORY / "dist" / f"muster-{number}-{arch}.tar"
     name = name or f"muster:{number}"
     with tempfile.TemporaryDirectory(prefix="muster-image-") as temporary:
         built = Path(temporary) / "root"
-        root.build(built, _cache(), arch, commit)
+        root.build(built, cache_folder(), arch, commit)
         digest = archive.write(built, output, name=name, architecture=arch, created=committed, commit=commit)
     click.echo(f"{output}: {name} for {arch}, {output.stat().st_size / 1e6:.1f} MB, {digest}")
 
@@ -65,29 +73,29 @@ def main(
 @main.command("lock")
 def renew_lock() -> None:
     """Renew debian.lock from what Debian's mirrors have now."""
-    number = debian.write_lock(_cache())
+    number = debian.write_lock(cache_folder())
     click.echo(f"{debian.LOCK.name}: {number} packages")
 
 
 def _commit() -> tuple[str, int]:
-    """Commit of the repository and its time; a tree without one, as in a release's sources, is told by the time given.
+    """Commit of the repository and its time; ``unknown`` and 0 where there is none, as in a release's sources.
 
-    The time is that of SOURCE_DATE_EPOCH if it is set, as other reproducible builds have it.
+    SOURCE_DATE_EPOCH sets the time, as in other reproducible builds.
     """
-    done = subprocess.run(
-        ["git", "log", "-1", "--format=%H %ct"], cwd=_REPOSITORY, capture_output=True, text=True, check=False
-    )
-    commit, time = (*done.stdout.split(), "unknown", "0")[:2] if done.returncode == 0 else ("unknown", "0")
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", "--untracked-files=no"],
-        cwd=_REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode == 0 and changed.stdout.strip():
+    said = _git("log", "-1", "--format=%H %ct").split()
+    commit, time = said if len(said) == 2 else ("unknown", "0")
+    if said and _git("status", "--porcelain", "--untracked-files=no").strip():
         commit += "-changed"
     return commit, int(os.environ.get("SOURCE_DATE_EPOCH") or time)
+
+
+def _git(*words: str) -> str:
+    """What git says; nothing where it is not here, or knows of no repository."""
+    try:
+        done = subprocess.run(["git", *words], cwd=_REPOSITORY, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 if __name__ == "__main__":

@@ -78,6 +78,11 @@ def _write_certificates(root: Path) -> None:
     bundle = root / "etc/ssl/certs/ca-certificates.crt"
     bundle.parent.mkdir(parents=True, exist_ok=True)
     bundle.write_text(text)
+    # Where OpenSSL looks by itself.
+    default = root / "usr/lib/ssl/cert.pem"
+    default.parent.mkdir(parents=True, exist_ok=True)
+    default.unlink(missing_ok=True)
+    default.symlink_to("/etc/ssl/certs/ca-certificates.crt")
     shutil.rmtree(root / "usr/share/ca-certificates")
 
 
