@@ -33,7 +33,7 @@ TRACES ?=
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes demo run test test-all browser checks image lint types contracts format bench chaos traces lock clean
+.PHONY: help venv kubernetes demo run test test-all browser checks image site release lint types contracts format bench chaos traces lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -86,6 +86,12 @@ contracts: $(INSTALLED) ## Who may import whom
 
 image: $(INSTALLED) ## The container image as an OCI archive, without a container engine (ARGS='--arch arm64'); needs Debian 12
 	@$(BIN)/python -m deploy.image $(ARGS)
+
+site: $(INSTALLED) ## The documentation as a site, in dist/site
+	@$(BIN)/python -m deploy.site
+
+release: checks ## For maintainers: all files of a version, in dist/release-VERSION
+	@$(BIN)/python -m deploy.release
 
 bench: kubernetes ## Figures that can be compared (JSON=FILE)
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))

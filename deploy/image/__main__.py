@@ -55,7 +55,7 @@ def main(
     if context.invoked_subcommand is not None:
         return
     number = version("muster")
-    commit, committed = _commit()
+    commit, committed = source_commit()
     commit = given or commit
     if folder is not None:
         root.build(folder, cache_folder(), arch, commit)
@@ -77,7 +77,7 @@ def renew_lock() -> None:
     click.echo(f"{debian.LOCK.name}: {number} packages")
 
 
-def _commit() -> tuple[str, int]:
+def source_commit() -> tuple[str, int]:
     """Commit of the repository and its time; ``unknown`` and 0 where there is none, as in a release's sources.
 
     SOURCE_DATE_EPOCH sets the time, as in other reproducible builds.

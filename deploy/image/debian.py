@@ -116,7 +116,8 @@ def _run(command: str, *words: str, check: bool = True) -> str:
         )
     except FileNotFoundError:
         raise ImageError(
-            f"{command} is not here: build the image on Debian 12, or with a container engine by the Containerfile"
+            f"{command} is not here: build the image on Debian 12, or with a container engine "
+            "(deploy/image/Containerfile)"
         ) from None
     if check and done.returncode != 0:
         raise ImageError(f"{command} failed: {done.stderr.strip()[-400:]}")
