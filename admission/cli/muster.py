@@ -6,6 +6,7 @@ from importlib.metadata import version as version_of
 import click
 
 from admission.cli.commands.agent import agent
+from admission.cli.commands.backup import backup, restore
 from admission.cli.commands.check import check
 from admission.cli.commands.convert import convert
 from admission.cli.commands.crds import crds
@@ -53,6 +54,8 @@ for command in (
     install,
     uninstall,
     migrate,
+    backup,
+    restore,
     ledger,
     crds,
     check,
