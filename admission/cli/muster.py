@@ -1,10 +1,12 @@
 """``muster``: the commands of administrators. A command imports what it needs when called, so help is fast."""
 
 import sys
+from importlib.metadata import version as version_of
 
 import click
 
 from admission.cli.commands.agent import agent
+from admission.cli.commands.backup import backup, restore
 from admission.cli.commands.check import check
 from admission.cli.commands.convert import convert
 from admission.cli.commands.crds import crds
@@ -21,8 +23,25 @@ from admission.cli.examples import add_examples
 from admission.cli.failures import finish
 
 
+def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked:
+        return
+    from admission.build_info import commit
+    from admission.replay.fingerprint import fingerprint
+
+    click.echo(f"muster {version_of('muster')}, commit {commit()}, fingerprint {fingerprint()}")
+    context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="muster")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, the commit it was built from and the fingerprint of the engine, and exit.",
+)
 def muster() -> None:
     """Batch queues for Kubernetes that admit a gang of pods as a whole or not at all.
 
@@ -36,6 +55,8 @@ for command in (
     install,
     uninstall,
     migrate,
+    backup,
+    restore,
     ledger,
     crds,
     check,

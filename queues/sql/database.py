@@ -27,6 +27,7 @@ from queues.errors import (
     OutcomeUnknown,
     SchemaTooNew,
     SchemaTooOld,
+    UnknownRevision,
 )
 
 if TYPE_CHECKING:
@@ -204,7 +205,8 @@ async def raw_connection(dsn: str, **options: Any) -> asyncpg.Connection:
 async def migrate(dsn: str, to: str = "head") -> None:
     """Bring the schema to a revision, up (``head``, ``0002``) or down (``base``), one caller at a time.
 
-    Raises DatabaseUnavailable, DatabaseError, SchemaTooNew (a revision that this code does not know).
+    Raises DatabaseUnavailable, DatabaseError, SchemaTooNew (the database's revision is unknown to this code),
+    UnknownRevision (``to`` is).
     """
     database = await Database.connect(dsn, statement_timeout=0, idle_timeout=0, pool_size=1)
     try:
@@ -243,6 +245,8 @@ def migrations_config() -> "Config":
 def _migrate(connection: Connection, to: str) -> None:
     found = _revision(connection)
     connection.commit()
+    if to not in ("head", "base", *_revisions()):
+        raise UnknownRevision(found=to, expected=_revisions()[-1])
     with suppress(SchemaTooOld):
         _compare(found)
         if to in ("head", found):

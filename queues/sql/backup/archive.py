@@ -1,0 +1,147 @@
+"""The file of a backup: a compressed tar archive of one table each, in Postgres' text format, and a manifest of all.
+
+Tables are written as COPY gives them, so other programs can read them too. The manifest comes last in the archive, for
+it has the hashes, and it is read first.
+"""
+
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from hashlib import file_digest
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from queues.errors import MusterError
+
+#: Of the archive, not of the schema.
+FORMAT: Final = 1
+_MANIFEST: Final = "manifest.json"
+
+
+class NotABackup(MusterError):
+    """{path} cannot be restored: {reason}. Expected a file that `muster backup` wrote."""
+
+
+class NewerBackup(MusterError):
+    """{path} has format {found}, and this version of Muster reads {expected}. Restore it with a newer version."""
+
+
+class TableContent(msgspec.Struct, frozen=True, kw_only=True):
+    """One table in the archive. Partitioned tables are one."""
+
+    columns: tuple[str, ...]
+    rows: int
+    sha256: str
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition to be made again: ``FOR VALUES`` as Postgres writes it."""
+
+    table: str
+    name: str
+    bound: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup is of."""
+
+    format: int
+    #: Of Muster, which wrote it.
+    version: str
+    #: Revision of the schema.
+    schema: str
+    taken_at: datetime
+    #: Id and last leader's term of the ledger.
+    ledger: str
+    term: int
+    tables: dict[str, TableContent]
+    partitions: tuple[Partition, ...]
+    #: Name of a sequence → its next value.
+    sequences: dict[str, int]
+
+    @property
+    def rows(self) -> int:
+        """Of all tables."""
+        return sum(table.rows for table in self.tables.values())
+
+
+def digest_of(file: BinaryIO) -> str:
+    """SHA-256 of what follows in a file."""
+    return file_digest(file, "sha256").hexdigest()
+
+
+def write(path: Path, manifest: Manifest, contents: Path) -> None:
+    """Write the archive from files below ``contents``, named as the tables: whole or not at all, for its owner only."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with (
+            open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz") as tar,
+        ):
+            for name in manifest.tables:
+                tar.add(contents / name, arcname=f"tables/{name}")
+            (contents / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+            tar.add(contents / _MANIFEST, arcname=_MANIFEST)
+            file.flush()
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+class Archive:
+    """A backup, opened and held to its manifest: every table is there, with its hash."""
+
+    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
+        self._tar = tar
+        try:
+            self.manifest = self._read_manifest(path)
+            for name, table in self.manifest.tables.items():
+                with self.table(name) as file:
+                    if digest_of(file) != table.sha256:
+                        raise NotABackup(
+                            path=path, reason=f"the content of table {name} was changed or damaged"
+                        )
+        except KeyError as error:
+            raise NotABackup(path=path, reason=f"it lacks {error.args[0]}") from None
+
+    @contextmanager
+    def table(self, name: str) -> Iterator[BinaryIO]:
+        """The rows of a table as COPY wrote them."""
+        file = self._tar.extractfile(f"tables/{name}")
+        if file is None:
+            raise KeyError(f"tables/{name}")
+        with file:
+            yield file  # type: ignore[misc]
+
+    def _read_manifest(self, path: Path) -> Manifest:
+        file = self._tar.extractfile(_MANIFEST)
+        content = file.read() if file is not None else b""
+        try:
+            found = msgspec.json.decode(content).get("format")
+            if isinstance(found, int) and found > FORMAT:
+                raise NewerBackup(path=path, found=found, expected=FORMAT)
+            return msgspec.json.decode(content, type=Manifest)
+        except (msgspec.MsgspecError, AttributeError) as error:
+            raise NotABackup(path=path, reason=f"its manifest cannot be read: {error}") from None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Archive]:
+    """Open a backup. Raises NotABackup, NewerBackup."""
+    try:
+        tar = tarfile.open(path, mode="r:gz")  # noqa: SIM115 - closed below; errors of opening are told apart
+    except FileNotFoundError:
+        raise NotABackup(path=path, reason="there is no such file") from None
+    except (OSError, tarfile.TarError, EOFError) as error:
+        raise NotABackup(path=path, reason=f"it is not a compressed archive ({error})") from None
+    with tar:
+        try:
+            yield Archive(path, tar)
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise NotABackup(path=path, reason=f"it ends too early or is damaged ({error})") from None

@@ -1,0 +1,122 @@
+"""With a backup that is older than the cluster, or with nothing, Muster takes the cluster as it is and stops no pod."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from queues.sql.database import raw_connection
+from tests.e2e.support.crash_harness import (
+    CrashHarness,
+    balances_are_sums_of_open_seats,
+    own_crash_harness,
+)
+from tests.e2e.support.gang_kinds import finish_all
+from tests.e2e.support.ledger_queries import LedgerQueries
+from tests.e2e.support.manifests import batch_job, volcano_job
+from tests.e2e.support.sandbox import GPU, Sandbox
+
+
+@pytest.fixture(scope="module")
+def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
+    """A cluster of its own: its databases are replaced."""
+    with own_crash_harness(durable=False) as found:
+        first = found.ledger
+        yield found
+        if found.ledger is not first:
+            found.ledger.close()
+            found.ledger = first
+
+
+def test_a_backup_from_before_is_brought_up_to_the_cluster(harness: CrashHarness, tmp_path: Path) -> None:
+    stack, file = harness.stack, tmp_path / "muster.backup"
+    harness.leads(harness.start())
+    with harness.sandbox("hour-old") as sandbox:  # three nodes of 8 GPUs
+        sandbox.add(volcano_job(sandbox, "ended", 4, 2), batch_job(sandbox, "running", 2, 4))
+        sandbox.wait_running("ended", 4)
+        sandbox.wait_running("running", 2)
+        sandbox.add(volcano_job(sandbox, "waiting", 3, 4))
+        sandbox.wait_reason("waiting", "NoFit")
+        told = stack.muster("backup", file).stdout
+        assert "rows, schema" in told
+
+        # What the backup does not know of: one ends, one starts, one comes and starts.
+        finish_all(sandbox, "ended")
+        sandbox.wait_running("waiting", 3)
+        sandbox.add(batch_job(sandbox, "later", 1, 4), volcano_job(sandbox, "still-waits", 2, 8))
+        sandbox.wait_running("later", 1)
+        sandbox.wait_reason("still-waits", "NoFit")
+        pods = uids(sandbox)
+
+        harness.leave()
+        dsn = new_database(harness, "restored")
+        assert "it is whole" in stack.muster("restore", file, "--check").stdout
+        assert "adopt-cluster" in stack.muster("restore", file, "--dsn", dsn).stdout
+        begin_with(harness, dsn, sandbox)
+        # Exactly what runs is held: 2 x 4, 3 x 4 and 1 x 4 GPUs.
+        sandbox.wait(lambda: gpus_held(sandbox) == 24, "the ledger to hold what runs")
+        assert sandbox.wait_reason("still-waits", "NoFit")
+        assert uids(sandbox) >= pods, "pods were stopped"
+        assert len(sandbox.running("later")) == 1
+        assert stack.muster("ledger", "verify", "--dsn", dsn).stdout.startswith("Every balance")
+        balances_are_sums_of_open_seats(sandbox.ledger)
+        # It goes on: the room of what ends is given to what waits.
+        finish_all(sandbox, "waiting")
+        finish_all(sandbox, "later")
+        sandbox.wait_running("still-waits", 2)
+
+
+def test_all_is_lost_and_muster_begins_anew(harness: CrashHarness) -> None:
+    if not harness.stack.replicas:
+        harness.leads(harness.start())
+    with harness.sandbox("all-lost") as sandbox:
+        sandbox.add(volcano_job(sandbox, "running", 4, 4), batch_job(sandbox, "small", 1, 8))
+        sandbox.wait_running("", 5)
+        sandbox.add(volcano_job(sandbox, "waiting", 2, 8))
+        pods = uids(sandbox)
+        harness.leave()
+        dsn = new_database(harness, "empty")
+        begin_with(harness, dsn, sandbox)
+        sandbox.wait(lambda: gpus_held(sandbox) == 24, "the ledger to hold what runs")
+        sandbox.wait_reason("waiting", "NoFit")
+        assert uids(sandbox) >= pods, "pods were stopped"
+        balances_are_sums_of_open_seats(sandbox.ledger)
+        finish_all(sandbox, "running")
+        sandbox.wait_running("waiting", 2)
+
+
+def uids(sandbox: Sandbox) -> set[str]:
+    """Pods that are there and stay."""
+    return {pod["metadata"]["uid"] for pod in sandbox.pods() if not pod["metadata"].get("deletionTimestamp")}
+
+
+def gpus_held(sandbox: Sandbox) -> int:
+    """By the sandbox's queue."""
+    [(units,)] = sandbox.ledger.ask(
+        "SELECT coalesce(sum(own), 0)::bigint FROM queue_balances WHERE queue = $1 AND resource = $2",
+        *(sandbox.queues[0], GPU),
+    )
+    return int(units) // 1000
+
+
+def new_database(harness: CrashHarness, name: str) -> str:
+    """Beside the other one, at the same server; its DSN."""
+
+    async def run() -> None:
+        connection = await raw_connection(harness.stack.dsn)
+        await connection.execute(f'CREATE DATABASE "{name}"')
+        await connection.close()
+
+    asyncio.run(run())
+    return str(harness.stack.postgres.dsn(name))
+
+
+def begin_with(harness: CrashHarness, dsn: str, sandbox: Sandbox) -> None:
+    """As the how-to says: migrate, adopt the cluster, start. From now on the ledger asked is this one."""
+    stack = harness.stack
+    stack.muster("migrate", "--dsn", dsn)
+    stack.muster("ledger", "adopt-cluster", "--kubeconfig", stack.cluster.kubeconfig, "--dsn", dsn)
+    harness.leads(harness.start(MUSTER_DSN=dsn))
+    stack.dsn = dsn
+    harness.ledger = sandbox.ledger = LedgerQueries(dsn)

@@ -1,0 +1,135 @@
+"""The image: built here from the locks, it runs Muster's commands as its own user, with no other program."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import deploy
+from deploy.image import archive, debian, root, sbom
+from deploy.image.__main__ import cache_folder
+from deploy.image.errors import ImageError
+
+REPOSITORY = Path(deploy.__file__).parents[1]
+needs_debian = pytest.mark.skipif(
+    shutil.which("dpkg-deb") is None or os.geteuid() != 0,
+    reason="the image is built on Debian, and tried as root",
+)
+pytestmark = needs_debian
+#: The most that a registry and each node have to keep, compressed, in bytes.
+LARGEST = 200_000_000
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root file system of this machine's architecture."""
+    architecture = subprocess.run(
+        ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    folder = tmp_path_factory.mktemp("image") / "root"
+    root.build(folder, cache_folder(), architecture, "0123abcd")
+    return folder
+
+
+def inside(built: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the image as the image's user, with nothing of this machine's environment."""
+    chroot = shutil.which("chroot")
+    assert chroot is not None
+    return subprocess.run(
+        [chroot, f"--userspec={root.USER}:{root.USER}", built, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/local/bin:/usr/bin", "LANG": "C.UTF-8"},
+    )
+
+
+def test_it_tells_the_commit_that_it_was_built_from(built: Path) -> None:
+    told = inside(built, "/usr/local/bin/muster", "--version")
+    assert told.returncode == 0, told.stderr
+    assert "commit 0123abcd, fingerprint " in told.stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["muster run", "muster agent", "muster migrate", "kubectl-muster pending"]
+)
+def test_its_commands_find_all_that_they_need(built: Path, command: str) -> None:
+    name, *words = command.split()
+    told = inside(built, f"/usr/local/bin/{name}", *words, "--help")
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith(f"Usage: {command.replace('-', ' ')}")
+
+
+def test_every_module_can_be_imported(built: Path) -> None:
+    """Nothing that Muster needs was left out of the image: libraries of wheels and of Python included."""
+    everything = (
+        "import pkgutil, importlib\n"
+        "for top in ('admission', 'queues', 'migrations'):\n"
+        "    for each in pkgutil.walk_packages(importlib.import_module(top).__path__, top + '.'):\n"
+        "        if not each.name.startswith('migrations.') and not each.name.endswith('__main__'):\n"
+        "            importlib.import_module(each.name)\n"
+        "import ssl, sqlite3, lzma, bz2, ctypes, pynvml, zoneinfo\n"
+        "print(len(ssl.create_default_context().get_ca_certs()), zoneinfo.ZoneInfo('Europe/Berlin'))\n"
+    )
+    told = inside(built, "/usr/bin/python3.11", "-I", "-c", everything)
+    assert told.returncode == 0, told.stderr[-2000:]
+    certificates, zone = told.stdout.split()
+    assert int(certificates) > 100
+    assert zone == "Europe/Berlin"
+
+
+def test_it_has_no_other_program(built: Path) -> None:
+    programs = {
+        str(path.relative_to(built))
+        for path in built.rglob("*")
+        if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o111
+    }
+    loaders = {each for each in programs if Path(each).name.startswith("ld-linux")}
+    assert programs - loaders == {
+        "usr/bin/python3.11",
+        "usr/local/bin/muster",
+        "usr/local/bin/kubectl-muster",
+    }
+    assert not [path for path in built.rglob("*") if path.stat(follow_symlinks=False).st_mode & 0o6000]
+
+
+def test_its_parts_are_listed_with_licences(built: Path) -> None:
+    body = json.loads((built / sbom.PATH).read_text())
+    named = {each["purl"].split("@")[0] for each in body["components"]}
+    assert {"pkg:pypi/asyncpg", "pkg:pypi/nvidia-ml-py", "pkg:deb/debian/libc6"} <= named
+    assert "pkg:pypi/pynvml" not in named
+    wheels = [each for each in body["components"] if each["purl"].startswith("pkg:pypi/")]
+    assert [each["name"] for each in wheels if not each.get("licenses")] == []
+    for package in debian.locked("amd64"):
+        if package.name not in {"gcc-12-base", "libgcc-s1", "libstdc++6"}:
+            assert (built / f"usr/share/doc/{package.name}/copyright").exists(), package.name
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "something").touch()
+    with pytest.raises(ImageError, match="is not empty"):
+        root.build(tmp_path, tmp_path / "cache", "amd64", "abc")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("architecture", debian.ARCHITECTURES)
+def test_two_builds_are_the_same_bytes(architecture: str, tmp_path: Path) -> None:
+    digests = set()
+    for name in ("one", "other"):
+        root.build(tmp_path / name, cache_folder(), architecture, "0123abcd")
+        file = tmp_path / f"{name}.tar"
+        digests.add(
+            archive.write(
+                tmp_path / name,
+                file,
+                name="muster:0.1.0",
+                architecture=architecture,
+                created=0,
+                commit="0123abcd",
+            )
+        )
+        assert file.stat().st_size < LARGEST
+    assert len(digests) == 1
