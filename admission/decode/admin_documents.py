@@ -27,7 +27,7 @@ from admission.wire import (
 )
 from queues.api import names
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
-from queues.api.loan_values import loans_of
+from queues.api.quota.loan_values import loans_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
     UserValues,

@@ -12,7 +12,7 @@ from admission.cli.kubectl_muster import kubectl_muster
 from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks
 from tests.docs.console_sessions import Exchange, exchanges
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
-from tests.unit.admission.cli.objects.trial_server import crowded_server
+from tests.fakes.read_api.trial_server import crowded_server
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/try.md"
 

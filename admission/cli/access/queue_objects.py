@@ -10,7 +10,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.queue_names import did_you_mean, no_such_queue
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY
-from queues.api.quota_document import parent_of
+from queues.api.quota.quota_document import parent_of
 from queues.errors import MusterError
 
 #: Characters of a reason.

@@ -9,8 +9,8 @@ from admission.cli.access.queue_objects import (
     read_queue,
 )
 from admission.cli.failures import CommandFailed
-from queues.api.quota_changes import Changes
-from queues.api.quota_document import patch_for, quota_of
+from queues.api.quota.quota_changes import Changes
+from queues.api.quota.quota_document import patch_for, quota_of
 from queues.errors import MusterError
 
 

@@ -12,8 +12,8 @@ from admission.cli.options import AMOUNTS, Command
 from admission.cli.rendering.table import moment, span, stated_seconds
 from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
-from queues.api.access_limits import PER_USER, AccessChanges, access_limits_of, field_of
-from queues.api.quota_document import shown_amount
+from queues.api.quota.access_limits import PER_USER, AccessChanges, access_limits_of, field_of
+from queues.api.quota.quota_document import shown_amount
 from queues.errors import InvalidQuantity, MusterError
 from queues.resources import amount
 from queues.text_format import counted, listed

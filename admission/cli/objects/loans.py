@@ -23,9 +23,9 @@ from admission.cli.objects.quota_set import Writing, check, check_places, units_
 from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.rendering.table import Cell, short_duration, table
 from admission.cli.resource_names import full_resource
-from queues.api.loan_values import entry_of, loans_of
-from queues.api.quota_document import QuotaField
-from queues.api.quota_loans import MOST_LOANS, Entry, end_of, lasting, without
+from queues.api.quota.loan_values import entry_of, loans_of
+from queues.api.quota.quota_document import QuotaField
+from queues.api.quota.quota_loans import MOST_LOANS, Entry, end_of, lasting, without
 from queues.api.resource_names import usual_name
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument

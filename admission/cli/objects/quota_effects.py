@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from queues.api.quota_changes import Changes
-from queues.api.quota_document import Spec, quota_of
+from queues.api.quota.quota_changes import Changes
+from queues.api.quota.quota_document import Spec, quota_of
 from queues.errors import InvalidQuantity
 from queues.resources import amount, show
 from queues.text_format import counted

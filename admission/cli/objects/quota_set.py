@@ -32,9 +32,9 @@ from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.table import Cell, table
 from admission.cli.resource_names import full_resource, warn_of_unknown
-from queues.api.access_limits import access_patch
 from queues.api.names import ROOT_QUEUE
-from queues.api.quota_changes import (
+from queues.api.quota.access_limits import access_patch
+from queues.api.quota.quota_changes import (
     ROOT_HAS_NO_LIMITS,
     Changes,
     limit_asked,
@@ -42,7 +42,7 @@ from queues.api.quota_changes import (
     remainders,
     with_whole_names,
 )
-from queues.api.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
+from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
 from queues.api.resource_names import NoSuchResource
 from queues.errors import InvalidQuantity
 from queues.resources import GPU, amount

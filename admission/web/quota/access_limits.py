@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from admission.web import bodies
-from queues.api.access_limits import PER_USER, access_limits_of, field_of
 from queues.api.model import seconds_of
+from queues.api.quota.access_limits import PER_USER, access_limits_of, field_of
 from queues.quota.queue import Queue
 from queues.resources import show
 from queues.workload import QueueName

@@ -7,7 +7,7 @@ import msgspec
 
 from admission.web import bodies
 from admission.web.reader import Sight
-from queues.api.loan_values import loans_of
+from queues.api.quota.loan_values import loans_of
 from queues.quota.loans import Loan, LoanInForce, loans_in_force
 from queues.quota.queue import Queue
 from queues.sql.read import views

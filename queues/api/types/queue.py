@@ -20,7 +20,7 @@ from queues.api.model import (
     seconds_of,
 )
 from queues.api.names import SCHEDULING_VOLCANO
-from queues.api.quota_loans import MOST_LOANS
+from queues.api.quota.quota_loans import MOST_LOANS
 from queues.api.reading.user_values import MOST_LIMITS, resource_problem
 from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from queues.api.quota_document import merged
+from queues.api.quota.quota_document import merged
 from queues.api.validation.validation import Known, violations_of
 from queues.api.validation.violations import Violation
 from queues.quota.queue import Queue
 
 #: A refusal names so many violations; more would bury the first.
-_MOST: Final = 10
+_TOLD: Final = 10
 
 
 def violations_of_change(
@@ -24,4 +24,4 @@ def violations_of_change(
 
 def refusal_of(found: Iterable[Violation]) -> str:
     """The violations for which a change is refused, in one line without a full stop; "": it is not."""
-    return "; ".join([each.message for each in found if not each.tolerable][:_MOST]).rstrip(".")
+    return "; ".join([each.message for each in found if not each.tolerable][:_TOLD]).rstrip(".")

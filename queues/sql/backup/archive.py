@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from hashlib import file_digest
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final, cast
 
 import msgspec
 
@@ -38,7 +39,7 @@ class TableContent(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class Partition(msgspec.Struct, frozen=True, kw_only=True):
+class TablePartition(msgspec.Struct, frozen=True, kw_only=True):
     """A partition to be made again: ``FOR VALUES`` as Postgres writes it."""
 
     table: str
@@ -59,7 +60,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ledger: str
     term: int
     tables: dict[str, TableContent]
-    partitions: tuple[Partition, ...]
+    partitions: tuple[TablePartition, ...]
     #: Name of a sequence → its next value.
     sequences: dict[str, int]
 
@@ -69,7 +70,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return sum(table.rows for table in self.tables.values())
 
 
-def digest_of(file: BinaryIO) -> str:
+def digest_of(file: BufferedReader) -> str:
     """SHA-256 of what follows in a file."""
     return file_digest(file, "sha256").hexdigest()
 
@@ -111,13 +112,13 @@ class Archive:
             raise NotABackup(path=path, reason=f"it lacks {error.args[0]}") from None
 
     @contextmanager
-    def table(self, name: str) -> Iterator[BinaryIO]:
+    def table(self, name: str) -> Iterator[BufferedReader]:
         """The rows of a table as COPY wrote them."""
         file = self._tar.extractfile(f"tables/{name}")
         if file is None:
             raise KeyError(f"tables/{name}")
         with file:
-            yield file  # type: ignore[misc]
+            yield cast(BufferedReader, file)  # as tarfile makes it
 
     def _read_manifest(self, path: Path) -> Manifest:
         file = self._tar.extractfile(_MANIFEST)

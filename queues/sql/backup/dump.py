@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.sql.backup.archive import FORMAT, Manifest, Partition, TableContent, digest_of, write
+from queues.sql.backup.archive import FORMAT, Manifest, TableContent, TablePartition, digest_of, write
 from queues.sql.database import Database, check_schema, schema_version
 from queues.sql.ledger_identity import read_identity
 
@@ -66,7 +66,7 @@ async def _dump(tx: AsyncConnection, folder: Path) -> Manifest:
         term=identity.term,
         tables=tables,
         partitions=tuple(
-            Partition(table=row.table, name=row.name, bound=row.bound)
+            TablePartition(table=row.table, name=row.name, bound=row.bound)
             for row in await tx.execute(_PARTITIONS)
         ),
         sequences={row.name: row.next for row in await tx.execute(_SEQUENCES)},

@@ -55,7 +55,9 @@ async def leading_over(dsn: str) -> AsyncIterator[Leading]:
         term = await elect(tx, "me", 600.0)
     assert term is not None
     limits = Limits(deserved={GPU: 8000}, capability={GPU: 8000})
-    facts = [queue("root"), queue("team", parent=QueueName(ROOT), limits=limits), node("n1"), node("n2")]
+    stated = {"deserved": {GPU: "8"}, "capability": {GPU: "8"}}
+    team = replace(queue("team", parent=QueueName(ROOT), limits=limits), document={"spec": stated})
+    facts = [queue("root"), team, node("n1"), node("n2")]
     world = await begun_world(connected, facts)
     leader = Leading(connected, term, cycle_over(connected, term, world, lambda: leader.now))
     yield leader

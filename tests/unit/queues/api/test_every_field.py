@@ -76,9 +76,9 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
         "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access",
         "queues/quota/loans.py": "loans.to loans.flavor loans.until",
-        # It checks what ``queues/api/loan_values.py`` reads by key.
+        # It checks what ``queues/api/quota/loan_values.py`` reads by key.
         "queues/api/validation/loans/loan_rules.py": "loans loans.resources",
-        "queues/api/loan_values.py": "loans.reason",
+        "queues/api/quota/loan_values.py": "loans.reason",
         "admission/workloads/rollback.py": "policy.health.onFault",
         "queues/api/validation/tenant_rules.py": "access.admins access.admins.user access.admins.group",
         "admission/node_recovery/fault_policy.py": "policy.health.recovery.job "

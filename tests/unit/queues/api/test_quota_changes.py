@@ -2,8 +2,8 @@
 
 import pytest
 
-from queues.api.quota_changes import CannotMove, moved, remainders
-from queues.api.quota_document import QuotaField
+from queues.api.quota.quota_changes import CannotMove, moved, remainders
+from queues.api.quota.quota_document import QuotaField
 
 GPU = "nvidia.com/gpu"
 DESERVED = QuotaField("", "deserved", GPU)

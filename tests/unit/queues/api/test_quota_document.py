@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from queues.api.quota_document import (
+from queues.api.quota.quota_document import (
     SHOWN_CHANGES,
     SHOWN_CHARACTERS,
     FieldChange,
@@ -15,7 +15,7 @@ from queues.api.quota_document import (
     patch_for,
     quota_of,
 )
-from queues.api.quota_loans import end_of
+from queues.api.quota.quota_loans import end_of
 
 GPU = "nvidia.com/gpu"
 PLAIN = {

@@ -114,5 +114,19 @@ async def test_lines_fit_80_columns(leading: Leading, capsys: pytest.CaptureFixt
     await leading.keep()
     await record_a_day(leading.database, NOW)
 
-    assert await replay("--days", "1", "--quota", "team.gpu=16", "--add-nodes", "1", "--like", "n1") == 0
+    assert (
+        await replay(
+            "--days",
+            "1",
+            "--quota",
+            "team.gpu=16",
+            "--quota",
+            "team.capability.gpu=16",
+            "--add-nodes",
+            "1",
+            "--like",
+            "n1",
+        )
+        == 0
+    )
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

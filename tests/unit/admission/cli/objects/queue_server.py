@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from queues.api.api_resources import QUEUES, Document
-from queues.api.quota_document import merged
+from queues.api.quota.quota_document import merged
 from tests.fakes.fake_api_server import FakeApiServer, Misbehaviour, Seen, refusal
 
 GPU = "nvidia.com/gpu"

@@ -14,7 +14,7 @@ from admission.cli.objects import quota_trial
 from admission.cli.rendering.trials.effects import effects_text
 from tests.builders.trials.worlds_in_memory import GPU
 from tests.fakes.fake_api_server import answers, refusal
-from tests.unit.admission.cli.objects.trial_server import TrialServer, crowded_server
+from tests.fakes.read_api.trial_server import TrialServer, crowded_server
 
 Said = tuple[int, str, str]
 Asking = Callable[..., Awaitable[Said]]

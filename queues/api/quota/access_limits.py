@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from queues.api.quota_document import SHOWN_CHARACTERS, Spec, shown_amount
+from queues.api.quota.quota_document import SHOWN_CHARACTERS, Spec, shown_amount
 
 #: Limits that are one value. ``maxPerUser`` has one for each resource.
 PLAIN_LIMITS: Final = ("maxRunTime", "maxGang", "maxPending", "maxPendingPerUser")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from queues.api.quota_loans import Entry, end_of, entries
+from queues.api.quota.quota_loans import Entry, end_of, entries
 from queues.errors import InvalidQuantity
 from queues.quota.accounts import Account
 from queues.quota.loans import Loan

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queues.api.names import ROOT_QUEUE
-from queues.api.quota_document import QuotaField, Spec, parent_of, quota_of, shown_amount
+from queues.api.quota.quota_document import QuotaField, Spec, parent_of, quota_of, shown_amount
 from queues.api.resource_names import resource_named
 from queues.errors import InvalidQuantity, MusterError
 from queues.resources import amount, show

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queues.api.names import ROOT_QUEUE
-from queues.api.quota_loans import entries
+from queues.api.quota.quota_loans import entries
 from queues.errors import InvalidQuantity
 from queues.resources import amount, show
 
