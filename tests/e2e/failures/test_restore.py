@@ -17,16 +17,17 @@ from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
+#: Of databases that took the place of the first one: closed at the end.
+OTHER_LEDGERS: list[LedgerQueries] = []
+
 
 @pytest.fixture(scope="module")
 def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
     """A cluster of its own: its databases are replaced."""
     with own_crash_harness(durable=False) as found:
-        first = found.ledger
         yield found
-        if found.ledger is not first:
-            found.ledger.close()
-            found.ledger = first
+        while OTHER_LEDGERS:
+            OTHER_LEDGERS.pop().close()
 
 
 def test_a_backup_from_before_is_brought_up_to_the_cluster(harness: CrashHarness, tmp_path: Path) -> None:
@@ -120,3 +121,4 @@ def begin_with(harness: CrashHarness, dsn: str, sandbox: Sandbox) -> None:
     harness.leads(harness.start(MUSTER_DSN=dsn))
     stack.dsn = dsn
     harness.ledger = sandbox.ledger = LedgerQueries(dsn)
+    OTHER_LEDGERS.append(harness.ledger)
