@@ -231,7 +231,9 @@ async def test_a_file_that_is_no_whole_backup_is_refused(
     assert not (await contents(empty)).get("queues")
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"no archive")])
+@pytest.mark.parametrize(
+    "content", [b"", b"no archive", gzip.compress(b"no archive", mtime=0)], ids=["empty", "text", "another"]
+)
 def test_another_file_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(NotABackup), opened(tmp_path / "file"):
