@@ -1,7 +1,7 @@
 """Planted bugs, and what each has to do: break the law it is planted for, in some world that a search finds."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,12 +25,19 @@ class Bug:
     law: Callable[..., None]
     #: Number of the search to begin with: of one that finds a world soon. Any other finds one as well, but later.
     first: int = 0
+    #: No search finds a world soon: it is looked for by `make test-all` only.
+    rare: bool = False
 
     def __str__(self) -> str:
         return self.about
 
     def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(self.owner, self.attribute, self.wrong)
+
+
+def tried(bugs: Iterable[Bug]) -> list[Any]:
+    """The bugs as parameters of a test: those that are found in seconds always, the others with the long tests."""
+    return [pytest.param(bug, marks=[pytest.mark.long] if bug.rare else [], id=str(bug)) for bug in bugs]
 
 
 def is_broken(law: Callable[..., None], *, examples: int = 3000, first: int = 0) -> None:

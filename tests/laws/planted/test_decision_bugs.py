@@ -4,12 +4,12 @@ import pytest
 
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws import decision
-from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.planted.bug import Bug, is_broken_in, tried
 from tests.laws.planted.decision_bugs import MUTATIONS
 from tests.laws.worlds.snapshots import snapshots
 
 
-@pytest.mark.parametrize("bug", MUTATIONS, ids=str)
+@pytest.mark.parametrize("bug", tried(MUTATIONS))
 def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
 
