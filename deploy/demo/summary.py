@@ -10,6 +10,9 @@ from deploy.demo.examples import GANG, GROUP, WORKLOADS, ExampleWorkload
 from deploy.demo.proof import prove_whole
 from deploy.demo.table import WIDTH
 
+_REASON: Final = textwrap.TextWrapper(
+    width=WIDTH, initial_indent="  └ ", subsequent_indent="    ", break_on_hyphens=False
+)
 _WRAP: Final = textwrap.TextWrapper(width=WIDTH, subsequent_indent=" " * 9, break_on_hyphens=False)
 
 
@@ -50,4 +53,4 @@ def _ran(
     for row, line in zip(rows, lines, strict=True):
         yield line
         for code, message in list(reasons.get(row.workload, ()))[:1]:
-            yield f"  └ {code}: {message}"
+            yield from _REASON.wrap(f"{code}: {message}")
