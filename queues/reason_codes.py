@@ -4,7 +4,7 @@ A code is stable, the sentence beside it may improve. docs/reference/reasons.md 
 """
 
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
 
 
 class ReasonCode(StrEnum):
@@ -178,3 +178,27 @@ class ReasonCode(StrEnum):
             return cls(text)
         except ValueError:
             return cls.DEFECT
+
+
+#: Nothing starts with one of these before its object, its queue or another object is changed: no forecast holds.
+NEEDS_A_CHANGE: Final = frozenset(
+    {
+        ReasonCode.UNKNOWN_QUEUE,
+        ReasonCode.NOT_ALLOWED,
+        ReasonCode.QUEUE_PAUSED,
+        ReasonCode.QUEUE_CLOSED,
+        ReasonCode.QUEUE_BROKEN,
+        ReasonCode.QUEUE_NOT_LEAF,
+        ReasonCode.UNKNOWN_LEVEL,
+        ReasonCode.UNKNOWN_PRIORITY_CLASS,
+        ReasonCode.BACKOFF_LIMIT_EXCEEDED,
+        ReasonCode.GANG_TOO_LARGE,
+        ReasonCode.RUN_TIME_TOO_LONG,
+        ReasonCode.INVALID_SPEC,
+        ReasonCode.TEMPLATE_REFUSED,
+        ReasonCode.POD_GROUP_MISSING,
+        ReasonCode.NOT_ITS_POD,
+        ReasonCode.CROSS_NAMESPACE_ANTI_AFFINITY,
+        ReasonCode.NOT_GATED,
+    }
+)

@@ -37,7 +37,11 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
         401,
         "Ask through the API server, as kubectl muster does, or send the token of a user or service account.",
     ),
-    (Forbidden, 403, "An administrator can grant that right by RBAC."),
+    (
+        Forbidden,
+        403,
+        "-n NAMESPACE asks about another namespace. An administrator can grant that right by RBAC.",
+    ),
     (NothingToTry, 400, ""),
     (UnusableDocument, 400, ""),
     (TrialRefused, 400, ""),

@@ -47,6 +47,10 @@ class ClusterRoute:
         return given or current_namespace(self.kubeconfig, self.context)
 
 
+#: How the API server says that it could not ask Muster whether a write is allowed.
+_WEBHOOK_AWAY: Final = "failed calling webhook"
+
+
 def send(
     route: ClusterRoute,
     method: str,
@@ -87,6 +91,15 @@ def send(
         ) from error
     if status < 300:
         return document
+    if method != "GET" and _WEBHOOK_AWAY in _message(document, status):
+        # Answered, and so certain: nothing was written.
+        raise Refused(
+            status=503,
+            tried=tried,
+            found="no replica of Muster answers the API server, so this was refused and nothing is changed",
+            hint="Try again when one does: kubectl -n muster-system get pods. Platform administrators (role "
+            "muster-queue-admin) may change queues meanwhile.",
+        )
     raise Refused(status=status, tried=tried, found=_message(document, status), hint=_hint(status))
 
 

@@ -13,7 +13,7 @@ from admission.cli.closures.objects import begins, listed, spec_of, status_of
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.output import Output, list_output
-from admission.cli.rendering.table import Cell, amounts, short_duration, stated_seconds
+from admission.cli.rendering.table import Cell, amounts, short_duration, span, stated_seconds
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
 from queues.api.names import CHANGED_BY
@@ -128,4 +128,4 @@ def lasting(text: str | None) -> str | None:
     if text is None:
         return None
     seconds = stated_seconds(text)
-    return text if seconds is None else short_duration(seconds)
+    return text if seconds is None else span(seconds)

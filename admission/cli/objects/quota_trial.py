@@ -47,5 +47,6 @@ def tell_trial(route: ClusterRoute, writes: Sequence[Write], is_wanted: bool) ->
 
 
 def _tell_unknown(why: str) -> None:
-    first = why.partition("\n")[0].rstrip(".")[:160]
+    # The first sentence: what follows is about what a caller does that goes on trying.
+    first = why.partition("\n")[0].partition(". ")[0].rstrip(".")
     click.echo(f"Effects on waiting and running work are unknown: {first}.", err=True)

@@ -375,6 +375,8 @@ _QUEUED: Final = (
     # A policy asks whether the author of a Command may update its target.
     (_VOLCANO_BUS, "commands"),
 )
+#: Work of Kubernetes' own kinds. Its role "view" shows these too: the rules are for who has only Muster's.
+_PLAIN_WORK: Final = (("batch", "jobs"), ("batch", "cronjobs"), ("", "pods"))
 _SHOWN: Final = (
     (_VOLCANO_SCHEDULING, "queues"),
     (_OWN, "resourceflavors"),
@@ -432,11 +434,13 @@ def agent_identity() -> str:
 
 def people() -> list[Document]:
     """Roles for tenants and administrators. Everybody may ask the read API: what it shows, other rights decide."""
-    seen = [_rule(group, [resource], _READ) for group, resource in (*_QUEUED, *_SHOWN)]
+    seen = [_rule(group, [resource], _READ) for group, resource in (*_QUEUED, *_PLAIN_WORK, *_SHOWN)]
     shown = [_rule(group, [resource], _READ) for group, resource in _SHOWN]
     submitted = [_rule(group, [resource], _WRITE) for group, resource in _QUEUED]
     kept = [_rule(group, [resource], (*_READ, *_WRITE)) for group, resource in _SHOWN]
     kept.append(_rule(_VOLCANO_SCHEDULING, ["queues"], [ADMINISTER]))
+    # What is free, and what a drain is about.
+    kept.append(_rule("", ["nodes"], _READ))
     kept.append(_rule(_VOLCANO_SCHEDULING, ["queues/status"], ("get", "update", "patch")))
     # Queues are closed and opened by Commands.
     asked_of_queues = _rule(_VOLCANO_BUS, ["commands"], ("create",))

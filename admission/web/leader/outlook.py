@@ -16,6 +16,7 @@ from admission.web.explanations.outlook_bodies import ChangeBody, OutlookBody, S
 from admission.web.lists.expected import ExpectedStartBody
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
+from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import show
 from queues.text_format import rfc3339
 from queues.workload import Workload, WorkloadKey
@@ -54,11 +55,13 @@ def outlooks(
         explained, place = explain(snapshot, plan, key), standing(next_snapshot, key)
         if explained is not None or key in wrong or place is not None:
             outlook = _outlook(snapshot, workload, explained or _NOT_PENDING, wrong.get(key))
+            reason = plan.reasons.get(key)
+            waits_for_people = reason is not None and reason.code in NEEDS_A_CHANGE
             found.append(
                 msgspec.structs.replace(
                     outlook,
                     standing=None if place is None else _standing(place),
-                    expected=expected(key),
+                    expected=None if waits_for_people else expected(key),
                 )
             )
     return tuple(found)

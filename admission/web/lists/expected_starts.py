@@ -13,6 +13,7 @@ from admission.web.http import encode
 from admission.web.lists.expected import ExpectedLine, ExpectedList, start_of
 from admission.web.reader import Sight
 from queues.errors import MusterError
+from queues.reason_codes import NEEDS_A_CHANGE
 
 _log = logging.getLogger(__name__)
 
@@ -57,10 +58,11 @@ class ExpectedStarts:
 
 
 def with_expected(items: Iterable[WaitingBody], lines: Lines) -> tuple[WaitingBody, ...]:
-    """The lines of a list, each with its expected start as far as there is one."""
+    """The lines of a list, each with its expected start as far as there is one that may still hold."""
     found = []
     for item in items:
-        line = lines.get((item.kind, item.uid))
+        waits_for_people = item.reason is not None and item.reason.code in NEEDS_A_CHANGE
+        line = None if waits_for_people else lines.get((item.kind, item.uid))
         found.append(item if line is None else msgspec.structs.replace(item, expected=start_of(line)))
     return tuple(found)
 

@@ -110,9 +110,12 @@ def _time_violations(
         yield Violation("spec.clearBefore", go_duration(clear), f"at most {go_duration(_LONGEST_LEAD)}")
     elif lead > _LONGEST_LEAD:
         yield Violation("spec.leadTime", go_duration(lead), f"at most {go_duration(_LONGEST_LEAD)}")
-    if closure.end is not None and closure.end - closure.start > _LONGEST:
-        found = go_duration(closure.end - closure.start)
-        yield Violation("spec.for", found, f"at most {go_duration(_LONGEST)}")
+    if closure.end is not None:
+        lasts = closure.end - closure.start
+        if lasts <= 0:
+            yield Violation("spec.for", go_duration(lasts), "more than 0s")
+        elif lasts > _LONGEST:
+            yield Violation("spec.for", go_duration(lasts), f"at most {go_duration(_LONGEST)}")
     if around.now is None or not is_moved:
         return
     found = rfc3339(closure.start)
