@@ -127,9 +127,14 @@ class Archive:
             found = msgspec.json.decode(content).get("format")
             if isinstance(found, int) and found > FORMAT:
                 raise NewerBackup(path=path, found=found, expected=FORMAT)
-            return msgspec.json.decode(content, type=Manifest)
+            manifest = msgspec.json.decode(content, type=Manifest)
         except (msgspec.MsgspecError, AttributeError) as error:
             raise NotABackup(path=path, reason=f"its manifest cannot be read: {error}") from None
+        if not manifest.schema.isdigit():
+            raise NotABackup(
+                path=path, reason=f"its schema is {manifest.schema[:40]!r}, which is no revision"
+            )
+        return manifest
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from queues.sql.database import Database, check_schema, schema_version
 from queues.sql.ledger_identity import read_identity
 
 #: Alembic's own: what is restored is brought to the schema of the manifest before.
-_NOT_OURS: Final = "alembic_version"
+NOT_OURS: Final = "alembic_version"
 
-_TABLES: Final = text(
+#: Name and columns of each table, partitioned ones as one.
+TABLES: Final = text(
     "SELECT c.relname AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns"
     " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
     " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
@@ -55,7 +56,7 @@ async def _dump(tx: AsyncConnection, folder: Path) -> Manifest:
     await tx.execute(text("SET LOCAL datestyle = 'ISO'"))
     tables = {
         row.name: await _copy(tx, row.name, tuple(row.columns), folder / row.name)
-        for row in await tx.execute(_TABLES, {"not_ours": _NOT_OURS})
+        for row in await tx.execute(TABLES, {"not_ours": NOT_OURS})
     }
     return Manifest(
         format=FORMAT,

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import MusterError
 from queues.sql.backup.archive import Archive, Manifest
+from queues.sql.backup.dump import NOT_OURS, TABLES
 from queues.sql.database import Database, migrate, schema_version
 
 _FOREIGN_KEYS: Final = text(
@@ -29,6 +30,10 @@ class DatabaseNotEmpty(MusterError):
 
 class UnknownTable(MusterError):
     """The backup has {what}, which schema {schema} has not: another program wrote it, or it was changed."""
+
+
+class MissingTable(MusterError):
+    """The backup lacks table {table}, which schema {schema} has: it is not whole, or it was changed."""
 
 
 async def restore(dsn: str, archive: Archive) -> None:
@@ -97,6 +102,9 @@ async def _require_known(tx: AsyncConnection, manifest: Manifest) -> None:
     known = {row.name: (row.kind, set(row.columns)) for row in rows}
     for what in _unknown(manifest, known):
         raise UnknownTable(what=what, schema=manifest.schema)
+    for row in await tx.execute(TABLES, {"not_ours": NOT_OURS}):
+        if row.name not in manifest.tables:
+            raise MissingTable(table=row.name, schema=manifest.schema)
 
 
 def _unknown(manifest: Manifest, known: dict[str, tuple[str, set[str]]]) -> Iterator[str]:

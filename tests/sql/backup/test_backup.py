@@ -17,7 +17,7 @@ from sqlalchemy import make_url, text
 from queues.errors import UnknownRevision
 from queues.sql.backup import dump
 from queues.sql.backup.archive import NewerBackup, NotABackup, opened
-from queues.sql.backup.load import DatabaseNotEmpty, UnknownTable, restore
+from queues.sql.backup.load import DatabaseNotEmpty, MissingTable, UnknownTable, restore
 from queues.sql.database import Database, check_schema, migrate, raw_connection
 from queues.sql.history.partitions import ensure_partitions, partitions
 from queues.sql.ledger_identity import read_identity
@@ -201,6 +201,8 @@ def manifest(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, by
         (lambda content: content.update({"tables/queues": b"x\n"}), NotABackup, "table queues was changed"),
         (lambda content: content.update({"manifest.json": b"[]"}), NotABackup, "cannot be read"),
         (manifest(lambda body: body.update(format=99)), NewerBackup, "format 99"),
+        (manifest(lambda body: body.update(schema="head")), NotABackup, "no revision"),
+        (manifest(lambda body: body["tables"].pop("admissions")), MissingTable, "lacks table admissions"),
         (manifest(lambda body: body.update(schema="9999")), UnknownRevision, "9999"),
         (manifest(lambda body: body["sequences"].update(none_such=1)), UnknownTable, "none_such"),
         (

@@ -68,6 +68,7 @@ def reservation_violations(
         yield Violation("spec.topology", excerpt(spec.topology), "a level of a Topology")
     if duration_of(spec.clear_before, "") > duration_of(spec.lead_time, ""):
         yield Violation("spec.clearBefore", excerpt(spec.clear_before), "at most spec.leadTime")
+    yield from _no_time(spec.for_)
     yield from _time_violations(closure, "spec.from", around, is_moved=is_new or is_moved)
     yield from [*_beyond_capability(closure, around)] or _beyond_cluster(closure, around)
     yield from _count_violations(closure, around, is_new=is_new)
@@ -91,6 +92,7 @@ def drain_violations(
     for key in spec.node_selector:
         if not is_label_key(key):
             yield Violation(f"spec.nodeSelector[{excerpt(key)}]", excerpt(key), "a node label key")
+    yield from _no_time(spec.for_)
     yield from _time_violations(closure, "spec.at", around, is_moved=is_new or is_moved)
     yield from _count_violations(closure, around, is_new=is_new)
 
@@ -100,6 +102,11 @@ def _queue_violations(name: str, around: ClosureSurroundings) -> Iterator[Violat
         yield Violation("spec.queue", excerpt(name), "a queue below root: all work is root's")
     elif around.queues is not None and name not in around.queues:
         yield Violation("spec.queue", excerpt(name), "the name of a Queue", missing=name)
+
+
+def _no_time(lasts: str | None) -> Iterator[Violation]:
+    if lasts is not None and duration_of(lasts, "") <= 0:
+        yield Violation("spec.for", excerpt(lasts), "more than 0s")
 
 
 def _time_violations(
@@ -112,9 +119,7 @@ def _time_violations(
         yield Violation("spec.leadTime", go_duration(lead), f"at most {go_duration(_LONGEST_LEAD)}")
     if closure.end is not None:
         lasts = closure.end - closure.start
-        if lasts <= 0:
-            yield Violation("spec.for", go_duration(lasts), "more than 0s")
-        elif lasts > _LONGEST:
+        if lasts > _LONGEST:
             yield Violation("spec.for", go_duration(lasts), f"at most {go_duration(_LONGEST)}")
     if around.now is None or not is_moved:
         return

@@ -108,7 +108,7 @@ def test_what_is_right_is_taken() -> None:
             reservation(**{"for": "1 day"}),
             "spec.for: found '1 day', expected a duration such as 90s, 30m or 2h",
         ),
-        (reservation(**{"for": "0h"}), "spec.for: found 0s, expected more than 0s"),
+        (reservation(**{"for": "0h"}), "spec.for: found '0h', expected more than 0s"),
         (reservation(**{"for": "9000h"}), "spec.for: found 9000h0m0s, expected at most 2208h0m0s"),
         (reservation(leadTime="200h"), "spec.leadTime: found"),
         (
