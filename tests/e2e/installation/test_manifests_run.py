@@ -10,8 +10,8 @@ import pytest
 
 import deploy
 from deploy.local.stack import LocalCommandFailed
+from tests.e2e.installation.support.deployed import DSN, NAMESPACE, Deployed, deployment_cluster, gang
 from tests.e2e.support.api_paths import condition, path
-from tests.e2e.support.deployed import DSN, NAMESPACE, Deployed, deployment_cluster, gang
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(

@@ -87,7 +87,9 @@ def test_by_default_it_makes_what_the_manifests_make(helm_program: Path) -> None
     assert made.keys() == wanted.keys()
     for key, document in made.items():
         if key[0] == "Queue":
-            assert document["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+            hook = document["metadata"].pop("annotations")
+            assert hook["helm.sh/hook"] == "post-install,post-upgrade"
+            assert hook["helm.sh/hook-delete-policy"] == "hook-failed", "else helm deletes one that is there"
         assert document == wanted[key], key
 
 
@@ -98,7 +100,7 @@ def test_with_a_dsn_it_makes_the_secret_and_another_dsn_rolls_the_pods(helm_prog
 
     def mark(found: dict[Key, Any]) -> Any:
         pod = found["Deployment", "muster-system", "muster"]["spec"]["template"]
-        return pod["metadata"]["annotations"]["muster.dev/database"]
+        return pod["metadata"]["annotations"]["checksum/database"]
 
     assert mark(made) != mark(rendered(helm_program, "--set", f"database.dsn={DSN}2"))
 

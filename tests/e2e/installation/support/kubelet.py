@@ -19,9 +19,9 @@ from typing import Any
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from queues.errors import ApiError
+from tests.e2e.installation.support.pod_container import IMAGE_ENVIRONMENT, Container, ContainerSpec, Mount
+from tests.e2e.installation.support.pod_network import PodInterface, PodNetwork
 from tests.e2e.support.api_paths import Document, path
-from tests.e2e.support.pod_container import IMAGE_ENVIRONMENT, Container, ContainerSpec, Mount
-from tests.e2e.support.pod_network import PodInterface, PodNetwork
 
 #: Seconds between two looks at the pods.
 _PERIOD = 0.1

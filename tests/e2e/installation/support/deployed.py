@@ -16,9 +16,9 @@ from deploy.local.client import LocalClient
 from deploy.local.components import ALIVE, ClusterOptions
 from deploy.local.nodes import NodeShape, node
 from deploy.local.stack import Stack
+from tests.e2e.installation.support.kubelet import API_SERVER, Kubelet, RunningPod
+from tests.e2e.installation.support.pod_network import PodNetwork
 from tests.e2e.support.api_paths import Document, path
-from tests.e2e.support.kubelet import API_SERVER, Kubelet, RunningPod
-from tests.e2e.support.pod_network import PodNetwork
 from tests.waiting import until
 
 NAMESPACE = "muster-system"
