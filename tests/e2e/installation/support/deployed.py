@@ -16,6 +16,7 @@ from deploy.local.client import LocalClient
 from deploy.local.components import ALIVE, ClusterOptions
 from deploy.local.nodes import NodeShape, node
 from deploy.local.stack import Stack
+from queues.api.names import AGENT_NAMESPACE, RUNS_AGENT
 from tests.e2e.installation.support.kubelet import API_SERVER, Kubelet, RunningPod
 from tests.e2e.installation.support.pod_network import PodNetwork
 from tests.e2e.support.api_paths import Document, path
@@ -36,6 +37,8 @@ class Deployed:
     stack: Stack
     api: LocalClient
     kubelet: Kubelet
+    #: Runs the agents, of the same node.
+    agents: Kubelet
 
     def kubectl(self, *arguments: str | Path, user: Path | None = None) -> str:
         """What kubectl prints, for the administrator or another user."""
@@ -60,8 +63,8 @@ class Deployed:
             )
 
         try:
-            until(is_there, f"{replicas} replicas to be ready", seconds=60)
-            until(lambda: len(self.leaders()) == 1, "one replica to lead")
+            until(is_there, f"{replicas} replicas to be ready", seconds=120)
+            until(lambda: len(self.leaders()) == 1, "one replica to lead", seconds=60)
         except AssertionError as late:
             raise AssertionError(
                 f"{late}: {self.kubectl('get', 'pods', '-A')}\n{self.kubelet.logs()}"
@@ -103,13 +106,16 @@ def deployment_cluster(image: Path, folder: Path) -> Iterator[Deployed]:
             _POSTGRES: next(each for each in Path(socket).glob(".s.PGSQL.*") if each.is_socket()),
         }
         with PodNetwork(services).up() as network:
-            kubelet = Kubelet(stack.cluster, network, image, folder / "pods", NAMESPACE)
-            with kubelet.playing():
-                yield Deployed(stack, api, kubelet)
+            kubelet, agents = (
+                Kubelet(stack.cluster, network, image, folder / namespace, namespace)
+                for namespace in (NAMESPACE, AGENT_NAMESPACE)
+            )
+            with kubelet.playing(), agents.playing():
+                yield Deployed(stack, api, kubelet, agents)
 
 
 def _add_nodes(api: LocalClient) -> None:
-    own = node(0, NodeShape(gpus=0), "system")
+    own = node(0, NodeShape(gpus=0, labels=((RUNS_AGENT, "true"),)), "system")
     del own["metadata"]["labels"][ALIVE[0]]
     gpu_nodes = [node(index, NodeShape(), "gpu") for index in range(3)]
     for each in gpu_nodes:

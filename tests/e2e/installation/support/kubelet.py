@@ -194,6 +194,10 @@ class Kubelet:
                 number, unit = re.findall(r"(\d+)(\w+)", volume["emptyDir"].get("sizeLimit", "64Mi"))[0]
                 mounts.append(Mount(path=mount["mountPath"], size=int(number) * _UNITS[unit]))
                 continue
+            if "hostPath" in volume:
+                # Of a node that has nothing there yet.
+                source = folder / "host" / volume["hostPath"]["path"].lstrip("/")
+                source.mkdir(parents=True, exist_ok=True)
             if not source.exists():
                 source.mkdir(parents=True)
                 self._fill(api, pod, volume, source)
@@ -242,6 +246,8 @@ class Kubelet:
 
     def _probe(self, pod: Document, known: RunningPod, name: str) -> bool:
         (container,) = pod["spec"]["containers"]
+        if name not in container:
+            return True
         asked = container[name]["httpGet"]
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         url = f"http://{known.interface.address}:{ports.get(asked['port'], asked['port'])}{asked['path']}"

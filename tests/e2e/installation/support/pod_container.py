@@ -56,7 +56,10 @@ class Container:
             Program(
                 argv=[
                     *("/usr/bin/nsenter", f"--net={spec.network}"),
-                    *("/usr/bin/unshare", "--mount", "--pid", "--fork", "--kill-child"),
+                    # When the first process of the outer namespace is killed, the kernel kills all that is in it.
+                    # By itself a container outlives its parent: a process forgets that wish when it changes its user.
+                    *("/usr/bin/unshare", "--pid", "--fork", "--kill-child"),
+                    *("/usr/bin/unshare", "--mount", "--pid", "--fork"),
                     *("/bin/sh", "-euc", script),
                 ],
                 log=folder / "log",
@@ -77,11 +80,21 @@ class Container:
         """None while it runs."""
         return self._process.returncode
 
+    @property
+    def pid(self) -> int:
+        """Of the process that ends the container when it ends."""
+        return self._process.pid
+
+    @property
+    def first_process(self) -> int | None:
+        """The container's own first process; None: it has not begun, or is gone."""
+        found = [first for outer in _children(self.pid) for first in _children(outer)]
+        return found[0] if found else None
+
     def stop(self, grace: float) -> int:
         """SIGTERM to its first process, SIGKILL after the grace period in seconds; its exit code."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        for child in children.read_text().split() if children.exists() else ():
-            os.kill(int(child), signal.SIGTERM)
+        if (first := self.first_process) is not None:
+            os.kill(first, signal.SIGTERM)
         if not self._process.wait(grace):
             self._process.stop()
         code = self._process.returncode
@@ -90,6 +103,14 @@ class Container:
     def kill(self) -> None:
         """End it without a grace period."""
         self._process.stop()
+
+
+def _children(process: int) -> list[int]:
+    """Child processes; empty: it has none, or is gone."""
+    try:
+        return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def _script(spec: ContainerSpec, folder: Path) -> str:

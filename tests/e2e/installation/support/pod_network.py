@@ -6,6 +6,7 @@ API server reaches each. Needs root, as a kubelet does. What a killed run left b
 
 import contextlib
 import ctypes
+import itertools
 import os
 import secrets
 import socket
@@ -40,7 +41,7 @@ class PodNetwork:
         self._services = services
         self._number = secrets.randbelow(200) + 20
         self._bridge = f"{_PREFIX}{os.getpid()}"
-        self._pods = 0
+        self._pods = itertools.count(1)
         self._relays = Relays()
 
     @contextmanager
@@ -58,9 +59,9 @@ class PodNetwork:
 
     def add_pod(self) -> PodInterface:
         """A namespace with an address, from which the Services are reached."""
-        self._pods += 1
-        name, inside = f"{_PREFIX}{os.getpid()}-{self._pods}", "eth0"
-        address = f"10.244.{self._number}.{self._pods + 1}"
+        number = next(self._pods)
+        name, inside = f"{_PREFIX}{os.getpid()}-{number}", "eth0"
+        address = f"10.244.{self._number}.{number + 1}"
         _ip("netns", "add", name)
         _ip("link", "add", f"{name}v"[-15:], "type", "veth", "peer", "name", inside, "netns", name)
         _ip("link", "set", f"{name}v"[-15:], "master", self._bridge, "up")
