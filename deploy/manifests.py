@@ -2,7 +2,8 @@
 
     python -m deploy.manifests
 
-They follow from the code, and a test compares them. Objects that only the files have are in ``controller.yaml``.
+They follow from the code, and a test compares them. Objects that only the files have are in ``controller.yaml``. What
+the Helm chart has in common with them is written with them (``deploy.chart_files``).
 """
 
 from pathlib import Path
@@ -25,6 +26,7 @@ from admission.kube.policies.agents import agent_policies
 from admission.kube.policies.mutating import mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
+from deploy.chart_files import chart_files
 from queues.api.api_resources import Document
 from queues.api.crd import PlainDumper
 from queues.api.names import AGENT_NAMESPACE
@@ -86,8 +88,11 @@ def _purposes(rules: tuple[PolicyRule, ...]) -> str:
 
 def main() -> None:
     """Write all files."""
-    for path, content in files().items():
-        (DEPLOY / path).write_text(content)
+    manifests = files()
+    for path, content in {**manifests, **chart_files(manifests, DEPLOY)}.items():
+        file = DEPLOY / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
 
 
 if __name__ == "__main__":

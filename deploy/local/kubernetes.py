@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,13 +91,18 @@ class BuildFailed(MusterError):
 
 def cache_folder() -> Path:
     """The cache of built binaries: one folder per set of pinned versions and platform."""
+    return folder_of(f"kubernetes-{KUBERNETES}-kwok-{KWOK}", BINARIES)
+
+
+def folder_of(name: str, programs: Sequence[Binary]) -> Path:
+    """The folder in the cache of programs that belong together; it is another one as soon as a pin changes."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     pins = hashlib.sha256()
-    for module in sorted({binary.module for binary in BINARIES}):
+    for module in sorted({binary.module for binary in programs}):
         for file in ("go.mod", "go.sum"):
             pins.update((_MODULES / module / file).read_bytes())
     platform = f"{sys.platform}-{os.uname().machine}"
-    return Path(base) / "muster" / f"kubernetes-{KUBERNETES}-kwok-{KWOK}-{platform}-{pins.hexdigest()[:8]}"
+    return Path(base) / "muster" / f"{name}-{platform}-{pins.hexdigest()[:8]}"
 
 
 def fits(binary: Binary, path: Path) -> bool:
@@ -135,12 +140,12 @@ def binaries() -> dict[str, Path]:
     found = {binary.name: find(binary) for binary in BINARIES}
     missing = [binary for binary in BINARIES if found[binary.name] is None]
     if missing:
-        found |= _build_missing(missing)
+        found |= build_missing(missing, cache_folder(), "about 7 minutes on 2 cores, once")
     return {name: path for name, path in found.items() if path is not None}
 
 
-def _build_missing(missing: list[Binary]) -> dict[str, Path | None]:
-    folder = cache_folder()
+def build_missing(missing: Sequence[Binary], folder: Path, time_taken: str) -> dict[str, Path | None]:
+    """Build programs into a folder of the cache. Raises GoNotFound, BuildFailed."""
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / ".lock"):
         # Another process may have built them in the meantime.
@@ -148,7 +153,7 @@ def _build_missing(missing: list[Binary]) -> dict[str, Path | None]:
         if still:
             go = _go()
             version = ".".join(map(str, _go_version(go)))
-            _say(f"Building {len(still)} programs with Go {version} (about 7 minutes on 2 cores, once)")
+            _say(f"Building {len(still)} programs with Go {version} ({time_taken})")
         for number, binary in enumerate(still, start=1):
             _build(binary, go, folder, f"[{number}/{len(still)}] {binary.name}")
     return {binary.name: folder / binary.name for binary in missing}

@@ -49,12 +49,12 @@ class ToolVendor(ABC):
         try:
             return self._read()
         except ToolMissing as error:
-            raise VendorAbsent(vendor=self.name, why=error) from error
+            raise VendorAbsent(vendor=self.name, why=str(error).rstrip(".")) from error
         except ToolFailed as error:
             self._forget()
             if not self._seen and any(words in str(error) for words in self.no_device):
-                raise VendorAbsent(vendor=self.name, why=error) from error
-            raise VendorFailed(vendor=self.name, why=error) from error
+                raise VendorAbsent(vendor=self.name, why=str(error).rstrip(".")) from error
+            raise VendorFailed(vendor=self.name, why=str(error).rstrip(".")) from error
 
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
         """No events, after ``seconds``."""

@@ -23,23 +23,12 @@ pytestmark = needs_debian
 LARGEST = 200_000_000
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The root file system of this machine's architecture."""
-    architecture = subprocess.run(
-        ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    folder = tmp_path_factory.mktemp("image") / "root"
-    root.build(folder, cache_folder(), architecture, "0123abcd")
-    return folder
-
-
-def inside(built: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def inside(image_root: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the image as the image's user, with nothing of this machine's environment."""
     chroot = shutil.which("chroot")
     assert chroot is not None
     return subprocess.run(
-        [chroot, f"--userspec={root.USER}:{root.USER}", built, *command],
+        [chroot, f"--userspec={root.USER}:{root.USER}", image_root, *command],
         capture_output=True,
         text=True,
         check=False,
@@ -47,8 +36,8 @@ def inside(built: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_tells_the_commit_that_it_was_built_from(built: Path) -> None:
-    told = inside(built, "/usr/local/bin/muster", "--version")
+def test_it_tells_the_commit_that_it_was_built_from(image_root: Path) -> None:
+    told = inside(image_root, "/usr/local/bin/muster", "--version")
     assert told.returncode == 0, told.stderr
     assert "commit 0123abcd, fingerprint " in told.stdout
 
@@ -56,14 +45,14 @@ def test_it_tells_the_commit_that_it_was_built_from(built: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["muster run", "muster agent", "muster migrate", "kubectl-muster pending"]
 )
-def test_its_commands_find_all_that_they_need(built: Path, command: str) -> None:
+def test_its_commands_find_all_that_they_need(image_root: Path, command: str) -> None:
     name, *words = command.split()
-    told = inside(built, f"/usr/local/bin/{name}", *words, "--help")
+    told = inside(image_root, f"/usr/local/bin/{name}", *words, "--help")
     assert told.returncode == 0, told.stderr
     assert told.stdout.startswith(f"Usage: {command.replace('-', ' ')}")
 
 
-def test_every_module_can_be_imported(built: Path) -> None:
+def test_every_module_can_be_imported(image_root: Path) -> None:
     """Nothing that Muster needs was left out of the image: libraries of wheels and of Python included."""
     everything = (
         "import pkgutil, importlib\n"
@@ -74,17 +63,17 @@ def test_every_module_can_be_imported(built: Path) -> None:
         "import ssl, sqlite3, lzma, bz2, ctypes, pynvml, zoneinfo\n"
         "print(len(ssl.create_default_context().get_ca_certs()), zoneinfo.ZoneInfo('Europe/Berlin'))\n"
     )
-    told = inside(built, "/usr/bin/python3.11", "-I", "-c", everything)
+    told = inside(image_root, "/usr/bin/python3.11", "-I", "-c", everything)
     assert told.returncode == 0, told.stderr[-2000:]
     certificates, zone = told.stdout.split()
     assert int(certificates) > 100
     assert zone == "Europe/Berlin"
 
 
-def test_it_has_no_other_program(built: Path) -> None:
+def test_it_has_no_other_program(image_root: Path) -> None:
     programs = {
-        str(path.relative_to(built))
-        for path in built.rglob("*")
+        str(path.relative_to(image_root))
+        for path in image_root.rglob("*")
         if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o111
     }
     loaders = {each for each in programs if Path(each).name.startswith("ld-linux")}
@@ -93,11 +82,11 @@ def test_it_has_no_other_program(built: Path) -> None:
         "usr/local/bin/muster",
         "usr/local/bin/kubectl-muster",
     }
-    assert not [path for path in built.rglob("*") if path.stat(follow_symlinks=False).st_mode & 0o6000]
+    assert not [path for path in image_root.rglob("*") if path.stat(follow_symlinks=False).st_mode & 0o6000]
 
 
-def test_its_parts_are_listed_with_licences(built: Path) -> None:
-    body = json.loads((built / sbom.PATH).read_text())
+def test_its_parts_are_listed_with_licences(image_root: Path) -> None:
+    body = json.loads((image_root / sbom.PATH).read_text())
     named = {each["purl"].split("@")[0] for each in body["components"]}
     assert {"pkg:pypi/asyncpg", "pkg:pypi/nvidia-ml-py", "pkg:deb/debian/libc6"} <= named
     assert "pkg:pypi/pynvml" not in named
@@ -105,7 +94,7 @@ def test_its_parts_are_listed_with_licences(built: Path) -> None:
     assert [each["name"] for each in wheels if not each.get("licenses")] == []
     for package in debian.locked("amd64"):
         if package.name not in {"gcc-12-base", "libgcc-s1", "libstdc++6"}:
-            assert (built / f"usr/share/doc/{package.name}/copyright").exists(), package.name
+            assert (image_root / f"usr/share/doc/{package.name}/copyright").exists(), package.name
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:

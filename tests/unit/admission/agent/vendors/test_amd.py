@@ -286,7 +286,7 @@ def test_without_the_tool_the_vendor_is_absent(tmp_path):
     def missing(command):
         raise ToolMissing(tool=command[0], why="No such file or directory")
 
-    with pytest.raises(VendorAbsent, match="amd-smi cannot be started: No such file or directory"):
+    with pytest.raises(VendorAbsent, match=r"amd-smi cannot be started: No such file or directory\.$"):
         Amd(missing, sysfs=tmp_path).read()
 
 

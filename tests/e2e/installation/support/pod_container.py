@@ -1,0 +1,144 @@
+"""One container, run from a root file system as a container runtime runs it: Linux namespaces, mounts, user.
+
+What is not there of a real runtime: seccomp, cgroups (so no memory limit) and a bounding set of capabilities. A user
+other than root who may gain no privileges has no capability anyway.
+"""
+
+import os
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from queues.sql.embedded.supervised import Program, SupervisedProcess
+
+#: Environment and folder of the image (``deploy.image.archive``).
+IMAGE_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+IMAGE_FOLDER = "/home/nonroot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A folder in the container; with ``source`` None one in memory, of so many bytes."""
+
+    path: str
+    source: Path | None = None
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """What a kubelet asks of a container runtime."""
+
+    image: Path
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    network: Path
+    mounts: Sequence[Mount]
+    user: int
+    group: int
+    read_only: bool
+
+
+class Container:
+    """A container that was started."""
+
+    def __init__(self, process: SupervisedProcess, log: Path) -> None:
+        self._process, self.log = process, log
+
+    @classmethod
+    def start(cls, spec: ContainerSpec, folder: Path) -> "Container":
+        """Start it; its output goes to ``log`` in the folder."""
+        folder.mkdir(parents=True)
+        script = _script(spec, folder)
+        process = SupervisedProcess.start(
+            Program(
+                argv=[
+                    *("/usr/bin/nsenter", f"--net={spec.network}"),
+                    # When the first process of the outer namespace is killed, the kernel kills all that is in it.
+                    # By itself a container outlives its parent: a process forgets that wish when it changes its user.
+                    *("/usr/bin/unshare", "--pid", "--fork", "--kill-child"),
+                    *("/usr/bin/unshare", "--mount", "--pid", "--fork"),
+                    *("/bin/sh", "-euc", script),
+                ],
+                log=folder / "log",
+                cwd=folder,
+                env={"PATH": os.environ["PATH"]},
+                stop_signal=signal.SIGKILL,
+            )
+        )
+        return cls(process, folder / "log")
+
+    @property
+    def running(self) -> bool:
+        """Whether its first process is there."""
+        return self._process.running
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.returncode
+
+    @property
+    def pid(self) -> int:
+        """Of the process that ends the container when it ends."""
+        return self._process.pid
+
+    @property
+    def first_process(self) -> int | None:
+        """The container's own first process; None: it has not begun, or is gone."""
+        found = [first for outer in _children(self.pid) for first in _children(outer)]
+        return found[0] if found else None
+
+    def stop(self, grace: float) -> int:
+        """SIGTERM to its first process, SIGKILL after the grace period in seconds; its exit code."""
+        if (first := self.first_process) is not None:
+            os.kill(first, signal.SIGTERM)
+        if not self._process.wait(grace):
+            self._process.stop()
+        code = self._process.returncode
+        return 137 if code is None else code
+
+    def kill(self) -> None:
+        """End it without a grace period."""
+        self._process.stop()
+
+
+def _children(process: int) -> list[int]:
+    """Child processes; empty: it has none, or is gone."""
+    try:
+        return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _script(spec: ContainerSpec, folder: Path) -> str:
+    """Mounts, then the command in place of the shell: it is the first process of its namespace."""
+    root, layer = folder / "root", folder / "layer"
+    made = [f"mkdir {root} {layer}", f"mount -t tmpfs layer {layer}", f"mkdir {layer}/upper {layer}/work"]
+    layers = f"lowerdir={spec.image},upperdir={layer}/upper,workdir={layer}/work"
+    made += [f"mount -t overlay -o {layers} overlay {root}", f"mount -t proc proc {root}/proc"]
+    made += [f"mount -t tmpfs -o mode=755 dev {root}/dev", f"mkdir {root}/dev/shm"]
+    made += [f"mount -t tmpfs -o mode=1777,size=64m shm {root}/dev/shm"]
+    for device in ("null", "zero", "full", "random", "urandom"):
+        made += [f": > {root}/dev/{device}", f"mount --bind /dev/{device} {root}/dev/{device}"]
+    for mount in spec.mounts:
+        at = shlex.quote(f"{root}{mount.path}")
+        made.append(f"mkdir -p {at}")
+        if mount.source is None:
+            made.append(f"mount -t tmpfs -o mode=777,size={mount.size} memory {at}")
+        else:
+            made.append(f"mount --bind -o ro {shlex.quote(str(mount.source))} {at}")
+    if spec.read_only:
+        made.append(f"mount -o remount,ro {root}")
+    environment = [shlex.quote(f"{name}={value}") for name, value in spec.environment.items()]
+    user = f"--root={root} --wd={IMAGE_FOLDER} --setgid={spec.group} --setuid={spec.user}"
+    run = [
+        "exec /usr/bin/setpriv --no-new-privs /usr/bin/env -i",
+        *environment,
+        "/usr/bin/unshare",
+        user,
+        "--",
+    ]
+    return "\n".join([*made, " ".join([*run, *map(shlex.quote, spec.command)])])

@@ -1,0 +1,184 @@
+"""The chart, installed, changed, taken back and removed with helm, while the pods run from the image."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+
+import deploy
+from deploy.local.helm import helm
+from queues.errors import ApiError
+from tests.e2e.installation.support.deployed import DSN, NAMESPACE, Deployed, deployment_cluster, gang
+from tests.e2e.support.api_paths import Document, path
+from tests.waiting import until
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
+    reason="the image is built on Debian; pods get namespaces of Linux, by root",
+)
+REPOSITORY = Path(deploy.__file__).parents[1]
+PAGE = REPOSITORY / "docs/how-to/install.md"
+TEAM = "vision"
+
+
+@pytest.fixture(scope="module")
+def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    """A cluster without Muster."""
+    with deployment_cluster(image_root, tmp_path_factory.mktemp("chart")) as found:
+        yield found
+
+
+@dataclass(slots=True)
+class Guide:
+    """Runs the commands of the page's chapter on Helm, with a database and an image that are there."""
+
+    deployed: Deployed
+    folder: Path
+    #: Installing, upgrading, uninstalling.
+    blocks: list[str] = field(init=False)
+    _values: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        text = PAGE.read_text().partition("## With Helm\n")[2].partition("\n## ")[0]
+        self.blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+        (values,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+        self._values = self.folder / "values.yaml"
+        wanted = yaml.safe_load(values)
+        assert set(wanted) == {"image", "database"}
+        wanted["database"] = {"dsn": DSN}
+        tenant = {"name": TEAM, "namespaces": {"matchLabels": {"team": TEAM}}, "spec": {"weight": 2}}
+        self.write(wanted | {"tenants": [tenant]})
+        for name, module in (("muster", "muster"), ("kubectl-muster", "kubectl_muster")):
+            self._write_program(name, f'exec {sys.executable} -m admission.cli.{module} "$@"')
+        for program in (helm(), self.deployed.stack.cluster.kubectl):
+            self._write_program(program.name, f'exec {program} "$@"')
+
+    def write(self, values: Document) -> None:
+        """Other values."""
+        self._values.write_text(json.dumps(values))
+
+    def change(self, **settings: str) -> None:
+        """Values with other settings."""
+        self.write(json.loads(self._values.read_text()) | {"settings": settings})
+
+    def run(self, commands: str) -> str:
+        """What commands print, run by an administrator in the repository's folder."""
+        kubeconfig = str(self.deployed.stack.cluster.kubeconfig)
+        programs = f"{self.folder}:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["/bin/bash", "-euc", commands.replace("values.yaml", str(self._values))],
+            env={**os.environ, "PATH": programs, "KUBECONFIG": kubeconfig},
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr + self.deployed.kubelet.logs()
+        return done.stdout
+
+    def _write_program(self, name: str, text: str) -> None:
+        file = self.folder / name
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+
+
+def container(deployed: Deployed) -> Document:
+    pod = deployed.api.get(path("Deployment", NAMESPACE, "muster"))["spec"]["template"]["spec"]
+    found: Document = pod["containers"][0]
+    return found
+
+
+def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    guide = Guide(deployed, tmp_path)
+    installing, upgrading, uninstalling = guide.blocks
+    assert "─ default " in guide.run(installing), "the queues are told"
+    deployed.roll_out()
+    assert deployed.api.get(path("Queue", "", TEAM))["spec"]["weight"] == 2
+    _run_a_gang(deployed, "before", tmp_path)
+    # What an administrator changes in a first queue is not undone by an upgrade or a rollback.
+    deployed.api.merge(path("Queue", "", "default"), {"spec": {"weight": 7}})
+    bundle = _bundle(deployed)
+    assert bundle
+
+    guide.change(logLevel="debug")
+    guide.run(upgrading)
+    assert {"name": "MUSTER_LOG_LEVEL", "value": "debug"} in container(deployed)["env"]
+    deployed.roll_out()
+    assert deployed.api.get(path("Queue", "", "default"))["spec"]["weight"] == 7
+    assert _bundle(deployed) == bundle
+    _run_a_gang(deployed, "after", tmp_path)
+
+    guide.run("helm rollback muster 1 --namespace muster-system")
+    assert "MUSTER_LOG_LEVEL" not in {each["name"] for each in container(deployed)["env"]}
+    deployed.roll_out()
+    assert deployed.api.get(path("Queue", "", "default"))["spec"]["weight"] == 7
+
+    _create(deployed, gang("waits", 9, 8), tmp_path)
+    guide.run(uninstalling)
+    assert not deployed.pods()
+    assert deployed.api.get(path("batch/v1 Job", TEAM, "waits"))["spec"]["suspend"] is False
+    assert _left(deployed) == {"queues/default", "queues/root", f"queues/{TEAM}"}
+
+
+def _create(deployed: Deployed, job: Document, folder: Path) -> None:
+    file = folder / "job.json"
+    file.write_text(json.dumps(job))
+    deployed.kubectl("create", "-n", TEAM, "-f", file)
+
+
+def _run_a_gang(deployed: Deployed, name: str, folder: Path) -> None:
+    namespaces = {each["metadata"]["name"] for each in deployed.api.get(path("Namespace", ""))["items"]}
+    if TEAM not in namespaces:
+        deployed.kubectl("create", "namespace", TEAM)
+    _create(deployed, gang(name, 3, 4), folder)
+
+    def runs() -> bool:
+        pods = deployed.api.get(path("Pod", TEAM) + f"?labelSelector=job-name={name}")["items"]
+        return [pod["status"]["phase"] for pod in pods] == ["Running"] * 3
+
+    until(runs, "the gang to run", seconds=60)
+
+
+def _bundle(deployed: Deployed) -> str:
+    """The authority that the API server believes the webhook by, which Muster writes."""
+    at = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/muster"
+    return str(deployed.api.get(at)["webhooks"][0]["clientConfig"].get("caBundle", ""))
+
+
+def _left(deployed: Deployed) -> set[str]:
+    """Objects of Muster that are there: all that carry its label, and what its names tell."""
+    found = set()
+    for group in _listable(deployed):
+        try:
+            items = deployed.api.get(group)["items"]
+        except ApiError:
+            continue
+        kind = group.rpartition("/")[2]
+        for each in items:
+            meta = each["metadata"]
+            part = (meta.get("labels") or {}).get("app.kubernetes.io/part-of") == "muster"
+            own = part or meta["name"].startswith("muster") or kind == "queues"
+            if own and kind not in ("customresourcedefinitions", "namespaces"):
+                found.add(f"{kind}/{meta['name']}")
+    return found
+
+
+def _listable(deployed: Deployed) -> list[str]:
+    paths = []
+    groups = [each["preferredVersion"]["groupVersion"] for each in deployed.api.get("/apis")["groups"]]
+    for root in ("/api/v1", *(f"/apis/{version}" for version in groups)):
+        for each in deployed.api.get(root)["resources"]:
+            if "list" in each["verbs"] and "/" not in each["name"] and each["kind"] != "Event":
+                paths.append(f"{root}/{each['name']}")
+    return paths

@@ -1,0 +1,69 @@
+"""Containers of the tests: they end when they are told to, and never outlive the test that started them."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.image import root
+from tests.e2e.installation.support.pod_container import Container, ContainerSpec
+from tests.e2e.installation.support.pod_network import PodNetwork
+from tests.waiting import alive, until
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
+    reason="the image is built on Debian; pods get namespaces of Linux, by root",
+)
+#: Says that it runs, and as who; ends by SIGTERM as it is asked to.
+PROGRAM = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+print("pid", os.getpid(), "user", os.getuid(), flush=True)
+try:
+    open("/etc/written", "w")
+except OSError as error:
+    print(error.strerror, flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def container(image_root: Path, tmp_path: Path) -> Iterator[Container]:
+    """One that waits for its end."""
+    with PodNetwork({}).up() as network:
+        spec = ContainerSpec(
+            image=image_root,
+            command=["/usr/bin/python3.11", "-I", "-c", PROGRAM],
+            environment={},
+            network=network.add_pod().namespace,
+            mounts=(),
+            user=root.USER,
+            group=root.USER,
+            read_only=True,
+        )
+        started = Container.start(spec, tmp_path / "container")
+        until(lambda: "Read-only" in started.log.read_text(), "the program to run", seconds=60)
+        yield started
+        started.kill()
+
+
+def test_it_is_the_first_process_of_its_own_as_the_user_that_was_asked_for(container: Container) -> None:
+    assert container.log.read_text().splitlines() == [
+        f"pid 1 user {root.USER}",
+        "Read-only file system",
+    ]
+
+
+def test_it_is_told_to_end_and_its_exit_code_is_known(container: Container) -> None:
+    assert container.stop(30) == 7
+
+
+def test_it_ends_when_it_is_killed_or_its_test_is(container: Container) -> None:
+    first = container.first_process
+    assert first is not None
+    os.kill(container.pid, signal.SIGKILL)
+    until(lambda: not alive(first), "the container to end")

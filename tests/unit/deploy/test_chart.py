@@ -1,0 +1,228 @@
+"""The Helm chart: rendered without a cluster, it makes what the manifests make, and refuses what it does not know."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import deploy
+from admission.settings import Settings, read
+from deploy.chart_files import chart_files
+from deploy.chart_schema import OF_THE_CHART, values_schema
+from deploy.local.helm import helm
+from deploy.manifests import files
+
+DEPLOY = Path(deploy.__file__).parent
+CHART = DEPLOY / "chart"
+SECRET = ("--set", "database.existingSecret=muster-database")
+DSN = "postgresql://muster:CHANGE-ME@postgres.example:5432/muster"
+Key = tuple[str, str, str]
+
+
+@pytest.fixture(scope="session")
+def helm_program() -> Path:
+    return helm()
+
+
+def rendered(program: Path, *arguments: str, namespace: str = "muster-system") -> dict[Key, Any]:
+    """What the chart makes, by kind, namespace and name."""
+    done = _helm(program, "template", "muster", str(CHART), "--namespace", namespace, *arguments)
+    assert done.returncode == 0, done.stderr
+    return by_key(done.stdout)
+
+
+def refused(program: Path, *arguments: str) -> str:
+    """What helm says of values that are wrong."""
+    done = _helm(program, "template", "muster", str(CHART), *arguments)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def by_key(text: str) -> dict[Key, Any]:
+    return {
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one
+        for one in yaml.safe_load_all(text)
+        if one
+    }
+
+
+def manifests() -> dict[Key, Any]:
+    """What kustomize applies after the definitions, and the queues."""
+    named = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
+    found: dict[Key, Any] = {}
+    for path in (*named, "queues.yaml"):
+        if not path.startswith("crds/"):
+            found |= by_key((DEPLOY / path).read_text())
+    return found
+
+
+def _helm(program: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("path", sorted(chart_files(files(), DEPLOY)))
+def test_a_file_that_follows_from_the_manifests_is_up_to_date(path: str) -> None:
+    assert (DEPLOY / path).read_text() == chart_files(files(), DEPLOY)[path], (
+        "run `python -m deploy.manifests`"
+    )
+
+
+def test_no_definition_is_left_that_is_none_any_more() -> None:
+    there = {path.name for path in (CHART / "crds").iterdir()}
+    assert there == {path.name for path in (DEPLOY / "crds").iterdir()}
+
+
+def test_it_has_no_fault_that_helm_knows_of(helm_program: Path) -> None:
+    done = _helm(helm_program, "lint", "--strict", str(CHART), *SECRET)
+    assert done.returncode == 0, done.stdout
+
+
+def test_by_default_it_makes_what_the_manifests_make(helm_program: Path) -> None:
+    wanted, made = manifests(), rendered(helm_program, *SECRET)
+    # Helm makes the namespace of a release; the Secret is the administrator's.
+    del wanted["Namespace", "", "muster-system"], wanted["Secret", "muster-system", "muster-database"]
+    assert made.keys() == wanted.keys()
+    for key, document in made.items():
+        if key[0] == "Queue":
+            hook = document["metadata"].pop("annotations")
+            assert hook["helm.sh/hook"] == "post-install,post-upgrade"
+            assert hook["helm.sh/hook-delete-policy"] == "hook-failed", "else helm deletes one that is there"
+        assert document == wanted[key], key
+
+
+def test_with_a_dsn_it_makes_the_secret_and_another_dsn_rolls_the_pods(helm_program: Path) -> None:
+    made = rendered(helm_program, "--set", f"database.dsn={DSN}")
+    key = ("Secret", "muster-system", "muster-database")
+    assert made[key] == manifests()[key]
+
+    def mark(found: dict[Key, Any]) -> Any:
+        pod = found["Deployment", "muster-system", "muster"]["spec"]["template"]
+        return pod["metadata"]["annotations"]["checksum/database"]
+
+    assert mark(made) != mark(rendered(helm_program, "--set", f"database.dsn={DSN}2"))
+
+
+def test_a_database_of_the_operator_is_used_by_its_secret(helm_program: Path) -> None:
+    made = rendered(helm_program, "--set", "database.cloudNativePG.enabled=true")
+    cluster = made["Cluster", "muster-system", "muster-postgres"]
+    assert cluster["spec"]["bootstrap"]["initdb"] == {"database": "muster", "owner": "muster"}
+    dsn = environment(made, "muster-system")["MUSTER_DSN"]["valueFrom"]["secretKeyRef"]
+    assert dsn == {"name": "muster-postgres-app", "key": "uri"}
+
+
+def environment(made: dict[Key, Any], namespace: str) -> dict[str, Any]:
+    """Of the container of the Deployment, by name."""
+    pod = made["Deployment", namespace, "muster"]["spec"]["template"]["spec"]
+    return {each["name"]: each for each in pod["containers"][0]["env"]}
+
+
+def test_in_another_namespace_nothing_names_the_usual_one(helm_program: Path) -> None:
+    made = rendered(helm_program, *SECRET, namespace="queues")
+    assert not [key for key, document in made.items() if "muster-system" in json.dumps(document)]
+    own = environment(made, "queues")
+    assert own["MUSTER_NAMESPACE"]["value"] == "queues"
+    assert own["MUSTER_USERNAME"]["value"] == "system:serviceaccount:queues:muster"
+
+
+def test_every_setting_becomes_the_variable_that_muster_reads(helm_program: Path, tmp_path: Path) -> None:
+    defaults = Settings().model_dump(mode="json", by_alias=True)
+    wanted = {name: value for name, value in defaults.items() if name not in OF_THE_CHART}
+    assert set(values_schema()["properties"]["settings"]["properties"]) == set(wanted)
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"settings": wanted}))
+    made = environment(rendered(helm_program, *SECRET, "-f", str(values)), "muster-system")
+    variables = {
+        name: each["value"] for name, each in made.items() if "value" in each and name != "MUSTER_READ_URL"
+    }
+    found = read(environment=variables).model_dump(mode="json", by_alias=True)
+    assert {name: found[name] for name in wanted} == wanted
+    assert len([name for name in variables if name.startswith("MUSTER_")]) == len(wanted) + 1
+
+
+def test_a_tenant_is_a_queue_that_says_who_may_use_and_who_may_change_it(
+    helm_program: Path, tmp_path: Path
+) -> None:
+    tenant = {
+        "name": "vision",
+        "namespaces": {"matchLabels": {"team": "vision"}},
+        "admins": [{"group": "vision-leads"}],
+        "spec": {"deserved": {"nvidia.com/gpu": "64"}, "access": {"maxGang": 64}},
+    }
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"tenants": [tenant]}))
+    spec = rendered(helm_program, *SECRET, "-f", str(values))["Queue", "", "vision"]["spec"]
+    assert spec == {
+        "deserved": {"nvidia.com/gpu": "64"},
+        "access": {
+            "namespaceSelector": {"matchLabels": {"team": "vision"}},
+            "admins": [{"group": "vision-leads"}],
+            "maxGang": 64,
+        },
+    }
+
+
+def test_parts_can_be_left_out(helm_program: Path) -> None:
+    off = ("agent.enabled", "networkPolicy.enabled", "podDisruptionBudget.enabled", "firstQueues.create")
+    made = rendered(helm_program, *SECRET, *(word for name in off for word in ("--set", f"{name}=false")))
+    kinds = {kind for kind, _, _ in made}
+    assert not kinds & {"DaemonSet", "NetworkPolicy", "PodDisruptionBudget", "Queue", "ResourceQuota"}
+    assert not [namespace for _, namespace, _ in made if namespace == "muster-agents"]
+
+
+def test_networks_and_the_namespace_of_prometheus_are_values_of_both_policies(helm_program: Path) -> None:
+    values = (
+        *("--set", "networkPolicy.monitoringNamespace=prometheus"),
+        *("--set", "networkPolicy.podCIDRs.ipv4={10.0.0.0/8,172.16.0.0/12}"),
+    )
+    made = rendered(helm_program, *SECRET, *values)
+    policies = [document for key, document in made.items() if key[0] == "NetworkPolicy"]
+    assert len(policies) == 2
+    for policy in policies:
+        prometheus, v4, _ = policy["spec"]["ingress"][-1]["from"]
+        assert prometheus["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "prometheus"}
+        assert v4["ipBlock"]["except"] == ["10.0.0.0/8", "172.16.0.0/12"]
+
+
+def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> None:
+    parts = ("podMonitors", "rules", "dashboards")
+    values = [word for part in parts for word in ("--set", f"monitoring.{part}.enabled=true")]
+    made = rendered(helm_program, *SECRET, *values)
+    count = {kind: len([key for key in made if key[0] == kind]) for kind in ("PodMonitor", "PrometheusRule")}
+    rules = sorted((CHART / "monitoring/rules").glob("*.yaml"))
+    assert count == {"PodMonitor": 2, "PrometheusRule": len(rules)}
+    for file in rules:
+        rule = made["PrometheusRule", "muster-system", f"muster-{file.stem}"]
+        assert rule["spec"] == yaml.safe_load(file.read_text())
+    for file in (CHART / "monitoring/dashboards").glob("*.json"):
+        board = made["ConfigMap", "muster-system", f"muster-{file.stem}"]
+        assert board["data"] == {file.name: file.read_text()}
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ("replica=3", "additional properties 'replica' not allowed"),
+        ("settings.leaseSecond=3", "additional properties 'leaseSecond' not allowed"),
+        ("settings.dsn=x", "additional properties 'dsn' not allowed"),
+        ("settings.logLevel=loud", "value must be one of"),
+        ("replicas=0", "minimum: got 0, want 1"),
+        ("database.dsn=mysql://a/b", "does not match pattern"),
+        ("tenants[0].namespaces.team=a", "missing property 'name'"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(helm_program: Path, values: str, told: str) -> None:
+    assert told in refused(helm_program, *SECRET, "--set", values)
+
+
+@pytest.mark.parametrize("values", [(), (*SECRET, "--set", f"database.dsn={DSN}")])
+def test_it_wants_exactly_one_database(helm_program: Path, values: tuple[str, ...]) -> None:
+    said = refused(helm_program, *values)
+    assert "of dsn, existingSecret and cloudNativePG.enabled, expected exactly one" in said
+
+
+def test_older_clusters_are_refused_with_their_version(helm_program: Path) -> None:
+    said = refused(helm_program, *SECRET, "--kube-version", "1.33.0")
+    assert "chart requires kubeVersion: >=1.36.0-0 which is incompatible with Kubernetes v1.33.0" in said
