@@ -138,11 +138,12 @@ def _waits(
 
 
 def _is_deserved(workload: Workload, tree: QueueTree, used: Mapping[tuple[QueueName, Account], int]) -> bool:
-    """Whether the queue and those above it would use no more than they deserve with the workload, over all flavors."""
-    asks = workload.asks()
+    """Whether its queue would use no more than it deserves with the workload, over all flavors.
+
+    Queues above do not matter: what siblings have borrowed there is what the workload may get back.
+    """
+    queue = workload.queue
+    accounts = ((Account(NO_FLAVOR, resource), units) for resource, units in workload.asks().items())
     return all(
-        used.get((queue, account), 0) + units <= tree.deserved(queue, account)
-        for queue in tree.paths[workload.queue]
-        for resource, units in asks.items()
-        for account in (Account(NO_FLAVOR, resource),)
+        used.get((queue, account), 0) + units <= tree.deserved(queue, account) for account, units in accounts
     )

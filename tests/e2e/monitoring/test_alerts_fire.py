@@ -1,16 +1,120 @@
-"""Each alert fires when its fault is caused: a real Prometheus, a running Muster, rules in a sixtieth of their time."""
+"""Alerts fire when their fault is caused: a real Prometheus, a running Muster, rules in a sixtieth of their time.
 
+Those that are not here need an hour, or a fault that cannot be caused from outside; ``promtool`` tries them on made-up
+series (``tests/unit/deploy/monitoring``).
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deploy.local.processes import free_port
 from deploy.local.stack import Replica
+from queues.api.api_resources import DEVICES
+from tests.builders.node_agents.node_devices import device, device_object
 from tests.cluster_faults import kill_muster
+from tests.e2e.monitoring.conftest import address
 from tests.e2e.monitoring.prometheus_server import PrometheusServer
 from tests.e2e.support.crash_harness import CrashHarness
+from tests.e2e.support.gang_kinds import finish_all
+from tests.e2e.support.manifests import volcano_job
+from tests.fakes.postgres_crash import crash, recover
 
 
-def test_a_killed_leader_without_a_successor(
+def test_postgres_that_is_away(harness: CrashHarness, prometheus: PrometheusServer, muster: Replica) -> None:
+    crash(harness.stack.postgres)
+    try:
+        prometheus.fires("MusterPostgresUnreachable")
+    finally:
+        recover(harness.stack.postgres)
+    prometheus.is_silent("MusterPostgresUnreachable")
+    harness.leads(muster)
+
+
+def test_a_device_that_is_unhealthy(
     harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
 ) -> None:
-    assert "MusterNoLeader" not in prometheus.firing()
+    with harness.sandbox("unhealthy") as sandbox:
+        node = sandbox.nodes[0]
+        sandbox.api.create(DEVICES.path(), device_object(node, *map(device, range(8))))
+        change = device_object(node, *(device(minor, health=minor != 3) for minor in range(8)))
+        sandbox.api.merge(DEVICES.path(name=node), {"spec": change["spec"]})
+        sandbox.api.merge(DEVICES.path(name=node), {"status": change["status"]})
+        told = prometheus.fires("MusterDevicesUnhealthy")
+        assert told["summary"].startswith("1 devices are unhealthy")
+        sandbox.api.delete(DEVICES.path(name=node))
+    prometheus.is_silent("MusterDevicesUnhealthy")
+
+
+def test_a_queue_of_which_the_capability_is_lowered_below_its_use(
+    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
+) -> None:
+    with harness.sandbox("lowered") as sandbox:
+        sandbox.add(volcano_job(sandbox, "train", 2, 4))
+        sandbox.wait_running("train-", 2)
+        queue = sandbox.queues[0]
+        sandbox.merge("Queue", queue, {"spec": {"capability": {"nvidia.com/gpu": 4}}})
+        told = prometheus.fires("MusterQueueAboveCapability")
+        assert told["summary"] == f"Queue {queue} uses 8 of nvidia.com/gpu, more than its capability."
+        finish_all(sandbox, "train-")
+
+
+def test_a_gang_that_starves_behind_work_that_may_not_be_evicted(
+    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
+) -> None:
+    with harness.sandbox("starves") as sandbox:
+        starving = sandbox.add_queue(
+            "owner", deserved={"nvidia.com/gpu": 24}, policy={"starvation": {"clearAfter": "2s"}}
+        )
+        sandbox.merge("Queue", sandbox.queues[0], {"spec": {"deserved": {"nvidia.com/gpu": 0}}})
+        protected = volcano_job(sandbox, "protected", 3, 8)
+        protected["metadata"]["annotations"] = {"volcano.sh/preemptable": "false"}
+        sandbox.add(protected)
+        sandbox.wait_running("protected-", 3)
+        gang = volcano_job(sandbox, "gang", 2, 8)
+        gang["spec"]["queue"] = starving
+        sandbox.add(gang)
+        told = prometheus.fires("MusterGangStarves", seconds=60)
+        assert told["summary"].startswith(f"In queue {starving} 1 gangs wait longer")
+        finish_all(sandbox, "protected-")
+        sandbox.wait_running("gang-", 2)
+        finish_all(sandbox, "gang-")
+
+
+def test_an_agent_that_does_not_answer(prometheus: PrometheusServer, muster: Replica) -> None:
+    prometheus.scrape(muster=[address(muster)], agents=[f"127.0.0.1:{free_port()}"])
+    prometheus.fires("MusterAgentAway")
+    prometheus.scrape(muster=[address(muster)])
+    prometheus.is_silent("MusterAgentAway")
+
+
+@contextmanager
+def taken(*ports: int) -> Iterator[None]:
+    """Something else listens at these ports while the block goes on."""
+    sockets = [socket.create_server(("127.0.0.1", port)) for port in ports]
+    try:
+        yield
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def test_a_killed_leader_without_a_successor_and_servers_that_cannot_be_opened(
+    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
+) -> None:
+    assert not {"MusterNoLeader", "MusterRecoveryLate"} & prometheus.firing().keys()
     kill_muster(muster)
     harness.forget(muster)
     told = prometheus.fires("MusterNoLeader")
     assert "Nothing is admitted" in told["summary"]
+    prometheus.fires("MusterRecoveryLate")
+    prometheus.fires("MusterAdmissionBudgetBurnsFast")
+    prometheus.fires("MusterAdmissionBudgetBurnsSlowly", seconds=60)
+    with taken(harness.stack.webhook_port, harness.stack.read_port):
+        next_one = harness.start(wait=False)
+        harness.leads(next_one)
+        prometheus.scrape(muster=[address(next_one)])
+        prometheus.fires("MusterWebhookAway")
+        prometheus.fires("MusterReadApiAway")
+    for alert in ("MusterWebhookAway", "MusterReadApiAway", "MusterNoLeader", "MusterRecoveryLate"):
+        prometheus.is_silent(alert, seconds=60)

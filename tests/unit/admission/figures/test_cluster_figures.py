@@ -44,8 +44,10 @@ def world(*pending: Workload) -> Snapshot:
 
 
 def figures(snapshot: Snapshot, used: int = 0) -> ClusterFigures:
+    """``used``: of the queue; all that nodes have is used, by others."""
     tree = tree_of(snapshot.queues, snapshot.nodes)
-    return ClusterGauge().figures(snapshot, tree, {(A, GPUS): used}, snapshot.now)
+    books = {(A, GPUS): used, (ROOT, GPUS): 12_000}
+    return ClusterGauge().figures(snapshot, tree, books, snapshot.now)
 
 
 def test_free_devices_are_those_of_nodes_that_take_pods() -> None:
