@@ -14,6 +14,7 @@ from queues.api.api_resources import DEVICES
 from tests.builders.node_agents.node_devices import device, device_object
 from tests.cluster_faults import kill_muster
 from tests.e2e.monitoring.conftest import address
+from tests.e2e.monitoring.muster_that_stumbles import NAME
 from tests.e2e.monitoring.prometheus_server import PrometheusServer
 from tests.e2e.support.crash_harness import CrashHarness
 from tests.e2e.support.gang_kinds import finish_all
@@ -118,3 +119,44 @@ def test_a_killed_leader_without_a_successor_and_servers_that_cannot_be_opened(
         prometheus.fires("MusterReadApiAway")
     for alert in ("MusterWebhookAway", "MusterReadApiAway", "MusterNoLeader", "MusterRecoveryLate"):
         prometheus.is_silent(alert, seconds=60)
+
+
+def test_a_workload_that_the_engine_fails_on(harness: CrashHarness, prometheus: PrometheusServer) -> None:
+    harness.leave()
+    stumbles = harness.start(program=("-m", "tests.e2e.monitoring.muster_that_stumbles"))
+    harness.leads(stumbles)
+    prometheus.scrape(muster=[address(stumbles)])
+    with harness.sandbox("stumbles") as sandbox:
+        sandbox.add(volcano_job(sandbox, NAME, 1), volcano_job(sandbox, "fine", 1))
+        sandbox.wait_running("fine-", 1)
+        told = prometheus.fires("MusterWorkloadSetAside")
+        assert told["summary"] == "Muster cannot handle 1 workloads and set them aside."
+        finish_all(sandbox, "fine-")
+        sandbox.delete("Job", NAME)
+        prometheus.is_silent("MusterWorkloadSetAside")
+    harness.leave()
+
+
+def test_balances_that_somebody_changed_by_hand_until_they_are_repaired(
+    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
+) -> None:
+    with harness.sandbox("tampered") as sandbox:
+        sandbox.add(volcano_job(sandbox, "first", 1))
+        sandbox.wait_running("first-", 1)
+        sandbox.ledger.ask(
+            "UPDATE node_balances SET used = 8000 WHERE resource = 'nvidia.com/gpu' AND node = any($1)",
+            sandbox.nodes,
+        )
+        sandbox.ledger.ask(
+            "INSERT INTO node_balances (node, resource, used) SELECT name, 'nvidia.com/gpu', 8000"
+            " FROM unnest($1::text[]) AS name ON CONFLICT DO NOTHING",
+            sandbox.nodes,
+        )
+        sandbox.add(volcano_job(sandbox, "refused", 3, 2))
+        prometheus.fires("MusterLedgerRefuses", seconds=60)
+        assert harness.stack.muster("ledger", "verify", check=False).returncode == 1
+        harness.stack.muster("ledger", "repair")
+        sandbox.wait_running("refused-", 3)
+        finish_all(sandbox, "first-")
+        finish_all(sandbox, "refused-")
+    prometheus.is_silent("MusterLedgerRefuses")

@@ -1,4 +1,4 @@
-"""Each query of each dashboard has data: a real Prometheus scrapes a running Muster and a node agent under a small load."""
+"""Each query of each dashboard has data: a real Prometheus scrapes a running Muster and an agent under a small load."""
 
 import math
 from collections.abc import Callable
