@@ -1,7 +1,11 @@
 """Turn reports as Prometheus reads them."""
 
+import threading
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from admission.figures.wide_metrics import WideMetrics
 from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.figures import NodeHealth, RecoveryFigures
 from admission.turn_report import EvictionCost, TurnReport
@@ -140,3 +144,49 @@ def test_dry_runs_are_counted_by_outcome_with_their_time() -> None:
     assert found["muster_dry_run_seconds_count,outcome=accepted"] == 2
     assert round(found["muster_dry_run_seconds_sum,outcome=accepted"], 3) == 0.04
     assert found["muster_dry_run_seconds_count,outcome=refused"] == 1
+
+
+async def test_what_takes_long_is_written_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set()
+
+    def text(_: WideMetrics) -> str:
+        threads.add(threading.get_ident())
+        return "wide 1\n"
+
+    monkeypatch.setattr(WideMetrics, "text", text)
+    written = await Metrics().written()
+    assert written.endswith(b"wide 1\n")
+    assert b"muster_leader 0.0\n" in written
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_answers_of_the_api_server_have_few_outcomes() -> None:
+    codes = {
+        200: "ok",
+        201: "ok",
+        409: "conflict",
+        429: "throttled",
+        403: "refused",
+        500: "unavailable",
+        0: "unavailable",
+    }
+    answers = {("PUT", f"of-{code}", code): 1 for code in codes} | {
+        ("GET", "of-200", 200): 7,
+        ("WATCH", "x", 0): 1,
+    }
+    found = samples(Metrics(process=ProcessFigures(answers=lambda: answers)))
+    writes = {name: value for name, value in found.items() if name.startswith("muster_api_writes_total")}
+    assert writes == {
+        f"muster_api_writes_total,outcome={outcome},resource=of-{code}": 1 for code, outcome in codes.items()
+    }
+    assert found["muster_api_requests_total,code=200,verb=GET"] == 7
+
+
+def test_the_age_of_the_last_turn_is_told_by_a_leader_only() -> None:
+    metrics = Metrics()
+    assert "muster_turn_age_seconds" not in samples(metrics)
+    metrics.leads(3)
+    assert 0 <= samples(metrics)["muster_turn_age_seconds"] < 60
+    metrics.leads(None)
+    assert "muster_turn_age_seconds" not in samples(metrics)
