@@ -41,7 +41,7 @@ LEADERSHIP: Final = (
         "Time a turn spends in a phase, in seconds.",
         labels=("phase",),
         values="freeze, decide, apply",
-        series="3 × 14",
+        series="3 × 16",
     ),
     Metric(
         "muster_decisions_total",
@@ -115,8 +115,8 @@ SERVERS: Final = (
         values="read, webhook",
         series="2",
         meaning=(
-            "`read`: the read API; `webhook`: the admission webhook, without which new Volcano Jobs "
-            "and Queues cannot be created"
+            "`read`: the read API; `webhook`: the admission webhook, which refuses mistakes at once, "
+            "and without which tenants' administrators cannot change their Queues"
         ),
     ),
     Metric(
@@ -137,7 +137,7 @@ SERVERS: Final = (
         "Time of a transaction of the leading process, in seconds, by its outcome.",
         labels=("outcome",),
         values="committed, refused, stopped, unavailable",
-        series="4 × 14",
+        series="4 × 16",
         meaning=(
             "`unavailable`: Postgres could not be reached, or did not get it done; `refused`: it "
             "refused a value, a row or a statement; `stopped`: Muster itself ended it, as when its "
@@ -189,7 +189,7 @@ SERVERS: Final = (
         "Time the API server takes for a dry run of a pod template, in seconds, by its outcome.",
         labels=("outcome",),
         values="accepted, refused, unanswered",
-        series="3 × 14",
+        series="3 × 16",
         meaning=(
             "Their number is `muster_dry_run_seconds_count`. `refused`: the API server would not make "
             "such pods, and their workloads wait with `TemplateRefused`; `unanswered`: it did not "
@@ -366,10 +366,11 @@ WORKLOADS: Final = (
         Kind.HISTOGRAM,
         "Time a gang spends in a stage on its way to running, in seconds.",
         labels=("stage",),
-        series="2 × 18",
+        series="4 × 20",
         meaning=(
             "`created_to_admitted` (creation times have a resolution of one second), "
-            "`admitted_to_bound` (last pod bound)"
+            "`admitted_to_released` (its last pod was handed to the stock scheduler), "
+            "`admitted_to_bound` (last pod bound), `admitted_to_ready` (its pods are ready together)"
         ),
     ),
     Metric(

@@ -41,7 +41,8 @@ def quota_figures(
         if units > deserved.get(key, 0) and key[0] != ROOT
     }
     shares = _shares(tree, used, deserved)
-    below = max((1 - shares.get(queue, 0.0) for queue in waiting if tree.leaf(queue)), default=0.0)
+    entitled = _entitled(tree, deserved, waiting)
+    below = max((1 - shares.get(queue, 0.0) for queue in entitled), default=0.0)
     above = max((share - 1 for share in shares.values()), default=0.0) if below > 0 else 0.0
     return QuotaFigures(
         guarantee=_stated(tree.guarantees),
@@ -52,6 +53,17 @@ def quota_figures(
         below=max(0.0, below),
         above=max(0.0, above),
     )
+
+
+def _entitled(tree: QueueTree, deserved: Amounts, waiting: Collection[QueueName]) -> list[QueueName]:
+    """Of the queues with pending workloads those that hold them, and deserve some device if the cluster has any."""
+    devices = [account for account in tree.capabilities[ROOT] if "/" in account.resource]
+    accounts = devices or list(tree.capabilities[ROOT])
+    return [
+        queue
+        for queue in waiting
+        if tree.leaf(queue) and any(deserved.get((queue, account), 0) > 0 for account in accounts)
+    ]
 
 
 def _stated(limits: Mapping[QueueName, Mapping[Account, int]]) -> Amounts:

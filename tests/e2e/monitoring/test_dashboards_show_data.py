@@ -29,9 +29,10 @@ POWER_CAP = 4
 class Queries:
     """The queries that have not had data yet."""
 
-    def __init__(self, prometheus: PrometheusServer, queue: str) -> None:
+    def __init__(self, prometheus: PrometheusServer, *queues: str) -> None:
+        """``queues``: those that a user may choose; one of them must have data."""
         self._prometheus = prometheus
-        self._variables = {"queue": queue, "resource": ".*"}
+        self._queues = queues
         self.missing = {
             query.expr: f"{name}: {panel.title}"
             for name, dashboard in DASHBOARDS.items()
@@ -42,7 +43,8 @@ class Queries:
     def look(self) -> None:
         """Ask each of them once more."""
         for expr in list(self.missing):
-            series = self._prometheus.query(replaced(expr, self._variables))
+            asked = {replaced(expr, {"queue": queue, "resource": ".*"}) for queue in self._queues}
+            series = [each for query in asked for each in self._prometheus.query(query)]
             if any(not math.isnan(float(each["value"][1])) for each in series):
                 del self.missing[expr]
 
@@ -80,8 +82,8 @@ def test_every_query_of_every_dashboard_has_data(
     harness: CrashHarness, prometheus: PrometheusServer, muster: Replica, tmp_path: Path
 ) -> None:
     with harness.sandbox("dashboards") as sandbox:
-        queries = Queries(prometheus, sandbox.queues[0])
         lender = borrows_and_waits(sandbox)
+        queries = Queries(prometheus, sandbox.queues[0], lender)
         until(queries.have("borrowed", "lent", "pending"), "queues to borrow and lend", seconds=40)
         is_reclaimed(sandbox, lender)
         node = GpuNode(sandbox, next(iter(set(sandbox.nodes_of("returns-").values()))), tmp_path)

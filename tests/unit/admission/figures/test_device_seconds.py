@@ -9,14 +9,19 @@ from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 GPUS = Account(NO_FLAVOR, GPU)
 A = QueueName("a")
+TEAM = QueueName("team")
 TREE = QueueTree.build(
-    {A: Queue(name=A, parent=ROOT, limits=Limits(deserved={GPU: 4000}))}, Resources({GPU: 16_000})
+    {
+        TEAM: Queue(name=TEAM, parent=ROOT),
+        A: Queue(name=A, parent=TEAM, limits=Limits(deserved={GPU: 4000})),
+    },
+    Resources({GPU: 16_000}),
 )
 DESERVED = {(A, GPUS): 4000}
 
 
 def state(since: float, gpus: int, tree: QueueTree | None = TREE) -> DeviceState:
-    used = {(name, GPUS): gpus * 1000 for name in (ROOT, A)}
+    used = {(name, GPUS): gpus * 1000 for name in (ROOT, TEAM, A)}
     others = {(A, Account(NO_FLAVOR, MEMORY)): 10, (A, Account(FlavorName("h100"), GPU)): gpus * 1000}
     return DeviceState(since, tree, used | others, DESERVED)
 
