@@ -1,6 +1,7 @@
 """Prometheus' text format for metrics with thousands of series, which its client library takes too long to write."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -8,7 +9,12 @@ _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 def labels_text(**labels: str) -> str:
     """``queue="a",flavor=""``: names and values, without braces."""
-    return ",".join(f'{name}="{value.translate(_ESCAPED)}"' for name, value in labels.items())
+    return ",".join([f'{name}="{_escaped(value)}"' for name, value in labels.items()])
+
+
+@lru_cache(maxsize=32_768)
+def _escaped(value: str) -> str:
+    return value.translate(_ESCAPED)
 
 
 def head(name: str, kind: str, about: str) -> str:

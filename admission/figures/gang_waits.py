@@ -51,6 +51,8 @@ class GangWaits:
     def __init__(self) -> None:
         #: Number in each bucket (the last one: longer than all) and the sum of seconds; last counted last.
         self._counts: dict[tuple[QueueName, str], tuple[list[int], float]] = {}
+        #: As they were written last; pairs that were counted since are missing.
+        self._written: dict[tuple[QueueName, str], str] = {}
 
     def add(self, wait: GangWait) -> None:
         """Count one gang."""
@@ -58,23 +60,31 @@ class GangWaits:
         counts, seconds = self._counts.pop(key, ([0] * (len(BUCKETS) + 1), 0.0))
         counts[bisect_left(BUCKETS, wait.seconds)] += 1
         self._counts[key] = counts, seconds + wait.seconds
+        self._written.pop(key, None)
         if len(self._counts) > MOST_PAIRS:
-            del self._counts[next(iter(self._counts))]
+            self._forget(next(iter(self._counts)))
 
     def keep(self, queues: Container[QueueName]) -> None:
         """Forget queues that are gone."""
         for key in [key for key in self._counts if key[0] not in queues]:
-            del self._counts[key]
+            self._forget(key)
+
+    def _forget(self, key: tuple[QueueName, str]) -> None:
+        del self._counts[key]
+        self._written.pop(key, None)
 
     def text(self, name: str, about: str) -> str:
         """The histogram as Prometheus reads it; empty: nothing was counted."""
-        return head(name, "histogram", about) + "".join(self._lines(name)) if self._counts else ""
+        for key in self._counts.keys() - self._written.keys():
+            self._written[key] = "".join(self._lines(name, key))
+        return head(name, "histogram", about) + "".join(self._written.values()) if self._counts else ""
 
-    def _lines(self, name: str) -> Iterator[str]:
-        for (queue, size), (counts, seconds) in self._counts.items():
-            labels = labels_text(queue=queue, size=size)
-            total = 0
-            for most, count in zip((*BUCKETS, "+Inf"), counts, strict=True):
-                total += count
-                yield f'{name}_bucket{{{labels},le="{most}"}} {total}\n'
-            yield f"{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {total}\n"
+    def _lines(self, name: str, key: tuple[QueueName, str]) -> Iterator[str]:
+        queue, size = key
+        counts, seconds = self._counts[key]
+        labels = labels_text(queue=queue, size=size)
+        total = 0
+        for most, count in zip((*BUCKETS, "+Inf"), counts, strict=True):
+            total += count
+            yield f'{name}_bucket{{{labels},le="{most}"}} {total}\n'
+        yield f"{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {total}\n"
