@@ -4,13 +4,18 @@ Those that are not here need an hour, or a fault that cannot be caused from outs
 series (``tests/unit/deploy/monitoring``).
 """
 
+import base64
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
+from admission.kube.webhook.certificates import Lifetimes, decoded, encoded, renewed
+from admission.kube.webhook.configuration import SECRET
+from admission.kube.webhook.keyring import utc_now
 from deploy.local.processes import free_port
 from deploy.local.stack import Replica
-from queues.api.api_resources import DEVICES
+from queues.api.api_resources import DEVICES, SECRETS
 from tests.builders.node_agents.node_devices import device, device_object
 from tests.cluster_faults import kill_muster
 from tests.e2e.monitoring.conftest import address
@@ -112,6 +117,27 @@ def test_a_killed_leader_without_a_successor_and_servers_that_cannot_be_opened(
         prometheus.fires("MusterReadApiAway")
     for alert in ("MusterWebhookAway", "MusterReadApiAway", "MusterNoLeader", "MusterRecoveryLate"):
         prometheus.is_silent(alert, seconds=60)
+
+
+def test_certificates_that_end_soon(
+    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
+) -> None:
+    path = SECRETS.path("muster-system", SECRET)
+    stored = {name: base64.b64decode(value) for name, value in harness.api.get(path)["data"].items()}
+    soon = renewed(None, decoded(stored).names(), utc_now(), Lifetimes(serving=timedelta(days=13)))
+    data = {name: base64.b64encode(value).decode() for name, value in encoded(soon).items()}
+    harness.api.merge(path, {"data": data})
+    harness.forget(muster)
+    fresh = harness.start()
+    prometheus.scrape(muster=[address(fresh)])
+    told = prometheus.fires("MusterCertificateExpires")
+    assert told["summary"].startswith("The serving certificate of")
+    assert "ends in 12d 23h" in told["summary"]
+    # As the page says.
+    harness.api.delete(path)
+    harness.forget(fresh)
+    prometheus.scrape(muster=[address(harness.start())])
+    prometheus.is_silent("MusterCertificateExpires")
 
 
 def test_a_workload_that_the_engine_fails_on(harness: CrashHarness, prometheus: PrometheusServer) -> None:

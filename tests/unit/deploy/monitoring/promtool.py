@@ -46,7 +46,7 @@ def run(promtool: Path, folder: Path, tests: Iterable[Mapping[str, Any]]) -> str
     file = folder / "rules.test.yaml"
     document = {
         "rule_files": [str(path) for path in files()],
-        "evaluation_interval": "15s",
+        "evaluation_interval": "30s",
         "tests": list(tests),
     }
     file.write_text(yaml.safe_dump(document), encoding="utf-8")

@@ -49,22 +49,22 @@ def test_a_case_that_does_not_hold_is_noticed(promtool: Path, tmp_path: Path) ->
 
 def test_a_quiet_cluster_fires_nothing(promtool: Path, tmp_path: Path) -> None:
     healthy = {
-        'muster_leader{instance="a"}': "1x400",
-        'muster_leader{instance="b"}': "0x400",
-        'muster_turn_age_seconds{instance="a"}': "1x400",
-        'muster_serving_process_up{instance="a",role="webhook"}': "1x400",
-        'muster_serving_process_up{instance="b",role="webhook"}': "0x400",
-        'muster_transaction_seconds_count{instance="a",outcome="unavailable"}': "3x400",
-        'muster_decisions_total{what="drop"}': "1x400",
-        'muster_informer_silent_seconds{kind="pods"}': "30x400",
-        'muster_certificate_expiry_timestamp_seconds{role="read",certificate="serving"}': "5184000x400",
-        'up{job="muster-agent",instance="n1"}': "1x400",
+        'muster_leader{instance="a"}': "1x100",
+        'muster_leader{instance="b"}': "0x100",
+        'muster_turn_age_seconds{instance="a"}': "1x100",
+        'muster_serving_process_up{instance="a",role="webhook"}': "1x100",
+        'muster_serving_process_up{instance="b",role="webhook"}': "0x100",
+        'muster_transaction_seconds_count{instance="a",outcome="unavailable"}': "3x100",
+        'muster_decisions_total{what="drop"}': "1x100",
+        'muster_informer_silent_seconds{kind="pods"}': "30x100",
+        'muster_certificate_expiry_timestamp_seconds{role="read",certificate="serving"}': "5184000x100",
+        'up{job="muster-agent",instance="n1"}': "1x100",
     }
     document = {
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in healthy.items()],
         "alert_rule_test": [
-            {"eval_time": "390m", "alertname": alert.name, "exp_alerts": []} for alert in alerts()
+            {"eval_time": "90m", "alertname": alert.name, "exp_alerts": []} for alert in alerts()
         ],
     }
     assert run(promtool, tmp_path, [document]) == ""
