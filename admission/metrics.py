@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -133,6 +134,8 @@ class Metrics:
         self._transactions = self._histogram("muster_transaction_seconds", TURN_SECONDS)
         self._registry.register(_Reading(self._families))
         self._wide = WideMetrics(time.time, process.snapshot)
+        #: One, so that a reading that nobody waits for any more has ended before the next one begins.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         #: When (of the monotonic clock) the last turn ended.
         self._turned_at: float | None = None
 
@@ -200,7 +203,8 @@ class Metrics:
 
     async def written(self) -> bytes:
         """Everything in Prometheus' text format. What takes long is written in a thread: the loop goes on."""
-        return generate_latest(self._registry) + (await asyncio.to_thread(self._wide.text)).encode()
+        wide = asyncio.get_running_loop().run_in_executor(self._thread, self._wide.text)
+        return generate_latest(self._registry) + (await wide).encode()
 
     def text(self) -> bytes:
         """The same, all in this thread."""

@@ -84,7 +84,8 @@ def test_every_query_of_every_dashboard_has_data(
     with harness.sandbox("dashboards") as sandbox:
         lender = borrows_and_waits(sandbox)
         queries = Queries(prometheus, sandbox.queues[0], lender)
-        until(queries.have("borrowed", "lent", "pending"), "queues to borrow and lend", seconds=40)
+        shown = queries.have("muster_queue_borrowed", "muster_queue_lent", "muster_workloads_pending")
+        until(shown, "queues to borrow and lend", seconds=40)
         is_reclaimed(sandbox, lender)
         node = GpuNode(sandbox, next(iter(set(sandbox.nodes_of("returns-").values()))), tmp_path)
         for _ in range(8):
