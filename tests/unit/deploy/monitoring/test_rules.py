@@ -1,6 +1,7 @@
 """The rule files: each alert fires under the series that it is about, and has a page that says what to do."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,20 @@ def test_a_quiet_cluster_fires_nothing(promtool: Path, tmp_path: Path) -> None:
         ],
     }
     assert run(promtool, tmp_path, [document]) == ""
+
+
+def test_the_page_shows_a_configuration_that_prometheus_reads(promtool: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "monitor.md").read_text(encoding="utf-8")
+    blocks = "".join(re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    # Debian's Prometheus is built without the discovery of pods.
+    configuration, jobs = re.subn(r"kubernetes_sd_configs: .*", "static_configs: []", blocks)
+    assert jobs == 2
+    file = tmp_path / "prometheus.yml"
+    file.write_text(configuration, encoding="utf-8")
+    done = subprocess.run(
+        [promtool, "check", "config", "--syntax-only", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_rules_ask_for_metrics_that_there_are() -> None:
