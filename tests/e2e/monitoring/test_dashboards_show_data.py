@@ -12,6 +12,7 @@ from tests.e2e.failures.gpu_agents import GpuNode
 from tests.e2e.monitoring.conftest import address
 from tests.e2e.monitoring.prometheus_server import PrometheusServer
 from tests.e2e.support.crash_harness import CrashHarness
+from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
 from tests.waiting import until
@@ -58,16 +59,24 @@ class Queries:
         return holds
 
 
-def borrows_and_waits(sandbox: Sandbox) -> str:
-    """A queue that uses more than it deserves, with a gang that is too large; the queue that lends."""
-    lender = sandbox.add_queue("lender", deserved={GPU: 16})
+def two_after_one_another(sandbox: Sandbox, prometheus: PrometheusServer) -> None:
+    """A rate begins with the second gang of a queue and size: Prometheus has to see the first one alone."""
+    sandbox.add(volcano_job(sandbox, "first", 1))
+    sandbox.wait_running("first-", 1)
+    seen = f'muster_gang_wait_seconds_count{{queue="{sandbox.queues[0]}",size="1"}}'
+    until(lambda: bool(prometheus.query(seen)), "Prometheus to see the first gang")
+    sandbox.add(volcano_job(sandbox, "second", 1))
+    sandbox.wait_running("second-", 1)
+
+
+def borrows_and_waits(sandbox: Sandbox) -> None:
+    """A queue uses more than it deserves, and has a gang that is too large."""
     spec = {"deserved": {GPU: 8}, "guarantee": {"resource": {GPU: 4}}, "capability": {GPU: 24}}
     sandbox.merge("Queue", sandbox.queues[0], {"spec": spec})
     sandbox.add(volcano_job(sandbox, "borrows", 2, 8))
     sandbox.wait_running("borrows-", 2)
     sandbox.add(volcano_job(sandbox, "waits", 2, 8))
     sandbox.wait(lambda: sandbox.reason("waits")[0] != "", "the second gang to wait")
-    return lender
 
 
 def is_reclaimed(sandbox: Sandbox, lender: str) -> None:
@@ -82,8 +91,13 @@ def test_every_query_of_every_dashboard_has_data(
     harness: CrashHarness, prometheus: PrometheusServer, muster: Replica, tmp_path: Path
 ) -> None:
     with harness.sandbox("dashboards") as sandbox:
-        lender = borrows_and_waits(sandbox)
+        lender = sandbox.add_queue("lender", deserved={GPU: 16})
         queries = Queries(prometheus, sandbox.queues[0], lender)
+        two_after_one_another(sandbox, prometheus)
+        until(queries.have("gang_wait_seconds"), "the waits of gangs to be shown", seconds=40)
+        finish_all(sandbox, "first-")
+        finish_all(sandbox, "second-")
+        borrows_and_waits(sandbox)
         shown = queries.have("muster_queue_borrowed", "muster_queue_lent", "muster_workloads_pending")
         until(shown, "queues to borrow and lend", seconds=40)
         is_reclaimed(sandbox, lender)
