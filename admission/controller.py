@@ -18,6 +18,7 @@ from admission.containment.failed_turns import FailedTurns
 from admission.containment.loop_watchdog import LoopWatchdog
 from admission.containment.postgres_check import PostgresCheck
 from admission.containment.repeated_failures import RepeatedFailures
+from admission.engine.snapshot import Snapshot
 from admission.failpoints import armed
 from admission.kube.client.client import Client
 from admission.kube.cluster_ledger import ClusterLedger
@@ -33,7 +34,7 @@ from admission.leadership import (
     terms_in_a_row,
 )
 from admission.logs import about
-from admission.metrics import Metrics, Watching
+from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.figures import NodeHealth
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
@@ -80,15 +81,23 @@ class Controller:
         self._client: Client | None = None
         self._leadership: Leadership | None = None
         self._watchdog = LoopWatchdog()
+        #: The processes beside this one, by role.
+        self._beside: dict[str, ServingProcess] = {}
         self._metrics = Metrics(
-            requests=self._requests,
+            process=ProcessFigures(
+                answers=lambda: self._client.counts if self._client is not None else {},
+                retries=lambda: self._client.retries if self._client is not None else {},
+                serving=lambda: {role: each.open.is_set() for role, each in self._beside.items()},
+                certificates=self._certificates,
+                snapshot=self._last_snapshot,
+            ),
             informers=self._watching,
             longest_block=self._watchdog.longest,
             retention_lag=self._retention_lag,
             unlisted_jobs=self._unlisted_jobs,
             node_health=self._node_health,
         )
-        self._metrics_text = KeptText(self._metrics.text)
+        self._metrics_text = KeptText(self._metrics.written)
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT; returns the exit code."""
@@ -120,7 +129,7 @@ class Controller:
                 standing=self._watchdog.standing,
             )
             channel, answers = await self._channel(stack, database)
-            serving = self._serving(database.dsn, channel)
+            serving = self._beside = self._serving(database.dsn, channel)
             checks = self._checks(database, dependencies)
             checks |= {role: process.problem for role, process in serving.items()}
             metrics = self._metrics_text if settings.metrics_access == "open" else None
@@ -202,6 +211,7 @@ class Controller:
             _log.info("embedded Postgres started", extra={"folder": str(folder)})
         # A leader that stands still in the middle of a transaction must not hold up its successor.
         database = Database.open(dsn, idle_timeout=min(IDLE_TIMEOUT, settings.lease_seconds / 2))
+        database.observe = self._metrics.observe_transaction
         stack.push_async_callback(database.close)
         return database
 
@@ -322,12 +332,16 @@ class Controller:
             absent=term.informers.absent(),
         )
 
-    def _requests(self) -> dict[tuple[str, str], int]:
-        found: dict[tuple[str, str], int] = {}
-        if self._client is not None:
-            for (verb, _, code), count in self._client.counts.items():
-                found[(verb, str(code))] = found.get((verb, str(code)), 0) + count
-        return found
+    def _last_snapshot(self) -> Snapshot | None:
+        last = self._last()
+        return last.snapshot if last is not None else None
+
+    def _certificates(self) -> dict[tuple[str, str], float]:
+        return {
+            (role, name): ends
+            for role, process in self._beside.items()
+            for name, ends in process.certificates.items()
+        }
 
     def _retention_lag(self) -> Mapping[str, float]:
         keeper = self._term.history_keeper if self._term is not None else None

@@ -17,6 +17,7 @@ from admission.containment.halvings import Halvings
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
+from admission.figures.gang_waits import GangWait, devices_of
 from admission.turn_report import (
     Decided,
     QueueAmounts,
@@ -32,7 +33,7 @@ from admission.world.learned.admission_stages import AdmissionStages
 from admission.world.past_use import without
 from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
 from admission.world.world import World
-from queues.admissions import CAUSES_TOLD, LastEviction
+from queues.admissions import CAUSES_TOLD, Admission, LastEviction
 from queues.errors import DatabaseError, DataRefused, Fenced
 from queues.plan import Evict, Plan, Reason, setbacks_of
 from queues.reason_codes import ReasonCode
@@ -192,8 +193,11 @@ class Cycle:
         return replace(
             self._report(snapshot, plan, applied, changes),
             dirty_workloads=self._take_dirty_workloads(),
-            admitted_after=waits[0],
+            admitted_after=[wait.seconds for wait in waits[0]],
+            waits=waits[0],
             bound_after=waits[1],
+            released_after=[] if applied is None else _released_after(turn, snapshot.admissions),
+            ready_after=[] if applied is None else _ready_after(turn, snapshot.admissions),
             freeze_seconds=froze - started,
             decide_seconds=decided - froze,
             apply_seconds=perf_counter() - decided,
@@ -316,7 +320,7 @@ class Cycle:
 
     def _waits(
         self, snapshot: Snapshot, applied: Applied | None, plan: Plan
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    ) -> tuple[tuple[GangWait, ...], tuple[float, ...]]:
         """How long gangs took to be admitted, and admissions to be bound."""
         if applied is None:
             return (), ()
@@ -328,10 +332,11 @@ class Cycle:
         for id_ in applied.closed:
             self._committed.pop(id_, None)
         self._committed.update((id_, moment) for id_, _ in applied.admitted)
-        created = [
-            snapshot.pending[admit.workload].created for _, admit in applied.admitted if not admit.elastic
+        gangs = [snapshot.pending[admit.workload] for _, admit in applied.admitted if not admit.elastic]
+        waits = [
+            GangWait(gang.queue, devices_of(gang), clock - gang.created) for gang in gangs if gang.created
         ]
-        return tuple(clock - at for at in created if at), tuple(bound)
+        return tuple(waits), tuple(bound)
 
     async def _update_world(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
         """Bring the world to the state after the commit."""
@@ -410,11 +415,24 @@ class Cycle:
             used=self._amounts.used,
             deserved=self._amounts.deserved,
             past_use=self._amounts.past_use,
+            tree=self._amounts.tree,
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
             set_aside=self.world.set_aside_count(),
             failed_decisions=self._decider.failures,
         )
+
+
+def _released_after(turn: TurnPlan, admissions: Mapping[AdmissionId, Admission]) -> list[float]:
+    """Seconds from the commit of admissions to the release of their last pod, of those that are bound now."""
+    times = ((id_, turn.stages[id_].released) for id_ in turn.plan.starts if id_ in turn.stages)
+    return [at - admissions[id_].opened_at for id_, at in times if at is not None]
+
+
+def _ready_after(turn: TurnPlan, admissions: Mapping[AdmissionId, Admission]) -> list[float]:
+    """Seconds from the commit of admissions until their pods were ready together, of those that are so now."""
+    times = ((id_, turn.stages[id_].running) for id_ in turn.plan.ready if id_ in turn.stages)
+    return [at - admissions[id_].opened_at for id_, at in times if at is not None]
 
 
 def _to_store(changes: ReasonChanges) -> Reasons:

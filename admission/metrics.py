@@ -1,10 +1,14 @@
 """Prometheus metrics, read off turn reports.
 
-The only file that knows prometheus_client. Names and units: docs/reference/metrics.md.
+The only file that knows prometheus_client. Names, labels and help are those of ``admission.figures.catalogue``, which
+docs/reference/metrics.md is written from. What has many series is written by ``admission.figures.wide_metrics``.
 """
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -13,9 +17,12 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from admission.engine.snapshot import Snapshot
+from admission.figures.catalogue import BY_NAME
+from admission.figures.metric import Kind
+from admission.figures.wide_metrics import QueueBooks, WideMetrics
 from admission.node_recovery.figures import NodeHealth
 from admission.turn_report import EvictionCost, TurnReport
-from queues.resources import PODS, in_bytes, scale
 
 TURN_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 WAIT_SECONDS: Final = (
@@ -39,13 +46,21 @@ WAIT_SECONDS: Final = (
 )
 
 
+#: Statuses of the API server.
+_REFUSED, _CONFLICT, _THROTTLED, _SERVER_ERROR = 400, 409, 429, 500
+
+
 class Stage(StrEnum):
     """Stages of a gang between its creation and its last binding."""
 
     #: The object's creation to the commit of its admission.
     ADMITTED = "created_to_admitted"
+    #: The commit to the hand-over of its last pod to the stock scheduler.
+    RELEASED = "admitted_to_released"
     #: The commit to the binding of its last pod.
     BOUND = "admitted_to_bound"
+    #: The commit to the moment from which its pods are ready together.
+    READY = "admitted_to_ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +76,43 @@ class Watching:
     unreadable: int = 0
 
 
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFigures:
+    """What is asked for at each scrape about the processes and connections of this replica."""
+
+    #: Answers of the API server by (verb, resource, code); code 0: none came. And requests that were sent again.
+    answers: Callable[[], Mapping[tuple[str, str, int], int]] = dict
+    retries: Callable[[], Mapping[str, int]] = dict
+    #: By role: whether the process beside this one serves.
+    serving: Callable[[], Mapping[str, bool]] = dict
+    #: By role and certificate: the second (since the epoch) at which it ends.
+    certificates: Callable[[], Mapping[tuple[str, str], float]] = dict
+    #: What the last turn of this replica decided on; None: it does not lead.
+    snapshot: Callable[[], Snapshot | None] = _nothing
+
+
 class Metrics:
     """Sums up turn reports and writes them as text. One per process; nothing is global."""
 
     def __init__(
         self,
         *,
-        requests: Callable[[], Mapping[tuple[str, str], int]] = dict,
+        process: ProcessFigures = ProcessFigures(),
         informers: Callable[[], Mapping[str, Watching]] = dict,
         longest_block: Callable[[], float] = float,
         retention_lag: Callable[[], Mapping[str, float]] = dict,
         unlisted_jobs: Callable[[], int] = int,
         node_health: Callable[[], NodeHealth | None] = lambda: None,
     ) -> None:
-        """All are called at each scrape: API requests so far by (verb, code), informers by name, seconds of the
-        event loop's longest block, seconds for which each history has outlived its retention, Jobs of which the pods
-        are to be listed before their seats are given back, and the health of nodes; None: another replica looks."""
+        """All are called at each scrape: informers by name, seconds of the event loop's longest block, seconds for
+        which each history has outlived its retention, Jobs of which the pods are to be listed before their seats are
+        given back, and the health of nodes; None: another replica looks."""
         self._registry = CollectorRegistry()
-        self._requests = requests
+        self._process = process
         self._informers = informers
         self._longest_block = longest_block
         self._retention_lag = retention_lag
@@ -94,32 +128,21 @@ class Metrics:
         self._ended: Counter[str] = Counter()
         self._put_off = 0
         self._counts = dict.fromkeys(("admit", "adopt", "free", "evict", "drop"), 0)
-        self._phases = Histogram(
-            "muster_turn_phase_seconds",
-            "Time a turn spends in a phase, in seconds.",
-            ("phase",),
-            buckets=TURN_SECONDS,
-            registry=self._registry,
-        )
-        self._waits = Histogram(
-            "muster_gang_stage_seconds",
-            "Time a gang spends in a stage on its way to running, in seconds.",
-            ("stage",),
-            buckets=WAIT_SECONDS,
-            registry=self._registry,
-        )
-        self._dry_runs = Histogram(
-            "muster_dry_run_seconds",
-            "Time the API server takes for a dry run of a pod template, in seconds, by its outcome.",
-            ("outcome",),
-            buckets=TURN_SECONDS,
-            registry=self._registry,
-        )
+        self._phases = self._histogram("muster_turn_phase_seconds", TURN_SECONDS)
+        self._waits = self._histogram("muster_gang_stage_seconds", WAIT_SECONDS)
+        self._dry_runs = self._histogram("muster_dry_run_seconds", TURN_SECONDS)
+        self._transactions = self._histogram("muster_transaction_seconds", TURN_SECONDS)
         self._registry.register(_Reading(self._families))
+        self._wide = WideMetrics(time.time, process.snapshot)
+        #: One, so that a reading that nobody waits for any more has ended before the next one begins.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        #: When (of the monotonic clock) the last turn ended.
+        self._turned_at: float | None = None
 
     def observe(self, report: TurnReport) -> None:
         """Add one turn. A turn without a decision leaves the gauges as they are."""
         self._turns += 1
+        self._turned_at = time.monotonic()
         self._set_aside = report.set_aside
         self._failed_in_term = report.failed_decisions
         if not report.decide_seconds:
@@ -133,14 +156,30 @@ class Metrics:
         for code, each in report.evictions.items():
             before = self._evictions.get(code, EvictionCost())
             self._evictions[code] = EvictionCost(before.admissions + each.admissions, before.lost + each.lost)
-        for stage, waits in ((Stage.ADMITTED, report.admitted_after), (Stage.BOUND, report.bound_after)):
-            for seconds in waits:
+        if report.tree is not None:
+            state = QueueBooks(
+                tree=report.tree,
+                used=report.used,
+                deserved=report.deserved,
+                past_use=report.past_use,
+                pending=report.pending,
+            )
+            self._wide.note(state, report.waits)
+        for stage, times in (
+            (Stage.ADMITTED, report.admitted_after),
+            (Stage.RELEASED, report.released_after),
+            (Stage.BOUND, report.bound_after),
+            (Stage.READY, report.ready_after),
+        ):
+            for seconds in times:
                 self._waits.labels(stage.value).observe(max(0.0, seconds))
 
     def leads(self, term: int | None) -> None:
         """This replica leads from now on in that term. None: it leads no longer, and the gauges of turns vanish."""
         self._term = term
+        self._turned_at = time.monotonic()
         if term is None:
+            self._wide.lead_ends()
             self._last = None
             self._set_aside = 0
             self._failed_decisions += self._failed_in_term
@@ -158,73 +197,80 @@ class Metrics:
         """The API server was asked what it makes of a pod template."""
         self._dry_runs.labels(outcome).observe(seconds)
 
+    def observe_transaction(self, outcome: str, seconds: float) -> None:
+        """A transaction of the leading process has ended."""
+        self._transactions.labels(outcome).observe(seconds)
+
+    async def written(self) -> bytes:
+        """Everything in Prometheus' text format. What takes long is written in a thread: the loop goes on."""
+        wide = asyncio.get_running_loop().run_in_executor(self._thread, self._wide.text)
+        return generate_latest(self._registry) + (await wide).encode()
+
     def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
-        return generate_latest(self._registry)
+        """The same, all in this thread."""
+        return generate_latest(self._registry) + self._wide.text().encode()
+
+    def _histogram(self, name: str, buckets: tuple[float, ...]) -> Histogram:
+        metric = BY_NAME[name]
+        return Histogram(name, metric.help, metric.labels, buckets=buckets, registry=self._registry)
 
     def _families(self) -> Iterator[Metric]:
         yield from self._leadership()
         yield from self._turn_counts()
-        yield from self._cluster_io()
+        yield from self._servers()
+        yield from self._informer_states()
         if self._last is not None:
-            yield from _of_turn(self._last)
+            yield _single("muster_nodes_usable", self._last.nodes_usable)
         if (health := self._node_health()) is not None:
             yield from _of_nodes(health)
 
     def _leadership(self) -> Iterator[Metric]:
-        leads = self._term is not None
-        yield _family(GaugeMetricFamily, "muster_leader", "1 if this replica leads, else 0.", {(): leads})
-        about = "Term this replica leads in; 0 if it does not."
-        yield _family(GaugeMetricFamily, "muster_term", about, {(): self._term or 0})
-        about = "Terms of this replica that an error ended, by the error's name."
-        ended = {(error,): count for error, count in sorted(self._ended.items())}
-        yield _family(CounterMetricFamily, "muster_terms_ended", about, ended, "error")
-        about = "Longest time in the last 5 minutes for which the event loop stood still, in seconds."
-        yield _family(GaugeMetricFamily, "muster_loop_block_seconds", about, {(): self._longest_block()})
+        yield _single("muster_leader", self._term is not None)
+        yield _single("muster_term", self._term or 0)
+        yield _family("muster_terms_ended_total", {(error,): n for error, n in sorted(self._ended.items())})
+        yield _single("muster_loop_block_seconds", self._longest_block())
 
     def _turn_counts(self) -> Iterator[Metric]:
-        yield _family(CounterMetricFamily, "muster_turns", "Turns of this replica.", {(): self._turns})
-        about = "Turns that were put off because Postgres could not serve them."
-        yield _family(CounterMetricFamily, "muster_turns_put_off", about, {(): self._put_off})
-        about = "Attempts of this replica to decide a turn that raised an error."
-        failed = self._failed_decisions + self._failed_in_term
-        yield _family(CounterMetricFamily, "muster_decisions_failed", about, {(): failed})
+        yield _single("muster_turns_total", self._turns)
+        yield _single("muster_turns_put_off_total", self._put_off)
+        yield _single("muster_decisions_failed_total", self._failed_decisions + self._failed_in_term)
         if self._term is not None:
-            about = "Workloads set aside because a step of the turn fails on them."
-            yield _family(GaugeMetricFamily, "muster_workloads_set_aside", about, {(): self._set_aside})
-            about = "Jobs of which the pods are to be listed before their seats are given back."
-            yield _family(GaugeMetricFamily, "muster_jobs_unlisted", about, {(): self._unlisted_jobs()})
-        about = "Seconds for which the oldest rows of a history have outlived their retention."
+            yield _single("muster_workloads_set_aside", self._set_aside)
+            yield _single("muster_jobs_unlisted", self._unlisted_jobs())
+            if self._turned_at is not None:
+                yield _single("muster_turn_age_seconds", max(0.0, time.monotonic() - self._turned_at))
         lag = {(history,): seconds for history, seconds in sorted(self._retention_lag().items())}
-        yield _family(GaugeMetricFamily, "muster_retention_lag_seconds", about, lag, "history")
-        about = "Decisions of this replica that the ledger took (drop: refused)."
-        counts = {(what,): count for what, count in self._counts.items()}
-        yield _family(CounterMetricFamily, "muster_decisions", about, counts, "what")
+        yield _family("muster_retention_lag_seconds", lag)
+        yield _family("muster_decisions_total", {(what,): count for what, count in self._counts.items()})
+        evictions = sorted(self._evictions.items())
+        yield _family("muster_evictions_total", {(code,): each.admissions for code, each in evictions})
+        yield _family("muster_lost_device_seconds_total", {(code,): each.lost for code, each in evictions})
 
-        about = "Admissions that were evicted, by reason."
-        evicted = {(code,): each.admissions for code, each in sorted(self._evictions.items())}
-        yield _family(CounterMetricFamily, "muster_evictions", about, evicted, "reason")
-        about = "Device-seconds of work that evictions cost, by reason."
-        lost = {(code,): each.lost for code, each in sorted(self._evictions.items())}
-        yield _family(CounterMetricFamily, "muster_lost_device_seconds", about, lost, "reason")
+    def _servers(self) -> Iterator[Metric]:
+        serving = sorted(self._process.serving().items())
+        yield _family("muster_serving_process_up", {(role,): is_open for role, is_open in serving})
+        certificates = dict(sorted(self._process.certificates().items()))
+        yield _family("muster_certificate_expiry_timestamp_seconds", certificates)
+        answers = sorted(self._process.answers().items())
+        requests, writes = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for (verb, resource, code), count in answers:
+            requests[verb, str(code)] += count
+            if verb not in ("GET", "WATCH"):
+                writes[resource, _outcome(code)] += count
+        yield _family("muster_api_requests_total", requests)
+        yield _family("muster_api_writes_total", writes)
+        retries = sorted(self._process.retries().items())
+        yield _family("muster_api_retries_total", {(resource,): count for resource, count in retries})
 
-    def _cluster_io(self) -> Iterator[Metric]:
-        about = "Requests to the API server by verb and status code."
-        requests = dict(sorted(self._requests().items()))
-        yield _family(CounterMetricFamily, "muster_api_requests", about, requests, "verb", "code")
+    def _informer_states(self) -> Iterator[Metric]:
         informers = sorted(self._informers().items())
-        for kind, name, about in (
-            (GaugeMetricFamily, "silent_seconds", "Seconds since the API server was last heard."),
-            (CounterMetricFamily, "lists", "Full lists of an informer, the first one included."),
-            (GaugeMetricFamily, "objects", "Objects an informer knows."),
-            (GaugeMetricFamily, "unreadable", "Objects that cannot be read as they are now."),
-        ):
+        for name in ("silent_seconds", "lists", "objects", "unreadable"):
             states = {(informer,): getattr(state, name) for informer, state in informers}
-            yield _family(kind, f"muster_informer_{name}", about, states, "kind")
+            yield _family(f"muster_informer_{name}{'_total' if name == 'lists' else ''}", states)
 
 
 class _Reading(Collector):
-    """Metrics as they are at the scrape, so that queues that are gone leave no series behind."""
+    """Metrics as they are at the scrape, so that what is gone leaves no series behind."""
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
@@ -233,61 +279,40 @@ class _Reading(Collector):
         return self._families()
 
 
-def _family(
-    kind: type[GaugeMetricFamily | CounterMetricFamily],
-    name: str,
-    about: str,
-    values: Mapping[Any, float],
-    *labels: str,
-) -> Metric:
-    """One metric; ``values`` by the values of the labels, as a tuple."""
-    family = kind(name, about, labels=labels)
+def _family(name: str, values: Mapping[Any, float]) -> Metric:
+    """One metric of the catalogue; ``values`` by the values of the labels, as a tuple."""
+    metric = BY_NAME[name]
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family: Metric = kind(metric.base_name, metric.help, labels=metric.labels)
     for key, value in values.items():
-        family.add_metric(key, value)
+        family.add_metric(key, value)  # type: ignore[attr-defined]
     return family
 
 
-def _of_turn(report: TurnReport) -> Iterator[Metric]:
-    about = "Waiting workloads by queue and reason."
-    pending = dict(sorted(report.pending.items()))
-    yield _family(GaugeMetricFamily, "muster_workloads_pending", about, pending, "queue", "reason")
-    for name, about, amounts in (
-        ("used", "Use of a queue's subtree,", report.used),
-        ("deserved", "What a queue deserves,", report.deserved),
-        ("past_use", "Decayed average of the use of a queue's subtree,", report.past_use),
-    ):
-        values = {
-            (queue, account.flavor, account.resource): _base_units(account.resource, units)
-            for (queue, account), units in sorted(amounts.items())
-        }
-        labels = ("queue", "flavor", "resource")
-        yield _family(
-            GaugeMetricFamily, f"muster_queue_{name}", f"{about} in units of the resource.", values, *labels
-        )
-    about = "Nodes that admissions may use."
-    yield _family(GaugeMetricFamily, "muster_nodes_usable", about, {(): report.nodes_usable})
+def _single(name: str, value: float) -> Metric:
+    """A metric without labels."""
+    return _family(name, {(): value})
+
+
+def _outcome(code: int) -> str:
+    """What became of a request, by the status of its answer; 0: none came."""
+    if code == 0 or code >= _SERVER_ERROR:
+        return "unavailable"
+    if code < _REFUSED:
+        return "ok"
+    return {_CONFLICT: "conflict", _THROTTLED: "throttled"}.get(code, "refused")
 
 
 def _of_nodes(health: NodeHealth) -> Iterator[Metric]:
-    about = "Unhealthy devices, by what is wrong."
-    faults = {(reason,): count for reason, count in sorted(health.faults.items())}
-    yield _family(GaugeMetricFamily, "muster_devices_faulty", about, faults, "reason")
-    about = "Nodes with unhealthy devices."
-    yield _family(GaugeMetricFamily, "muster_nodes_faulty", about, {(): health.nodes})
+    yield _family("muster_devices_faulty", {(why,): count for why, count in sorted(health.faults.items())})
+    yield _single("muster_nodes_faulty", health.nodes)
     figures = health.figures
-    for name, about, value in (
-        ("faults", "Nodes that became faulty.", figures.faults),
-        ("repairs", "Nodes that came back without a fault.", figures.repairs),
-        ("repair_seconds", "Seconds from fault to return, over all repairs.", figures.repair_seconds),
-        ("healthy_seconds", "Seconds without a fault, over all nodes.", figures.healthy_seconds),
-        ("recovery_attempts", "Recoveries that were begun.", figures.attempts),
-        ("recoveries_failed", "Recoveries that were given up.", figures.failures),
+    for name, value in (
+        ("faults", figures.faults),
+        ("repairs", figures.repairs),
+        ("repair_seconds", figures.repair_seconds),
+        ("healthy_seconds", figures.healthy_seconds),
+        ("recovery_attempts", figures.attempts),
+        ("recoveries_failed", figures.failures),
     ):
-        yield _family(CounterMetricFamily, f"muster_node_{name}", about, {(): value})
-
-
-def _base_units(resource: str, units: int) -> float:
-    """Cores, bytes, devices: the base units that Prometheus asks for."""
-    if in_bytes(resource) or resource == PODS:
-        return float(units)
-    return units / scale(resource)
+        yield _single(f"muster_node_{name}_total", value)

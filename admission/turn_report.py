@@ -11,6 +11,7 @@ from admission.engine.decide import Memo
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import QueueFact
+from admission.figures.gang_waits import GangWait
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Admit, Evict, Plan
 from queues.quota.accounts import Account
@@ -80,6 +81,8 @@ class TurnReport:
     used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
+    #: The queues of these amounts; None: nothing was decided yet.
+    tree: QueueTree | None = None
     nodes_usable: int = 0
     #: Workloads that a step of the turn fails on, and decisions of this term that failed so far.
     set_aside: int = 0
@@ -88,6 +91,11 @@ class TurnReport:
     admitted_after: Sequence[float] = ()
     #: Seconds from the commit of each admission to the binding of its last pod.
     bound_after: Sequence[float] = ()
+    #: Seconds from the commit of each admission to the hand-over of its last pod, and to the readiness of its pods.
+    released_after: Sequence[float] = ()
+    ready_after: Sequence[float] = ()
+    #: The waits of ``admitted_after``, with queue and size.
+    waits: Sequence[GangWait] = ()
     #: Workloads that may need a write to their objects.
     dirty_workloads: AbstractSet[WorkloadKey] = frozenset()
     applied: Applied | None = None

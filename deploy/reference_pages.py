@@ -10,6 +10,7 @@ from pathlib import Path
 from admission.web.openapi.document import document
 from deploy.cli_page import cli_page
 from deploy.kinds_page import kinds_page
+from deploy.metrics_page import metrics_page
 from deploy.xids_page import xids_page
 from queues.api.metadata_keys.tables import reference_page
 
@@ -22,6 +23,7 @@ def pages() -> dict[str, str]:
         "reference/annotations.md": reference_page(),
         "reference/cli.md": cli_page(),
         "reference/kinds.md": kinds_page(),
+        "reference/metrics.md": metrics_page(),
         "reference/openapi.json": document().decode(),
         "reference/xids.md": xids_page(),
     }

@@ -6,7 +6,7 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
@@ -35,7 +35,7 @@ class HealthApi:
     #: Checks by name, run at each request.
     ready: Mapping[str, Check]
     #: The Prometheus text; None: only the read API gives it, to those who may have it.
-    metrics: Callable[[], bytes] | None
+    metrics: Callable[[], Awaitable[bytes]] | None
 
     def application(self) -> web.Application:
         """The application with all routes."""
@@ -63,25 +63,27 @@ class HealthApi:
         if self.metrics is None:
             hint = "Ask for /metrics on readListen with the token of a service account that may get it."
             return problem(403, "Metrics are not open here (metricsAccess).", hint=hint)
-        return web.Response(body=self.metrics(), headers={"Content-Type": METRICS_TYPE})
+        return web.Response(body=await self.metrics(), headers={"Content-Type": METRICS_TYPE})
 
 
 class KeptText:
-    """The text of the metrics, written anew at most once a second, however often it is asked for."""
+    """The text of the metrics, written anew at most once a second, however many ask for it."""
 
-    def __init__(self, write: Callable[[], bytes], now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, write: Callable[[], Awaitable[bytes]], now: Callable[[], float] = monotonic) -> None:
         """``now``: seconds of a clock that never goes back."""
         self._write = write
         self._now = now
         self._text = b""
         self._until = -math.inf
+        self._writing = asyncio.Lock()
 
-    def __call__(self) -> bytes:
+    async def __call__(self) -> bytes:
         """The text, a second old at most."""
-        if self._now() >= self._until:
-            self._text = self._write()
-            self._until = self._now() + _TEXT_KEPT
-        return self._text
+        async with self._writing:
+            if self._now() >= self._until:
+                self._text = await self._write()
+                self._until = self._now() + _TEXT_KEPT
+            return self._text
 
 
 async def _checked_all(checks: Mapping[str, Check]) -> web.Response:

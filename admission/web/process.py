@@ -21,7 +21,7 @@ import uvloop
 from admission import logs
 from admission.kube.client.client import Client
 from admission.settings import Settings
-from admission.web.supervision import OPEN, ServingOrder
+from admission.web.supervision import OPEN, ServingOrder, certificates_line
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ async def _serve_users(order: ServingOrder, settings: Settings, client: Client) 
     from admission.web.user_service import serve
 
     lower_priority(_NICE)
-    await serve(order, settings, client, _say_open)
+    await serve(order, settings, client, _say_open, _say_certificates)
 
 
 async def _serve_webhook(order: ServingOrder, settings: Settings, client: Client) -> None:
@@ -67,6 +67,7 @@ async def _serve_webhook(order: ServingOrder, settings: Settings, client: Client
     callee = Callee(url=settings.webhook_url, namespace=settings.namespace)
     address = settings.webhook_address
     server = WebhookServer(client, callee=callee, host=address.host, port=address.port)
+    server.keeper.loaded = _say_certificates
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_tell(server.open))
         await server.run()
@@ -86,9 +87,17 @@ async def _tell(is_open: asyncio.Event) -> None:
 
 
 def _say_open() -> None:
+    _say(OPEN)
+
+
+def _say_certificates(serving: float, authority: float) -> None:
+    _say(certificates_line(serving, authority))
+
+
+def _say(line: bytes) -> None:
     # Broken: the process that started this one has ended, and so does this one, by its input.
     with suppress(BrokenPipeError):
-        os.write(sys.stdout.fileno(), OPEN)
+        os.write(sys.stdout.fileno(), line)
 
 
 def _end_with_input(stop: Callable[[], object], grace: float) -> None:

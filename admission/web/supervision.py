@@ -26,8 +26,22 @@ _LONGEST_PAUSE: Final = 10.0
 _LONG: Final = 30.0
 #: Seconds for a process to end in order.
 _GRACE: Final = 1.0
-#: What a process writes to its standard output when it serves.
+#: What a process writes to its standard output when it serves, and how it begins what it tells of its certificates.
 OPEN: Final = b"open\n"
+_CERTIFICATES: Final = b"certificates"
+
+
+def certificates_line(serving: float, authority: float) -> bytes:
+    """What a process writes when it has loaded certificates that end then (seconds since the epoch)."""
+    return b"%s %d %d\n" % (_CERTIFICATES, serving, authority)
+
+
+def _certificates(line: bytes) -> dict[str, float] | None:
+    """The end of each certificate; None: the line tells of none."""
+    match line.split():
+        case [word, serving, authority] if word == _CERTIFICATES:
+            return {"serving": float(serving), "authority": float(authority)}
+    return None
 
 
 class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +72,8 @@ class ServingProcess:
         self._argv = argv
         #: Set while it serves.
         self.open = asyncio.Event()
+        #: When its certificates end, in seconds since the epoch, by name; empty: it has told of none yet.
+        self.certificates: dict[str, float] = {}
 
     async def run(self) -> NoReturn:
         """Keep it running until cancelled; then end it."""
@@ -90,6 +106,8 @@ class ServingProcess:
             while line := await process.stdout.readline():
                 if line == OPEN:
                     self.open.set()
+                elif (ends := _certificates(line)) is not None:
+                    self.certificates = ends
             return await process.wait()
         finally:
             self.open.clear()

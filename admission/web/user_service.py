@@ -12,7 +12,7 @@ from admission.kube.access_reviews import FrontProxy, front_proxy
 from admission.kube.client.client import Client
 from admission.kube.install.availability import look_again
 from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.keyring import KeyringStore
+from admission.kube.webhook.keyring import CertificatesLoaded, KeyringStore, tell_nobody
 from admission.settings import Settings
 from admission.web.access.callers import Callers
 from admission.web.access.rights import Rights
@@ -44,20 +44,29 @@ class ProxyChanged(Exception):
 
 
 async def serve(
-    order: ServingOrder, settings: Settings, client: Client, say_open: Callable[[], None]
+    order: ServingOrder,
+    settings: Settings,
+    client: Client,
+    say_open: Callable[[], None],
+    say_certificates: CertificatesLoaded = tell_nobody,
 ) -> None:
     """Serve until cancelled, or until the API server's proxy identifies itself in another way: begin anew then."""
     try:
-        await _serve(order, settings, client, say_open)
+        await _serve(order, settings, client, say_open, say_certificates)
     except* ProxyChanged:
         _log.info("the API server's proxy identifies itself in another way")
 
 
 async def _serve(
-    order: ServingOrder, settings: Settings, client: Client, say_open: Callable[[], None]
+    order: ServingOrder,
+    settings: Settings,
+    client: Client,
+    say_open: Callable[[], None],
+    say_certificates: CertificatesLoaded,
 ) -> NoReturn:
     callee = Callee(namespace=settings.namespace)
     keeper = KeyringStore(client, namespace=settings.namespace, names=callee.names())
+    keeper.loaded = say_certificates
     await _persistently("certificates", keeper.keep)
     proxy = await _persistently("the API server's proxy", lambda: front_proxy(client))
     trust(keeper.tls, proxy)

@@ -6,10 +6,11 @@ code, ``NNNN_post_*`` after.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from importlib.resources import files
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -81,6 +82,8 @@ class Database:
         self._engine = engine
         self.dsn = dsn
         self._timeouts = timeouts
+        #: Told the outcome of each ``transaction`` (committed, refused, unavailable, stopped) and its seconds.
+        self.observe: Callable[[str, float], None] | None = None
 
     @classmethod
     def open(
@@ -155,9 +158,21 @@ class Database:
         Raises DatabaseUnavailable, DataRefused, OutcomeUnknown (connection lost during COMMIT) or DatabaseError
         in place of the libraries' errors; other errors pass through.
         """
-        async with self.bare_connection() as connection:
-            yield connection
-            await _commit(connection)
+        started, outcome = perf_counter(), "stopped"
+        try:
+            async with self.bare_connection() as connection:
+                yield connection
+                await _commit(connection)
+            outcome = "committed"
+        except (DatabaseUnavailable, OutcomeUnknown):
+            outcome = "unavailable"
+            raise
+        except DatabaseError:
+            outcome = "refused"
+            raise
+        finally:
+            if self.observe is not None:
+                self.observe(outcome, perf_counter() - started)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:

@@ -56,6 +56,37 @@ async def test_a_mistake_is_not_an_outage(muster: Database) -> None:
     assert type(caught.value) is DatabaseError
 
 
+async def test_each_transaction_is_told_with_its_outcome_and_time(database: str) -> None:
+    told: list[tuple[str, float]] = []
+
+    async def run(of: Database, statement: str) -> None:
+        async with of.transaction() as tx:
+            await tx.execute(text(statement))
+
+    of = await Database.connect(database)
+    of.observe = lambda outcome, seconds: told.append((outcome, seconds))
+    await run(of, "SELECT pg_sleep(0.05)")
+    for statement in ("SELECT * FROM nowhere", "SELECT pg_terminate_backend(pg_backend_pid())"):
+        with pytest.raises(DatabaseError):
+            await run(of, statement)
+    with pytest.raises(ZeroDivisionError):
+        async with of.transaction():
+            raise ZeroDivisionError
+    await of.close()
+    absent = Database.open("postgresql://nobody@/nothing?host=/nowhere")
+    absent.observe = of.observe
+    with pytest.raises(DatabaseUnavailable):
+        await run(absent, "SELECT 1")
+    assert [outcome for outcome, _ in told] == [
+        "committed",
+        "refused",
+        "unavailable",
+        "stopped",
+        "unavailable",
+    ]
+    assert 0.05 <= told[0][1] < 5
+
+
 async def test_an_address_without_a_server_says_so() -> None:
     with pytest.raises(DatabaseUnavailable):
         await Database.connect("postgresql://nobody@/nothing?host=/nowhere")

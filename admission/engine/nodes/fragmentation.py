@@ -99,6 +99,13 @@ class FragmentationGauge:
             known[new] = 1
         return cost[self._state], left[self._state]
 
+    def lost(self, free: Amounts) -> int:
+        """Thousandths of devices that are free and no typical pod could use: the fragmentation of all nodes."""
+        self._follow(free)
+        idle = int(self._free.sum(dtype=np.int64))
+        usable = self._measure.usable(self._processors, self._free, self._measure.classes)
+        return idle - int(usable.sum(dtype=np.int64)) // self._measure.weight
+
     def untouched(self, level: TopologyLevel, free: Amounts) -> Mask:
         """(N,) nodes in a domain of that level which has devices, and none of them in use."""
         idle = free[self._totals].sum(axis=0, dtype=np.int64)

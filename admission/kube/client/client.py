@@ -37,6 +37,7 @@ class Client:
         self._session = session
         #: See ``Session``.
         self.counts = session.counts
+        self.retries = session.retries
         self.seconds = session.seconds
 
     @classmethod

@@ -65,6 +65,8 @@ class Session:
         self._free = asyncio.Semaphore(concurrency)
         #: Answers by (verb, resource, code); code 0: no answer came.
         self.counts: Counter[tuple[str, str, int]] = Counter()
+        #: Requests that were sent again after a pause, by resource.
+        self.retries: Counter[str] = Counter()
         #: Seconds spent in answered requests, by (verb, resource).
         self.seconds: Counter[tuple[str, str]] = Counter()
         self._session = aiohttp.ClientSession(
@@ -102,6 +104,7 @@ class Session:
                 pause = pause_before_retry(request.method, request.path, error, bound)
                 if pause is None or attempt == _ATTEMPTS:
                     raise
+            self.retries[resource_of(request.path)] += 1
             await asyncio.sleep(pause)
             bound = min(bound * 2, _LONGEST_PAUSE)
         raise AssertionError("the last attempt returns or raises")

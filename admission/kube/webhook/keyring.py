@@ -46,6 +46,14 @@ RETRY_AFTER: Final = 10.0
 _ATTEMPTS: Final = 8
 
 
+#: Told when the serving certificate and the newest authority end, in seconds since the epoch.
+CertificatesLoaded = Callable[[float, float], None]
+
+
+def tell_nobody(_serving: float, _authority: float) -> None:
+    """Certificates were loaded, and nobody counts them."""
+
+
 def utc_now() -> datetime:
     """The clock that certificates are made by."""
     return datetime.fromtimestamp(time.time(), UTC)
@@ -71,6 +79,8 @@ class KeyringStore:
         self._clock = clock
         self._loaded: bytes | None = None
         self._keyring: Keyring | None = None
+        #: Called after each look.
+        self.loaded: CertificatesLoaded = tell_nobody
         #: Serve with this one; new connections get the new certificate as soon as there is one.
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -96,6 +106,8 @@ class KeyringStore:
             self._loaded = certificate
             until = keyring.serving.certificate.not_valid_after_utc
             _log.info("serving certificate loaded", extra={"valid_until": until.isoformat()})
+        ends = [pair.certificate.not_valid_after_utc for pair in (keyring.serving, keyring.authorities[-1])]
+        self.loaded(ends[0].timestamp(), ends[1].timestamp())
         await self.publish(keyring)
         return keyring
 

@@ -61,7 +61,7 @@ class LeaderAnswers:
     def __init__(
         self,
         last: Callable[[], Decided | None],
-        metrics: Callable[[], bytes],
+        metrics: Callable[[], Awaitable[bytes]],
         *,
         identity: str,
         problems: Callable[[str, str], Sequence[Problem]] = lambda namespace, name: (),
@@ -144,7 +144,7 @@ class LeaderAnswers:
 
     async def metrics(self, _: web.Request) -> web.Response:
         """The metrics of this process."""
-        return web.Response(body=self._metrics())
+        return web.Response(body=await self._metrics())
 
     def _decided(self) -> Decided:
         last = self._last()

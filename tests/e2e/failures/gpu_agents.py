@@ -85,8 +85,8 @@ class GpuNode:
         draft.replace(draft.with_name("kubelet_internal_checkpoint"))
 
     @contextmanager
-    def agent(self) -> Iterator[None]:
-        """Its agent runs while the block goes on."""
+    def agent(self, metrics: str = "") -> Iterator[None]:
+        """Its agent runs while the block goes on. ``metrics``: where it serves them; "": nowhere."""
         sandbox = self.sandbox
         document = sandbox.api.get(NODES.path(name=self.name))
         kubeconfig = agent_kubeconfig(sandbox.stack.cluster, self.folder, document)
@@ -94,7 +94,7 @@ class GpuNode:
         flags = {
             "node-name": self.name,
             "kubelet-dir": str(self.folder),
-            "metrics-listen": "",
+            "metrics-listen": metrics,
             "start-spread-seconds": "0",
             "poll-seconds": "0.5",
         }

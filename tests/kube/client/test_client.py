@@ -125,6 +125,7 @@ async def test_a_write_that_is_asked_to_wait_waits_and_goes_through(
     await client.patch(f"{PODS}/x", {"spec": {}})
     assert len(server.seen("PATCH")) == 4
     assert client.counts["PATCH", "pods", 429] == 3
+    assert client.retries == {"pods": 3}
     assert client.counts["PATCH", "pods", 200] == 1
 
 

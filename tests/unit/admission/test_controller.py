@@ -40,6 +40,8 @@ class NoProcess:
 
     def __init__(self, order: object) -> None:
         self._order = order
+        self.open = asyncio.Event()
+        self.certificates: dict[str, float] = {}
 
     async def run(self) -> None:
         await asyncio.Event().wait()

@@ -1,18 +1,15 @@
 """Turn reports as Prometheus reads them."""
 
+import threading
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.metrics import Metrics, Watching
+from admission.figures.wide_metrics import WideMetrics
+from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.figures import NodeHealth, RecoveryFigures
 from admission.turn_report import EvictionCost, TurnReport
-from queues.quota.accounts import Account
 from queues.reason_codes import ReasonCode
-from queues.workload import FlavorName, QueueName
-
-A, B = QueueName("a"), QueueName("b")
-
-GPU = Account(FlavorName("h100"), "nvidia.com/gpu")
-MEMORY = Account(FlavorName(""), "memory")
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
@@ -78,38 +75,6 @@ def test_the_leader_tells_of_faulty_nodes() -> None:
     assert "muster_nodes_faulty" not in samples(Metrics())
 
 
-def test_amounts_are_in_devices_and_bytes() -> None:
-    metrics = Metrics()
-    metrics.observe(
-        report(
-            used={(A, GPU): 12_000, (A, MEMORY): 2**30},
-            deserved={(A, GPU): 16_000},
-            past_use={(A, GPU): 9_250},
-            nodes_usable=7,
-        )
-    )
-
-    found = samples(metrics)
-
-    assert found["muster_queue_used,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 12
-    assert found["muster_queue_used,flavor=,queue=a,resource=memory"] == 2**30
-    assert found["muster_queue_deserved,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 16
-    assert found["muster_queue_past_use,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 9.25
-    assert found["muster_nodes_usable"] == 7
-
-
-def test_a_reason_that_no_longer_applies_leaves_no_series_behind() -> None:
-    metrics = Metrics()
-    metrics.observe(report(pending={(A, "NoFit"): 3, (B, "QueueLimit"): 1}))
-    metrics.observe(report(pending={(A, "NoFit"): 2}))
-
-    found = {
-        name: value for name, value in samples(metrics).items() if name.startswith("muster_workloads_pending")
-    }
-
-    assert found == {"muster_workloads_pending,queue=a,reason=NoFit": 2}
-
-
 def test_a_turn_that_decided_nothing_leaves_the_gauges_as_they_are() -> None:
     metrics = Metrics()
     metrics.observe(report(nodes_usable=7))
@@ -136,7 +101,7 @@ def test_a_replica_that_lost_the_lead_shows_no_queues() -> None:
 
 def test_stages_requests_and_informers_are_told() -> None:
     metrics = Metrics(
-        requests=lambda: {("GET", "200"): 5, ("PATCH", "409"): 1},
+        process=ProcessFigures(answers=lambda: {("GET", "pods", 200): 5, ("PATCH", "pods", 409): 1}),
         informers=lambda: {"pods": Watching(silent_seconds=1.5, lists=2, objects=4000)},
     )
     metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
@@ -146,29 +111,10 @@ def test_stages_requests_and_informers_are_told() -> None:
     assert found["muster_gang_stage_seconds_sum,stage=created_to_admitted"] == 4
     assert found["muster_gang_stage_seconds_count,stage=admitted_to_bound"] == 1
     assert found["muster_api_requests_total,code=409,verb=PATCH"] == 1
+    assert found["muster_api_writes_total,outcome=conflict,resource=pods"] == 1
     assert found["muster_informer_silent_seconds,kind=pods"] == 1.5
     assert found["muster_informer_lists_total,kind=pods"] == 2
     assert found["muster_informer_objects,kind=pods"] == 4000
-
-
-def test_every_metric_is_documented() -> None:
-    from pathlib import Path
-
-    metrics = Metrics(
-        requests=lambda: {("GET", "200"): 5},
-        informers=lambda: {"pods": Watching(silent_seconds=1, lists=1, objects=1)},
-    )
-    amounts = {(A, GPU): 1}
-    metrics.observe(report(pending={(A, "NoFit"): 3}, used=amounts, deserved=amounts, past_use=amounts))
-    metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
-    metrics.observe_dry_run("accepted", 0.01)
-    page = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text(encoding="utf-8")
-    families = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
-    shown = {
-        name if f"`{name}`" in page else f"{name}_total" for name in families if not name.endswith("_created")
-    }
-
-    assert {name for name in shown if f"`{name}`" not in page} == set()
 
 
 def test_failures_are_counted_over_terms() -> None:
@@ -198,3 +144,49 @@ def test_dry_runs_are_counted_by_outcome_with_their_time() -> None:
     assert found["muster_dry_run_seconds_count,outcome=accepted"] == 2
     assert round(found["muster_dry_run_seconds_sum,outcome=accepted"], 3) == 0.04
     assert found["muster_dry_run_seconds_count,outcome=refused"] == 1
+
+
+async def test_what_takes_long_is_written_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set()
+
+    def text(_: WideMetrics) -> str:
+        threads.add(threading.get_ident())
+        return "wide 1\n"
+
+    monkeypatch.setattr(WideMetrics, "text", text)
+    written = await Metrics().written()
+    assert written.endswith(b"wide 1\n")
+    assert b"muster_leader 0.0\n" in written
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_answers_of_the_api_server_have_few_outcomes() -> None:
+    codes = {
+        200: "ok",
+        201: "ok",
+        409: "conflict",
+        429: "throttled",
+        403: "refused",
+        500: "unavailable",
+        0: "unavailable",
+    }
+    answers = {("PUT", f"of-{code}", code): 1 for code in codes} | {
+        ("GET", "of-200", 200): 7,
+        ("WATCH", "x", 0): 1,
+    }
+    found = samples(Metrics(process=ProcessFigures(answers=lambda: answers)))
+    writes = {name: value for name, value in found.items() if name.startswith("muster_api_writes_total")}
+    assert writes == {
+        f"muster_api_writes_total,outcome={outcome},resource=of-{code}": 1 for code, outcome in codes.items()
+    }
+    assert found["muster_api_requests_total,code=200,verb=GET"] == 7
+
+
+def test_the_age_of_the_last_turn_is_told_by_a_leader_only() -> None:
+    metrics = Metrics()
+    assert "muster_turn_age_seconds" not in samples(metrics)
+    metrics.leads(3)
+    assert 0 <= samples(metrics)["muster_turn_age_seconds"] < 60
+    metrics.leads(None)
+    assert "muster_turn_age_seconds" not in samples(metrics)

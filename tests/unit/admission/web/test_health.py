@@ -1,7 +1,7 @@
 """Health and metrics: for the kubelet and Prometheus, in plain HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,10 +14,14 @@ from admission.web.http import serving
 from admission.web.reader import Check
 
 
+async def one_metric() -> bytes:
+    return b"muster_leader 1.0\n"
+
+
 @asynccontextmanager
 async def health(
     checks: Mapping[str, Check],
-    metrics: Callable[[], bytes] | None = lambda: b"muster_leader 1.0\n",
+    metrics: Callable[[], Awaitable[bytes]] | None = one_metric,
     most: int | None = None,
 ) -> AsyncIterator[str]:
     application = HealthApi(ready=checks, metrics=metrics).application()
@@ -79,17 +83,18 @@ async def test_metrics_are_served_as_prometheus_text_unless_they_are_protected()
         assert (status, problem["error"]) == (403, "Metrics are not open here (metricsAccess).")
 
 
-def test_the_text_of_the_metrics_is_written_once_a_second_however_often_it_is_asked_for() -> None:
+async def test_the_text_of_the_metrics_is_written_once_a_second_however_often_it_is_asked_for() -> None:
     clock, written = [0.0], [0]
 
-    def write() -> bytes:
+    async def write() -> bytes:
         written[0] += 1
+        await asyncio.sleep(0)
         return b"%d" % written[0]
 
     text = KeptText(write, now=lambda: clock[0])
-    assert [text() for _ in range(100)] == [b"1"] * 100
+    assert await asyncio.gather(*(text() for _ in range(100))) == [b"1"] * 100
     clock[0] = 1.0
-    assert [text(), text()] == [b"2", b"2"]
+    assert [await text(), await text()] == [b"2", b"2"]
 
 
 async def test_connections_that_ask_nothing_keep_no_probe_out() -> None:

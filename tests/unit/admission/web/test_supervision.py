@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from admission.web.supervision import ServingOrder, ServingProcess
+from admission.web.supervision import ServingOrder, ServingProcess, certificates_line
 from tests.waiting import alive, until
 
 ORDER = ServingOrder(role="read", dsn="postgresql://secret", settings={}, channel="/nowhere")
@@ -55,6 +55,19 @@ async def test_a_process_that_ends_is_started_again_and_ends_with_its_supervisor
     assert "postgresql://secret" in file.read_text()
     assert [alive(pid) for pid in pids(file)] == [False, False]
     assert not serving.open.is_set()
+
+
+async def test_a_process_tells_when_its_certificates_end(tmp_path: Path) -> None:
+    line = certificates_line(1_800_000_000.7, 1_900_000_000).decode()
+    program = f"import sys; print({line!r}, end='', flush=True); print('open', flush=True); sys.stdin.read()"
+    serving = ServingProcess(ORDER, [sys.executable, "-c", program])
+    assert serving.certificates == {}
+    task = asyncio.create_task(serving.run())
+    await asyncio.wait_for(serving.open.wait(), 20)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert serving.certificates == {"serving": 1_800_000_000, "authority": 1_900_000_000}
 
 
 STARTS = """

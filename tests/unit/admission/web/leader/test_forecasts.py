@@ -190,8 +190,12 @@ async def test_when_nobody_waits_nothing_is_worked_out() -> None:
         assert (told(of).items, replica.slices) == ((), 0)
 
 
+async def no_metrics() -> bytes:
+    return b""
+
+
 async def test_a_question_of_a_user_comes_before_the_next_slice() -> None:
-    answers = LeaderAnswers(lambda: None, lambda: b"", identity="a")
+    answers = LeaderAnswers(lambda: None, no_metrics, identity="a")
     order: list[str] = []
 
     def done(what: str) -> bytes:

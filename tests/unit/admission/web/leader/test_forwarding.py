@@ -108,11 +108,15 @@ async def test_another_replica_passes_the_body_of_a_question_on(keyring: Keyring
     assert (item["name"], item["state"]) == ("a", "admitted")
 
 
+async def metrics() -> bytes:
+    return b"muster_leader 0.0\n"
+
+
 async def test_a_trial_is_worked_on_where_it_can_be(tmp_path: Path) -> None:
     world = two_racks()
     answers = LeaderAnswers(
         lambda: Decided(snapshot=world.snapshot, plan=world.plan),
-        lambda: b"",
+        metrics,
         identity="b",
         world_view=world.view,
     )
@@ -162,19 +166,19 @@ async def test_a_leader_that_is_busy_or_fails_is_told_as_such(keyring: Keyring) 
 
 
 async def test_the_channel_tells_that_the_process_does_not_lead(tmp_path: Path) -> None:
-    answers = LeaderAnswers(lambda: None, lambda: b"muster_leader 0.0\n", identity="b")
+    answers = LeaderAnswers(lambda: None, metrics, identity="b")
     socket = tmp_path / "leader.sock"
     async with serving(answers.application(), socket):
         channel = LeaderChannel(socket)
         status, _ = await channel.ask("/outlook", QUERY)
-        metrics = await channel.ask("/metrics", {})
+        told = await channel.ask("/metrics", {})
         await channel.close()
     lost = LeaderChannel(tmp_path / "nobody.sock")
     with pytest.raises(ChannelBroken):
         await lost.ask("/metrics", {})
     await lost.close()
 
-    assert (status, metrics) == (409, (200, b"muster_leader 0.0\n"))
+    assert (status, told) == (409, (200, b"muster_leader 0.0\n"))
 
 
 async def test_the_leader_is_told_who_asks_and_its_refusal_is_passed_on(

@@ -1,0 +1,148 @@
+"""The rule files: each alert fires under the series that it is about, and has a page that says what to do."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from admission.figures.agent_catalogue import AGENT
+from admission.figures.catalogue import CONTROLLER
+from deploy.monitoring.prometheus import NoPrometheus, programs
+from deploy.monitoring.rules import alerts, files, rules, seconds_of, shortened
+from tests.unit.deploy.monitoring.alert_cases import CASES
+from tests.unit.deploy.monitoring.promtool import run
+
+ROOT = Path(__file__).parents[4]
+RUNBOOKS = ROOT / "docs" / "runbooks"
+#: Metrics as they appear in expressions; of a histogram its parts.
+KNOWN = {
+    name
+    for metric in (*CONTROLLER, *AGENT)
+    for name in (
+        [metric.name]
+        if metric.kind != "histogram"
+        else [f"{metric.name}_{part}" for part in ("bucket", "sum", "count")]
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Path:
+    try:
+        return programs()["promtool"]
+    except NoPrometheus as error:
+        pytest.skip(str(error))
+
+
+def test_each_alert_fires_when_it_should_and_says_so(promtool: Path, tmp_path: Path) -> None:
+    by_name = {alert.name: alert for alert in alerts()}
+    assert {case.alert for case in CASES} == by_name.keys()
+    assert run(promtool, tmp_path, (case.document(by_name[case.alert]) for case in CASES)) == ""
+
+
+def test_a_case_that_does_not_hold_is_noticed(promtool: Path, tmp_path: Path) -> None:
+    [alert] = [alert for alert in alerts() if alert.name == CASES[0].alert]
+    document = CASES[0].document(alert)
+    document["alert_rule_test"][1]["exp_alerts"] = []
+    assert "FAILED" in run(promtool, tmp_path, [document])
+
+
+def test_a_quiet_cluster_fires_nothing(promtool: Path, tmp_path: Path) -> None:
+    healthy = {
+        'muster_leader{instance="a"}': "1x100",
+        'muster_leader{instance="b"}': "0x100",
+        'muster_turn_age_seconds{instance="a"}': "1x100",
+        'muster_serving_process_up{instance="a",role="webhook"}': "1x100",
+        'muster_serving_process_up{instance="b",role="webhook"}': "0x100",
+        'muster_transaction_seconds_count{instance="a",outcome="unavailable"}': "3x100",
+        'muster_decisions_total{what="drop"}': "1x100",
+        'muster_informer_silent_seconds{kind="pods"}': "30x100",
+        'muster_certificate_expiry_timestamp_seconds{role="read",certificate="serving"}': "5184000x100",
+        'up{job="muster-agent",instance="n1"}': "1x100",
+    }
+    document = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in healthy.items()],
+        "alert_rule_test": [
+            {"eval_time": "90m", "alertname": alert.name, "exp_alerts": []} for alert in alerts()
+        ],
+    }
+    assert run(promtool, tmp_path, [document]) == ""
+
+
+def test_the_page_shows_a_configuration_that_prometheus_reads(promtool: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "monitor.md").read_text(encoding="utf-8")
+    blocks = "".join(re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    # Debian's Prometheus is built without the discovery of pods.
+    configuration, jobs = re.subn(r"kubernetes_sd_configs: .*", "static_configs: []", blocks)
+    assert jobs == 2
+    file = tmp_path / "prometheus.yml"
+    file.write_text(configuration, encoding="utf-8")
+    done = subprocess.run(
+        [promtool, "check", "config", "--syntax-only", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rules_ask_for_metrics_that_there_are() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    for rule in rules():
+        asked = set(re.findall(r"\bmuster[_:][a-z0-9_:]+", rule["expr"]))
+        assert asked <= KNOWN | recorded, rule
+
+
+def test_each_alert_has_a_page_and_each_page_an_alert() -> None:
+    pages = {alert.runbook: alert for alert in alerts()}
+    assert len(pages) == len(alerts())
+    found = {f"docs/runbooks/{page.name}" for page in RUNBOOKS.glob("*.md")} - {"docs/runbooks/README.md"}
+    assert found == pages.keys()
+    index = (RUNBOOKS / "README.md").read_text(encoding="utf-8")
+    for path, alert in pages.items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert text.startswith(f"# {alert.name}\n\n*Severity: {alert.severity}."), path
+        assert f"| {alert.name} | {alert.severity} | [{Path(path).stem}]({Path(path).name}) |" in index
+        headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+        assert headings == ["What it means", "How to check", "What to do"], path
+
+
+def test_severities_are_few_and_names_are_muster_s() -> None:
+    assert {alert.severity for alert in alerts()} == {"critical", "warning"}
+    assert all(re.fullmatch(r"Muster[A-Z][A-Za-z]+", alert.name) for alert in alerts())
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("1h30m", 5400), ("100ms", 0.1), ("2d", 172_800)])
+def test_durations_are_read_as_prometheus_writes_them(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "m5", "5m x"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a duration"):
+        seconds_of(text)
+
+
+def test_a_file_is_shortened_but_for_its_thresholds() -> None:
+    text = """
+groups:
+- name: g
+  interval: 1m
+  rules:
+  - alert: A
+    expr: increase(a_total[10m]) > 60 and max_over_time(b[1h:1m]) > 2
+    for: 5m
+  - record: b
+    expr: rate(c[30s])
+"""
+    [group] = shortened(text, 1 / 60, shortest_range=5)["groups"]
+    assert group["interval"] == "1000ms"
+    assert group["rules"][0] == {
+        "alert": "A",
+        "expr": "increase(a_total[10000ms]) > 60 and max_over_time(b[60000ms:1000ms]) > 2",
+        "for": "5000ms",
+    }
+    assert group["rules"][1]["expr"] == "rate(c[5000ms])"
+
+
+def test_no_file_is_left_out() -> None:
+    assert [file.name for file in files()] == ["devices.yaml", "muster.yaml", "queues.yaml", "slos.yaml"]
