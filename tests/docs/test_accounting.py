@@ -8,7 +8,7 @@ import pytest
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from tests.docs.console_sessions import exchanges
+from tests.console_sessions import exchanges
 from tests.fakes.fake_reader import FakeReader, served
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/accounting.md"

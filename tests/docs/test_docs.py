@@ -10,7 +10,7 @@ import pytest
 from admission.engine.nodes.demand import Shape
 from queues.api import names
 from queues.reason_codes import ReasonCode
-from tests.docs.console_sessions import Exchange, exchanges
+from tests.console_sessions import Exchange, exchanges
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

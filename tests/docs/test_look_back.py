@@ -10,7 +10,7 @@ from admission.cli.failures import finish
 from admission.cli.muster import muster
 from tests.builders.look_back.leading import NOW, gang, leading_over
 from tests.builders.look_back.recorded_work import record_a_day
-from tests.docs.console_sessions import exchanges
+from tests.console_sessions import exchanges
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/look-back.md"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console_sessions import exchanges
+from tests.console_sessions import exchanges
 
 HOW_TO = Path(__file__).parents[2] / "docs/how-to"
 _FILE = re.compile(r"^```yaml\n# file: (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

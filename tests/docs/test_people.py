@@ -11,7 +11,7 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.kube.writers.status_loop import STARTS_EVERY
 from admission.reconcile import expected_starts
-from tests.docs.console_sessions import exchanges
+from tests.console_sessions import exchanges
 from tests.fakes.fake_reader import FakeReader, served
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,7 +10,7 @@ import yaml
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks
-from tests.docs.console_sessions import Exchange, exchanges
+from tests.console_sessions import Exchange, exchanges
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 from tests.fakes.read_api.trial_server import crowded_server
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deploy.local.client import LocalClient
-from tests.docs.console_sessions import Exchange, exchanges
+from tests.console_sessions import Exchange, exchanges
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox

@@ -19,7 +19,7 @@ import pytest
 
 from deploy.local.client import LocalClient
 from queues.errors import ApiError
-from tests.docs.console_sessions import Exchange, exchanges
+from tests.console_sessions import Exchange, exchanges
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local.processes import StateDirectory
-from tests.docs.console_sessions import Exchange, exchanges
+from tests.console_sessions import Exchange, exchanges
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
