@@ -91,7 +91,14 @@ class ProvisioningLoop:
         if not (asking or self._any):
             return
         now = int(self._now())
-        found = await self._found()
+        try:
+            found = await self._found()
+        except NotFound:
+            if asking:
+                raise
+            # The definition was removed with all requests, and no queue wants any.
+            self._any = False
+            return
         gangs = waiting_gangs(self._world, asking, {each.owner for each in found})
         effects = plan(gangs.wishes, gangs.undecided, found, now)
         self._any = bool(found)

@@ -111,7 +111,7 @@ def test_a_user_is_told_which_nodes_the_waiting_gangs_would_need(
     nothing = said(whole_stack, bob, "nodes", "--wanted")
     assert queue not in nothing.stdout
     # More nodes, and nothing is missing.
-    sandbox.add_nodes(3)
+    sandbox.add_nodes(5)
     sandbox.wait_running("four-", 4)
 
 

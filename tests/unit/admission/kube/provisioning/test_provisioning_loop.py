@@ -112,6 +112,21 @@ async def test_requests_go_when_their_queue_asks_no_more() -> None:
     assert looks.api.lists == before, "none is left"
 
 
+async def test_without_such_a_queue_a_definition_that_is_removed_is_no_trouble(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    looks = Looks()
+    looks.waits(ReasonCode.NO_FIT)
+    await looks.look()
+    looks.world.observe([seen(queue(TEAM, provisioning=None))])
+    looks.api.absent = True
+    await looks.look()
+    before = looks.api.lists
+    await looks.look()
+    assert looks.api.lists == before
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+
+
 async def test_the_nearest_queue_that_says_something_counts_and_may_say_no() -> None:
     looks = Looks(None)
     looks.waits(ReasonCode.NO_FIT)
