@@ -25,9 +25,10 @@ def test_gangs_of_equal_pods_in_one_queue_are_one_line() -> None:
         [
             waiting(**of("8", 4), created="2026-11-21T09:30:00Z"),
             waiting(**of("8", 16), created="2026-11-21T08:00:00Z"),
+            waiting(**of("8", 2)),
         ]
     )
-    assert (line["gangs"], line["pods"], line["largest"]) == (2, 20, 16)
+    assert (line["gangs"], line["pods"], line["largest"]) == (3, 22, 16)
     assert line["waitingSince"] == "2026-11-21T08:00:00Z"
 
 

@@ -87,6 +87,8 @@ async def test_a_gang_that_waits_for_nodes_only_has_a_request_until_it_does_not(
     assert await looks.look() == (1, 1)
     assert await looks.look() == (1, 1)
     assert looks.api.events() == ["ProvisioningRequested"]
+    assert await looks.look() == (1, 1)
+    assert [path for _, path in looks.api.writes].count(EVENTS.path("ns")) == 1, "told once"
     looks.waits(ReasonCode.MAKING_ROOM)
     assert await looks.look() == (1, 1), "it may go on waiting for nodes"
     looks.waits(ReasonCode.RESERVED)
