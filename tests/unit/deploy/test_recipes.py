@@ -8,7 +8,7 @@ import pytest
 from admission.cli.failures import finish
 from admission.cli.muster import muster
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = sorted(path for path in (ROOT / "docs/how-to/recipes").glob("*.md") if path.name != "README.md")
 MANIFESTS = ROOT / "deploy/examples/recipes"
 
