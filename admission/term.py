@@ -30,6 +30,7 @@ from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.recovery_loop import NodeRecovery
+from admission.kube.provisioning.provisioning_loop import ProvisioningLoop
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of
@@ -361,6 +362,7 @@ class LeaderTerm:
         tasks.create_task(self._keep_twins(), name="priority class twins")
         self._recover_nodes(world, tasks)
         self._start_jobs(tasks)
+        self._ask_for_nodes(world, tasks)
         self._keep_turns(tasks)
 
     def _recover_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
@@ -376,6 +378,17 @@ class LeaderTerm:
             instance=self._lease.term.holder,
         )
         tasks.create_task(recovery.run(), name="recovery of nodes")
+
+    def _ask_for_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
+        """Of cluster autoscalers, where queues want that."""
+        provisioning = ProvisioningLoop(
+            self._dependencies.client,
+            self._check_lease,
+            world,
+            now=self._lease.now,
+            instance=self._lease.term.holder,
+        )
+        tasks.create_task(provisioning.run(), name="requests for nodes")
 
     def _start_jobs(self, tasks: asyncio.TaskGroup) -> None:
         """Of CronJobs and JobFlows."""

@@ -15,10 +15,12 @@ from admission.kube.install.install import Installation
 from admission.kube.install.rbac import (
     AGENT,
     CONTROLLER,
+    PROVISIONING,
     PolicyRule,
     agent_identity,
     agent_rbac,
     people,
+    provisioning_rbac,
     rbac,
 )
 from admission.kube.install.read_api import read_api
@@ -66,6 +68,7 @@ def files() -> dict[str, str]:
         "rbac/controller.yaml": _yaml(for_muster, _purposes(CONTROLLER)),
         "rbac/agent.yaml": _yaml([agent_namespace(), *agent_rbac()], _purposes(AGENT)),
         "rbac/people.yaml": _yaml(for_people),
+        "provisioning.yaml": _yaml(provisioning_rbac(identity), _purposes(PROVISIONING)),
         "policies/gate.yaml": _yaml(mutating_policies(options)),
         "policies/guard.yaml": _yaml(
             [*validating_policies(options), *agent_policies(agent_identity(), AGENT_NAMESPACE)]

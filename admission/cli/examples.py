@@ -82,6 +82,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("kubectl muster nodes --rack r7 -o wide", "Who is on the nodes of a rack"),
         Example("kubectl muster nodes -l pool=training --sort-by .free"),
         Example("kubectl muster nodes --faulty"),
+        Example("kubectl muster nodes --wanted", "Which nodes would let waiting gangs start"),
     ),
     "kubectl muster page": (Example("kubectl muster page --port 8089 --no-browser"),),
     "kubectl muster top": (Example("kubectl muster top -q team-a"),),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from queues.api.names import (
+    AUTOSCALING_REQUESTS,
     BATCH,
     BATCH_VOLCANO,
     BUS_VOLCANO,
@@ -144,6 +145,12 @@ RESOURCE_CLAIMS: Final = ApiResource(_DEVICES, "resourceclaims", "ResourceClaim"
 
 PRIORITY_CLASSES: Final = ApiResource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+
+POD_TEMPLATES: Final = ApiResource(CORE, "podtemplates", "PodTemplate")
+
+PROVISIONING_REQUESTS: Final = ApiResource(
+    AUTOSCALING_REQUESTS, "provisioningrequests", "ProvisioningRequest"
 )
 
 EVENTS: Final = ApiResource("v1", "events", "Event")

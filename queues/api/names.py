@@ -14,6 +14,8 @@ FLOW_VOLCANO: Final = "flow.volcano.sh/v1alpha1"
 #: Koordinator's Devices.
 KOORDINATOR_SCHEDULING: Final = "scheduling.koordinator.sh/v1alpha1"
 MUSTER: Final = "muster.dev/v1alpha1"
+#: Requests to cluster autoscalers.
+AUTOSCALING_REQUESTS: Final = "autoscaling.x-k8s.io/v1"
 #: The read API, which the API server passes on to Muster.
 READ_API: Final = "read.muster.dev/v1"
 BATCH: Final = "batch/v1"
@@ -123,6 +125,11 @@ GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
 #: Taint of a node (NoSchedule): no new GPU work. With any other value than Muster's it is a person's own.
 GPU_FAULT: Final = "muster.dev/gpu-fault"
 GPU_FAULT_BY_MUSTER: Final = "muster"
+#: Label of a ProvisioningRequest and its PodTemplates: the workload that waits for nodes, as ``kind.uid``.
+PROVISIONING_FOR: Final = "muster.dev/provisioning-for"
+#: Annotation of the same: the how-many-th request of the gang it is.
+PROVISIONING_ATTEMPT: Final = "muster.dev/provisioning-attempt"
+
 #: Annotation of a Node: how far its recovery has come (JSON).
 RECOVERY: Final = "muster.dev/recovery"
 #: Annotations of a Node, by a person: ``"true"``, and nothing goes on by itself; a step that is to be done now.

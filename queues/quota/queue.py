@@ -96,6 +96,20 @@ class NodeRecoveryRules:
     black_hole_gangs: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisioningRules:
+    """How nodes are asked for (``policy.provisioning``), for gangs that wait for nodes only."""
+
+    #: Class of the ProvisioningRequests; "": none are made, whatever a queue above says.
+    class_name: str = ""
+    #: What the class is told, by name, sorted.
+    parameters: tuple[tuple[str, str], ...] = ()
+    #: Seconds after which a request without an answer, or room that the gang cannot use, is given up.
+    timeout: int = 900
+    #: Requests of one queue that may be open at a time.
+    max_open: int = 10
+
+
 #: Rules of which the smallest on the path counts, not the nearest: a queue cannot grant itself more than it has.
 SMALLEST_COUNTS = frozenset(("max_priority", "max_protection"))
 
@@ -147,6 +161,8 @@ class Queue:
     policy: QueuePolicy = QueuePolicy()
     #: Counts of root only.
     node_recovery: NodeRecoveryRules = NodeRecoveryRules()
+    #: None: as the queue above has it; at the top no nodes are asked for.
+    provisioning: ProvisioningRules | None = None
     #: Stops admissions of this queue and everything below.
     paused: bool = False
     #: Volcano's state: a closed queue takes and admits nothing new.
@@ -178,6 +194,15 @@ def path_upwards(name: QueueName, known: Callable[[QueueName], Queue | None]) ->
         yield queue
         seen.add(above)
         above = queue.parent
+
+
+def provisioning_rules(
+    name: QueueName, known: Callable[[QueueName], Queue | None]
+) -> ProvisioningRules | None:
+    """How nodes are asked for in a queue: as it states, or the nearest queue above; None: they are not."""
+    stated = (each.provisioning for each in path_upwards(name, known))
+    rules = next((each for each in stated if each is not None), None)
+    return rules if rules is not None and rules.class_name and rules.max_open else None
 
 
 def with_removed(

@@ -111,7 +111,7 @@ def test_the_names_that_are_listed_are_those_that_the_code_has() -> None:
     text = (DOCS / "reference/names.md").read_text(encoding="utf-8")
     versions = {names.BATCH_VOLCANO, names.SCHEDULING_VOLCANO, names.BUS_VOLCANO, names.TOPOLOGY_VOLCANO}
     versions |= {names.FLOW_VOLCANO, names.MUSTER, names.READ_API, names.BATCH, names.HYPERNODE_TIER}
-    versions.add(names.KOORDINATOR_SCHEDULING)
+    versions |= {names.KOORDINATOR_SCHEDULING, names.AUTOSCALING_REQUESTS}
     known = {
         value
         for key, value in vars(names).items()

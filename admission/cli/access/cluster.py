@@ -19,7 +19,9 @@ async def connected(settings: "Settings") -> "AsyncIterator[Client]":
         yield client
 
 
-def installation_of(settings: "Settings", *, adopt_crds: bool = False) -> "Installation":
+def installation_of(
+    settings: "Settings", *, adopt_crds: bool = False, provisioning: bool = False
+) -> "Installation":
     """The installation that the settings describe."""
     from admission.kube.install.install import Installation
 
@@ -31,4 +33,5 @@ def installation_of(settings: "Settings", *, adopt_crds: bool = False) -> "Insta
         webhook_url=settings.webhook_url,
         read_url=settings.read_url,
         adopt_crds=adopt_crds,
+        provisioning=provisioning,
     )

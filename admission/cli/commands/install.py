@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 @click.option(
     "--adopt-crds", is_flag=True, help="Take over definitions that Volcano or another program has created."
 )
-def install(adopt_crds: bool, **flags: Any) -> None:
+@click.option(
+    "--provisioning",
+    is_flag=True,
+    help="Also the rights to ask cluster autoscalers for nodes (policy.provisioning of queues).",
+)
+def install(adopt_crds: bool, provisioning: bool, **flags: Any) -> None:
     """Apply definitions, RBAC, policies, webhook configuration, the read API and the queues root and default.
 
     Jobs that were made ready to pass the gate before there was one are named. Doing it again changes nothing, or
@@ -27,14 +32,15 @@ def install(adopt_crds: bool, **flags: Any) -> None:
     """
     import asyncio
 
-    asyncio.run(_install(settings_from(flags), adopt_crds))
+    asyncio.run(_install(settings_from(flags), adopt_crds, provisioning))
 
 
-async def _install(settings: "Settings", adopt_crds: bool) -> None:
+async def _install(settings: "Settings", adopt_crds: bool, provisioning: bool) -> None:
     from admission.kube.install.install import install as install_into
 
     async with connected(settings) as client:
-        await install_into(client, installation_of(settings, adopt_crds=adopt_crds), click.echo)
+        wanted = installation_of(settings, adopt_crds=adopt_crds, provisioning=provisioning)
+        await install_into(client, wanted, click.echo)
 
 
 @click.command(cls=SettingsCommand, only=INSTALLATION, short_help="Remove what install applied.")

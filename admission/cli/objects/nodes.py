@@ -13,6 +13,7 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.closures.closed_nodes import Closures, closure_sentence, read_closures
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
+from admission.cli.questions.wanted_nodes import show_wanted_nodes
 from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node_lines, node_table
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
@@ -54,6 +55,7 @@ class _Asked:
     racks: bool | None
     faulty: bool
     health: bool
+    wanted: bool
 
     def __post_init__(self) -> None:
         """Raises UsageError: options that exclude each other."""
@@ -61,6 +63,11 @@ class _Asked:
             raise click.UsageError("Names of nodes and -l exclude each other.")
         if self.racks and (self.faulty or self.health):
             raise click.UsageError("--racks excludes --faulty and --health, which are about single nodes.")
+        chosen = (self.names, self.selector, self.rack, self.level, self.faulty, self.health)
+        if self.wanted and (any(chosen) or self.racks is not None):
+            raise click.UsageError(
+                "--wanted is about nodes that are not there, so it goes with no other choice."
+            )
 
     @property
     def is_health(self) -> bool:
@@ -88,6 +95,7 @@ class _Asked:
     "--faulty", is_flag=True, help="Only nodes with an unhealthy GPU, or out of service for GPU work."
 )
 @click.option("--health", is_flag=True, help="What the agents on the nodes say, as with --faulty.")
+@click.option("--wanted", is_flag=True, help="Instead: which nodes waiting gangs would need.")
 @list_output
 @route
 def nodes(output: Output, route: Route, **asked: Any) -> int:
@@ -104,11 +112,16 @@ def nodes(output: Output, route: Route, **asked: Any) -> int:
     checked. AGENT is how long ago it was last heard of; more than three minutes: it does not run, or does not reach
     the API server.
 
+    --wanted shows what is missing: the pods of gangs that have quota and no place, by queue and by what each pod asks
+    for. LARGEST is the most pods of one gang, IN-ONE the topology level of which one domain has to hold a gang. It
+    counts the workloads that you may list, and needs no right to list nodes.
+
     You need the right to list nodes, and for faults devices.scheduling.koordinator.sh. AGENT is `?` without the right
     to list leases in the namespace muster-agents, and nodes that have their GPUs only in ResourceSlices are not shown
     without the right to list these.
     """
-    return _show(_Asked(**asked), output, route)
+    wanted = _Asked(**asked)
+    return show_wanted_nodes(output, route) if wanted.wanted else _show(wanted, output, route)
 
 
 def _show(asked: _Asked, output: Output, route: Route) -> int:

@@ -16,7 +16,7 @@ from admission.kube.client.client import Client
 from admission.kube.install.agent_pods import AGENTS_MAY
 from admission.kube.install.crds import apply_definitions
 from admission.kube.install.queues import create_first_queue, first_queue
-from admission.kube.install.rbac import TENANT_ADMIN, agent_identity, agent_rbac, rbac
+from admission.kube.install.rbac import TENANT_ADMIN, agent_identity, agent_rbac, provisioning_rbac, rbac
 from admission.kube.install.read_api import read_api
 from admission.kube.install.server_side_apply import (
     FIELD_MANAGER,
@@ -90,6 +90,8 @@ class Installation:
     read_url: str | None = None
     #: Take over definitions that Volcano or another owner installed.
     adopt_crds: bool = False
+    #: Give it the rights to ask cluster autoscalers for nodes. They stay once they are given.
+    provisioning: bool = False
 
     @property
     def policy_options(self) -> PolicyOptions:
@@ -111,6 +113,8 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
     roles = rbac(installation.namespace, installation.identity)
     tenant_role = next(each for each in roles if each["metadata"]["name"] == TENANT_ADMIN)
     await apply_all(client, [each for each in roles if each is not tenant_role], tell)
+    if installation.provisioning:
+        await apply_all(client, provisioning_rbac(installation.identity), tell)
     await _create_namespace(client, AGENT_NAMESPACE, tell, AGENTS_MAY)
     await apply_all(client, agent_rbac(), tell)
     keeper = KeyringStore(client, namespace=installation.namespace, names=installation.callee.names())

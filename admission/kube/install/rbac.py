@@ -331,6 +331,21 @@ AT_HOME: Final = (
     PolicyRule("keep-certificates", "the shared keyring", "", ("secrets",), ("get", "update"), (SECRET,)),
 )
 
+#: Cluster-wide rights for requests to cluster autoscalers (``policy.provisioning``), granted only where that is wanted.
+PROVISIONING: Final = (
+    PolicyRule(
+        "see-requests", "how far they are", "autoscaling.x-k8s.io", ("provisioningrequests",), ("list",)
+    ),
+    PolicyRule(
+        "ask-for-nodes",
+        "requests of gangs that wait for nodes",
+        "autoscaling.x-k8s.io",
+        ("provisioningrequests",),
+        ("create", "delete"),
+    ),
+    PolicyRule("describe-pods", "what these requests are about", "", ("podtemplates",), ("create", "delete")),
+)
+
 #: Cluster-wide rights of the node agents. A policy holds what they write to the Node that their token names
 #: (``admission.kube.policies.agents``).
 AGENT: Final = (
@@ -407,6 +422,16 @@ def rbac(namespace: str, identity: str) -> list[Document]:
         # Kubernetes' own role: how the API server's proxy identifies itself to the read API.
         ROLE_BINDINGS.document(ACCOUNT, PROXY_NAMESPACE, roleRef=_PROXY_READER, subjects=subjects),
         *people(),
+    ]
+
+
+def provisioning_rbac(identity: str) -> list[Document]:
+    """Role and binding for requests to cluster autoscalers. ``identity``: Muster's user name at the API server."""
+    name = f"{ACCOUNT}-provisioning"
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    return [
+        CLUSTER_ROLES.document(name, rules=[rule.document() for rule in PROVISIONING]),
+        CLUSTER_ROLE_BINDINGS.document(name, roleRef=role, subjects=[_subject(identity)]),
     ]
 
 

@@ -35,7 +35,7 @@ from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
 #: Kueue's kinds that Muster has nothing for, and what that means.
 _NOT_SUPPORTED: Final = {
     "AdmissionCheck": "Muster has no admission checks",
-    "ProvisioningRequestConfig": "Muster asks no autoscaler for nodes",
+    "ProvisioningRequestConfig": "say policy.provisioning on the Queue instead",
     "MultiKueueConfig": "Muster looks after one cluster",
     "MultiKueueCluster": "Muster looks after one cluster",
 }

@@ -25,6 +25,7 @@ TEMPLATE, NAMESPACE, QUEUE, NODE = "pod template", "Namespace", "Queue", "Node"
 #: A Device object, and each device in its ``spec.devices``.
 DEVICE_OBJECT, DEVICE = "Device", "device of a Device"
 RESERVATION = "Reservation"
+PROVISIONING_REQUEST, POD_TEMPLATE = "ProvisioningRequest", "PodTemplate"
 #: Deployments and their like; jobs of JobSet, Kubeflow, Ray and Spark.
 POD_OWNER, OPERATOR_JOB = "owner of pods", "operator's job"
 LABEL, ANNOTATION = "labels", "annotations"

@@ -15,6 +15,8 @@ from queues.api.metadata_keys.known_key import (
     POD,
     POD_GROUP,
     POD_OWNER,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
     QUEUE,
     RESERVATION,
     TEMPLATE,
@@ -281,6 +283,18 @@ MUSTER_KEYS: Final = (
         use=KeyUse.WRITTEN,
         meaning="how far the recovery of the node has come",
         places=places(NODE),
+    ),
+    KnownKey(
+        key=names.PROVISIONING_FOR,
+        use=KeyUse.WRITTEN,
+        meaning="kind and uid of the gang that [waits for nodes](../how-to/autoscaling.md)",
+        places=places(PROVISIONING_REQUEST, POD_TEMPLATE, of=(LABEL,)),
+    ),
+    KnownKey(
+        key=names.PROVISIONING_ATTEMPT,
+        use=KeyUse.WRITTEN,
+        meaning="the how-many-th request of the gang it is",
+        places=places(PROVISIONING_REQUEST, POD_TEMPLATE),
     ),
     KnownKey(
         key=names.RECOVERY_NODE,

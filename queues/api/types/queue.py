@@ -26,7 +26,7 @@ from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
-from queues.quota.queue import ROOT, Limits, NodeRecoveryRules
+from queues.quota.queue import ROOT, Limits, NodeRecoveryRules, ProvisioningRules
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import QueuePolicy as DomainPolicy
 from queues.resources import Resources, amount
@@ -144,6 +144,22 @@ class HealthPolicy(Model):
     recovery: NodeRecoveryPolicy | None = None
 
 
+class ProvisioningPolicy(Model):
+    """Cluster autoscalers are asked for nodes, for gangs that wait for nodes only. It is inherited as a whole."""
+
+    #: Class of the ProvisioningRequests, such as ``check-capacity.autoscaling.x-k8s.io``. "": none are made.
+    class_name: Annotated[Text, Field(max_length=253)]
+    #: What the class is told, by name.
+    parameters: Annotated[dict[str, Annotated[Text, Field(max_length=255)]], Field(max_length=100)] = Field(
+        default_factory=dict
+    )
+    #: A request without an answer is given up after this time, and room that the gang cannot use too. Absent: 15
+    #: minutes.
+    timeout: Duration | None = None
+    #: Requests of one queue that may be open at a time. Absent: 10.
+    max_open: Count | None = None
+
+
 class QueuePolicySpec(Model):
     """How a queue is served. An absent field is inherited from the parent queue; at the top it has Muster's default."""
 
@@ -175,6 +191,8 @@ class QueuePolicySpec(Model):
     max_protection: Duration | None = None
     #: What is done about unhealthy devices.
     health: HealthPolicy | None = None
+    #: How nodes are asked for.
+    provisioning: ProvisioningPolicy | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
 
@@ -368,6 +386,7 @@ class QueueDocument(Model):
             namespace_selector=selector,
             policy=_policy(policy),
             node_recovery=_node_recovery(policy.health),
+            provisioning=_provisioning(policy.provisioning),
             generation=self.metadata.generation,
         )
 
@@ -420,6 +439,18 @@ def _node_recovery(health: HealthPolicy | None) -> NodeRecoveryRules:
         attempts=told.attempts,
         attempts_within=_seconds(told.attempts_within),
         black_hole_gangs=told.black_hole_gangs,
+    )
+
+
+def _provisioning(policy: ProvisioningPolicy | None) -> ProvisioningRules | None:
+    if policy is None:
+        return None
+    timeout, most = _seconds(policy.timeout), policy.max_open
+    return ProvisioningRules(
+        class_name=policy.class_name,
+        parameters=tuple(sorted(policy.parameters.items())),
+        timeout=ProvisioningRules().timeout if timeout is None else timeout,
+        max_open=ProvisioningRules().max_open if most is None else most,
     )
 
 

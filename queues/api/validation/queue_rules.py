@@ -38,6 +38,7 @@ def queue_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | N
     found += _access(queue)
     found += loan_violations(queue, queues)
     found += _recovery(queue)
+    found += _provisioning(queue)
     found += _hierarchy(queue)
     if queue.metadata.name == ROOT:
         found += _root(queue)
@@ -98,6 +99,18 @@ def _recovery(queue: QueueDocument) -> Iterator[Violation]:
     if rules.attempts_within == 0:
         expected = "a duration of a second or more: without one the attempts would have no end"
         yield Violation("spec.policy.health.recovery.attemptsWithin", "0", expected)
+
+
+def _provisioning(queue: QueueDocument) -> Iterator[Violation]:
+    rules = queue.to_domain().provisioning
+    if rules is None:
+        return
+    if rules.class_name and SUBDOMAIN.fullmatch(rules.class_name) is None:
+        expected = "a DNS subdomain such as check-capacity.autoscaling.x-k8s.io, or nothing"
+        yield Violation("spec.policy.provisioning.className", excerpt(rules.class_name), expected)
+    if rules.timeout == 0:
+        expected = "a duration of a second or more: no autoscaler answers at once"
+        yield Violation("spec.policy.provisioning.timeout", "0", expected)
 
 
 def _hierarchy(queue: QueueDocument) -> Iterator[Violation]:

@@ -92,6 +92,29 @@ def test_nodes_are_told_by_rack_to_those_who_may_list_them(
     assert "cannot list resource" in refused.stderr
 
 
+def test_a_user_is_told_which_nodes_the_waiting_gangs_would_need(
+    sandbox: Sandbox, whole_stack: Stack
+) -> None:
+    sandbox.add_nodes(1)
+    queue = sandbox.add_queue(deserved={GPU: 64}, capability={GPU: 64})
+    alice, bob = sandbox.somebody("alice"), whole_stack.cluster.kubeconfig_for("bob")
+    with LocalClient(alice) as user:
+        for name, pods in (("two", 2), ("four", 4), ("far-too-many", 9)):
+            user.create(path("Job", sandbox.name), volcano_job(sandbox, name, pods, 8))
+    for name, code in (("two", "NoFit"), ("four", "NoFit"), ("far-too-many", "QueueLimit")):
+        sandbox.wait_reason(name, code)
+
+    # The third has no quota, so nodes would not help it.
+    [line] = [each for each in items(whole_stack, alice, "nodes", "--wanted") if each["queue"] == queue]
+    assert (line["each"][GPU], line["pods"], line["largest"], line["gangs"]) == ("8", 6, 4, 2)
+    assert line["inOne"] is None
+    nothing = said(whole_stack, bob, "nodes", "--wanted")
+    assert queue not in nothing.stdout
+    # More nodes, and nothing is missing.
+    sandbox.add_nodes(5)
+    sandbox.wait_running("four-", 4)
+
+
 def test_jobs_are_listed_by_the_labels_of_their_objects(sandbox: Sandbox, whole_stack: Stack) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue(deserved={GPU: 8})

@@ -74,7 +74,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "access.maxPerUser access.namespaceSelector",
         # Parts that only hold others.
         "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
-        "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access",
+        "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access "
+        "policy.provisioning",
         "queues/quota/loans.py": "loans.to loans.flavor loans.until",
         # It checks what ``queues/api/quota/loan_values.py`` reads by key.
         "queues/api/validation/loans/loan_rules.py": "loans loans.resources",
@@ -94,6 +95,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "admission/engine/preemption/rules.py": "policy.preemption.withinQueue policy.preemption.reclaim",
         "admission/engine/pending/waiting_time.py": "policy.starvation.clearAfter",
         "admission/engine/preemption/protection.py": "policy.minRunTime policy.maxEvictions policy.maxProtection",
+        "admission/provisioning/wishes.py": "policy.provisioning.className policy.provisioning.parameters",
+        "admission/provisioning/plan.py": "policy.provisioning.timeout policy.provisioning.maxOpen",
         "admission/workloads/readiness/gang_readiness.py": "policy.readyWithin policy.readyBackoffLimit",
         "admission/engine/pending/pending.py": "access.maxPending access.maxPendingPerUser",
     },

@@ -1,0 +1,1 @@
+"""Requests to cluster autoscalers at the API server."""

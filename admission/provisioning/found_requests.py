@@ -1,0 +1,97 @@
+"""ProvisioningRequests as the API server shows them, read for what Muster decides on. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from queues.api.names import PROVISIONING_ATTEMPT, PROVISIONING_FOR
+
+#: Characters of a message of the autoscaler that are told.
+_LONGEST_MESSAGE: Final = 300
+
+
+class RequestPhase(StrEnum):
+    """How far a request has come, by its conditions."""
+
+    #: The autoscaler has not decided.
+    OPEN = "Open"
+    #: There is room for the gang, and the autoscaler keeps it for a while.
+    PROVISIONED = "Provisioned"
+    #: The autoscaler found no way to make room.
+    FAILED = "Failed"
+    #: The room was kept for as long as it is kept, and is not any more.
+    BOOKING_EXPIRED = "BookingExpired"
+    #: Nodes of the room are gone.
+    CAPACITY_REVOKED = "CapacityRevoked"
+
+
+#: Conditions by weight: what came last counts, and these come in this order.
+_BY_WEIGHT: Final = (
+    RequestPhase.FAILED,
+    RequestPhase.CAPACITY_REVOKED,
+    RequestPhase.BOOKING_EXPIRED,
+    RequestPhase.PROVISIONED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRequest:
+    """One ProvisioningRequest that names a workload of Muster's."""
+
+    namespace: str
+    name: str
+    uid: str
+    #: Value of its label: the workload.
+    owner: str
+    #: From 1 on; 0: it cannot be read.
+    attempt: int
+    #: Seconds since the epoch.
+    created: int
+    phase: RequestPhase = RequestPhase.OPEN
+    #: When it entered the phase: seconds since the epoch.
+    since: int = 0
+    #: What the autoscaler says about it; "": nothing.
+    message: str = ""
+    #: Names of its PodTemplates.
+    templates: tuple[str, ...] = ()
+
+
+def found_request(document: Mapping[str, Any]) -> FoundRequest:
+    """A request as the API server has it. Parts that other programs wrote may be of any form."""
+    metadata = document["metadata"]
+    attempt = (metadata.get("annotations") or {}).get(PROVISIONING_ATTEMPT, "")
+    created = _second(metadata.get("creationTimestamp"))
+    phase, since, message = _phase(document, created)
+    sets = (document.get("spec") or {}).get("podSets") or []
+    return FoundRequest(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        owner=(metadata.get("labels") or {}).get(PROVISIONING_FOR, ""),
+        attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < 6 else 0,
+        created=created,
+        phase=phase,
+        since=since,
+        message=message,
+        templates=tuple((each.get("podTemplateRef") or {}).get("name", "") for each in sets),
+    )
+
+
+def _phase(document: Mapping[str, Any], created: int) -> tuple[RequestPhase, int, str]:
+    conditions = (document.get("status") or {}).get("conditions") or []
+    true = {each.get("type"): each for each in conditions if each.get("status") == "True"}
+    for phase in _BY_WEIGHT:
+        if (found := true.get(phase)) is not None:
+            message = " ".join(str(found.get("message") or "").split())[:_LONGEST_MESSAGE]
+            return phase, _second(found.get("lastTransitionTime")) or created, message
+    return RequestPhase.OPEN, created, ""
+
+
+def _second(text: object) -> int:
+    """Seconds since the epoch; 0: not a time."""
+    try:
+        return int(datetime.fromisoformat(str(text)).timestamp())
+    except ValueError:
+        return 0

@@ -1,0 +1,56 @@
+"""``policy.provisioning`` of a Queue: what it means, what is wrong, and which queue's counts."""
+
+from typing import Any
+
+import pytest
+
+from queues.api.types.queue import QueueDocument
+from queues.api.validation.queue_rules import queue_violations
+from queues.quota.queue import ROOT, ProvisioningRules, Queue, provisioning_rules
+from queues.workload import QueueName
+
+CLASS = "check-capacity.autoscaling.x-k8s.io"
+
+
+def document(**provisioning: Any) -> QueueDocument:
+    spec = {"policy": {"provisioning": provisioning}}
+    return QueueDocument.read({"metadata": {"name": "vision"}, "spec": spec})
+
+
+def test_what_is_stated_counts_and_the_rest_has_defaults() -> None:
+    short = document(className=CLASS).to_domain().provisioning
+    assert short == ProvisioningRules(class_name=CLASS, timeout=900, max_open=10)
+    full = document(className=CLASS, parameters={"b": "2", "a": "1"}, timeout="5m", maxOpen=3)
+    assert full.to_domain().provisioning == ProvisioningRules(
+        class_name=CLASS, parameters=(("a", "1"), ("b", "2")), timeout=300, max_open=3
+    )
+    assert QueueDocument.read({"metadata": {"name": "vision"}}).to_domain().provisioning is None
+
+
+@pytest.mark.parametrize(
+    ("provisioning", "path"),
+    [
+        ({"className": "Check Capacity"}, "spec.policy.provisioning.className"),
+        ({"className": CLASS, "timeout": "0"}, "spec.policy.provisioning.timeout"),
+    ],
+)
+def test_what_no_autoscaler_could_do_is_told(provisioning: dict[str, Any], path: str) -> None:
+    assert [each.path for each in queue_violations(document(**provisioning), None)] == [path]
+
+
+@pytest.mark.parametrize("name", ["", CLASS])
+def test_a_class_or_none_is_right(name: str) -> None:
+    assert queue_violations(document(className=name), None) == []
+
+
+def test_the_nearest_queue_that_states_something_counts() -> None:
+    rules, other = ProvisioningRules(class_name="a"), ProvisioningRules(class_name="b")
+    queues = {
+        "root": Queue(name=ROOT, parent=None, provisioning=rules),
+        "lab": Queue(name=QueueName("lab")),
+        "vision": Queue(name=QueueName("vision"), parent=QueueName("lab"), provisioning=other),
+        "off": Queue(name=QueueName("off"), provisioning=ProvisioningRules()),
+        "none": Queue(name=QueueName("none"), provisioning=ProvisioningRules(class_name="a", max_open=0)),
+    }
+    found = {name: provisioning_rules(QueueName(name), queues.get) for name in (*queues, "absent")}
+    assert found == {"root": rules, "lab": rules, "vision": other, "off": None, "none": None, "absent": None}
