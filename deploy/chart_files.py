@@ -56,8 +56,10 @@ def chart_files(manifests: Mapping[str, str], deploy: Path) -> dict[str, str]:
     found = {
         f"chart/templates/{path.replace('/', '-')}": _template(text)
         for path, text in manifests.items()
-        if path not in ("agent.yaml", "rbac/agent.yaml")
+        if path not in ("agent.yaml", "rbac/agent.yaml", "provisioning.yaml")
     }
+    provisioning = _template(manifests["provisioning.yaml"])
+    found["chart/templates/provisioning.yaml"] = _if("provisioning.enabled", provisioning)
     agents = _with_agent_values(_template(manifests["agent.yaml"]))
     found["chart/templates/agent.yaml"] = _if("agent.enabled", agents)
     found["chart/templates/rbac-agent.yaml"] = _if("agent.enabled", _template(manifests["rbac/agent.yaml"]))

@@ -48,6 +48,7 @@ def _values() -> Schema:
             enabled=_FLAG, monitoringNamespace=_TEXT, podCIDRs=_closed(ipv4=_CIDRS, ipv6=_CIDRS)
         ),
         agent=_closed(enabled=_FLAG, resources=_OBJECT, tolerations=_LIST),
+        provisioning=_closed(enabled=_FLAG),
         firstQueues=_closed(create=_FLAG),
         tenants={"type": "array", "items": _tenant()},
         monitoring=_closed(
