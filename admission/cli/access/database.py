@@ -45,4 +45,14 @@ def with_database(
         finally:
             await database.close()
 
-    return asyncio.run(run())
+    from queues.errors import DatabaseUnavailable
+
+    try:
+        return asyncio.run(run())
+    except DatabaseUnavailable as error:
+        # The error's own sentence is Muster's, which goes on trying; this command ends.
+        raise CommandFailed(
+            tried=tried,
+            found=f"Postgres does not answer: {error.facts.get('reason', '')}",
+            hint="Nothing was changed. See whether it runs, and whether the DSN is the one that Muster has.",
+        ) from error
