@@ -22,6 +22,8 @@ SHARED: Final = (
     ("tests/e2e/preemption/test_recreation.py::test_killed", "cluster of killed leaders"),
     ("tests/e2e/failures/test_leadership_takeover.py", "cluster of takeovers"),
     ("tests/e2e/gangs/test_adoption.py", "cluster that Muster comes to and leaves"),
+    ("tests/e2e/upgrades/test_upgrade.py", "cluster of upgrades"),
+    ("tests/e2e/upgrades", "clusters beside one another"),
     ("tests/e2e/users/test_demo.py::test_a_demo", ""),
     ("tests/e2e/users/test_demo.py", "demo"),
     ("tests/e2e/support", ""),
