@@ -89,14 +89,14 @@ def added_by_newer(found: Document, ours: Document) -> list[str]:
         if name not in own:
             added.append(f"version {name}")
             continue
-        schemas = ((one.get("schema") or {}).get("openAPIV3Schema") or {} for one in (version, own[name]))
-        added += _fields_beyond(*schemas, "")
+        there, here = ((one.get("schema") or {}).get("openAPIV3Schema") or {} for one in (version, own[name]))
+        added += _fields_beyond(there, here, "")
     return added
 
 
 def _fields_beyond(found: Document, ours: Document, path: str) -> list[str]:
     """Fields of a schema that the other one does not describe."""
-    beyond = []
+    beyond: list[str] = []
     own = ours.get("properties") or {}
     for name, schema in (found.get("properties") or {}).items():
         at = f"{path}.{name}" if path else name
