@@ -47,6 +47,8 @@ FIRST: Final = (
     "cluster of killed leaders",
     "guarded cluster",
     "cluster of takeovers",
+    "cluster of upgrades",
+    "clusters beside one another",
     "cluster to install in",
     "bare cluster",
     "demo",
