@@ -50,20 +50,21 @@ from admission.web.leader.forecasts import Forecasts
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
-from queues.errors import DatabaseUnavailable, MusterError
+from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.ended_runs import EndedRun, ended_runs
 from queues.sql.history.kept_turns import TurnBounds
 from queues.sql.history.retention import Retention
+from queues.sql.revisions import READY
 from queues.workload import Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
 #: The interpreter hands the processor over this often while a decision runs beside the loop. Seconds.
 SWITCH_INTERVAL = 0.0005
-#: Seconds of the pauses between attempts to migrate a database that cannot be reached.
+#: Seconds of the pauses between attempts to migrate a database that cannot be reached, or is of another version.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
 #: Where an administrator's tools look for what Muster leaves on disk.
@@ -367,18 +368,29 @@ class Controller:
 
 
 async def _migrate_when_up(database: Database) -> None:
-    """Bring the schema up to date, as soon as Postgres can be reached. Raises DatabaseError: it never can be."""
+    """Bring the schema up to date, as far as replicas of the version before can live with.
+
+    Waits for Postgres, and for a schema that this version knows: until then this replica is not ready, and reads and
+    reviews are answered. It does not end, else it would be started again and again, and find the same. Raises
+    DatabaseError: it never can be.
+    """
     pauses = RepeatedFailures("attempts to migrate", first=FIRST_PAUSE, longest=LONGEST_PAUSE)
+    told = ""
     while True:
         try:
-            await migrate(database.dsn)
+            await migrate(database.dsn, READY)
             async with database.transaction() as tx:
                 await check_schema(tx)
             return
         except DatabaseUnavailable as error:
             seconds = pauses.note(error)
             _log.warning("waiting for Postgres", extra={"why": str(error), "seconds": round(seconds, 1)})
-            await asyncio.sleep(seconds)
+        except (SchemaTooNew, SchemaTooFarBehind) as error:
+            seconds = pauses.note(error)
+            if str(error) != told:
+                told = str(error)
+                _log.warning("waiting for a schema that this version knows", extra={"why": told})
+        await asyncio.sleep(seconds)
 
 
 async def _why_unfit(dependencies: TermDependencies) -> str | None:

@@ -30,7 +30,7 @@ from queues.errors import (
     MusterError,
     TooManyRequests,
 )
-from queues.ledger_record import NONCE_EVERY, LedgerRecord, require_same
+from queues.ledger_record import NONCE_EVERY, LedgerRecord, require_same, require_same_ledger
 from queues.sql import heartbeat, leadership, ledger_identity
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term
@@ -261,16 +261,25 @@ class LedgerGuard:
         self._cluster = cluster
         #: What is wrong, as found before the last election; None: nothing, or another replica of this ledger leads.
         self.problem: str | None = None
+        #: The leader of this database under which its ledger was last found to be that of the cluster.
+        self._compared: str | None = None
 
     async def why_refused(self) -> str | None:
         """Why this replica must not be elected: the cluster has another ledger, or cannot be asked. None: it may be."""
         try:
             async with self._database.transaction() as tx:
-                if await leadership.holder(tx) is not None:
+                leader = await leadership.holder(tx)
+                if leader is not None and leader == self._compared:
                     self.problem = None
                     return None
                 own = await ledger_identity.read_identity(tx)
-            require_same(own, await self._cluster.recorded())
+            recorded = await self._cluster.recorded()
+            if leader is None:
+                require_same(own, recorded)
+            else:
+                # It may lead another cluster: a DSN swapped by mistake. How far this one has come is its to tell.
+                require_same_ledger(own, recorded)
+            self._compared = leader
         except DatabaseError:
             return None  # the election finds the same, and says so
         except ApiError as error:

@@ -103,6 +103,14 @@ class SchemaTooNew(DatabaseError):
     """The database's schema is at revision {found}, which this version of Muster (made for {expected}) does not know. Run the newer version, or migrate down with it."""
 
 
+class SchemaTooFarBehind(DatabaseError):
+    """The database's schema is at revision {found}, this version of Muster needs {expected}, and on the way revision {barrier} takes away what older replicas need. Stop all replicas, then run `muster migrate --finish`."""
+
+
+class OlderReplicasAtWork(DatabaseError):
+    """{found} connections of an older version of Muster are open (the oldest: {oldest!r}, expected {expected!r} or newer); the rest of the migrations would break it. Nothing was done. Replace or stop these replicas, then run `muster migrate --finish` again."""
+
+
 class LedgerMismatch(DatabaseError):
     """The ledger's balances refused a plan that had been checked against them: {reason}. Nothing was written; the world is read again."""
 

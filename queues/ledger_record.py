@@ -37,6 +37,12 @@ class LedgerRecord:
         return f"ledger {self.ledger}, term {self.term}" + (f" of {self.holder}" if self.holder else "")
 
 
+def require_same_ledger(own: LedgerRecord, recorded: LedgerRecord | None) -> None:
+    """Raises AnotherLedger unless both are one ledger, or copies of one. ``recorded``: of the cluster."""
+    if recorded is not None and own.ledger != recorded.ledger:
+        raise AnotherLedger(found=own.ledger, expected=recorded.ledger)
+
+
 def require_same(own: LedgerRecord, recorded: LedgerRecord | None) -> None:
     """Raises AnotherLedger unless the ledger ``own`` may lead a cluster. ``recorded``: what that says; None: nothing.
 
@@ -45,8 +51,7 @@ def require_same(own: LedgerRecord, recorded: LedgerRecord | None) -> None:
     """
     if recorded is None:
         return
-    if own.ledger != recorded.ledger:
-        raise AnotherLedger(found=own.ledger, expected=recorded.ledger)
+    require_same_ledger(own, recorded)
     if (own.term, own.holder) != (recorded.term, recorded.holder) and own.term <= recorded.term:
         raise LedgerIsOlder(found=own.term, expected=recorded.term, holder=recorded.holder)
     if recorded.nonce and recorded.nonce not in (own.nonce, own.other_nonce):

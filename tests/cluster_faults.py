@@ -85,6 +85,17 @@ def leads(replica: Replica) -> bool:
         return False
 
 
+def readiness(replica: Replica) -> str:
+    """The checks of a replica that is not ready; "": it is, or does not answer."""
+    try:
+        with urllib.request.urlopen(f"{replica.http}/readyz", timeout=5):
+            return ""
+    except urllib.error.HTTPError as answer:
+        return answer.read().decode()
+    except OSError:
+        return ""
+
+
 def kill_muster(replica: Replica) -> None:
     """SIGKILL a Muster: it cannot end anything in order."""
     os.kill(replica.process.pid, signal.SIGKILL)

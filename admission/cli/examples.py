@@ -49,6 +49,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "kubectl muster who": (Example("kubectl muster who -q team-a"),),
     "kubectl muster queues": (
         Example("kubectl muster queues team-a --resource cpu"),
+        Example("kubectl muster queues --contexts east,west", "Use in both clusters, and the sum"),
         Example(
             "kubectl muster queues -o "
             r"jsonpath='{range .items[?(@.pending>0)]}{.name}{"

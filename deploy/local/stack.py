@@ -68,6 +68,9 @@ class Stack:
 
     options: ClusterOptions | None = None
     durable: bool = True
+    #: The Postgres of another stack, on which this one has a database named ``database``; None: a server of its own.
+    shared: EmbeddedPostgres | None = None
+    database: str = "postgres"
     log_level: str = "info"
     environment: Mapping[str, str] = field(default_factory=dict)
     cluster: LocalCluster = field(init=False)
@@ -80,10 +83,12 @@ class Stack:
 
     def __enter__(self) -> Self:
         self.cluster = LocalCluster(options=self.options).start()
-        self.postgres = EmbeddedPostgres()
+        self.postgres = self.shared or EmbeddedPostgres()
         self.webhook_port, self.read_port = free_port(), free_port()
         try:
-            self.dsn = self.postgres.start(self.cluster.directory / "postgres", durable=self.durable)
+            if self.shared is None:
+                self.postgres.start(self.cluster.directory / "postgres", durable=self.durable)
+            self.dsn = self.postgres.dsn(self.database)
         except BaseException:
             self.cluster.stop()
             raise
@@ -94,7 +99,8 @@ class Stack:
     ) -> None:
         for replica in self.replicas:
             replica.process.stop()
-        self.postgres.stop()
+        if self.shared is None:
+            self.postgres.stop()
         self.cluster.stop()
 
     def muster(self, *arguments: str | Path, check: bool = True) -> "subprocess.CompletedProcess[str]":
@@ -135,10 +141,12 @@ class Stack:
         program: Sequence[str] = MUSTER,
         kubeconfig: Path | None = None,
         reached: bool | None = None,
+        tree: Path | None = None,
     ) -> Replica:
         """Start one more ``muster run``, and wait until it is ready. ``program``: what Python runs instead.
 
         ``kubeconfig``: None: it is known by a certificate. ``reached``: the API server asks this one; None: the first.
+        ``tree``: folder with the sources of the version that runs; None: these.
         """
         port = free_port()
         first = not self.replicas if reached is None else reached
@@ -170,7 +178,7 @@ class Stack:
                     self.log_level,
                 ],
                 log=log,
-                cwd=Path.cwd(),
+                cwd=tree or Path.cwd(),
                 env={**os.environ, **self.environment, "MUSTER_DSN": self.dsn, **(environment or {})},
             )
         )

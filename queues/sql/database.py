@@ -1,14 +1,12 @@
 """Connections, transactions and the schema's version: everything that is not a question.
 
-Library errors end here: callers see ``queues.errors`` only. Migrations ``NNNN_pre_*`` run before the new
-code, ``NNNN_post_*`` after.
+Library errors end here: callers see ``queues.errors`` only. ``queues.sql.revisions`` says which migrations run when.
 """
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache
 from importlib.resources import files
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -25,10 +23,19 @@ from queues.errors import (
     DatabaseTooSlow,
     DatabaseUnavailable,
     DataRefused,
+    OlderReplicasAtWork,
     OutcomeUnknown,
-    SchemaTooNew,
     SchemaTooOld,
     UnknownRevision,
+)
+from queues.sql.revisions import (
+    HEAD,
+    READY,
+    is_older_session,
+    known_revisions,
+    require_fitting,
+    session_name,
+    target_beside_older,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +108,7 @@ class Database:
         server refuses writes.
         """
         settings = {
-            "application_name": "muster",
+            "application_name": session_name(),
             "timezone": "UTC",
             "jit": "off",
             "statement_timeout": str(round(statement_timeout * 1000)),
@@ -217,19 +224,44 @@ async def raw_connection(dsn: str, **options: Any) -> asyncpg.Connection:
     return await asyncpg.connect(address, timeout=CONNECT_TIMEOUT, **options)
 
 
-async def migrate(dsn: str, to: str = "head") -> None:
+async def migrate(dsn: str, to: str = HEAD) -> None:
     """Bring the schema to a revision, up (``head``, ``0002``) or down (``base``), one caller at a time.
 
+    ``ready``: up, as far as replicas of the version before can live with.
+
     Raises DatabaseUnavailable, DatabaseError, SchemaTooNew (the database's revision is unknown to this code),
-    UnknownRevision (``to`` is).
+    UnknownRevision (``to`` is), SchemaTooFarBehind (of ``ready``).
     """
+    async with _migrating(dsn) as connection:
+        await connection.run_sync(_migrate, to)
+
+
+async def finish_migration(dsn: str) -> None:
+    """Run also the migrations that replicas of an older version could not live with: none is left.
+
+    Raises as ``migrate``, and OlderReplicasAtWork: connections of an older version are open, and nothing was done.
+    """
+    async with _migrating(dsn) as connection:
+        rows = await connection.execute(
+            text("SELECT application_name FROM pg_stat_activity WHERE datname = current_database()")
+        )
+        older = sorted(row.application_name for row in rows if is_older_session(row.application_name or ""))
+        await connection.rollback()
+        if older:
+            raise OlderReplicasAtWork(found=len(older), oldest=older[0], expected=session_name())
+        await connection.run_sync(_migrate, HEAD)
+
+
+@asynccontextmanager
+async def _migrating(dsn: str) -> AsyncIterator[AsyncConnection]:
+    """A connection without timeouts, under the lock of migrations."""
     database = await Database.connect(dsn, statement_timeout=0, idle_timeout=0, pool_size=1)
     try:
         async with database.bare_connection() as connection:
             await connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
             await connection.commit()
             try:
-                await connection.run_sync(_migrate, to)
+                yield connection
             finally:
                 await connection.rollback()
                 await connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": MIGRATION_LOCK})
@@ -244,8 +276,8 @@ async def schema_version(tx: AsyncConnection) -> str | None:
 
 
 async def check_schema(tx: AsyncConnection) -> None:
-    """Raises SchemaTooOld or SchemaTooNew unless the schema is the one this code was written for."""
-    _compare(await schema_version(tx))
+    """Raises SchemaTooOld or SchemaTooNew unless the schema is one this code was written for."""
+    require_fitting(await schema_version(tx))
 
 
 def migrations_config() -> "Config":
@@ -260,34 +292,21 @@ def migrations_config() -> "Config":
 def _migrate(connection: Connection, to: str) -> None:
     found = _revision(connection)
     connection.commit()
-    if to not in ("head", "base", *_revisions()):
-        raise UnknownRevision(found=to, expected=_revisions()[-1])
+    numbers = [each.number for each in known_revisions()]
+    if to not in (HEAD, READY, "base", *numbers):
+        raise UnknownRevision(found=to, expected=numbers[-1])
     with suppress(SchemaTooOld):
-        _compare(found)
-        if to in ("head", found):
-            return
+        require_fitting(found)
+    if to in (HEAD, READY):
+        to = numbers[-1] if to == HEAD else target_beside_older(found)
+    if to == found:
+        return
     from alembic import command
 
     config = migrations_config()
     config.attributes["connection"] = connection
-    up = to == "head" or (to != "base" and to > (found or ""))
+    up = to != "base" and to > (found or "")
     (command.upgrade if up else command.downgrade)(config, to)
-
-
-@cache
-def _revisions() -> tuple[str, ...]:
-    """All revisions of the schema, the newest last; by the names of their files: alembic takes 12 MB of memory, which
-    a replica that finds the schema as it should be does without."""
-    names = (file.name for file in (files("migrations") / "versions").iterdir())
-    return tuple(sorted(name.partition("_")[0] for name in names if name.endswith(".py")))
-
-
-def _compare(found: str | None) -> None:
-    known = _revisions()
-    if found is not None and found not in known:
-        raise SchemaTooNew(found=found, expected=known[-1])
-    if found != known[-1]:
-        raise SchemaTooOld(found=found or "none", expected=known[-1])
 
 
 def _revision(connection: Connection) -> str | None:

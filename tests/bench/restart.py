@@ -48,7 +48,7 @@ _MARKED_PHASES: Final = ("restart", "departures", "admissions")
 _SEEN: Final = """
 SELECT extract(epoch FROM expires - clock_timestamp())::float AS left,
        coalesce((SELECT max(extract(epoch FROM clock_timestamp() - xact_start))::float FROM pg_stat_activity
-                 WHERE application_name = 'muster' AND backend_xid IS NOT NULL), 0) AS writing
+                 WHERE application_name LIKE 'muster%' AND backend_xid IS NOT NULL), 0) AS writing
 FROM leases
 """
 

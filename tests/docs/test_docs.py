@@ -166,7 +166,11 @@ def tables(page: str) -> list[list[list[str]]]:
 
 @pytest.mark.parametrize(
     ("page", "column", "least"),
-    [("explanation/security.md", "test", 25), ("explanation/failures.md", "shown by", 28)],
+    [
+        ("explanation/security.md", "test", 25),
+        ("explanation/failures.md", "shown by", 28),
+        ("reference/versions.md", "held by", 10),
+    ],
 )
 def test_every_claim_names_a_test_that_there_is(page: str, column: str, least: int) -> None:
     claims = [row for head, _, *rows in tables(page) if head[-1] == column for row in rows]

@@ -11,10 +11,11 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from queues.errors import SchemaTooNew, SchemaTooOld
+from queues.errors import OlderReplicasAtWork, SchemaTooNew, SchemaTooOld
 from queues.sql.database import (
     Database,
     check_schema,
+    finish_migration,
     migrate,
     migrations_config,
     raw_connection,
@@ -144,4 +145,26 @@ async def test_a_schema_from_the_future_is_left_alone(database: str) -> None:
             await check_schema(tx)
     with pytest.raises(SchemaTooNew):
         await migrate(database)
+    await muster.close()
+
+
+async def test_the_rest_of_the_migrations_waits_until_no_older_version_is_connected(database: str) -> None:
+    await migrate(database, "base")
+    old = await raw_connection(database, server_settings={"application_name": "muster 0001"})
+    with pytest.raises(OlderReplicasAtWork, match=r"^1 connections .*'muster 0001'.*Nothing was done"):
+        await finish_migration(database)
+    muster = await Database.connect(database)
+    async with muster.transaction() as tx:
+        assert await schema_version(tx) is None
+
+    await old.close()
+    # Its backend is gone a moment after the connection.
+    async with asyncio.timeout(30), muster.transaction() as tx:
+        while await tx.scalar(
+            text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'muster 0001'")
+        ):
+            await tx.commit()
+    await finish_migration(database)
+    async with muster.transaction() as tx:
+        await check_schema(tx)
     await muster.close()

@@ -11,13 +11,22 @@ from admission.cli.failures import CommandFailed
 @click.command(
     cls=SettingsCommand, only=("dsn", "data_dir"), short_help="Bring the database's schema up to date."
 )
+@click.option("--to", metavar="REVISION", help="Revision to go to, up or down; head: the newest.")
 @click.option(
-    "--to", default="head", show_default=True, metavar="REVISION", help="Revision to go to, up or down."
+    "--finish",
+    is_flag=True,
+    help="After all replicas are of this version: also drop what only older ones needed.",
 )
-def migrate(to: str, **flags: Any) -> None:
-    """Bring the database's schema to this version. It may run twice, or twice at the same time."""
+def migrate(to: str | None, finish: bool, **flags: Any) -> None:
+    """Bring the database's schema to this version, as far as replicas of the version before can live with.
+
+    So it runs before they are replaced. It may run twice, or twice at the same time. Once none is left, --finish runs
+    the rest; it is refused while an older version is connected to the database.
+    """
     import asyncio
 
+    if finish and to is not None:
+        raise click.UsageError("--to and --finish exclude each other.")
     settings = settings_from(flags)
     if settings.dsn is None:
         raise CommandFailed(
@@ -25,8 +34,26 @@ def migrate(to: str, **flags: Any) -> None:
             found="no DSN is given",
             hint="Give one with --dsn or MUSTER_DSN. `muster run` migrates the embedded one by itself.",
         )
+    reached, rest = asyncio.run(_migrated(settings.dsn.get_secret_value(), to, finish))
+    click.echo(f"The schema is at {reached}.")
+    if rest and to is None:
+        click.echo(f"Once no older replica is left, `muster migrate --finish` brings it to {rest}.")
 
-    from queues.sql.database import migrate as migrate_schema
 
-    asyncio.run(migrate_schema(settings.dsn.get_secret_value(), to))
-    click.echo(f"The schema is at {to}.")
+async def _migrated(dsn: str, to: str | None, finish: bool) -> tuple[str, str | None]:
+    """The revision that the schema is at now, and the newest one if that is another."""
+    from queues.sql.database import Database, finish_migration, migrate, schema_version
+    from queues.sql.revisions import READY, known_revisions
+
+    if finish:
+        await finish_migration(dsn)
+    else:
+        await migrate(dsn, to or READY)
+    database = await Database.connect(dsn, pool_size=1)
+    try:
+        async with database.transaction() as tx:
+            reached = await schema_version(tx) or "base"
+    finally:
+        await database.close()
+    newest = known_revisions()[-1].number
+    return reached, None if reached == newest else newest

@@ -32,15 +32,24 @@ Queue = Mapping[str, Any]
     metavar="NAME",
     help="Resource to show, such as gpu or cpu [gpu, or what there is]; wide: all.",
 )
+@click.option(
+    "--contexts",
+    metavar="NAME,NAME",
+    help="Use over several clusters: a line for each, by contexts of the kubeconfig, and the sum.",
+)
 @list_output
 @route
-def queues(names: tuple[str, ...], resource: str | None, output: Output, route: Route) -> int:
+def queues(
+    names: tuple[str, ...], resource: str | None, contexts: str | None, output: Output, route: Route
+) -> int:
     """Show the tree of queues: what each uses, deserves and may use, and how many workloads wait.
 
     Numbers are those of the whole subtree. LOANS: what is lent to a queue (+) or by it (-), and for how long still;
     DESERVED is with it. Where past use counts (usageHalfLife), SHARE is of half of USED and half
     of PAST-USE. With names: only these queues and what is below them. Of a resource that no queue has, zeros are shown.
     """
+    if contexts is not None:
+        return _over_clusters(names, resource, contexts, output, route)
     body = ask(route, "queues")
     code = told_age(body)
     chosen = below(body["items"], names)
@@ -69,6 +78,40 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
             click.echo("Past use is still being read from the ledger; ask again.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
+
+
+def _over_clusters(
+    names: tuple[str, ...], resource: str | None, contexts: str, output: Output, route: Route
+) -> int:
+    """The answer with ``--contexts``; 1: a cluster did not answer, and the others are shown."""
+    from admission.cli.clusters.queue_use import asked, document, named_contexts, queue_names, use_table
+
+    if output.sort_by:
+        raise click.UsageError("--contexts and --sort-by exclude each other.")
+    answers = asked(route, named_contexts(contexts, route))
+    failed = [each for each in answers if each.error]
+    for each in failed:
+        click.echo(f"Error: {each.cluster}: {each.error}", err=True)
+    for each in answers:
+        if each.age[0]:
+            click.echo(f"{each.cluster}: {each.age[0]}", err=True)
+    there = queue_names(answers)
+    if not failed:
+        for missing in sorted(set(names) - set(there)):
+            raise no_such_queue(missing, there)
+    everything = [queue for each in answers for queue in each.queues]
+    kept = {queue["name"] for each in answers for queue in below(each.queues, names)}
+    shown = [name for name in there if name in kept]
+    text = output.document(
+        document(answers, shown), name=lambda queue: f"{queue['cluster']}/queue/{queue['name']}"
+    )
+    if text is None:
+        if not shown and len(failed) == len(answers):
+            return 1
+        account = chosen_resource(resource, everything) or usual_resource(everything)
+        text = use_table(answers, shown, account, headers=output.headers, width=output.room)
+    click.echo(text, nl=False)
+    return 1 if failed else max(each.age[1] for each in answers)
 
 
 def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:

@@ -15,6 +15,8 @@ from queues.errors import MusterError
 
 #: Seconds until the API server must serve new definitions.
 _PATIENCE: Final = 30.0
+#: Fields that a line names.
+_MOST_TOLD: Final = 3
 
 
 class DefinitionsOfOthers(MusterError):
@@ -31,12 +33,14 @@ class NotEstablished(MusterError):
 async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
     """Apply all definitions, and wait until they are served. ``adopt``: take over definitions of other owners.
 
-    Those that may be another product's are left as they are where it has them.
+    Those that may be another product's are left as they are where it has them, and so are those of a newer version of
+    Muster: without what it has added, the API server would drop that from objects the next time they are written.
 
     Raises DefinitionsOfOthers, NotEstablished, ApiError.
     """
     definitions = crds()
     foreign = {}
+    newer = set()
     adopted = set()
     for definition in definitions:
         found = await found_at(client, path_of(definition))
@@ -45,8 +49,16 @@ async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
         name, metadata = found["metadata"]["name"], found["metadata"]
         if not OWNER_LABEL.items() <= (metadata.get("labels") or {}).items():
             foreign[name] = _owner(found)
-        elif ADOPTED in (metadata.get("annotations") or {}):
+            continue
+        if ADOPTED in (metadata.get("annotations") or {}):
             adopted.add(name)
+        if added := added_by_newer(found, definition):
+            newer.add(name)
+            tell(
+                f"customresourcedefinition/{name} left as it is: a newer version of Muster has added "
+                f"{', '.join(added[:_MOST_TOLD])}{' and more' if len(added) > _MOST_TOLD else ''}, "
+                "and without it objects would lose what they have there"
+            )
     for name in sorted(SHARED & foreign.keys()):
         tell(f"customresourcedefinition/{name} left as it is: {foreign.pop(name)}")
         definitions = [each for each in definitions if each["metadata"]["name"] != name]
@@ -55,12 +67,45 @@ async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
         raise DefinitionsOfOthers(definitions=", ".join(sorted(foreign)), evidence=owners)
     for definition in definitions:
         metadata = definition["metadata"]
+        if metadata["name"] in newer:
+            continue
         metadata["labels"] = {**PART_OF, **metadata["labels"]}
         if metadata["name"] in adopted | foreign.keys():
             metadata["annotations"] = {ADOPTED: "true"}
         await apply(client, definition, tell)
     for definition in definitions:
         await _established(client, definition)
+
+
+def added_by_newer(found: Document, ours: Document) -> list[str]:
+    """Versions and fields of a definition in the cluster that this version's does not have, as paths. Empty: none.
+
+    No version of Muster has removed a field. One that does has to name it here, or it is taken for an older version.
+    """
+    own = {each["name"]: each for each in ours["spec"]["versions"]}
+    added = []
+    for version in found["spec"]["versions"]:
+        name = version["name"]
+        if name not in own:
+            added.append(f"version {name}")
+            continue
+        there, here = ((one.get("schema") or {}).get("openAPIV3Schema") or {} for one in (version, own[name]))
+        added += _fields_beyond(there, here, "")
+    return added
+
+
+def _fields_beyond(found: Document, ours: Document, path: str) -> list[str]:
+    """Fields of a schema that the other one does not describe."""
+    beyond: list[str] = []
+    own = ours.get("properties") or {}
+    for name, schema in (found.get("properties") or {}).items():
+        at = f"{path}.{name}" if path else name
+        beyond += _fields_beyond(schema, own[name], at) if name in own else [at]
+    for word, sign in (("items", "[]"), ("additionalProperties", "{}")):
+        inner, own_inner = found.get(word), ours.get(word)
+        if isinstance(inner, dict) and isinstance(own_inner, dict):
+            beyond += _fields_beyond(inner, own_inner, path + sign)
+    return beyond
 
 
 def _owner(definition: Document) -> str:

@@ -3,8 +3,6 @@
 import asyncio
 import base64
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from deploy.local.stack import Replica
 from queues.errors import ApiError
 from queues.sql.database import raw_connection
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
-from tests.cluster_faults import kill_muster, leads, restart_api_server
+from tests.cluster_faults import kill_muster, leads, readiness, restart_api_server
 from tests.e2e.support.crash_harness import (
     CrashHarness,
     WorkloadOfEachKind,
@@ -147,17 +145,6 @@ def test_a_muster_with_another_database_leads_only_after_it_was_told_to(harness:
     assert not leads(first)
     told = stack.muster("ledger", "show", "--kubeconfig", stack.cluster.kubeconfig, check=False)
     assert told.returncode == 1
-
-
-def readiness(replica: Replica) -> str:
-    """The checks of a replica that is not ready; "": it is, or does not answer."""
-    try:
-        with urllib.request.urlopen(f"{replica.http}/readyz", timeout=5):
-            return ""
-    except urllib.error.HTTPError as answer:
-        return answer.read().decode()
-    except OSError:
-        return ""
 
 
 def execute(dsn: str, statement: str) -> None:

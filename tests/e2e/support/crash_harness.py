@@ -63,13 +63,19 @@ class CrashHarness:
         wait: bool = True,
         kubeconfig: Path | None = None,
         program: Sequence[str] = MUSTER,
+        tree: Path | None = None,
         **environment: str,
     ) -> Replica:
         """One more Muster; with a fault, ``wait=False``: it may not live to be ready."""
         self._number += 1
         given = {**SHORT_TIMES, **environment, **({"MUSTER_FAULT": fault} if fault else {})}
         return self.stack.start_muster(
-            f"muster-{self._number}", environment=given, wait=wait, kubeconfig=kubeconfig, program=program
+            f"muster-{self._number}",
+            environment=given,
+            wait=wait,
+            kubeconfig=kubeconfig,
+            program=program,
+            tree=tree,
         )
 
     def dies(self, replica: Replica) -> None:

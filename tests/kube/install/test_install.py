@@ -1,5 +1,6 @@
 """Installing into a real control plane."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 import pytest
 
 from admission.kube.client.client import Client
+from admission.kube.install import crds as definitions_module
 from admission.kube.install import install as module
 from admission.kube.install.crds import DefinitionsOfOthers
 from admission.kube.install.install import Installation, ServerTooOld
@@ -255,3 +257,33 @@ async def test_a_namespace_that_named_a_queue_before_muster_came_is_gated_from_t
     assert labels["muster.dev/gated"] == "true"
     assert not [line for line in await installed(bare) if "named-before" in line]
     await bare.delete(path)
+
+
+async def test_an_older_version_leaves_fields_of_a_newer_one_where_they_are(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade adds a field, objects stored before stay readable; on the way back nothing of the field is lost."""
+    await installed(admin)
+    await admin.create(QUEUES.path(), a_queue("stored-before"))
+
+    def newer() -> list[Any]:
+        definitions = crds()
+        queue = next(each for each in definitions if each["spec"]["names"]["kind"] == "Queue")
+        schema = queue["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["spec"]["properties"]["carbon"] = {"type": "string"}
+        return definitions
+
+    with monkeypatch.context() as patched:
+        patched.setattr(definitions_module, "crds", newer)
+        lines = await installed(admin)
+    assert "customresourcedefinition/queues.scheduling.volcano.sh configured" in lines
+    assert (await _queue(admin, "stored-before"))["spec"]
+    async with asyncio.timeout(30):  # the API server drops the field until it serves the new schema
+        while (await _queue(admin, "stored-before"))["spec"].get("carbon") != "low":
+            await admin.patch(QUEUES.path(name="stored-before"), {"spec": {"carbon": "low"}})
+
+    lines = await installed(admin)
+    kept = next(line for line in lines if line.startswith("customresourcedefinition/queues."))
+    assert "left as it is: a newer version of Muster has added spec.carbon" in kept
+    await admin.patch(QUEUES.path(name="stored-before"), {"spec": {"weight": 3}})
+    assert (await _queue(admin, "stored-before"))["spec"]["carbon"] == "low"

@@ -17,9 +17,10 @@ from admission import controller
 from admission.controller import Controller
 from admission.settings import Settings
 from deploy.local.processes import free_port
-from queues.errors import SchemaTooNew
 from queues.sql.database import Database
+from queues.sql.revisions import known_revisions
 from tests.fakes.fake_api_server import FakeApiServer
+from tests.waiting import eventually
 
 #: Pages that say what ``/readyz`` checks.
 DOCUMENTS = tuple(
@@ -142,13 +143,33 @@ async def test_a_replica_that_starts_without_postgres_serves_and_leads_when_it_i
         postgres.close()
 
 
-async def test_a_schema_that_only_a_newer_version_knows_ends_the_process(
-    server: FakeApiServer, tmp_path: Path, database: str
+async def test_a_schema_that_only_a_newer_version_knows_is_waited_out(
+    server: FakeApiServer,
+    tmp_path: Path,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """No end, which would be a start and an end again: one line in the log, not ready, and on as soon as it can."""
+    monkeypatch.setattr(controller, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(controller, "FIRST_PAUSE", 0.05)
     connected = await Database.connect(database)
-    async with connected.transaction() as tx:
-        await tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    known = known_revisions()[-1].number
+    await _set_revision(connected, "9999")
+    async with running(server, tmp_path, database) as (address, task):
+        await answers_with(503, f"{address}/readyz", "revision 9999")
+        await eventually(lambda: _attempts(caplog) > 0, "a line that it waits")
+        assert not task.done()
+        await _set_revision(connected, known)
+        await answers_with(200, f"{address}/metrics", "muster_leader 1")
+        assert _attempts(caplog) == 1
     await connected.close()
-    async with running(server, tmp_path, database) as (_, task):
-        with pytest.raises(SchemaTooNew):
-            await asyncio.wait_for(task, 30)
+
+
+def _attempts(caplog: pytest.LogCaptureFixture) -> int:
+    return sum(each.message == "waiting for a schema that this version knows" for each in caplog.records)
+
+
+async def _set_revision(database: Database, revision: str) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = :to"), {"to": revision})

@@ -434,9 +434,17 @@ async def test_a_ledger_that_does_not_lead_the_cluster_is_not_elected_until_it_d
         await eventually(lambda: reign.at_work == 1, "an election")
         assert guard.problem is None
 
+        assert await guard.why_refused() is None
         asked = len(server.requests)
         assert await guard.why_refused() is None
-        assert len(server.requests) == asked, "while a replica leads, the others need not ask"
+        assert len(server.requests) == asked, "while one replica leads, the others need not ask again"
+
+        # As in a cluster whose replica has the DSN of another one, where somebody leads.
+        other = {"id": "another", "term": 7, "holder": "them"}
+        await server.put(queues, {**root, "status": {"ledger": other}})
+        swapped = LedgerGuard(database, ClusterLedger(client))
+        assert "status.ledger of queue root" in str(await swapped.why_refused())
+        assert swapped.problem is not None
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

@@ -31,6 +31,14 @@ def test_devices_are_read_by_their_number_with_what_is_wrong() -> None:
     assert faulty.since == 1_800_000_000
 
 
+def test_fields_that_an_agent_of_a_newer_version_writes_change_nothing() -> None:
+    plain = device_object("n1", device(0), device(1, health=False))
+    newer = json.loads(json.dumps(plain))
+    for part in (newer, newer["metadata"], newer["spec"], *newer["spec"]["devices"]):
+        part["addedLater"] = {"of": ["a", "newer", "version"]}
+    assert read(newer) == read(plain)
+
+
 def test_gpus_are_read_however_many_other_devices_are_listed_before_them() -> None:
     """As koordlet lists them."""
     cards = ({"type": "rdma", "id": f"card-{minor}", "minor": minor, "health": True} for minor in range(100))
