@@ -93,7 +93,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("kubectl muster usage --from 2026-11-01 --to 2026-11-15 -o csv"),
     ),
     "kubectl muster reserve": (
-        Example("kubectl muster reserve team-a --gpus 64 --from 14:00 --for 4h --dry-run server"),
+        Example("kubectl muster reserve team-a --gpus 64 --from 2h --for 4h --dry-run server"),
     ),
     "kubectl muster reservations": (Example("kubectl muster reservations -o wide"),),
     "kubectl muster drain": (

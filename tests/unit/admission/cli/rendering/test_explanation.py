@@ -31,7 +31,7 @@ def test_admissions_beside_one_another_are_one_run_with_its_largest_size() -> No
         admission(2, "08:20", "08:30", 4),
         admission(1, "08:10", "09:10", 2),
     )
-    assert told["Ran"] == "60m in 3 admissions, at most 6 pods at a time"
+    assert told["Ran"] == "60m, at most 6 pods at a time"
 
 
 def test_admissions_after_one_another_are_added_up() -> None:
