@@ -314,7 +314,7 @@ def test_the_later_of_two_reservations_is_refused_where_a_tenant_deserves_too_li
     refused = status(sandbox, "Reservation", names[1])
     assert refused["phase"] == "Refused"
     assert (
-        f"found 16 {GPU} reserved for queue {team} at the same time ({names[0]} came first)"
+        f"found 16 {GPU} on whole nodes reserved for queue {team} at the same time ({names[0]} came first)"
         in refused["message"]
     )
     assert status(sandbox, "Reservation", names[0])["phase"] == "Planned"
