@@ -114,6 +114,7 @@ class NodeInventory:
         if fact is not None:
             self.nodes[name] = fact
         self.unsaved.add(name)
+        self.closures.devices.put(name, fact)
         self._table = None
         return self.faulty.put_node(before, fact)
 

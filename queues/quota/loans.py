@@ -10,6 +10,7 @@ from what they state and from the loans that last then. So a loan ends by itself
 - A capability below what the receiver, or a queue between, deserves with the loan is raised to it.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,36 @@ def loans_in_force(queues: Mapping[QueueName, Queue], loans: Loans, now: int) ->
         queues={name: _shifted(queues[name], amounts) for name, amounts in books.shifts.items()},
         until=min(loan.until for _, loan in lasting),
     )
+
+
+class DeservedOverTime:
+    """What queues deserve from a time on, as loans end one after the other."""
+
+    def __init__(self, queues: Mapping[QueueName, Queue], loans: Loans) -> None:
+        """``queues``, ``loans``: as ``loans_in_force`` takes them."""
+        self.queues = queues
+        self.loans = loans
+        self._ends = sorted({loan.until for each in loans.values() for loan in each})
+        #: By the number of ends that are over.
+        self._counted: dict[int, Mapping[QueueName, Queue]] = {}
+
+    def least(self, name: QueueName, start: int, end: int | None) -> Mapping[str, int]:
+        """The least of each resource that a queue deserves, over all flavors, at any second of a window.
+
+        ``start``, ``end``: its first second, and the first one after it; None: it does not end. Empty: the queue states
+        no deserved amount, or there is no such queue.
+        """
+        if name not in self.queues:
+            return {}
+        moments = [start, *(each for each in self._ends if each > start and (end is None or each < end))]
+        amounts = [self._at(each).get(name, self.queues[name]).limits.deserved for each in moments]
+        return {resource: min(each[resource] for each in amounts) for resource in amounts[0]}
+
+    def _at(self, now: int) -> Mapping[QueueName, Queue]:
+        over = bisect_right(self._ends, now)
+        if over not in self._counted:
+            self._counted[over] = loans_in_force(self.queues, self.loans, now).queues
+        return self._counted[over]
 
 
 class _Books:

@@ -23,11 +23,8 @@ from aiohttp import web
 from admission.kube.watch.store import TOO_DEEP, without_depths
 from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
 from queues.api.types.queue import QueueDocument
-from queues.api.validation.closures.reservation_rights import (
-    NodeShape,
-    ReservationChange,
-    reservation_refusals,
-)
+from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
+from queues.api.validation.closures.whole_nodes import NodeShape
 from queues.api.validation.defaults import patch_between
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.tenant_rules import (
@@ -212,7 +209,7 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
             await surroundings.list_reservation_documents(),
         )
         refusals = await asyncio.to_thread(
-            reservation_refusals, planned, by, queues, others, surroundings.node_shapes()
+            reservation_refusals, planned, by, queues, others, surroundings.node_shapes(), time()
         )
     elif written.get("kind") != QUEUES.kind:
         raise InvalidReview(found=f"an object of kind {written.get('kind')!r:.60}")

@@ -32,7 +32,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.reading.user_values import is_dns_name
-from queues.api.validation.closures.reservation_rights import NodeShape, node_shapes
+from queues.api.validation.closures.whole_nodes import NodeShape, node_shapes
 from queues.api.validation.validation import Known
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import ApiError, NotFound

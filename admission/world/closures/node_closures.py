@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from admission.facts.cluster import ClosureFact
-from admission.world.closures.tenant_rights import Queues, beyond_right
+from admission.facts.cluster import ClosureFact, QueueFact
+from admission.world.closures.node_devices import NodeDevices
+from admission.world.closures.tenant_rights import beyond_right
 from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
-from queues.workload import NodeName
+from queues.quota.loans import DeservedOverTime
+from queues.workload import NodeName, QueueName
+
+Queues = Mapping[QueueName, QueueFact]
 
 
 class ClosureState(NamedTuple):
@@ -33,6 +37,8 @@ class NodeClosures:
         self.facts: dict[str, ClosureFact] = {}
         #: Nodes of reservations as this term chose them, by id.
         self._chosen: dict[str, tuple[NodeName, ...]] = {}
+        self.devices = NodeDevices()
+        self._deserved = DeservedOverTime({}, {})
 
     def put(self, kind: ClosureKind, name: str, fact: ClosureFact | None) -> None:
         """A Reservation or NodeDrain appeared, changed or went away."""
@@ -49,7 +55,7 @@ class NodeClosures:
 
     def freeze(self, now: int, queues: Queues) -> tuple[NodeClosure, ...]:
         """Those that a decision has to know of."""
-        beyond = beyond_right(self.facts.values(), queues, now)
+        beyond = self._beyond_right(queues, now)
         return tuple(
             closure
             for id_ in sorted(self.facts.keys() - beyond.keys())
@@ -60,7 +66,7 @@ class NodeClosures:
 
     def states(self, now: int, queues: Queues) -> Iterator[ClosureState]:
         """What the objects should say."""
-        beyond = beyond_right(self.facts.values(), queues, now)
+        beyond = self._beyond_right(queues, now)
         for id_, fact in sorted(self.facts.items()):
             closure = self._closure(id_)
             if closure is None:
@@ -75,6 +81,17 @@ class NodeClosures:
                 yield ClosureState(fact, ClosurePhase.REFUSED, beyond[id_], (), is_beyond_right=True)
             else:
                 yield ClosureState(fact, phase, "", closure.nodes)
+
+    def _beyond_right(self, queues: Queues, now: int) -> dict[str, str]:
+        """``queues``: as they state their limits; what they lend is in their facts."""
+        facts = [replace(fact, closure=self._closure(id_)) for id_, fact in self.facts.items()]
+        if not any(fact.closure is not None and fact.closure.of_tenant for fact in facts):
+            return {}
+        stated = {name: fact.queue for name, fact in queues.items()}
+        loans = {name: fact.loans for name, fact in queues.items() if fact.loans}
+        if (self._deserved.queues, self._deserved.loans) != (stated, loans):
+            self._deserved = DeservedOverTime(stated, loans)
+        return beyond_right(facts, self._deserved, self.devices, now)
 
     def _closure(self, id_: str) -> NodeClosure | None:
         closure = self.facts[id_].closure

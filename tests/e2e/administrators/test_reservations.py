@@ -274,12 +274,12 @@ def test_what_cannot_be_kept_is_refused_with_one_line(sandbox: Sandbox, made: Ex
 def test_the_later_of_two_reservations_is_refused_where_a_tenant_deserves_too_little_for_both(
     sandbox: Sandbox, made: ExitStack
 ) -> None:
-    """So it is also with two that the webhook accepts at the same moment, as neither is stored yet."""
+    """Whole nodes count. So it is also with two that the webhook accepts at the same moment: neither is stored yet."""
     lead = user(sandbox, made, "lead", "muster-tenant-admin")
     admin = user(sandbox, made, "admin", "muster-queue-admin")
     sandbox.add_nodes(2)
     team = sandbox.add_queue("team", deserved={GPU: 16}, access={"admins": [{"user": lead.name}]})
-    plan = ("--gpus", "8", "--from", "3h", "--for", "1h")
+    plan = ("--gpus", "1", "--from", "3h", "--for", "1h")
     sandbox.wait(
         lambda: lead.muster("reserve", team, *plan, "--dry-run=server")[0] == 0, "the right to reserve"
     )
@@ -314,7 +314,7 @@ def test_the_later_of_two_reservations_is_refused_where_a_tenant_deserves_too_li
     refused = status(sandbox, "Reservation", names[1])
     assert refused["phase"] == "Refused"
     assert (
-        f"found 16 {GPU} reserved for queue {team} at the same time ({names[0]} came first)"
+        f"found 16 {GPU} on whole nodes reserved for queue {team} at the same time ({names[0]} came first)"
         in refused["message"]
     )
     assert status(sandbox, "Reservation", names[0])["phase"] == "Planned"

@@ -1,26 +1,27 @@
 """Who may reserve nodes for which queue: the administrators of a tenant for its queues, up to what these deserve. Pure.
 
 A user who is named in ``access.admins`` of a queue reserves for that queue and for all below it. Platform
-administrators reserve for every queue: this is not about them. Whole nodes are kept, so all devices of these nodes
-count, also those that are not asked for: who reserves the network card of a node has its GPUs as well.
+administrators reserve for every queue: this is not about them. A queue deserves here the least that it deserves at any
+second from the lead time to the end, with the loans that last then.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from queues.api.reading.device_shares import PARTS_OF_VGPU
+from queues.api.quota.loan_values import loans_of
 from queues.api.reading.user_values import is_device_resource
 from queues.api.types.node_closures import Reservation
 from queues.api.types.queue import QueueDocument
+from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices
 from queues.api.validation.tenant_rules import Requester, TenantTree
 from queues.closures.node_closures import NodeClosure
 from queues.errors import InvalidDocument, InvalidQuantity
+from queues.quota.loans import DeservedOverTime, Loan
+from queues.quota.queue import Queue
 from queues.resources import show
+from queues.workload import QueueName
 
 Document = Mapping[str, Any]
-#: How many of each device a node has.
-NodeShape = Mapping[str, int]
-
 #: Reservations for the queues of one tenant, ended ones included. Only platform administrators make more.
 MOST_OF_TENANT: Final = 20
 
@@ -39,30 +40,19 @@ class ReservationChange(NamedTuple):
     is_status: bool = False
 
 
-def node_shapes(nodes: Iterable[Mapping[str, int]]) -> list[NodeShape]:
-    """The devices of nodes, each combination once. ``nodes``: what each has."""
-    found = {
-        frozenset(
-            (name, units)
-            for name, units in node.items()
-            if units > 0 and is_device_resource(name) and name not in PARTS_OF_VGPU
-        )
-        for node in nodes
-    }
-    return [dict(shape) for shape in sorted(found, key=sorted)]
-
-
 def reservation_refusals(
     change: ReservationChange,
     by: Requester,
     queues: Mapping[str, Document],
     others: Mapping[str, Document],
     shapes: Collection[NodeShape] | None,
+    now: float,
 ) -> list[str]:
     """Why a user who is no platform administrator may not write a Reservation; empty: they may.
 
     ``queues``, ``others``: all Queues and Reservations as they are stored, by name. ``shapes``: the devices of
-    nodes, each combination once (``node_shapes``); None: not known yet.
+    nodes, each combination once (``node_shapes``); None: not known yet. ``now``: seconds
+    since the epoch.
     """
     if change.is_status:
         return [f"reservation {change.name}: found a status written by {by.name}, {_EVERYBODY_ELSE}"]
@@ -78,7 +68,7 @@ def reservation_refusals(
         change.before is not None and change.before.get("spec") == change.after.get("spec")
     ):
         return []  # it is deleted, or has other labels and the like
-    return list(_content_refusals(change.name, change.after, tree, others, shapes))
+    return list(_content_refusals(change.name, change.after, tree, others, shapes, now))
 
 
 def _content_refusals(
@@ -87,6 +77,7 @@ def _content_refusals(
     tree: TenantTree,
     others: Mapping[str, Document],
     shapes: Collection[NodeShape] | None,
+    now: float,
 ) -> Iterator[str]:
     closure = _closure(after)
     if closure is None or closure.queue is None:
@@ -104,7 +95,7 @@ def _content_refusals(
             f"expected fewer than {MOST_OF_TENANT}: delete those that have ended"
         )
     else:
-        yield from _beyond_quota(closure, tree, others, shapes)
+        yield from _beyond_quota(closure, tree, others, shapes, now)
 
 
 def _of_same_tenant(closure: NodeClosure, tree: TenantTree, others: Mapping[str, Document]) -> int:
@@ -118,18 +109,24 @@ def _of_same_tenant(closure: NodeClosure, tree: TenantTree, others: Mapping[str,
 
 
 def _beyond_quota(
-    closure: NodeClosure, tree: TenantTree, others: Mapping[str, Document], shapes: Collection[NodeShape]
+    closure: NodeClosure,
+    tree: TenantTree,
+    others: Mapping[str, Document],
+    shapes: Collection[NodeShape],
+    now: float,
 ) -> Iterator[str]:
     """Where reservations at the same time are together more than a queue of the tenant deserves."""
     path = tree.path(closure.queue or "")
-    kept = _kept(closure, shapes)
+    kept = kept_devices(closure.amounts, shapes)
     if not kept:
         yield (
             f"reservation {closure.name}: found {', '.join(sorted(closure.amounts))}, expected devices of which one "
             "node has all"
         )
         return
-    deserved = {name: _deserved(tree.queues[name]) for name in path}
+    over_time = _deserved_over_time(tree, path, now)
+    start = max(int(now), closure.lead_from)
+    deserved = {name: over_time.least(QueueName(name), start, closure.end) for name in path}
     if unstated := [each for each in sorted(kept) if not any(each in deserved[name] for name in path)]:
         yield (
             f"reservation {closure.name}: found whole nodes with {', '.join(unstated)}, of which neither queue "
@@ -137,7 +134,7 @@ def _beyond_quota(
         )
         return
     at_that_time = [
-        (tree.path(other.queue or ""), _kept(other, shapes))
+        (tree.path(other.queue or ""), kept_devices(other.amounts, shapes))
         for name, document in others.items()
         if name != closure.name and (other := _closure(document)) is not None and closure.closes_beside(other)
     ]
@@ -148,30 +145,37 @@ def _beyond_quota(
             if asked > limit:
                 yield (
                     f"reservation {closure.name}: found {show(resource, asked)} {resource} on whole nodes reserved for "
-                    f"queue {name} at the same time, expected at most {show(resource, limit)}, what it deserves"
+                    f"queue {name} at the same time, expected at most {show(resource, limit)}, "
+                    f"{what_limits(resource, limit, over_time, QueueName(name))}"
                 )
 
 
-def _kept(closure: NodeClosure, shapes: Collection[NodeShape]) -> dict[str, int]:
-    """The devices of the whole nodes that a reservation can take, also those that it does not ask for.
-
-    Of each device that of the nodes that have most of it together. Empty: no node has all that is asked.
-    """
-    asked = {name: units for name, units in closure.amounts.items() if units > 0 and is_device_resource(name)}
-    kept: dict[str, int] = {}
-    for shape in shapes:
-        if asked and all(shape.get(name, 0) > 0 for name in asked):
-            nodes = max(-(-units // shape[name]) for name, units in asked.items())
-            for name, units in shape.items():
-                kept[name] = max(kept.get(name, 0), nodes * units)
-    return kept
+def what_limits(resource: str, limit: int, deserved: DeservedOverTime, queue: QueueName) -> str:
+    """What of a queue is this limit of its reservations, in words."""
+    if deserved.queues[queue].limits.deserved.get(resource) == limit:
+        return "what it deserves"
+    return "the least that it deserves in that time with its loans"
 
 
-def _deserved(document: Document) -> Mapping[str, int]:
-    try:
-        return QueueDocument.read(document).to_domain().limits.deserved
-    except InvalidDocument:
-        return {}
+def _deserved_over_time(tree: TenantTree, path: Collection[str], now: float) -> DeservedOverTime:
+    """What the queues of a path deserve. All queues are read only if one of them lends something."""
+    stated = {QueueName(name): _loans(document, now) for name, document in tree.queues.items()}
+    loans = {name: found for name, found in stated.items() if found}
+    queues: dict[QueueName, Queue] = {}
+    for name in tree.queues if loans else path:
+        try:
+            queue = QueueDocument.read(tree.queues[name]).to_domain()
+        except InvalidDocument:
+            continue
+        queues[QueueName(name)] = queue
+        if queue.broken:
+            loans.pop(QueueName(name), None)
+    return DeservedOverTime(queues, loans)
+
+
+def _loans(document: Document, now: float) -> list[Loan]:
+    spec = document.get("spec")
+    return [each for each in loans_of(spec) if each.until > now] if isinstance(spec, Mapping) else []
 
 
 def _queue_of(document: Document) -> str:

@@ -79,10 +79,11 @@ def loan_refusals(
     """Why a user who is no platform administrator may not change the loans of a queue; empty: they may.
 
     ``administers``: of two queues, whether the user administers everything that a loan between them changes. ``now``:
-    seconds since the epoch; loans that have ended by then may be taken out by anybody.
+    seconds since the epoch; loans that have ended by then may be taken out by anybody. Equal entries each count: a
+    loan that is there twice lends twice as much.
     """
     old, new = _lasting(before or {}, now), _lasting(after, now)
-    changed = [each for each in (*new, *old) if (each in new) != (each in old)]
+    changed = [each for each in (*new, *old) if new.count(each) != old.count(each)]
     return [
         f"queue {name}: found a loan to {receiver[:60]} that is made, changed or ended, expected one between queues "
         "below a queue that you administer. Ask a platform administrator to lend beyond that"

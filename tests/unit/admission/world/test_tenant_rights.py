@@ -1,18 +1,23 @@
 """Which reservations of a tenant's administrators are within their right, where the webhook saw none of the others."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
 
-from admission.facts.cluster import ClosureFact, QueueFact
+from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
 from admission.reconcile.closure_status import BEYOND_DESERVED
 from admission.world.closures.node_closures import NodeClosures
+from admission.world.closures.node_devices import NodeDevices
 from admission.world.closures.tenant_rights import beyond_right
 from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.quota.accounts import Account
+from queues.quota.loans import DeservedOverTime, Loan
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.resources import GPU, Resources
-from queues.workload import QueueName
+from queues.workload import NO_FLAVOR, NodeName, QueueName
 
+RDMA = "ex.com/rdma"
 NOW = 1_800_000_000
 HOUR = 3600
 
@@ -35,7 +40,14 @@ QUEUES = {
 
 
 def reserved(
-    name: str, of: str, gpus: int, created: int = 0, *, begins: int = HOUR, of_tenant: bool = True
+    name: str,
+    of: str,
+    gpus: int,
+    created: int = 0,
+    *,
+    begins: int = HOUR,
+    of_tenant: bool = True,
+    nodes: tuple[str, ...] = (),
 ) -> ClosureFact:
     start = NOW + begins
     closure = NodeClosure(
@@ -48,14 +60,33 @@ def reserved(
         queue=QueueName(of),
         amounts=Resources({GPU: gpus * 1000}),
         of_tenant=of_tenant,
+        nodes=tuple(NodeName(each) for each in nodes),
     )
     return ClosureFact(
         kind=ClosureKind.RESERVATION, name=name, uid=name, closure=closure, created=NOW + created
     )
 
 
+def put_nodes(into: NodeDevices, **nodes: Mapping[str, int]) -> None:
+    for name, has in nodes.items():
+        into.put(NodeName(name), NodeFact(name=name, allocatable=Resources(has)))
+
+
+def beyond(
+    facts: Iterable[ClosureFact],
+    queues: Mapping[QueueName, QueueFact] = QUEUES,
+    **nodes: Mapping[str, int],
+) -> dict[str, str]:
+    """``nodes``: what each has."""
+    devices = NodeDevices()
+    put_nodes(devices, **nodes)
+    stated = {name: fact.queue for name, fact in queues.items()}
+    loans = {name: fact.loans for name, fact in queues.items()}
+    return beyond_right(facts, DeservedOverTime(stated, loans), devices, NOW)
+
+
 @pytest.mark.parametrize(
-    ("facts", "beyond"),
+    ("facts", "refused"),
     [
         pytest.param(
             [reserved("b", "train", 32), reserved("a", "train", 32)], ["b"], id="of one second: by name"
@@ -92,9 +123,87 @@ def reserved(
         ),
     ],
 )
-def test_which_are_beyond_their_right(facts: list[ClosureFact], beyond: list[str]) -> None:
-    assert list(beyond_right(facts, QUEUES, NOW)) == [f"reservation/{name}" for name in beyond]
-    assert list(beyond_right(reversed(facts), QUEUES, NOW)) == [f"reservation/{name}" for name in beyond]
+def test_which_are_beyond_their_right(facts: list[ClosureFact], refused: list[str]) -> None:
+    assert list(beyond(facts)) == [f"reservation/{name}" for name in refused]
+    assert list(beyond(reversed(facts))) == [f"reservation/{name}" for name in refused]
+
+
+#: Eight GPUs, and eight with a network card.
+PLAIN, CARD = {GPU: 8000, "cpu": 96_000}, {GPU: 8000, RDMA: 1000}
+
+
+def test_a_part_of_a_node_counts_as_a_whole_one() -> None:
+    facts = [reserved(f"r{number}", "train", 1) for number in range(8)]
+    assert list(beyond(facts, n1=PLAIN, n2=PLAIN)) == ["reservation/r6", "reservation/r7"]
+
+
+def test_one_of_the_platform_counts_with_whole_nodes() -> None:
+    first = [reserved(f"r{number}", "train", 1, of_tenant=False) for number in range(6)]
+    assert list(beyond([*first, reserved("s", "train", 1, 1)], n1=PLAIN)) == ["reservation/s"]
+
+
+def test_nodes_count_as_they_are_once_they_are_chosen() -> None:
+    large = {GPU: 48_000}
+    facts = [reserved(f"r{number}", "train", 1, nodes=(f"n{number}",)) for number in range(2)]
+    assert not beyond(facts, n0=PLAIN, n1=PLAIN, n2=large)
+    assert list(beyond(facts, n0=PLAIN, n1=large, n2=large)) == ["reservation/r1"]
+    # A node that was lost is replaced by one that nobody knows yet.
+    assert list(beyond(facts, n0=PLAIN, n2=large)) == ["reservation/r1"]
+
+
+def test_a_device_that_is_not_asked_for_counts_too() -> None:
+    fact = reserved("a", "train", 1)
+    (problem,) = beyond([fact], n1=PLAIN, n2=CARD).values()
+    assert f"found whole nodes with {RDMA}, of which neither queue train nor one above it states" in problem
+    assert not beyond([reserved("a", "train", 1, nodes=("n1",))], n1=PLAIN, n2=CARD)
+
+
+def test_it_is_refused_once_its_queue_deserves_less_than_its_whole_nodes() -> None:
+    facts = [reserved("a", "train", 1), reserved("b", "train", 1)]
+    less = {**QUEUES, QueueName("train"): queue("train", "lab", 8)}
+    (problem,) = beyond(facts, less, n1=PLAIN).values()
+    assert f"found 16 {GPU} on whole nodes reserved for queue train" in problem
+    assert "expected at most 8, what it deserves. Delete" in problem
+
+
+@pytest.mark.parametrize(
+    ("lends_to", "until", "most"),
+    [
+        pytest.param("others", 9 * HOUR, 32, id="lent for the whole window"),
+        pytest.param("others", HOUR, 32, id="lent in the lead time"),
+        pytest.param("others", HOUR - 600, 48, id="lent until the lead time"),
+        pytest.param("train", 9 * HOUR, 64, id="borrowed for the whole window"),
+        pytest.param("train", HOUR + 60, 48, id="borrowed for a part of the window"),
+    ],
+)
+def test_loans_count_for_the_whole_window(lends_to: str, until: int, most: int) -> None:
+    lender = {"others": "train", "train": "others"}[lends_to]
+    loan = Loan(to=QueueName(lends_to), account=Account(NO_FLAVOR, GPU), units=16_000, until=NOW + until)
+    lab = {QueueName("lab"): queue("lab", ROOT, 99)}
+    lent = {**QUEUES, **lab, QueueName(lender): replace(QUEUES[QueueName(lender)], loans=(loan,))}
+    assert not beyond([reserved("a", "train", most)], lent)
+    (problem,) = beyond([reserved("a", "train", most + 1)], lent).values()
+    words = "what it deserves" if most == 48 else "the least that it deserves in that time with its loans"
+    assert f"expected at most {most}, {words}. Delete" in problem
+
+
+def test_what_it_lends_is_known_to_closures() -> None:
+    loan = Loan(to=QueueName("others"), account=Account(NO_FLAVOR, GPU), units=1000, until=NOW + 9 * HOUR)
+    closures = NodeClosures()
+    closures.put(ClosureKind.RESERVATION, "a", reserved("a", "train", 48))
+    assert len(closures.freeze(NOW, QUEUES)) == 1
+    lent = {**QUEUES, QueueName("train"): replace(QUEUES[QueueName("train")], loans=(loan,))}
+    assert closures.freeze(NOW, lent) == ()
+    assert len(closures.freeze(NOW, QUEUES)) == 1
+
+
+def test_nodes_that_were_chosen_in_this_term_count_before_they_are_in_the_status() -> None:
+    closures = NodeClosures()
+    put_nodes(closures.devices, n1=PLAIN, n2={GPU: 64_000})
+    closures.put(ClosureKind.RESERVATION, "a", reserved("a", "train", 1))
+    assert closures.freeze(NOW, QUEUES) == ()
+    closures.choose({"reservation/a": (NodeName("n1"),)})
+    assert [each.nodes for each in closures.freeze(NOW, QUEUES)] == [("n1",)]
 
 
 def test_one_beyond_its_right_says_so_closes_nothing_and_counts_once_the_other_is_gone() -> None:
@@ -109,8 +218,8 @@ def test_one_beyond_its_right_says_so_closes_nothing_and_counts_once_the_other_i
     assert of_second.is_beyond_right
     assert BEYOND_DESERVED == "BeyondDeserved"
     assert of_second.problem == (
-        f"found 64 {GPU} reserved for queue train at the same time (first came first), expected at most 48, what it "
-        "deserves. Delete one of them, ask for less, or ask a platform administrator"
+        f"found 64 {GPU} on whole nodes reserved for queue train at the same time (first came first), expected at "
+        "most 48, what it deserves. Delete one of them, ask for less, or ask a platform administrator"
     )
     closures.put(ClosureKind.RESERVATION, "first", None)
     assert [each.name for each in closures.freeze(NOW, QUEUES)] == ["second"]
@@ -119,6 +228,6 @@ def test_one_beyond_its_right_says_so_closes_nothing_and_counts_once_the_other_i
 def test_one_that_was_taken_for_more_counts_again_once_its_queue_deserves_more() -> None:
     facts = [reserved("a", "train", 48)]
     less = {**QUEUES, QueueName("train"): queue("train", "lab", 16)}
-    assert beyond_right(facts, less, NOW)
-    assert not beyond_right(facts, QUEUES, NOW)
-    assert not beyond_right([replace(facts[0], closure=None)], less, NOW)
+    assert beyond(facts, less)
+    assert not beyond(facts)
+    assert not beyond([replace(facts[0], closure=None)], less)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.quota.accounts import Account
-from queues.quota.loans import Loan, LoansInForce, loans_in_force
+from queues.quota.loans import DeservedOverTime, Loan, LoansInForce, loans_in_force
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
@@ -218,3 +218,27 @@ def test_what_follows_from_flavors_alone_is_not_lent() -> None:
     found, tree = lent((only, queue("b", deserved=8)), {"a": [loan("b", 4)]})
     assert found.loans[0].problem.startswith("queue a states no deserved gpu")
     assert deserved(tree)["b"] == 8
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "least"),
+    [
+        pytest.param(0, 100, {"a": 6, "b": 28, "c": 10}, id="both last"),
+        pytest.param(0, 101, {"a": 6, "b": 12, "c": 10}, id="the first ends in the last second"),
+        pytest.param(100, 101, {"a": 22, "b": 12, "c": 10}, id="the first has ended"),
+        pytest.param(0, None, {"a": 6, "b": 8, "c": 4}, id="without an end"),
+        pytest.param(300, 400, {"a": 32, "b": 8, "c": 4}, id="all have ended"),
+    ],
+)
+def test_the_least_that_queues_deserve_in_a_window(
+    start: int, end: int | None, least: dict[str, int]
+) -> None:
+    queues = {each.name: each for each in (*TWO, queue("c", deserved=4))}
+    loans = {
+        QueueName("a"): [loan("b", 16, until=100), loan("c", 10, until=200)],
+        QueueName("c"): [loan("b", 4, until=200)],
+    }
+    over_time = DeservedOverTime(queues, loans)
+    found = {name: dict(over_time.least(name, start, end)) for name in queues}
+    assert found == {name: {"gpu": units} for name, units in least.items()}
+    assert over_time.least(QueueName("gone"), start, end) == {}

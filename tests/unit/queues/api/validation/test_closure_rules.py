@@ -8,9 +8,9 @@ import pytest
 from queues.api.reading.device_shares import with_devices
 from queues.api.validation.closures.reservation_rights import (
     ReservationChange,
-    node_shapes,
     reservation_refusals,
 )
+from queues.api.validation.closures.whole_nodes import node_shapes
 from queues.api.validation.tenant_rules import Requester
 from queues.api.validation.validation import Known, violations_of
 from queues.closures.node_closures import ClosureKind, NodeClosure
@@ -224,9 +224,9 @@ def change(after: dict[str, Any] | None, before: dict[str, Any] | None = None) -
 
 
 def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
-    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, SHAPES) == []
-    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, SHAPES) == []
-    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, SHAPES) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, SHAPES, NOW) == []
+    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, SHAPES, NOW) == []
+    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, SHAPES, NOW) == []
 
 
 @pytest.mark.parametrize(
@@ -252,13 +252,13 @@ def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
     ],
 )
 def test_others_are_refused(planned_change: ReservationChange, by: Requester, message: str) -> None:
-    (found,) = reservation_refusals(planned_change, by, STORED, {}, SHAPES)
+    (found,) = reservation_refusals(planned_change, by, STORED, {}, SHAPES, NOW)
     assert message in found
 
 
 def test_reservations_at_one_time_count_together_up_the_tree() -> None:
     others = {"evening": reservation("evening", queue="free", resources={GPU: "40"})}
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES)
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES, NOW)
     assert (
         "found 104 nvidia.com/gpu on whole nodes reserved for queue team at the same time, expected at most 96"
         in found
@@ -268,7 +268,7 @@ def test_reservations_at_one_time_count_together_up_the_tree() -> None:
             "evening", queue="free", resources={GPU: "40"}, **{"from": "2027-01-16T12:00:00Z"}
         )
     }
-    assert reservation_refusals(change(reservation()), LEAD, STORED, later, SHAPES) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, later, SHAPES, NOW) == []
 
 
 def test_lead_times_at_one_time_count_together() -> None:
@@ -281,7 +281,7 @@ def test_lead_times_at_one_time_count_together() -> None:
     }
     spec = {"from": "2027-01-15T12:59:00Z", "for": "1s", "leadTime": "168h"}
     (found,) = reservation_refusals(
-        change(reservation(**spec)), LEAD, {**STORED, "team": QUOTALESS}, others, SHAPES
+        change(reservation(**spec)), LEAD, {**STORED, "team": QUOTALESS}, others, SHAPES, NOW
     )
     assert "found 640 nvidia.com/gpu on whole nodes reserved for queue train" in found
 
@@ -297,33 +297,80 @@ def test_lead_times_count_together_in_the_cluster() -> None:
 
 def test_nobody_else_writes_a_status() -> None:
     (found,) = reservation_refusals(
-        ReservationChange("night", reservation(), reservation(), is_status=True), LEAD, STORED, {}, SHAPES
+        ReservationChange("night", reservation(), reservation(), is_status=True),
+        LEAD,
+        STORED,
+        {},
+        SHAPES,
+        NOW,
     )
     assert "found a status written by lead" in found
 
 
 def test_a_part_of_a_node_counts_as_a_whole_one() -> None:
     others = {f"r{number}": reservation(f"r{number}", resources={GPU: "1"}) for number in range(7)}
-    assert reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES) == []
+    assert (
+        reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES, NOW)
+        == []
+    )
     others["r7"] = reservation("r7", resources={GPU: "1"})
-    (found,) = reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES)
+    (found,) = reservation_refusals(
+        change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES, NOW
+    )
     assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
 
 
 def test_a_tenant_has_so_many_reservations_only() -> None:
     past = {"from": "2027-01-10T12:00:00Z"}
     others = {f"r{number}": reservation(f"r{number}", queue="free", **past) for number in range(20)}
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES)
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES, NOW)
     assert "found 20 others for queues of the tenant team, expected fewer than 20" in found
     stored = {**others, "night": reservation()}
     assert (
         reservation_refusals(
-            change(reservation(**{"for": "1h"}), reservation()), LEAD, STORED, stored, SHAPES
+            change(reservation(**{"for": "1h"}), reservation()), LEAD, STORED, stored, SHAPES, NOW
         )
         == []
     )
     foreign = {name: reservation(name, queue="others", **past) for name in others}
-    assert reservation_refusals(change(reservation()), LEAD, STORED, foreign, SHAPES) == []
+    assert reservation_refusals(change(reservation()), LEAD, STORED, foreign, SHAPES, NOW) == []
+
+
+def lending(lender: str, to: str, until: str, gpus: str = "16") -> dict[str, dict[str, Any]]:
+    """The queues while one lends to another one."""
+    loans = [{"to": to, "until": until, "resources": {GPU: gpus}}]
+    return {**STORED, lender: {**STORED[lender], "spec": {**STORED[lender]["spec"], "loans": loans}}}
+
+
+@pytest.mark.parametrize(
+    ("until", "is_refused"),
+    [
+        pytest.param("2027-01-16T12:00:00Z", True, id="beyond the window"),
+        pytest.param("2027-01-15T11:00:01Z", True, id="until the lead time has begun"),
+        pytest.param("2027-01-15T11:00:00Z", False, id="until the lead time begins"),
+        pytest.param("2027-01-15T07:00:00Z", False, id="ended"),
+    ],
+)
+def test_what_a_queue_lends_at_that_time_it_does_not_reserve(until: str, is_refused: bool) -> None:
+    found = reservation_refusals(
+        change(reservation()), LEAD, lending("train", "others", until), {}, SHAPES, NOW
+    )
+    expected = "expected at most 48, the least that it deserves in that time with its loans"
+    assert [expected in each for each in found] == [True] * is_refused
+
+
+def test_a_loan_that_ended_in_a_lead_time_that_is_past_takes_nothing_away() -> None:
+    soon = reservation(**{"from": "2027-01-15T08:05:00Z"})
+    queues = lending("train", "others", "2027-01-15T07:30:00Z")
+    assert reservation_refusals(change(soon), LEAD, queues, {}, SHAPES, NOW) == []
+
+
+def test_what_a_queue_borrows_for_the_whole_window_it_reserves() -> None:
+    larger = {**STORED, "team": queue("team", "root", ("lead",), deserved="99")}
+    more = change(reservation(resources={GPU: "80"}))
+    for until, is_refused in (("2027-01-15T16:00:00Z", False), ("2027-01-15T15:59:59Z", True)):
+        queues = {**larger, "others": lending("others", "train", until)["others"]}
+        assert bool(reservation_refusals(more, LEAD, queues, {}, SHAPES, NOW)) is is_refused
 
 
 RDMA = "ex.com/rdma"
@@ -339,10 +386,10 @@ def with_cards(deserved: str) -> dict[str, dict[str, Any]]:
 
 def test_all_devices_of_whole_nodes_count() -> None:
     eight, nine = (change(reservation(resources={RDMA: count})) for count in ("8", "9"))
-    assert reservation_refusals(eight, LEAD, with_cards("100"), {}, CARDS) == []
-    (found,) = reservation_refusals(nine, LEAD, with_cards("100"), {}, CARDS)
+    assert reservation_refusals(eight, LEAD, with_cards("100"), {}, CARDS, NOW) == []
+    (found,) = reservation_refusals(nine, LEAD, with_cards("100"), {}, CARDS, NOW)
     assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
-    (found,) = reservation_refusals(change(reservation()), LEAD, with_cards("31"), {}, CARDS)
+    (found,) = reservation_refusals(change(reservation()), LEAD, with_cards("31"), {}, CARDS, NOW)
     assert "found 32 ex.com/rdma on whole nodes reserved for queue train" in found
 
 
@@ -352,17 +399,17 @@ def test_parts_of_devices_are_no_devices_of_a_node() -> None:
 
 
 def test_a_device_that_no_queue_states_is_not_reserved_with_others() -> None:
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, CARDS)
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, CARDS, NOW)
     assert "found whole nodes with ex.com/rdma, of which neither queue train nor one above it states" in found
 
 
 def test_devices_that_no_node_has_together_are_not_reserved() -> None:
     apart = node_shapes([{GPU: 8000}, {RDMA: 1000}])
     both = change(reservation(resources={GPU: "1", RDMA: "1"}))
-    (found,) = reservation_refusals(both, LEAD, with_cards("8"), {}, apart)
+    (found,) = reservation_refusals(both, LEAD, with_cards("8"), {}, apart, NOW)
     assert "expected devices of which one node has all" in found
 
 
 def test_nobody_reserves_before_the_nodes_are_known() -> None:
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, None)
+    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, None, NOW)
     assert "not known yet" in found

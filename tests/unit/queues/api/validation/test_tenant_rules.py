@@ -372,6 +372,19 @@ def test_a_platform_administrators_loan_is_not_ended_by_what_the_lender_states(
     assert change_refusals(change, ANN, tree, 1895780800.0) == [], "it has ended"
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])
+def test_a_platform_administrators_loan_is_not_repeated_by_a_tenants_administrator(
+    before: int, after: int
+) -> None:
+    def stating(number: int) -> dict[str, dict[str, Any]]:
+        return stored_with(*[loan("b-one")] * number)
+
+    tree, changed = stating(before), stating(after)
+    found = change_refusals(QueueChange("a-infer", tree["a-infer"], changed["a-infer"]), ANN, tree)
+    assert "found a loan to b-one that is made, changed or ended" in found[0]
+    assert change_refusals(QueueChange("a-infer", tree["a-infer"], tree["a-infer"]), ANN, tree) == []
+
+
 def test_what_leaves_a_loan_as_it_is_may_be_changed() -> None:
     tree = stored_with(loan("b-one"))
     after = {**tree["a-infer"], "spec": {**tree["a-infer"]["spec"], "deserved": {GPU: 4}}}
