@@ -28,6 +28,8 @@ from queues.sql.read.rows import KindIn
 
 #: Bytes of a question.
 LARGEST_TRIAL: Final = 256 * 1024
+#: Mappings and lists inside one another, of a document or a spec. Those that are in use have about twenty.
+DEEPEST_DOCUMENT: Final = 100
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 _HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
 
@@ -156,10 +158,34 @@ async def _question(request: web.Request) -> TrialRequestBody:
     ):
         if len(changes) > most:
             raise BadQuery(f"{what} has {len(changes)} entries", expected=f"at most {most}")
+    nested = [(f"document {number}", each) for number, each in enumerate(asked.documents, 1)]
+    nested += [
+        (f"the spec of quotaPatches {number}", each.spec)
+        for number, each in enumerate(asked.quota_patches, 1)
+    ]
+    for what, document in nested:
+        if _is_deeper(document, DEEPEST_DOCUMENT):
+            raise BadQuery(f"{what} is nested too deep", expected=f"at most {DEEPEST_DOCUMENT} levels")
     for what, value in (("namespace", asked.namespace), ("queue", asked.queue)):
         if (value or what == "namespace") and not is_dns_name(value):
             raise BadQuery(f"{what} is {value[:100]!r}", expected="a name that there can be")
     return asked
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Whether more than so many mappings and lists are inside one another."""
+    level = [value]
+    for _ in range(most):
+        level = [inner for each in level for inner in _inside(each) if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _raise(document: dict[str, Any], sight: Sight) -> NoReturn:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -53,6 +54,14 @@ async def post(
 
 def question(*documents: Any, **more: Any) -> dict[str, Any]:
     return {"documents": documents, "namespace": "ml", **more}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A document of so many mappings inside one another."""
+    found: Any = {}
+    for _ in range(levels - 1):
+        found = {"a": found}
+    return {**CONFIG, **found}
 
 
 async def test_an_object_is_told_where_it_would_be_and_who_would_go(server: str) -> None:
@@ -127,6 +136,12 @@ async def test_only_who_sees_everything_tries_as_another_user(server: str) -> No
         (b"[" * 5000, 400, "the body cannot be read"),
         (question(*[batch_job(f"a{number}", 1) for number in range(65)]), 400, "there are 65 documents"),
         (b" " * (LARGEST_TRIAL + 1), 400, "the body is too large"),
+        (question(batch_job("a", 1), nested(101)), 400, "document 2 is nested too deep"),
+        (
+            {"quotaPatches": [{"queue": "team", "spec": nested(101)}]},
+            400,
+            "the spec of quotaPatches 1 is nested too deep",
+        ),
         (question(batch_job("a", 1), namespace="A B"), 400, "namespace is 'A B'"),
         (question(batch_job("a", 1), queue="A B"), 400, "queue is 'A B'"),
         (question(batch_job("a", 1), queue="nowhere"), 404, "There is no queue nowhere."),
@@ -363,3 +378,26 @@ async def test_a_user_who_claims_to_be_another_replica_sees_no_more(of_a_tenant:
         ({"drain": ["n0"]}, 403),
     ):
         assert (await post(of_a_tenant, {**asked, **forged}, "alice", forwarded=True))[0] == refusal
+
+
+async def test_documents_may_be_nested_as_deep_as_is_told(server: str) -> None:
+    job = batch_job("a", 1, queue="team", gpu=1)
+    assert (await post(server, question(job, nested(100))))[0] == 200
+
+
+async def test_a_client_that_leaves_amid_its_question_is_no_defect(
+    server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "admission.web.http")
+    host, port = server.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST {PREFIX}/trials HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin\r\nContent-Length: 5000\r\n\r\n"
+    writer.write(head.encode() + b'{"documents":[')
+    await writer.drain()
+    await asyncio.sleep(0.1)
+    writer.close()
+    async with asyncio.timeout(10):
+        while not caplog.records:  # noqa: ASYNC110 - the log tells nobody
+            await asyncio.sleep(0.01)
+    told = [(each.levelname, each.message.partition(":")[0]) for each in caplog.records]
+    assert told == [("DEBUG", f"the client of POST {PREFIX}/trials left")]
