@@ -22,6 +22,7 @@ from admission.web.leader.forwarding import ASKER, FORWARDED
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.trials.bodies import TrialRequestBody
 from admission.web.trials.errors import NotAllowed, TrialRefused
+from admission.web.trials.hidden_queues import without_queues
 from queues.api.api_resources import QUEUES
 from queues.api.reading.user_values import is_dns_name
 from queues.sql.read.rows import KindIn
@@ -202,26 +203,37 @@ def _raise(document: dict[str, Any], sight: Sight) -> NoReturn:
 
 async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: TrialRights) -> Any:
     """The answer without what the user may not see."""
+    named, above = document.pop("namedQueues", ()), document.pop("above", {})
     if sight == EVERYTHING:
         return document
+    hidden = frozenset(each for each in named if not sight.shows_queue(each))
     if (comparison := document["comparison"]) is not None:
         comparison["queues"] = [each for each in comparison["queues"] if sight.shows_queue(each["queue"])]
     victims = [victim for item in document["items"] for victim in item["victims"]]
     workloads = [] if comparison is None else comparison["workloads"]
     shifted = [] if comparison is None or comparison["starts"] is None else comparison["starts"]["workloads"]
-    named = (*victims, *workloads, *shifted, *document["items"])
-    kinds = {KindIn(each["kind"], each["namespace"]) for each in named}
+    of_sight = (*victims, *workloads, *shifted, *document["items"])
+    kinds = {KindIn(each["kind"], each["namespace"]) for each in of_sight}
     seen = together(sight, await rights.sight_in(caller, sorted(kinds)))
     if comparison is not None:
-        comparison["workloads"] = [_named(each, seen) for each in workloads]
+        comparison["workloads"] = [_named(each, seen, hidden) for each in workloads]
         if comparison["starts"] is not None:
-            comparison["starts"]["workloads"] = [_named(each, seen) for each in shifted]
+            comparison["starts"]["workloads"] = [_named(each, seen, hidden) for each in shifted]
+        for each in ("changes", "warnings"):
+            comparison[each] = without_queues(comparison[each], hidden)
     for item in document["items"]:
         item["nearestQueues"] = list(filter(sight.shows_queue, item["nearestQueues"]))
-        item["victims"] = [_named(victim, seen) for victim in item["victims"]]
+        item["victims"] = [_named(victim, seen, hidden) for victim in item["victims"]]
+        # Of the queues of its own path explain tells as well, once it waits.
+        others = hidden - {item["queue"], *above.get(item["queue"], ())}
+        for each in ("reason", "behind", "changes"):
+            item[each] = without_queues(item[each], others)
     return redacted(document, seen)
 
 
-def _named(each: dict[str, Any], seen: Sight) -> dict[str, Any]:
-    """What is told of a workload, without its name if the user may not see it."""
-    return each if seen.shows(each["kind"], each["namespace"]) else {**each, **_HIDDEN}
+def _named(each: dict[str, Any], seen: Sight, hidden: frozenset[str]) -> dict[str, Any]:
+    """What is told of a workload, without its names and queue if the user may not see it."""
+    told: dict[str, Any] = without_queues(each, hidden)
+    if seen.shows(each["kind"], each["namespace"]):
+        return {**told, "queue": each["queue"]}
+    return {**told, **_HIDDEN}

@@ -64,6 +64,11 @@ def nested(levels: int) -> dict[str, Any]:
     return {**CONFIG, **found}
 
 
+def without_words(body: Any) -> str:
+    """The answer without sentences that say "another"."""
+    return json.dumps(body).replace("another", "")
+
+
 async def test_an_object_is_told_where_it_would_be_and_who_would_go(server: str) -> None:
     status, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8), CONFIG))
 
@@ -99,6 +104,16 @@ async def test_a_user_is_not_told_the_names_of_others(server: str) -> None:
     assert (victim["kind"], victim["namespace"], victim["name"]) == (None, None, None)
     assert "secret" not in json.dumps(body)
     assert "vision" not in json.dumps(body)
+    # Nor the queues of others, and what they use.
+    assert (victim["queue"], victim["message"]) == (
+        None,
+        "reclaimed for job/ml/a: queue team uses 0 nvidia.com/gpu and deserves 16",
+    )
+    assert "other" not in without_words(body)
+    _, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8)))
+    (victim,) = body["items"][0]["victims"]
+    assert (victim["queue"], "queue other uses 32 nvidia.com/gpu" in victim["message"]) == ("other", True)
+    assert {"namedQueues", "above"}.isdisjoint(body)
 
 
 async def test_one_that_waits_is_told_what_would_let_it_in(server: str) -> None:
@@ -235,6 +250,9 @@ async def test_a_tenants_administrator_tries_quota_and_is_told_nothing_of_others
     assert "hidden" not in json.dumps(body)
     assert {each["queue"] for each in comparison["queues"]} == {"tenant", "below"}
     assert "secret" not in json.dumps(body)
+    assert {each["queue"] for each in comparison["workloads"]} == {"below", None}
+    assert {each["queue"] for each in comparison["starts"]["workloads"]} <= {"below", None}
+    assert "other" not in without_words(body)
     # Not of the tenant itself, nor of others, whatever the request claims.
     status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["tenant.gpu=8"]}, "alice")
     assert (status, body["error"].partition(".")[0]) == (403, "alice does not administer queue tenant")
