@@ -339,6 +339,26 @@ async def test_of_one_user_few_trials_are_taken_at_a_time() -> None:
         assert (await post(url, asked, "bob"))[0] == 200
 
 
+async def test_the_service_accounts_of_a_namespace_are_one_user() -> None:
+    release = asyncio.Event()
+
+    class SlowLeader(FakeLeader):
+        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
+            await release.wait()
+            return await super().ask(path, query, **more)
+
+    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+        asked = question(batch_job("a", 1, queue="team", gpu=1))
+        accounts = [f"system:serviceaccount:ml:sa-{number}" for number in range(OF_ONE + 1)]
+        first = [asyncio.create_task(post(url, asked, each)) for each in accounts[:-1]]
+        await asyncio.sleep(0.1)
+        status, body = await post(url, asked, accounts[-1])
+        release.set()
+        assert (status, body["error"][:14]) == (429, "From this user")
+        for each in first:
+            await each
+
+
 async def test_trials_that_wait_for_the_leader_keep_nobody_from_other_answers() -> None:
     release = asyncio.Event()
 
