@@ -180,7 +180,7 @@ async def test_a_question_that_loses_its_place_is_sent_away(monkeypatch: pytest.
     with pytest.raises(
         LeaderBusy, match="another user's question instead of the last one of alice, who has the most"
     ):
-        await last
+        await asyncio.wait_for(last, 10)
     goes_on.set()
     assert (await first, await other) == (b"yes", b"yes")
 
