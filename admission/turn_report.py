@@ -1,10 +1,10 @@
 """The outcome of one turn, for metrics, logs and statuses, and the decision behind it."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from admission.apply import Applied
 from admission.engine.decide import Memo
@@ -23,6 +23,7 @@ from queues.resources import WHOLE, Resources, is_device
 from queues.slices import slices
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -143,7 +144,7 @@ class QueueAmounts:
 
 
 async def log_applied(applied: Applied, admissions: Mapping[AdmissionId, Admission]) -> None:
-    """One line for each admission that was opened, adopted, evicted or closed, and for each gang that was dropped.
+    """One line for each gang that was admitted, adopted, evicted, freed or dropped, whatever elastic parts it has.
 
     ``admissions``: the ones that the plan was decided on.
     """
@@ -155,19 +156,27 @@ async def log_applied(applied: Applied, admissions: Mapping[AdmissionId, Admissi
 def _lines(
     applied: Applied, admissions: Mapping[AdmissionId, Admission]
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    for id_, admit in applied.admitted:
-        yield "admitted", _about(id_, admit) | {"seats": len(admit.seats)}
+    for opened in _by(applied.admitted, lambda each: each[1].workload):
+        yield "admitted", _about(*opened[0]) | {"seats": sum(len(admit.seats) for _, admit in opened)}
     for id_, adopt in applied.adopted:
         yield "adopted", _about(id_, adopt.admit) | {"seats": len(adopt.admit.seats)}
-    for evict in applied.evicted:
+    for evict, *_ in _by(applied.evicted, lambda each: (admissions[each.admission].workload, each.code)):
         cause = {"code": evict.code, "why": evict.message}
         yield "evicting", _about(evict.admission, admissions[evict.admission]) | cause
-    for admission in applied.admissions:
-        if admission.state is AdmissionState.CLOSED:
-            yield "freed", _about(admission.id, admission) | {"seats": len(admission.seats)}
+    closed = [each for each in applied.admissions if each.state is AdmissionState.CLOSED]
+    for freed in _by(closed, lambda each: each.workload):
+        yield "freed", _about(freed[0].id, freed[0]) | {"seats": sum(len(each.seats) for each in freed)}
     for key, reason in applied.dropped.items():
         about: dict[str, object] = {"workload": str(key), "code": reason.code, "why": reason.message}
         yield "not admitted by the ledger", about
+
+
+def _by(found: Iterable[T], key: Callable[[T], Hashable]) -> Iterable[list[T]]:
+    """In their order, those with equal keys together."""
+    groups: dict[Hashable, list[T]] = {}
+    for each in found:
+        groups.setdefault(key(each), []).append(each)
+    return groups.values()
 
 
 def _about(id_: AdmissionId, of: Admit | Admission) -> dict[str, object]:

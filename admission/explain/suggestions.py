@@ -4,7 +4,8 @@ Each change is made in a copy of the snapshot, and suggested only if ``decide`` 
 victims for it. A suggestion holds for the workload alone, in the cluster as it is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -21,10 +22,12 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, duration, listed
-from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload
+from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload, WorkloadKey
 
 #: Gang sizes that are tried above the number of pods that fit.
 _LARGER_TRIED = 4
+#: Elastic parts, as users call them.
+_ABOVE_MINIMUM = "pods above the minimum"
 
 
 class SuggestionKind(StrEnum):
@@ -219,11 +222,12 @@ def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> Suggestion:
         leaving = [each for each in claim.victims if each in snapshot.admissions]
         text = "nothing but the next turn: its place is free"
         if leaving:
-            text = f"when the pods of {listed([_holder(snapshot, each) for each in leaving])} are gone"
+            names = dict.fromkeys(_holder(snapshot, each) for each in leaving)
+            text = f"when the pods of {listed([*names])} are gone"
         return Suggestion(SuggestionKind.TURN, text, {"admissions": leaving})
     text = "it would go in now" if now.is_admitted else _victims_text(what_if, now)
     return Suggestion(
-        SuggestionKind.TURN, f"nothing but its turn: alone, {text}", {"victims": len(now.victims)}
+        SuggestionKind.TURN, f"nothing but its turn: alone, {text}", {"victims": _victim_count(what_if, now)}
     )
 
 
@@ -244,7 +248,7 @@ def _time(what_if: WhatIf) -> Iterator[Suggestion]:
             SuggestionKind.TIME,
             f"in {duration(seconds)} it will have waited {duration(after_seconds)}: "
             f"then {_victims_text(what_if, outcome)}",
-            {"seconds": seconds, "victims": len(outcome.victims)},
+            {"seconds": seconds, "victims": _victim_count(what_if, outcome)},
         )
 
 
@@ -254,10 +258,11 @@ def _endings(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     if found is None:
         return
     snapshot = what_if.snapshot
-    holders = listed([_holder(snapshot, each) for each in found.admissions])
+    names = _holders(snapshot, found.admissions)
+    holders = listed(names)
     at_most = _at_most(snapshot, found.admissions)
     text = f"{found.domain} when {holders} end" if found.domain else f"when {holders} end"
-    text += "s" if len(found.admissions) == 1 else ""
+    text += "s" if len(names) == 1 and not holders.startswith(_ABOVE_MINIMUM) else ""
     yield Suggestion(
         SuggestionKind.END,
         text + (f", at most {duration(at_most)}" if at_most is not None else ""),
@@ -329,7 +334,7 @@ def _priority(what_if: WhatIf) -> Iterator[Suggestion]:
             yield Suggestion(
                 SuggestionKind.PRIORITY,
                 f"priority {priority} instead of {counted}: {_victims_text(what_if, outcome)}",
-                {"priority": priority, "victims": len(outcome.victims)},
+                {"priority": priority, "victims": _victim_count(what_if, outcome)},
             )
             return
 
@@ -343,7 +348,7 @@ def _preempting(what_if: WhatIf) -> Iterator[Suggestion]:
         yield Suggestion(
             SuggestionKind.PRIORITY,
             f"a priority class without preemptionPolicy: Never: {_victims_text(what_if, outcome)}",
-            {"victims": len(outcome.victims)},
+            {"victims": _victim_count(what_if, outcome)},
         )
 
 
@@ -354,7 +359,7 @@ def _deserved(what_if: WhatIf) -> Iterator[Suggestion]:
             yield Suggestion(
                 SuggestionKind.DESERVED,
                 f"{raised.text}: {_victims_text(what_if, raised.outcome)}",
-                {**raised.facts, "victims": len(raised.outcome.victims)},
+                {**raised.facts, "victims": _victim_count(what_if, raised.outcome)},
             )
             return
 
@@ -370,16 +375,42 @@ def _holder(snapshot: Snapshot, id_: AdmissionId) -> str:
     return f"{admission.workload.kind}/{admission.namespace}/{admission.name}"
 
 
+def _holders(snapshot: Snapshot, ids: Sequence[AdmissionId]) -> list[str]:
+    """The workloads that hold these admissions, each once; of an elastic gang without its minimum, its other pods."""
+    names: dict[WorkloadKey, str] = {}
+    for id_ in sorted(ids):
+        names.setdefault(snapshot.admissions[id_].workload, _holder(snapshot, id_))
+    oldest = {key: id_ for id_, key in _by_workload(snapshot, names)}
+    return [name if oldest[key] in ids else f"{_ABOVE_MINIMUM} of {name}" for key, name in names.items()]
+
+
+def _by_workload(
+    snapshot: Snapshot, keys: Collection[WorkloadKey]
+) -> Iterator[tuple[AdmissionId, WorkloadKey]]:
+    """The admissions of these workloads, newest first."""
+    for id_ in sorted(snapshot.admissions, reverse=True):
+        if (key := snapshot.admissions[id_].workload) in keys:
+            yield id_, key
+
+
+def _victim_count(what_if: WhatIf, outcome: WhatIfOutcome) -> int:
+    """Workloads that lose pods."""
+    return len({what_if.snapshot.admissions[each.admission].workload for each in outcome.victims})
+
+
 def _victims_text(what_if: WhatIf, outcome: WhatIfOutcome) -> str:
-    """The victims by queue: ``3 of tenant-b are evicted for it``."""
+    """The victims by queue: ``3 of tenant-b are evicted for it``. Each workload counts once."""
     if outcome.is_admitted:
         return "it goes in"
-    counts: dict[str, int] = {}
+    found: dict[WorkloadKey, tuple[str, bool]] = {}
     for evict in outcome.victims:
-        queue = what_if.snapshot.admissions[evict.admission].queue
-        counts[queue] = counts.get(queue, 0) + 1
+        victim = what_if.snapshot.admissions[evict.admission]
+        _, elastic = found.get(victim.workload, ("", True))
+        found[victim.workload] = victim.queue, elastic and evict.elastic
     own = what_if.workload.queue
-    text = [
-        f"{count} of {'its own queue' if name == own else name}" for name, count in sorted(counts.items())
-    ]
-    return f"{' and '.join(text)} {'is' if len(outcome.victims) == 1 else 'are'} evicted for it"
+    text = []
+    for (name, elastic), count in sorted(Counter(found.values()).items()):
+        what = f"{_ABOVE_MINIMUM} of {count}" if elastic else str(count)
+        text.append(f"{what} of {'its own queue' if name == own else name}")
+    is_one = [elastic for _, elastic in found.values()] == [False]
+    return f"{' and '.join(text)} {'is' if is_one else 'are'} evicted for it"

@@ -46,6 +46,8 @@ _OF_STORED: Final = (
 )
 #: Kinds of which the admission webhook sees every new object.
 _REVIEWED: Final = (VOLCANO_JOBS, POD_GROUPS)
+#: Types of fields, as users call them.
+_TYPES: Final[Mapping[type, str]] = {Mapping: "a mapping", list: "a list", str: "a string"}
 _SUPPORT: Final[Mapping[tuple[str, str], KindSupport]] = {
     (each.resource.api_version, each.resource.kind): each for each in KINDS
 }
@@ -260,8 +262,8 @@ def _group_of(each: Submitted) -> tuple[str, str] | None:
 
 def _read(reading: _Reading) -> Submitted:
     asked, cluster = reading.asked, reading.cluster
-    if missing := _missing(asked, cluster):
-        return reading.refused(missing)
+    if refusals := _missing(asked, cluster) or _mistyped(asked):
+        return reading.refused(*refusals)
     document = _as_created(reading)
     if asked.support.kind in (WorkloadKind.JOB, WorkloadKind.POD):
         waiting = _made_to_wait(document, reading)
@@ -285,14 +287,48 @@ def _read(reading: _Reading) -> Submitted:
         return reading.refused(explained(error))
 
 
-def _missing(asked: Asked, cluster: Cluster) -> str:
-    """What the cluster lacks for an object to be stored; "": nothing."""
+def _missing(asked: Asked, cluster: Cluster) -> list[str]:
+    """What the cluster lacks for an object to be stored."""
     if asked.support.kind in cluster.absent:
         resource = asked.support.resource
-        return f"the cluster does not serve {resource.api_version} {resource.kind}: its operator is not installed"
+        what = f"{resource.api_version} {resource.kind}"
+        return [f"the cluster does not serve {what}: its operator is not installed"]
     if asked.namespace not in cluster.snapshot.namespaces:
-        return f"there is no namespace {asked.namespace}"
-    return ""
+        return [f"there is no namespace {asked.namespace}"]
+    return []
+
+
+def _mistyped(asked: Asked) -> list[str]:
+    """Fields that are read before the object is decoded, and whose type the API server refuses."""
+    document, support = asked.document, asked.support
+    found = [*_mistyped_metadata(document, "")]
+    if support.kind not in (WorkloadKind.JOB, WorkloadKind.POD):
+        return found
+    spec, at = _mapping(document.get("spec")), "spec"
+    if support.resource is not PODS:
+        found += _other_than(Mapping, spec.get("template"), "spec.template")
+        template = _mapping(spec.get("template"))
+        found += _mistyped_metadata(template, "spec.template.")
+        found += _other_than(Mapping, template.get("spec"), "spec.template.spec")
+        spec, at = _mapping(template.get("spec")), "spec.template.spec"
+    found += _other_than(list, spec.get("schedulingGates"), f"{at}.schedulingGates")
+    return [*found, *_other_than(str, spec.get("schedulerName"), f"{at}.schedulerName")]
+
+
+def _mistyped_metadata(of: Document, before: str) -> Iterator[str]:
+    metadata = of.get("metadata")
+    yield from _other_than(Mapping, metadata, f"{before}metadata")
+    for field_name in ("labels", "annotations"):
+        said, path = _mapping(metadata).get(field_name), f"{before}metadata.{field_name}"
+        yield from _other_than(Mapping, said, path)
+        for key, value in _mapping(said).items():
+            yield from _other_than(str, value, f"{path}[{str(key)[:LONGEST_NAME]}]")
+
+
+def _other_than(expected: type, value: Any, path: str) -> Iterator[str]:
+    """A refusal if there is a value of another type."""
+    if value is not None and not isinstance(value, expected):
+        yield f"{path}: found {excerpt(value)}, expected {_TYPES[expected]}"
 
 
 def _workload(raw: bytes, reading: _Reading) -> Submitted:

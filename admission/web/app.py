@@ -36,7 +36,7 @@ from aiohttp import web
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.web import bodies
 from admission.web.access.answer_cache import Kept
-from admission.web.access.limits import Gate, ProcessorShare, RequestLimits
+from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, counted_as
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
 from admission.web.health import METRICS_TYPE
@@ -485,7 +485,7 @@ class ReadApi:
         """What would become of objects if they were submitted now."""
         async with asyncio.timeout(_ANSWER_SECONDS):
             caller = await self.authenticate(request)
-            async with self.leader_gates.of_trials(request).entered(caller.name):
+            async with self.leader_gates.of_trials(request).entered(counted_as(caller.name)):
                 async with self.gate.entered(caller.name):
                     pass  # no place of other questions is held while this one waits for the leader
                 return json_answer(await trial_answer(request, caller, self.rights, self.leader))

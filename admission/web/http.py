@@ -135,11 +135,20 @@ def errors_as_json(paths: str) -> Any:
             return muster_problem(error)
         except TimeoutError:
             return problem(503, "There was no answer in time.", hint="Ask again.")
-        except Exception:
-            _log.exception("%s %s failed", request.method, request.path)
-            return problem(500, "Muster failed to answer.", hint="The log of this replica has the cause.")
+        except Exception as error:
+            return _failed(request, error)
 
     return middleware
+
+
+def _failed(request: web.Request, error: Exception) -> web.Response:
+    """The answer for a defect; nobody reads it if the client has left, which is none."""
+    has_left = request.transport is None or request.transport.is_closing()
+    if isinstance(error, ConnectionError) and has_left:
+        _log.debug("the client of %s %s left: %s", request.method, request.path, error)
+        return problem(400, "The client left before its question was read.")
+    _log.error("%s %s failed", request.method, request.path, exc_info=error)
+    return problem(500, "Muster failed to answer.", hint="The log of this replica has the cause.")
 
 
 def muster_problem(error: MusterError) -> web.Response:

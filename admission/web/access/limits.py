@@ -42,11 +42,21 @@ class RequestLimits:
     waiting: int = 64
     #: The same of one user, both together.
     of_one: int = 16
+    #: Of ``at_once``, places that only those get who have none.
+    newcomers: int = 0
     #: Seconds that a request waits at most.
     patience: float = 2.0
     #: Seconds for which a refusal is held back, and how many are at a time.
     held_back: float = 0.0
     held: int = 1000
+
+
+def counted_as(user: str) -> str:
+    """In whose name a user's places are counted: all service accounts of a namespace are one user, for whoever may
+    edit there makes as many of them as he likes."""
+    prefix, service_account, rest = user.partition("system:serviceaccount:")
+    namespace, colon, _ = rest.partition(":")
+    return f"{service_account}{namespace}:*" if service_account and colon and not prefix else user
 
 
 def processor_time() -> float:
@@ -112,7 +122,9 @@ class Gate:
         """A place inside for the length of the block. Raises TooBusy."""
         if self._of[user] >= self._limits.of_one:
             await self._refuse("From this user")
-        if self._free.locked() and self._waiting >= self._limits.waiting:
+        kept = self._limits.newcomers if self._of[user] else 0
+        is_full = self._free.locked() or (kept and self._of.total() >= self._limits.at_once - kept)
+        if is_full and self._waiting >= self._limits.waiting:
             await self._refuse("From all users")
         self._of[user] += 1
         try:

@@ -18,6 +18,7 @@ from admission.replay.fingerprint import fingerprint
 from admission.replay.snapshot_file import save
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
+from admission.web.access.limits import counted_as
 from admission.web.http import encode, errors_as_json, json_answer
 from admission.web.leader.forecasts import Forecasts, Learn, Tell
 from admission.web.leader.forwarding import ASKER, LeaderBusy
@@ -44,8 +45,8 @@ class _ClientLeft(Exception):
 
 
 def _asker(request: web.Request) -> str:
-    """The user who asks; "": it is not told."""
-    return request.query.get(ASKER, "")
+    """In whose name a question counts; "": it is not told."""
+    return counted_as(request.query.get(ASKER, ""))
 
 
 class _Question(NamedTuple):
@@ -169,9 +170,12 @@ class LeaderAnswers:
         """
         question = _Question(work, asyncio.get_running_loop().create_future())
         try:
-            self._line.join(asker, question)
+            lost = self._line.join(asker, question)
         except LineFull as error:
             raise LeaderBusy(why=str(error)) from error
+        if lost is not None and not lost.question.answer.done():
+            why = f"The leader took another user's question instead of the last one of {lost.user}, who has the most."
+            lost.question.answer.set_exception(LeaderBusy(why=why))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work_on_all(), name="questions")
         return await question.answer

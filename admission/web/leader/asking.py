@@ -7,13 +7,25 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from admission.kube.access_reviews import Caller
-from admission.web.access.limits import Gate, RequestLimits
+from admission.web.access.limits import Gate, RequestLimits, counted_as
 from admission.web.leader.forwarding import ASKER, FORWARDED, asker_of
 from admission.web.leader.question_line import OF_ALL, OF_ONE
 from admission.web.reader import EVERYTHING, Sight
 
+#: Places of a replica beyond those in the leader's line, for users who have no question there: the leader takes theirs
+#: instead of others.
+_NEWCOMERS: Final = 12
 #: The leader works on one question at a time, shares its time between users, and takes few of one user and of all.
-TRIAL_LIMITS: Final = RequestLimits(at_once=OF_ALL, waiting=0, of_one=OF_ONE, patience=10.0, held_back=1.0)
+TRIAL_LIMITS: Final = RequestLimits(
+    at_once=OF_ALL + _NEWCOMERS,
+    newcomers=_NEWCOMERS,
+    waiting=0,
+    of_one=OF_ONE,
+    patience=10.0,
+    held_back=1.0,
+)
+#: Those of all users of another replica come in one name; that replica has such a gate as well.
+_FORWARDED: Final = replace(TRIAL_LIMITS, of_one=TRIAL_LIMITS.at_once, newcomers=0)
 #: Other questions that it has to compute the answer of: while they wait for it they hold places of questions that it
 #: has no part in, so there are fewer of them.
 _LIMITS: Final = RequestLimits(at_once=5, of_one=OF_ONE)
@@ -50,8 +62,7 @@ class LeaderGates:
     """What lets questions through to the leader. Every method raises TooBusy."""
 
     _trials: Gate = field(default_factory=lambda: Gate(TRIAL_LIMITS))
-    #: Those of all users of another replica come in one name; that replica has such a gate as well.
-    _forwarded_trials: Gate = field(default_factory=lambda: Gate(replace(TRIAL_LIMITS, of_one=OF_ALL)))
+    _forwarded_trials: Gate = field(default_factory=lambda: Gate(_FORWARDED))
     _others: Gate = field(default_factory=lambda: Gate(_LIMITS))
 
     def of_trials(self, request: web.Request) -> Gate:
@@ -65,5 +76,5 @@ class LeaderGates:
         named, forwarded = {**query, ASKER: asker}, FORWARDED in request.headers
         if path not in _COMPUTED:
             return await leader.ask(path, named, public=request.path_qs, forwarded=forwarded)
-        async with self._others.entered(asker):
+        async with self._others.entered(counted_as(asker)):
             return await leader.ask(path, named, public=request.path_qs, forwarded=forwarded)

@@ -4,6 +4,9 @@ Start-time fair queueing. Each user has a tag: the virtual time at which the use
 moves its user's tag on by the seconds that it took, and virtual time by those seconds shared among all who ask. Next
 is the user with the smallest tag, so one with few short questions comes before one with many long ones. Who comes anew
 begins at the present virtual time: nobody saves up time by not asking, and nobody waits for ever.
+
+In a full line a user without a question takes the place of the last question of the user with the most, so that few
+users with all the places keep no other out.
 """
 
 from collections import deque
@@ -46,8 +49,9 @@ class QuestionLine(Generic[Q]):
         """Questions that wait, without the one that is worked on."""
         return sum(map(len, self._waiting.values()))
 
-    def join(self, user: str, question: Q) -> None:
-        """A question waits from now on. Raises LineFull."""
+    def join(self, user: str, question: Q) -> Next[Q] | None:
+        """A question waits from now on. The question that lost its place to it; None: there was a place. Raises
+        LineFull."""
         worked_on = self._worked_on is not None
         own = len(self._waiting.get(user, ())) + (self._worked_on == user)
         if own >= self._of_one:
@@ -55,7 +59,8 @@ class QuestionLine(Generic[Q]):
                 why=f"The leader has {own} questions of {user} already, expected fewer: it takes no more of one user "
                 "at a time."
             )
-        if len(self) + worked_on >= self._of_all:
+        lost = None
+        if len(self) + worked_on >= self._of_all and (lost := self._displaced(own)) is None:
             raise LineFull(
                 why=f"The leader has {len(self) + worked_on} questions already, expected fewer: it takes no more at a "
                 "time."
@@ -63,6 +68,21 @@ class QuestionLine(Generic[Q]):
         if own == 0:
             self._tags[user] = max(self._tags.get(user, 0.0), self._now)
         self._waiting.setdefault(user, deque()).append(question)
+        return lost
+
+    def _displaced(self, own: int) -> Next[Q] | None:
+        """The question that makes room for one of a user who has ``own``; None: that user has one, or nobody has
+        two."""
+        if own or not self._waiting:
+            return None
+        counts = {user: len(waiting) + (self._worked_on == user) for user, waiting in self._waiting.items()}
+        most = max(counts, key=lambda user: (counts[user], self._tags[user]))
+        if counts[most] < 2:
+            return None
+        question = self._waiting[most].pop()
+        if not self._waiting[most]:
+            del self._waiting[most]
+        return Next(most, question)
 
     def next(self) -> Next[Q] | None:
         """The question to work on now; None: none waits. ``done`` tells when it has been."""

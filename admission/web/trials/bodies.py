@@ -86,6 +86,7 @@ class VictimBody(Body, frozen=True, kw_only=True):
     kind: str | None
     namespace: str | None
     name: str | None
+    #: null: it is another's, and the user may not see the queue.
     queue: str | None
     code: str
     message: str
@@ -148,7 +149,8 @@ class DifferenceBody(Body, frozen=True, kw_only=True):
     kind: str | None
     namespace: str | None
     name: str | None
-    queue: str
+    #: null: it is another's, and the user may not see the queue.
+    queue: str | None
     priority: int
     pods: int
     asks: Mapping[str, str]
@@ -178,7 +180,8 @@ class StartShiftBody(Body, frozen=True, kw_only=True):
     kind: str | None
     namespace: str | None
     name: str | None
-    queue: str
+    #: null: it is another's, and the user may not see the queue.
+    queue: str | None
     #: Seconds from now in the middle of all simulations; null: not within what was foreseen.
     before_seconds: int | None
     after_seconds: int | None
@@ -224,6 +227,15 @@ class TrialList(Body, frozen=True, kw_only=True):
     skipped: tuple[SkippedBody, ...] = ()
     #: null: no changes were asked for.
     comparison: ComparisonBody | None = None
+
+
+class ToldTrialList(TrialList, frozen=True, kw_only=True):
+    """From the leader: the answer, with what the process that serves the user needs to leave queues out of it."""
+
+    #: Queues whose names stand anywhere in the answer.
+    named_queues: tuple[str, ...] = ()
+    #: By queue of an item: the queues above it.
+    above: Mapping[str, tuple[str, ...]] = {}
 
 
 class TrialFailureBody(Body, frozen=True, kw_only=True):

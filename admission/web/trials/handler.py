@@ -22,12 +22,15 @@ from admission.web.leader.forwarding import ASKER, FORWARDED
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.trials.bodies import TrialRequestBody
 from admission.web.trials.errors import NotAllowed, TrialRefused
+from admission.web.trials.hidden_queues import without_queues
 from queues.api.api_resources import QUEUES
 from queues.api.reading.user_values import is_dns_name
 from queues.sql.read.rows import KindIn
 
 #: Bytes of a question.
 LARGEST_TRIAL: Final = 256 * 1024
+#: Mappings and lists inside one another, of a document or a spec. Those that are in use have about twenty.
+DEEPEST_DOCUMENT: Final = 100
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 _HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
 
@@ -156,10 +159,34 @@ async def _question(request: web.Request) -> TrialRequestBody:
     ):
         if len(changes) > most:
             raise BadQuery(f"{what} has {len(changes)} entries", expected=f"at most {most}")
+    nested = [(f"document {number}", each) for number, each in enumerate(asked.documents, 1)]
+    nested += [
+        (f"the spec of quotaPatches {number}", each.spec)
+        for number, each in enumerate(asked.quota_patches, 1)
+    ]
+    for what, document in nested:
+        if _is_deeper(document, DEEPEST_DOCUMENT):
+            raise BadQuery(f"{what} is nested too deep", expected=f"at most {DEEPEST_DOCUMENT} levels")
     for what, value in (("namespace", asked.namespace), ("queue", asked.queue)):
         if (value or what == "namespace") and not is_dns_name(value):
             raise BadQuery(f"{what} is {value[:100]!r}", expected="a name that there can be")
     return asked
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Whether more than so many mappings and lists are inside one another."""
+    level = [value]
+    for _ in range(most):
+        level = [inner for each in level for inner in _inside(each) if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _raise(document: dict[str, Any], sight: Sight) -> NoReturn:
@@ -176,26 +203,37 @@ def _raise(document: dict[str, Any], sight: Sight) -> NoReturn:
 
 async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: TrialRights) -> Any:
     """The answer without what the user may not see."""
+    named, above = document.pop("namedQueues", ()), document.pop("above", {})
     if sight == EVERYTHING:
         return document
+    hidden = frozenset(each for each in named if not sight.shows_queue(each))
     if (comparison := document["comparison"]) is not None:
         comparison["queues"] = [each for each in comparison["queues"] if sight.shows_queue(each["queue"])]
     victims = [victim for item in document["items"] for victim in item["victims"]]
     workloads = [] if comparison is None else comparison["workloads"]
     shifted = [] if comparison is None or comparison["starts"] is None else comparison["starts"]["workloads"]
-    named = (*victims, *workloads, *shifted, *document["items"])
-    kinds = {KindIn(each["kind"], each["namespace"]) for each in named}
+    of_sight = (*victims, *workloads, *shifted, *document["items"])
+    kinds = {KindIn(each["kind"], each["namespace"]) for each in of_sight}
     seen = together(sight, await rights.sight_in(caller, sorted(kinds)))
     if comparison is not None:
-        comparison["workloads"] = [_named(each, seen) for each in workloads]
+        comparison["workloads"] = [_named(each, seen, hidden) for each in workloads]
         if comparison["starts"] is not None:
-            comparison["starts"]["workloads"] = [_named(each, seen) for each in shifted]
+            comparison["starts"]["workloads"] = [_named(each, seen, hidden) for each in shifted]
+        for each in ("changes", "warnings"):
+            comparison[each] = without_queues(comparison[each], hidden)
     for item in document["items"]:
         item["nearestQueues"] = list(filter(sight.shows_queue, item["nearestQueues"]))
-        item["victims"] = [_named(victim, seen) for victim in item["victims"]]
+        item["victims"] = [_named(victim, seen, hidden) for victim in item["victims"]]
+        # Of the queues of its own path explain tells as well, once it waits.
+        others = hidden - {item["queue"], *above.get(item["queue"], ())}
+        for each in ("reason", "behind", "changes"):
+            item[each] = without_queues(item[each], others)
     return redacted(document, seen)
 
 
-def _named(each: dict[str, Any], seen: Sight) -> dict[str, Any]:
-    """What is told of a workload, without its name if the user may not see it."""
-    return each if seen.shows(each["kind"], each["namespace"]) else {**each, **_HIDDEN}
+def _named(each: dict[str, Any], seen: Sight, hidden: frozenset[str]) -> dict[str, Any]:
+    """What is told of a workload, without its names and queue if the user may not see it."""
+    told: dict[str, Any] = without_queues(each, hidden)
+    if seen.shows(each["kind"], each["namespace"]):
+        return {**told, "queue": each["queue"]}
+    return {**told, **_HIDDEN}

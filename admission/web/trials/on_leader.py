@@ -34,15 +34,18 @@ from admission.web.trials.answer import trial_list
 from admission.web.trials.bodies import (
     ComparisonBody,
     StartShiftsBody,
+    ToldTrialList,
     TrialFailureBody,
+    TrialList,
     TrialRequestBody,
 )
 from admission.web.trials.comparison import comparison_body, shifts_body
 from admission.web.trials.foreseen import Foreseen
+from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.api.validation.tenant_rules import Requester
 from queues.plan import Plan
-from queues.workload import WorkloadKey
+from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")
 
@@ -125,7 +128,7 @@ async def trial(
         comparison = decided.comparison
         if comparison is not None:
             comparison = structs.replace(comparison, starts=shifts)
-        return encode(structs.replace(answer, comparison=comparison))
+        return encode(_told(structs.replace(answer, comparison=comparison), decided.trial.snapshot))
 
     return await in_thread(told)
 
@@ -162,6 +165,26 @@ def _decided(
         nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
         found = DecidedTrial(with_changes.snapshot, nothing, ())
     return _Decided(found, with_changes.snapshot, comparison)
+
+
+def _told(answer: TrialList, snapshot: Snapshot) -> ToldTrialList:
+    """The answer with the queues that it names."""
+    own = {each.queue for each in answer.items if each.queue is not None}
+    return ToldTrialList(
+        **structs.asdict(answer),
+        named_queues=tuple(sorted(named_in(msgspec.to_builtins(answer), snapshot.queues))),
+        above={name: _above(name, snapshot) for name in own},
+    )
+
+
+def _above(name: str, snapshot: Snapshot) -> tuple[str, ...]:
+    """The queues above one, also in a tree that is broken by a circle."""
+    found: list[str] = []
+    queue = snapshot.queues.get(QueueName(name))
+    while queue is not None and queue.parent is not None and queue.parent not in found:
+        found.append(queue.parent)
+        queue = snapshot.queues.get(queue.parent)
+    return tuple(found)
 
 
 def _no_queue(name: str, snapshot: Snapshot) -> TrialFailureBody:

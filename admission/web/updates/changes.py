@@ -15,7 +15,7 @@ from typing import Final
 
 from aiohttp import web
 
-from admission.web.access.limits import TooBusy
+from admission.web.access.limits import TooBusy, counted_as
 from admission.web.http import BadQuery
 from queues.errors import MusterError
 
@@ -32,6 +32,8 @@ class StreamLimits:
     #: Of all users, and of one.
     in_all: int = 200
     of_one: int = 8
+    #: Of all, those that only a user gets who has none.
+    newcomers: int = 50
     #: Between two looks at the mark, and so between two events.
     every: float = 1.0
     #: After which a stream without an event says that it is there.
@@ -54,9 +56,11 @@ class Changes:
 
     async def stream(self, request: web.Request, user: str) -> web.StreamResponse:
         """Send events until the client leaves or its time is over. Raises TooBusy."""
+        user = counted_as(user)
         if self._streams[user] >= self.limits.of_one:
             raise TooBusy(who="From this user")
-        if self._streams.total() >= self.limits.in_all:
+        kept = self.limits.newcomers if self._streams[user] else 0
+        if self._streams.total() >= self.limits.in_all - kept:
             raise TooBusy(who="From all users")
         self._streams[user] += 1
         try:

@@ -9,6 +9,7 @@ from admission.apply import Applied
 from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.turn_report import EvictionCost, evictions_of, log_applied
+from queues.admissions import AdmissionState
 from queues.plan import Admit, Adopt, Evict, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId
@@ -47,6 +48,23 @@ async def test_adoptions_evictions_and_refusals_of_the_ledger_are_a_line_each(
         ("evicting", "ns/train", "Reclaimed"),
         ("not admitted by the ledger", str(GROUP), "NodeFull"),
     ]
+
+
+async def test_a_gang_with_elastic_parts_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "admission.turn_report")
+    parts = [replace(SEATS, seats=SEATS.seats[:1], elastic=True) for _ in range(3)]
+    opened = tuple((AdmissionId(number), each) for number, each in enumerate([SEATS, *parts], 1))
+    held = {number: admission(JOB, "n1 n1", number=number) for number in (1, 2)}
+    evicts = [
+        Evict(admission=each.id, code=ReasonCode.RECLAIMED, message="for job/ns/other", elastic=True)
+        for each in held.values()
+    ]
+    closed = tuple(replace(each, state=AdmissionState.CLOSED) for each in held.values())
+    applied = Applied(ledger_seq=2, admitted=opened, evicted=tuple(evicts), admissions=closed)
+    await log_applied(applied, {each.id: each for each in held.values()})
+
+    told = [(each.message, vars(each)["admission"], vars(each).get("seats")) for each in caplog.records]
+    assert told == [("admitted", 1, 5), ("evicting", 1, None), ("freed", 1, 4)]
 
 
 def test_what_evictions_cost_is_counted_from_the_start_or_the_last_checkpoint() -> None:

@@ -15,10 +15,11 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement.need import size_of_pod
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
-from admission.explain.suggestions import SuggestionKind
+from admission.explain.suggestions import SuggestionKind, _victim_count, _victims_text
+from admission.explain.what_if import WhatIf, WhatIfOutcome
 from admission.web.leader.outlook import outlooks
 from queues.admissions import Admission, AdmissionState, Seat
-from queues.plan import Reason
+from queues.plan import Evict, Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
@@ -130,6 +131,44 @@ def test_who_runs_and_declared_a_run_time_is_told_with_the_time_that_is_left() -
     assert told(world([queue("a", 0), queue("b", 32)], running, [job("it", "a")])) == {
         SuggestionKind.END: "when job/ml/x1 ends, at most 1 h"
     }
+
+
+def elastic() -> list[Running]:
+    """A gang of four pods that needs two: its minimum and two elastic parts."""
+    gang = replace(job("el", "a", count=4), minimum=2)
+    return [(gang, ["n0", "n1"]), (gang, ["n2"]), (gang, ["n3"])]
+
+
+def test_a_gang_of_which_only_parts_end_is_told_as_one_workload() -> None:
+    snapshot = world([queue("a", 32)], elastic(), [job("it", "a")])
+
+    assert told(snapshot)[SuggestionKind.END] == "when pods above the minimum of job/ml/el end"
+
+
+def test_a_gang_that_ends_with_its_parts_is_told_as_one_workload() -> None:
+    snapshot = world([queue("a", 32)], elastic(), [job("it", "a", count=4)])
+
+    assert told(snapshot)[SuggestionKind.END] == "when job/ml/el ends"
+
+
+@pytest.mark.parametrize(
+    ("elastic_parts", "text"),
+    [
+        ((True, True), "pods above the minimum of 1 of its own queue are evicted for it"),
+        ((False, True), "1 of its own queue is evicted for it"),
+    ],
+)
+def test_victims_are_counted_by_workload(elastic_parts: tuple[bool, ...], text: str) -> None:
+    it = job("it", "a", count=3)
+    what_if, _ = WhatIf.of(world([queue("a", 32)], elastic(), [it]), it)
+    victims = tuple(
+        Evict(admission=AdmissionId(number), code=ReasonCode.PREEMPTED, message="", elastic=elastic_part)
+        for number, elastic_part in enumerate(elastic_parts, 2)
+    )
+    outcome = WhatIfOutcome(admit=None, reason=None, victims=victims)
+
+    assert _victims_text(what_if, outcome) == text
+    assert _victim_count(what_if, outcome) == 1
 
 
 def test_who_needs_one_island_is_told_if_it_would_fit_without() -> None:

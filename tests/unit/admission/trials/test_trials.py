@@ -247,3 +247,38 @@ def test_policies_of_queues_count(cluster: WorldInMemory) -> None:
     cluster.store(stored(batch_job("low", 4, queue="other", gpu=8), "low"))
     cluster.settle()
     assert one(cluster, batch_job("a", 2, queue="meek", gpu=8)).state is TrialState.WAITS
+
+
+def _with(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """The document with another value at a path."""
+    *above, last = path.split(".")
+    inner = document
+    for each in above:
+        inner = inner[each]
+    inner[last] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "value", "expected"),
+    [
+        (pod("a", gpu=1), "spec.schedulerName", ["x"], "a string"),
+        (batch_job("a", 1, gpu=1), "spec.template.spec.schedulerName", {"a": 1}, "a string"),
+        (batch_job("a", 1, queue="team", gpu=1), "spec.template", [1], "a mapping"),
+        (batch_job("a", 1, queue="team", gpu=1), "spec.template.metadata", [1], "a mapping"),
+        (batch_job("a", 1, gpu=1), "metadata.annotations", ["a"], "a mapping"),
+        (batch_job("a", 1, gpu=1), "spec.template.metadata.labels", {"x": ["a"]}, "a string"),
+        (pod("a", queue="team", gpu=1), "spec.schedulingGates", "ab", "a list"),
+        (volcano_job("a", 1, queue="team", gpu=1), "metadata.labels", {"x": 5}, "a string"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else None,
+)
+def test_a_value_of_another_type_is_refused_as_the_api_server_refuses_it(
+    cluster: WorldInMemory, document: dict[str, Any], path: str, value: Any, expected: str
+) -> None:
+    found = one(cluster, _with(document, path, value))
+
+    assert found.state is TrialState.REFUSED
+    (refusal,) = found.submitted.refusals
+    assert refusal.startswith(path)
+    assert refusal.endswith(f", expected {expected}")

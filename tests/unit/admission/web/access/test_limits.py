@@ -7,7 +7,14 @@ from time import process_time
 import pytest
 
 from admission.web.access import limits
-from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, TooBusy, processor_time
+from admission.web.access.limits import (
+    Gate,
+    ProcessorShare,
+    RequestLimits,
+    TooBusy,
+    counted_as,
+    processor_time,
+)
 
 
 async def test_requests_wait_for_a_place_and_those_beyond_are_sent_away() -> None:
@@ -42,6 +49,35 @@ async def test_one_user_does_not_take_all_the_places() -> None:
             pass
     async with gate.entered("ada"):
         pass
+
+
+async def test_some_places_are_for_those_who_have_none() -> None:
+    gate = Gate(RequestLimits(at_once=3, waiting=0, of_one=9, newcomers=1))
+
+    async with gate.entered("ada"), gate.entered("ada"):
+        with pytest.raises(TooBusy, match="From all users too many"):
+            async with gate.entered("ada"):
+                pass
+        async with gate.entered("bo"):
+            with pytest.raises(TooBusy, match="From all users too many"):
+                async with gate.entered("cy"):
+                    pass
+
+
+@pytest.mark.parametrize(
+    ("user", "counted"),
+    [
+        ("system:serviceaccount:att:sa-1", "system:serviceaccount:att:*"),
+        ("system:serviceaccount:att:sa-2", "system:serviceaccount:att:*"),
+        ("system:serviceaccount:ns-b:sa-1", "system:serviceaccount:ns-b:*"),
+        ("ada", "ada"),
+        ("x-system:serviceaccount:att:sa-1", "x-system:serviceaccount:att:sa-1"),
+        ("system:serviceaccount:att", "system:serviceaccount:att"),
+        ("", ""),
+    ],
+)
+def test_service_accounts_of_a_namespace_count_as_one_user(user: str, counted: str) -> None:
+    assert counted_as(user) == counted
 
 
 async def test_nobody_waits_for_ever() -> None:

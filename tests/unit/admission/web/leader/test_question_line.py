@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,11 @@ from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.forwarding import LeaderBusy
 from admission.web.leader.question_line import OF_ONE, LineFull, QuestionLine
 
+Q = TypeVar("Q")
 USERS = ("alice", "bob", "carol", "dave")
 
 
-def worked_on(line: QuestionLine[int], seconds: float) -> tuple[str, int]:
+def worked_on(line: QuestionLine[Q], seconds: float) -> tuple[str, Q]:
     found = line.next()
     assert found is not None
     line.done(seconds)
@@ -72,11 +74,13 @@ def test_no_question_gets_lost_and_those_of_one_user_keep_their_order(
     went: dict[str, list[int]] = {user: [] for user in USERS}
     for number, (user, works, seconds) in enumerate(steps):
         try:
-            line.join(user, number)
+            lost = line.join(user, number)
         except LineFull:
             assert len(line) == 8 or len(came[user]) - len(went[user]) == OF_ONE
         else:
             came[user].append(number)
+            if lost is not None:
+                assert came[lost.user].pop() == lost.question
         if works and len(line):
             asked, question = worked_on(line, seconds)
             went[asked].append(question)
@@ -96,9 +100,38 @@ def test_a_user_has_few_questions_at_a_time_with_the_one_that_is_worked_on() -> 
         line.join("alice", 2)
     line.join("bob", 0)
     with pytest.raises(LineFull, match=r"^The leader has 3 questions already, expected fewer: "):
-        line.join("carol", 0)
+        line.join("bob", 1)
     line.done(1.0)
     line.join("alice", 2)
+
+
+def test_in_a_full_line_a_newcomer_takes_the_last_place_of_the_user_who_has_the_most() -> None:
+    line: QuestionLine[str] = QuestionLine(of_all=6)
+    for user, many in (("alice", 3), ("bob", 2), ("carol", 1)):
+        for number in range(many):
+            assert line.join(user, f"{user}-{number}") is None
+    assert line.join("dave", "dave-0") == ("alice", "alice-2")
+    assert len(line) == 6
+    # Who has a place already gets no further one, and where nobody has two nobody loses one.
+    with pytest.raises(LineFull, match=r"^The leader has 6 questions already"):
+        line.join("dave", "dave-1")
+    lost = {line.join(user, f"{user}-0") for user in ("eve", "frank")}
+    assert lost == {("alice", "alice-1"), ("bob", "bob-1")}
+    with pytest.raises(LineFull, match=r"^The leader has 6 questions already"):
+        line.join("grace", "grace-0")
+    assert {worked_on(line, 1.0)[0] for _ in range(6)} == {"alice", "bob", "carol", "dave", "eve", "frank"}
+
+
+def test_the_question_that_is_worked_on_keeps_its_place() -> None:
+    line: QuestionLine[int] = QuestionLine(of_all=2)
+    line.join("alice", 0)
+    line.next()
+    line.join("alice", 1)
+    assert line.join("bob", 0) == ("alice", 1)
+    with pytest.raises(LineFull):
+        line.join("carol", 0)
+    line.done(1.0)
+    assert worked_on(line, 1.0) == ("bob", 0)
 
 
 async def test_the_leader_answers_others_between_the_questions_of_one_user(
@@ -129,6 +162,27 @@ async def test_the_leader_answers_others_between_the_questions_of_one_user(
     goes_on.set()
     await asyncio.gather(*tasks)
     assert order == ["heavy", "light", "heavy", "heavy"]
+
+
+async def test_a_question_that_loses_its_place_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_answers, "_REST", 0.0)
+    answers = LeaderAnswers(lambda: None, lambda: b"", identity="a")
+    answers._line = QuestionLine(of_all=2)
+    goes_on = asyncio.Event()
+
+    async def waits(_: object) -> bytes:
+        await goes_on.wait()
+        return b"yes"
+
+    first, last = [asyncio.create_task(answers._computed("alice", waits)) for _ in range(2)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(answers._computed("bob", waits))
+    with pytest.raises(
+        LeaderBusy, match="another user's question instead of the last one of alice, who has the most"
+    ):
+        await asyncio.wait_for(last, 10)
+    goes_on.set()
+    assert (await first, await other) == (b"yes", b"yes")
 
 
 async def test_a_question_that_fails_keeps_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:

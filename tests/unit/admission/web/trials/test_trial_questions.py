@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -55,6 +56,19 @@ def question(*documents: Any, **more: Any) -> dict[str, Any]:
     return {"documents": documents, "namespace": "ml", **more}
 
 
+def nested(levels: int) -> dict[str, Any]:
+    """A document of so many mappings inside one another."""
+    found: Any = {}
+    for _ in range(levels - 1):
+        found = {"a": found}
+    return {**CONFIG, **found}
+
+
+def without_words(body: Any) -> str:
+    """The answer without sentences that say "another"."""
+    return json.dumps(body).replace("another", "")
+
+
 async def test_an_object_is_told_where_it_would_be_and_who_would_go(server: str) -> None:
     status, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8), CONFIG))
 
@@ -90,6 +104,16 @@ async def test_a_user_is_not_told_the_names_of_others(server: str) -> None:
     assert (victim["kind"], victim["namespace"], victim["name"]) == (None, None, None)
     assert "secret" not in json.dumps(body)
     assert "vision" not in json.dumps(body)
+    # Nor the queues of others, and what they use.
+    assert (victim["queue"], victim["message"]) == (
+        None,
+        "reclaimed for job/ml/a: queue team uses 0 nvidia.com/gpu and deserves 16",
+    )
+    assert "other" not in without_words(body)
+    _, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8)))
+    (victim,) = body["items"][0]["victims"]
+    assert (victim["queue"], "queue other uses 32 nvidia.com/gpu" in victim["message"]) == ("other", True)
+    assert {"namedQueues", "above"}.isdisjoint(body)
 
 
 async def test_one_that_waits_is_told_what_would_let_it_in(server: str) -> None:
@@ -127,6 +151,12 @@ async def test_only_who_sees_everything_tries_as_another_user(server: str) -> No
         (b"[" * 5000, 400, "the body cannot be read"),
         (question(*[batch_job(f"a{number}", 1) for number in range(65)]), 400, "there are 65 documents"),
         (b" " * (LARGEST_TRIAL + 1), 400, "the body is too large"),
+        (question(batch_job("a", 1), nested(101)), 400, "document 2 is nested too deep"),
+        (
+            {"quotaPatches": [{"queue": "team", "spec": nested(101)}]},
+            400,
+            "the spec of quotaPatches 1 is nested too deep",
+        ),
         (question(batch_job("a", 1), namespace="A B"), 400, "namespace is 'A B'"),
         (question(batch_job("a", 1), queue="A B"), 400, "queue is 'A B'"),
         (question(batch_job("a", 1), queue="nowhere"), 404, "There is no queue nowhere."),
@@ -220,6 +250,9 @@ async def test_a_tenants_administrator_tries_quota_and_is_told_nothing_of_others
     assert "hidden" not in json.dumps(body)
     assert {each["queue"] for each in comparison["queues"]} == {"tenant", "below"}
     assert "secret" not in json.dumps(body)
+    assert {each["queue"] for each in comparison["workloads"]} == {"below", None}
+    assert {each["queue"] for each in comparison["starts"]["workloads"]} <= {"below", None}
+    assert "other" not in without_words(body)
     # Not of the tenant itself, nor of others, whatever the request claims.
     status, body = await post(of_a_tenant, {"namespace": "ml", "quota": ["tenant.gpu=8"]}, "alice")
     assert (status, body["error"].partition(".")[0]) == (403, "alice does not administer queue tenant")
@@ -306,6 +339,26 @@ async def test_of_one_user_few_trials_are_taken_at_a_time() -> None:
         assert (await post(url, asked, "bob"))[0] == 200
 
 
+async def test_the_service_accounts_of_a_namespace_are_one_user() -> None:
+    release = asyncio.Event()
+
+    class SlowLeader(FakeLeader):
+        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
+            await release.wait()
+            return await super().ask(path, query, **more)
+
+    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+        asked = question(batch_job("a", 1, queue="team", gpu=1))
+        accounts = [f"system:serviceaccount:ml:sa-{number}" for number in range(OF_ONE + 1)]
+        first = [asyncio.create_task(post(url, asked, each)) for each in accounts[:-1]]
+        await asyncio.sleep(0.1)
+        status, body = await post(url, asked, accounts[-1])
+        release.set()
+        assert (status, body["error"][:14]) == (429, "From this user")
+        for each in first:
+            await each
+
+
 async def test_trials_that_wait_for_the_leader_keep_nobody_from_other_answers() -> None:
     release = asyncio.Event()
 
@@ -363,3 +416,26 @@ async def test_a_user_who_claims_to_be_another_replica_sees_no_more(of_a_tenant:
         ({"drain": ["n0"]}, 403),
     ):
         assert (await post(of_a_tenant, {**asked, **forged}, "alice", forwarded=True))[0] == refusal
+
+
+async def test_documents_may_be_nested_as_deep_as_is_told(server: str) -> None:
+    job = batch_job("a", 1, queue="team", gpu=1)
+    assert (await post(server, question(job, nested(100))))[0] == 200
+
+
+async def test_a_client_that_leaves_amid_its_question_is_no_defect(
+    server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "admission.web.http")
+    host, port = server.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST {PREFIX}/trials HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin\r\nContent-Length: 5000\r\n\r\n"
+    writer.write(head.encode() + b'{"documents":[')
+    await writer.drain()
+    await asyncio.sleep(0.1)
+    writer.close()
+    async with asyncio.timeout(10):
+        while not caplog.records:  # noqa: ASYNC110 - the log tells nobody
+            await asyncio.sleep(0.01)
+    told = [(each.levelname, each.message.partition(":")[0]) for each in caplog.records]
+    assert told == [("DEBUG", f"the client of POST {PREFIX}/trials left")]

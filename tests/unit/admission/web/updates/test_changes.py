@@ -16,7 +16,7 @@ from admission.web.updates.changes import Changes, StreamLimits
 from queues.errors import DatabaseUnavailable
 from tests.fakes.fake_reader import FakeReader, fake_api
 
-QUICK = StreamLimits(every=0.01, silence=5.0, longest=30.0)
+QUICK = StreamLimits(every=0.01, silence=5.0, longest=30.0, newcomers=0)
 STREAM = f"{PREFIX}/changes?watch=true"
 
 
@@ -91,17 +91,36 @@ async def test_a_stream_ends_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "second"), [({"of_one": 1}, "admin"), ({"in_all": 1}, "someone-else")], ids=["one", "all"]
+    ("limits", "first", "second"),
+    [
+        ({"of_one": 1}, "admin", "admin"),
+        ({"in_all": 1}, "admin", "someone-else"),
+        ({"in_all": 2, "newcomers": 1}, "admin", "admin"),
+        ({"of_one": 1}, "system:serviceaccount:ml:a", "system:serviceaccount:ml:b"),
+    ],
+    ids=["one", "all", "newcomers", "namespace"],
 )
-async def test_there_are_only_so_many(limits: dict[str, Any], second: str) -> None:
+async def test_there_are_only_so_many(limits: dict[str, Any], first: str, second: str) -> None:
     async with (
         streaming(FakeReader(), replace(QUICK, **limits)) as (url, _),
         aiohttp.ClientSession(url) as session,
-        session.get(STREAM) as answer,
+        session.get(STREAM, headers={"Authorization": f"Bearer {first}"}) as answer,
     ):
         await event(answer)
         async with session.get(STREAM, headers={"Authorization": f"Bearer {second}"}) as refused:
             assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+
+
+async def test_who_has_no_stream_gets_a_place_that_is_kept_for_newcomers() -> None:
+    limits = replace(QUICK, in_all=2, newcomers=1)
+    async with (
+        streaming(FakeReader(), limits) as (url, _),
+        aiohttp.ClientSession(url) as session,
+        session.get(STREAM) as answer,
+    ):
+        await event(answer)
+        async with session.get(STREAM, headers={"Authorization": "Bearer someone-else"}) as other:
+            assert other.status == 200
 
 
 @pytest.mark.parametrize(
