@@ -33,7 +33,7 @@ TRACES ?=
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes demo run test test-all browser checks image site release lint types contracts format bench chaos traces lock clean
+.PHONY: help venv kubernetes helm demo run test test-all browser checks image site release lint types contracts format bench chaos traces lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,16 +52,19 @@ venv: $(INSTALLED) ## The virtual environment, from the hash-pinned lock
 kubernetes: $(INSTALLED) ## The Kubernetes binaries: found, or built once from Go modules
 	@$(BIN)/python -m deploy.local.kubernetes
 
+helm: $(INSTALLED) ## The Helm of the chart's tests: found, or built once from its Go module
+	@$(BIN)/python -m deploy.local.helm
+
 demo: kubernetes ## The whole product on a local control plane (KEEP=1 leaves it up)
 	@KEEP=$(KEEP) $(BIN)/python -m deploy.demo
 
 run: kubernetes ## A local control plane, until Ctrl-C
 	@$(BIN)/python -m deploy.local up
 
-test: checks kubernetes ## Lint, types, import contracts and all tests that are not opt-in
+test: checks kubernetes helm ## Lint, types, import contracts and all tests that are not opt-in
 	@$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile=repeatable -m "$(TESTED)" $(ARGS)
 
-test-all: checks kubernetes ## The same, with other worlds for the laws and the tests that take minutes or need a container engine
+test-all: checks kubernetes helm ## The same, with other worlds for the laws and the tests that take minutes or need a container engine
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 browser: $(INSTALLED) ## The page in a real Chromium: Debian's, or CHROMIUM=PATH

@@ -6,10 +6,13 @@ Only these tests need it, so ``make kubernetes`` does not build it, and it has a
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Final
 
 from deploy.local.kubernetes import Binary, build_missing, fits, folder_of
+from deploy.local.processes import die_with_parent
+from queues.errors import MusterError
 
 HELM: Final = "4.3.1"
 BINARY: Final = Binary(
@@ -32,3 +35,18 @@ def helm() -> Path:
     if not os.access(cached, os.X_OK):
         build_missing((BINARY,), folder, "about 5 minutes on 2 cores, once")
     return cached
+
+
+def main() -> int:
+    """Find or build it, then say where it is."""
+    die_with_parent()
+    try:
+        print("Helm", HELM, "is", helm())
+    except MusterError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
