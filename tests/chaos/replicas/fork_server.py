@@ -98,12 +98,12 @@ def _warm_up() -> None:
     from admission import controller  # noqa: F401
     from admission.kube.client import credentials
     from admission.replay.fingerprint import fingerprint
-    from queues.sql import database
+    from queues.sql.revisions import known_revisions
     from tests.chaos import planted_bugs
     from tests.chaos.replicas import short_times
 
     fingerprint()
-    database._revisions()
+    known_revisions()
     credentials._library()
     short_times.shorten()
     if bug := os.environ.get(planted_bugs.VARIABLE):

@@ -48,7 +48,9 @@ def test_a_job_that_waited_is_explained_later_and_more_quota_would_have_let_it_i
     assert "Decided again: the same plan as then" in whole.stdout
     assert "Decision log: the same" in whole.stdout
 
-    days = replay(sandbox, "--days", "1", "--quota", f"{queue}.gpu=16", "--all")
+    days = replay(
+        sandbox, "--days", "1", "--quota", f"{queue}.gpu=16", "--quota", f"{queue}.capability.gpu=16", "--all"
+    )
     assert days.returncode == 0, days.stderr
     assert f"queue {queue}: deserved {GPU} 8 → 16" in days.stdout
     assert len(re.findall(rf"^  {queue} .* 2 → 2$", days.stdout, re.MULTILINE)) == 2, days.stdout

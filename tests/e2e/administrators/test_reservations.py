@@ -250,7 +250,7 @@ def test_what_cannot_be_kept_is_refused_with_one_line(sandbox: Sandbox, made: Ex
     )
     for asked, line in (
         ((queue, "--gpus", "8"), f"found 8, expected at most 4, the capability of queue {queue}"),
-        (("nobody", "--gpus", "8"), "spec.queue: found 'nobody', expected the name of a Queue"),
+        (("nobody", "--gpus", "8"), "There is no queue nobody."),
         ((queue, "--resources", "amd.com/gpu=1"), "found 1, expected at most 0, what all nodes have"),
         (
             (queue, "--gpus", "1", "--topology", "moon"),

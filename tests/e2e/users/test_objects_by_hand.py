@@ -47,7 +47,7 @@ def test_a_member_of_a_team_runs_suspends_resumes_and_deletes_a_job(sandbox: San
     assert 'Suspending job train: jobs.batch.volcano.sh "train" not found' in again.stderr
     forbidden = muster(sandbox, "queue", "close", queue, user=user)
     assert forbidden.returncode == 1
-    assert forbidden.stderr.startswith(f"Error: Closing queue {queue}: ")
+    assert forbidden.stderr.startswith(f"Error: Reading queue {queue}: ")
     assert "forbidden" in forbidden.stderr
     wrong = muster(sandbox, "job", "run", "x", "-i", "y", "-L", "cpu", *here)
     assert wrong.returncode == 2

@@ -8,6 +8,7 @@ import pytest
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from admission.facts.cluster import QueueFact
 from admission.simulate import rules
 from admission.simulate.past_days import PastDays, Replayed, emptied, merged, past_days, replayed
 from admission.simulate.queue_figures import AskedUnits, QueueFigures, QueueRecorder
@@ -70,6 +71,24 @@ def newest(nodes: int = 1, **limits: int) -> Snapshot:
     return Snapshot(now=UNTIL, queues=queues, nodes=table, pending={}, admissions={})
 
 
+def stated(snapshot: Snapshot) -> dict[QueueName, QueueFact]:
+    """The Queues of the last turn as their administrators wrote them."""
+    return {
+        name: QueueFact(
+            queue=queue,
+            uid="",
+            document={
+                "spec": {
+                    limit: {GPU: str(getattr(queue.limits, limit)[GPU] // 1000)}
+                    for limit in ("deserved", "capability")
+                    if GPU in getattr(queue.limits, limit)
+                }
+            },
+        )
+        for name, queue in snapshot.queues.items()
+    }
+
+
 def outcome(days: PastDays, ground: Snapshot) -> Replayed:
     *_, last = replayed(days, ground)
     assert isinstance(last, Replayed)
@@ -112,10 +131,10 @@ def test_more_quota_shortens_waits_and_less_lengthens_them() -> None:
     waits = {}
     for what, wanted in {
         "as it was": Wanted(),
-        "more": Wanted(quota=("a.gpu=16",)),
+        "more": Wanted(quota=("a.gpu=16", "a.capability.gpu=16")),
         "fewer": Wanted(quota=("a.gpu=4", "a.capability.gpu=4")),
     }.items():
-        waits[what] = outcome(days, changed(ground, wanted).snapshot).queues[A].waits
+        waits[what] = outcome(days, changed(ground, wanted, stated(ground)).snapshot).queues[A].waits
 
     assert {what: sum(found) // 60 for what, found in waits.items()} == {
         "as it was": 50 + 40 + 90,
@@ -129,7 +148,7 @@ def test_nodes_that_leave_and_come() -> None:
     days = past_days(DAY, both, SINCE, UNTIL)
     ground = emptied(both)
     whole, drained, more = (
-        outcome(days, changed(ground, wanted).snapshot).queues[A]
+        outcome(days, changed(ground, wanted, stated(ground)).snapshot).queues[A]
         for wanted in (Wanted(), Wanted(drain=("n1",)), Wanted(drain=("n1",), add=((1, "n0"),)))
     )
 
