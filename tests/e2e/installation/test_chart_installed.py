@@ -20,10 +20,13 @@ from tests.e2e.installation.support.deployed import DSN, NAMESPACE, Deployed, de
 from tests.e2e.support.api_paths import Document, path
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
-    reason="the image is built on Debian; pods get namespaces of Linux, by root",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
+        reason="the image is built on Debian; pods get namespaces of Linux, by root",
+    ),
+]
 REPOSITORY = Path(deploy.__file__).parents[1]
 PAGE = REPOSITORY / "docs/how-to/install.md"
 TEAM = "vision"

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+import pytest
+
 from admission.kube.webhook.certificates import Lifetimes, decoded, encoded, renewed
 from admission.kube.webhook.configuration import SECRET
 from admission.kube.webhook.keyring import utc_now
@@ -25,6 +27,9 @@ from tests.e2e.support.crash_harness import CrashHarness
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job
 from tests.fakes.postgres_crash import crash, recover
+
+#: Minutes: `make test-all`. That the rules hold is tried by promtool with all tests.
+pytestmark = pytest.mark.long
 
 
 def test_postgres_that_is_away(harness: CrashHarness, prometheus: PrometheusServer, muster: Replica) -> None:
