@@ -183,8 +183,10 @@ def no_seat_is_held_twice(recording: Recording) -> Iterator[Breach]:
             for place, count in places.items():
                 if count > 1:
                     yield Breach(what=f"seat {place} twice: {_names(admissions)}", row=transaction.number)
-            again = [each for each in admissions if each.id in opened and codes.get(each.id) == "gang"]
-            if again and len(admissions) > 1:
+            # An elastic gang is admitted as its minimum and parts, in one transaction.
+            whole = [each for each in admissions if each.id in opened and codes.get(each.id) == "gang"]
+            before = [each for each in admissions if each.id not in opened]
+            if whole and (before or len(whole) > 1):
                 yield Breach(what=f"admitted again: {_names(admissions)}", row=transaction.number)
 
 
