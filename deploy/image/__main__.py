@@ -15,7 +15,6 @@ from deploy.image import archive, debian, root
 from deploy.image.errors import ImageError
 
 _REPOSITORY: Final = Path(__file__).parents[2]
-_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def cache_folder() -> Path:
@@ -28,7 +27,7 @@ def cache_folder() -> Path:
 @click.option(
     "--arch",
     type=click.Choice(debian.ARCHITECTURES),
-    default=lambda: _MACHINES.get(platform.machine(), "amd64"),
+    default=lambda: debian.MACHINES.get(platform.machine(), "amd64"),
     help="Architecture of the image; both are built on either.  [default: of this machine]",
 )
 @click.option(

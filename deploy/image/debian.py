@@ -6,7 +6,7 @@ Nothing is installed here, and no script of a package runs: a package's files ar
 import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,8 @@ UNWANTED: Final = frozenset(
     }
 )
 ARCHITECTURES: Final = ("amd64", "arm64")
+#: These, by the names that machines give themselves.
+MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _LINE: Final = re.compile(
     r"(?P<name>[a-z0-9.+-]+) (?P<version>\S+) (?P<architecture>amd64|arm64) (?P<sha256>[0-9a-f]{64}) (?P<path>pool/\S+)"
 )
@@ -189,14 +191,18 @@ def unpack(package: Path, root: Path) -> None:
         raise ImageError(f"dpkg-deb could not unpack {package.name}: {done.stderr.strip()[-400:]}")
 
 
-def write_lock(folder: Path, lock: Path = LOCK) -> int:
-    """Renew the lock from what the sources have now; the number of its packages."""
-    lines = [
-        "# Written by `python -m deploy.image lock`: Debian packages of the image, each with its SHA-256."
-    ]
+def write_lock(
+    folder: Path,
+    lock: Path = LOCK,
+    *,
+    wanted: Callable[[Apt], Iterable[str]] = Apt.closure,
+    header: str = "# Written by `python -m deploy.image lock`: Debian packages of the image, each with its SHA-256.",
+) -> int:
+    """Renew a lock from what the sources have now; the number of its packages. ``wanted``: their names."""
+    lines = [header]
     for architecture in ARCHITECTURES:
         apt = Apt(folder, architecture)
         apt.update()
-        lines += map(str, apt.candidates(apt.closure()))
-    lock.write_text("\n".join(lines) + "\n")
+        lines += map(str, apt.candidates(wanted(apt)))
+    lock.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return len(lines) - 1

@@ -19,7 +19,7 @@ from deploy.image.errors import ImageError
 
 LOCK: Final = Path(__file__).with_name("debian.lock")
 PROGRAMS: Final = ("prometheus", "promtool")
-_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+_HEADER: Final = "# Written by `python -m deploy.monitoring.prometheus lock`: each package with its SHA-256."
 
 
 class NoPrometheus(Exception):
@@ -32,12 +32,12 @@ def programs() -> dict[str, Path]:
     if all(found.values()):
         return {name: Path(str(path)) for name, path in found.items()}
     machine = platform.machine()
-    if sys.platform != "linux" or machine not in _MACHINES:
+    if sys.platform != "linux" or machine not in debian.MACHINES:
         raise NoPrometheus(
             f"prometheus and promtool are not on PATH, and there is no package for {machine}: install them"
         )
     try:
-        return _unpacked(_cache_folder(), _MACHINES[machine])
+        return _unpacked(_cache_folder(), debian.MACHINES[machine])
     except ImageError as error:
         raise NoPrometheus(
             f"prometheus and promtool are not on PATH, and Debian's cannot be had ({error}): install them, "
@@ -72,13 +72,7 @@ def write_lock(folder: Path, lock: Path = LOCK) -> int:
 
     Only the package itself is locked: of the others it needs the C library, which each machine has.
     """
-    lines = ["# Written by `python -m deploy.monitoring.prometheus lock`: each package with its SHA-256."]
-    for architecture in debian.ARCHITECTURES:
-        apt = debian.Apt(folder, architecture)
-        apt.update()
-        lines += map(str, apt.candidates(["prometheus"]))
-    lock.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return len(lines) - 1
+    return debian.write_lock(folder, lock, wanted=lambda _: ["prometheus"], header=_HEADER)
 
 
 def main(arguments: list[str]) -> int:

@@ -15,6 +15,17 @@ _Found = TypeVar("_Found")
 _PATIENCE = 60.0
 
 
+def dsn_of(tried: str, settings: "Settings") -> str:
+    """The DSN that the settings have. Raises CommandFailed: they have none."""
+    if settings.dsn is None:
+        raise CommandFailed(
+            tried=tried,
+            found="no DSN is given",
+            hint="Give one with --dsn or MUSTER_DSN, as Muster itself has.",
+        )
+    return settings.dsn.get_secret_value()
+
+
 def with_database(
     tried: str, settings: "Settings", work: "Callable[[Database], Awaitable[_Found]]"
 ) -> "_Found":
@@ -24,13 +35,7 @@ def with_database(
     """
     import asyncio
 
-    if settings.dsn is None:
-        raise CommandFailed(
-            tried=tried,
-            found="no DSN is given",
-            hint="Give one with --dsn or MUSTER_DSN, as Muster itself has.",
-        )
-    dsn = settings.dsn.get_secret_value()
+    dsn = dsn_of(tried, settings)
 
     async def run() -> "_Found":
         from queues.sql.database import Database, check_schema

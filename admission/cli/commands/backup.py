@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from admission.cli.access.database import dsn_of
 from admission.cli.commands.run import SettingsCommand, settings_from
 from admission.cli.failures import CommandFailed
 
@@ -36,7 +37,7 @@ def backup(file: Path, overwrite: bool, **flags: Any) -> None:
             found=f"there is no folder {file.absolute().parent}",
             hint="Make it, or name another.",
         )
-    dsn, place = _dsn(tried, flags), file.absolute()
+    dsn, place = dsn_of(tried, settings_from(flags)), file.absolute()
 
     async def write() -> "Manifest":
         from queues.sql.backup.dump import backup
@@ -74,7 +75,7 @@ def restore(file: Path, check: bool, **flags: Any) -> None:
         if check:
             click.echo(f"{file}: {_described(archive.manifest)}; it is whole")
             return
-        dsn = _dsn("Restoring the backup", flags)
+        dsn = dsn_of("Restoring the backup", settings_from(flags))
 
         from queues.sql.backup.load import restore
 
@@ -83,17 +84,6 @@ def restore(file: Path, check: bool, **flags: Any) -> None:
     click.echo(
         "Next, with all replicas stopped: `muster ledger adopt-cluster`. Then start them with this database."
     )
-
-
-def _dsn(tried: str, flags: dict[str, Any]) -> str:
-    settings = settings_from(flags)
-    if settings.dsn is None:
-        raise CommandFailed(
-            tried=tried,
-            found="no DSN is given",
-            hint="Give one with --dsn or MUSTER_DSN, as Muster itself has.",
-        )
-    return settings.dsn.get_secret_value()
 
 
 def _described(manifest: "Manifest") -> str:

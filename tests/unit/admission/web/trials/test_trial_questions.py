@@ -17,7 +17,14 @@ from admission.web.leader.question_line import OF_ONE
 from admission.web.reader import Sight
 from admission.web.trials.handler import LARGEST_TRIAL
 from tests.builders import facts
-from tests.builders.trials.worlds_in_memory import batch_job, pod, stored, two_racks, volcano_job
+from tests.builders.trials.worlds_in_memory import (
+    WorldInMemory,
+    batch_job,
+    pod,
+    stored,
+    two_racks,
+    volcano_job,
+)
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 
 #: alice may see batch/v1 Jobs of her namespace, and nothing of others.
@@ -319,15 +326,22 @@ async def test_wrong_changes_are_told_in_one_line(server: str, changes: dict[str
     assert body["error"].startswith(error)
 
 
+class SlowLeader(FakeLeader):
+    """A leader that answers nothing before it is released."""
+
+    def __init__(self, world: WorldInMemory, release: asyncio.Event) -> None:
+        super().__init__(world)
+        self._release = release
+
+    async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
+        await self._release.wait()
+        return await super().ask(path, query, **more)
+
+
 async def test_of_one_user_few_trials_are_taken_at_a_time() -> None:
     release = asyncio.Event()
 
-    class SlowLeader(FakeLeader):
-        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
-            await release.wait()
-            return await super().ask(path, query, **more)
-
-    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+    async with served(FakeReader(), leader=SlowLeader(two_racks(), release)) as url:
         asked = question(batch_job("a", 1, queue="team", gpu=1))
         first = [asyncio.create_task(post(url, asked, "bob")) for _ in range(OF_ONE)]
         other = asyncio.create_task(post(url, asked, "carol"))
@@ -342,12 +356,7 @@ async def test_of_one_user_few_trials_are_taken_at_a_time() -> None:
 async def test_the_service_accounts_of_a_namespace_are_one_user() -> None:
     release = asyncio.Event()
 
-    class SlowLeader(FakeLeader):
-        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
-            await release.wait()
-            return await super().ask(path, query, **more)
-
-    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+    async with served(FakeReader(), leader=SlowLeader(two_racks(), release)) as url:
         asked = question(batch_job("a", 1, queue="team", gpu=1))
         accounts = [f"system:serviceaccount:ml:sa-{number}" for number in range(OF_ONE + 1)]
         first = [asyncio.create_task(post(url, asked, each)) for each in accounts[:-1]]
@@ -362,12 +371,7 @@ async def test_the_service_accounts_of_a_namespace_are_one_user() -> None:
 async def test_trials_that_wait_for_the_leader_keep_nobody_from_other_answers() -> None:
     release = asyncio.Event()
 
-    class SlowLeader(FakeLeader):
-        async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
-            await release.wait()
-            return await super().ask(path, query, **more)
-
-    async with served(FakeReader(), leader=SlowLeader(two_racks())) as url:
+    async with served(FakeReader(), leader=SlowLeader(two_racks(), release)) as url:
         asked = question(batch_job("a", 1, queue="team", gpu=1))
         many = [
             asyncio.create_task(post(url, asked, f"user-{number}"))
