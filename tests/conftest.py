@@ -30,6 +30,8 @@ SHARED: Final = (
     ("tests/e2e/users/test_demo.py", "demo"),
     ("tests/e2e/installation", "image"),
     ("tests/e2e/support", ""),
+    # Those of administrators are half of all that a whole product is asked for.
+    ("tests/e2e/administrators", "product of administrators"),
     ("tests/e2e", "whole product"),
     ("tests/kube/client/test_eviction.py", "bare cluster"),
     ("tests/kube/client", ""),
@@ -47,6 +49,7 @@ SHARED: Final = (
 #: What begins first; the slowest first. Others follow by folder, so that nothing long is left for the end.
 FIRST: Final = (
     "whole product",
+    "product of administrators",
     "cluster of killed leaders",
     "guarded cluster",
     "image",

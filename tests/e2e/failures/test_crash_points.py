@@ -1,5 +1,7 @@
 """Muster dies, or stands still, at every named point of the ring. Nothing is lost, nothing is doubled."""
 
+from typing import Any
+
 import pytest
 
 from admission.failpoints import POINTS
@@ -16,7 +18,13 @@ from tests.e2e.support.crash_harness import (
 from tests.waiting import until
 
 
-@pytest.mark.parametrize("point", POINTS)
+def points(*always: str) -> list[Any]:
+    """Each named point as a parameter: those always, the others with the long tests. All are tried by make chaos."""
+    assert set(always) < set(POINTS)
+    return [pytest.param(point, marks=[] if point in always else [pytest.mark.long]) for point in POINTS]
+
+
+@pytest.mark.parametrize("point", points("decided", "one-released"))
 def test_killed_at_any_point_and_restarted_nothing_is_lost_or_doubled(
     harness: CrashHarness, point: str
 ) -> None:
@@ -31,7 +39,7 @@ def test_killed_at_any_point_and_restarted_nothing_is_lost_or_doubled(
         balances_are_sums_of_open_seats(harness.ledger)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", points("applied"))
 def test_a_leader_that_stood_still_at_any_point_writes_nothing_once_another_leads(
     harness: CrashHarness, point: str
 ) -> None:

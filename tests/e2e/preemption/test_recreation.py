@@ -168,7 +168,13 @@ def test_what_a_quota_refuses_is_told_and_made_again_once_it_may(sandbox: Sandbo
 # ── Muster dies on the way ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("point", RECREATION_POINTS)
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(point, marks=[] if point == "pod-removed" else [pytest.mark.long])
+        for point in RECREATION_POINTS
+    ],
+)
 def test_killed_while_a_group_goes_back_nobody_is_lost_or_doubled(harness: CrashHarness, point: str) -> None:
     harness.leave()
     with harness.sandbox(f"killed-{point}") as sandbox:

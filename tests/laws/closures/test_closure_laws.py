@@ -20,7 +20,7 @@ from tests.laws.laws.closures import (
     the_holders_gang_starts_on_the_minute,
     what_is_in_the_way_is_evicted,
 )
-from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.planted.bug import Bug, is_broken_in, tried
 
 worlds = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -86,13 +86,14 @@ MUTATIONS = (
         lambda closure, mask, in_window: closed_nodes.ClosedNodes(closure, mask, True),
         nothing_foreign_outlasts_the_start),
     Bug("nobody has to leave", engine, "evicted_from", lambda *_: {}, what_is_in_the_way_is_evicted),
-    Bug("nobody rests", closing, "rest_after", lambda evictions: 0, what_is_in_the_way_is_evicted),
+    Bug("nobody rests", closing, "rest_after", lambda evictions: 0, what_is_in_the_way_is_evicted,
+        rare=True),
     Bug("nodes are chosen anew", closing, "chosen_nodes",
         _choose_anew, a_choice_is_kept),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("bug", MUTATIONS, ids=str)
+@pytest.mark.parametrize("bug", tried(MUTATIONS))
 def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
     is_broken_in(closing_worlds(), bug.law, first=bug.first)
