@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from admission.cli.look_back.days import DaysReplayed, title
-from admission.cli.questions.pending import one_line
-from admission.cli.rendering.table import NONE, Cell, printable, short_duration, table
+from admission.cli.rendering.table import NONE, Cell, one_line, printable, short_duration, table
 from queues.text_format import counted
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from admission.cli.look_back.kept_turn import TurnRead, clock
-from admission.cli.questions.pending import one_line
-from admission.cli.rendering.table import Cell, printable, short_duration, table
+from admission.cli.rendering.table import Cell, one_line, printable, short_duration, table
 from queues.text_format import counted
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from admission.cli.access.queue_objects import PATIENCE, QueueObject, queue_path
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import AMOUNTS, Command
 from admission.cli.rendering.table import moment, span, stated_seconds
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
 from queues.api.quota.access_limits import PER_USER, AccessChanges, access_limits_of, field_of
@@ -119,7 +120,7 @@ def tell_access(
     if not changes:
         return
     for told in (*_tighter_above(queue, changes, known or {}), *_work_beyond(route, queue.name, changes)):
-        click.echo(told)
+        say(told)
 
 
 def _tighter_above(

@@ -25,6 +25,7 @@ from admission.cli.rendering.quota import (
     loans_table,
 )
 from admission.cli.rendering.table import moment
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
 
@@ -86,7 +87,7 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
         ):
             text += f"\n{limits}"
         for problem in loan_problems(body["items"]) if at is None else ():
-            click.echo(problem, err=True)
+            say(problem, err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
@@ -140,10 +141,10 @@ def history(queue: str, since: datetime | None, limit: int | None, output: Outpu
         told = ended_by_themselves(shown, first["now"])
         text = history_table(told, headers=output.headers, width=output.room) if told else ""
         if not shown:
-            click.echo(f"Queue {queue} was not changed{_since(since)}.", err=True)
+            say(f"Queue {queue} was not changed{_since(since)}.", err=True)
     click.echo(output.fitted(text), nl=False)
     if cut:
-        click.echo("There are older changes; --limit and --since show more.", err=True)
+        say("There are older changes; --limit and --since show more.", err=True)
     return code
 
 
@@ -182,7 +183,7 @@ def diff(queue: str, from_: datetime, to: datetime | None, output: Output, route
             same = (
                 f"Limits of queue {queue} and its children were the same at {before['at']} and {after['at']}."
             )
-            click.echo(same, err=True)
+            say(same, err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 

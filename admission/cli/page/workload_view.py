@@ -9,7 +9,7 @@ from admission.cli.page.charts.timeline import timeline
 from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table, workload_state
 from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.expected import expected_sentence
-from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.explanations.history import event_text
 from admission.cli.rendering.stages import took
 from admission.cli.rendering.standing import when
 from admission.cli.rendering.table import amounts, short_resource

@@ -12,8 +12,9 @@ from admission.cli.options import chosen_namespace, most_lines, namespaces, rout
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.pods_of_owners import together
-from admission.cli.rendering.table import Cell, age, amounts, short_names, table
+from admission.cli.rendering.table import Cell, age, amounts, one_line, short_names, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.terminal.sentences import say
 
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000
@@ -65,9 +66,9 @@ def pending(
                 width=output.room,
             )
             if len(body["items"]) < body["total"]:
-                click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+                say(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
         else:
-            click.echo(nothing_waits(body, here, queue, selector), err=True)
+            say(nothing_waits(body, here, queue, selector), err=True)
             return code
     click.echo(output.fitted(text), nl=False)
     return code
@@ -186,11 +187,6 @@ def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
     return row
 
 
-def one_line(text: str) -> str:
-    """Text that cannot break a table."""
-    return " ".join(text.split())
-
-
 def nothing_waits(
     body: Mapping[str, Any], here: str | None, queue: str | None, selector: str | None = None
 ) -> str:
@@ -201,25 +197,4 @@ def nothing_waits(
     elsewhere = body["totalEverywhere"] - body["total"]
     return f"No workload{labels} that you may see waits{place}." + (
         f" In other namespaces {elsewhere} wait: -A shows them." if elsewhere else ""
-    )
-
-
-def short_table(waiting: Sequence[Mapping[str, Any]], now: str) -> str:
-    """The short table of the workloads before one, for ``explain``."""
-    return table(
-        ["POSITION", "WORKLOAD", "NAMESPACE", "PRIORITY", "PODS", "ASKS", "AGE", "REASON"],
-        [
-            (
-                one["position"],
-                f"{one['kind']}/{one['name']}",
-                one["namespace"],
-                one["priority"],
-                one["pods"],
-                amounts(one["asks"]),
-                age(one["created"], now),
-                (one["reason"] or {}).get("code"),
-            )
-            for one in waiting
-        ],
-        right="POSITION PRIORITY PODS AGE",
     )

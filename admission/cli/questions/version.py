@@ -9,6 +9,7 @@ from admission.cli.access.objects import ClusterRoute, send
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, output
+from admission.cli.rendering.terminal.sentences import say
 from queues.errors import MusterError
 
 
@@ -36,5 +37,5 @@ def _known(what: str, asked: Callable[[], str]) -> str | None:
     try:
         return asked()
     except (MusterError, KeyError) as error:
-        click.echo(f"The version of {what} is not known: {error}", err=True)
+        say(f"The version of {what} is not known: {error}", err=True)
         return None

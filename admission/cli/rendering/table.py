@@ -30,6 +30,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
+def one_line(text: str) -> str:
+    """Text that cannot break a table."""
+    return " ".join(text.split())
+
+
 def _line(cells: Sequence[str], widths: Sequence[int], rights: set[int]) -> str:
     padded = (
         cell.rjust(width) if index in rights else cell.ljust(width)

@@ -15,6 +15,7 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
+from admission.cli.rendering.quota import value_words
 from admission.cli.rendering.table import rounded
 from admission.web import bodies
 from tests.fakes import fake_reader
@@ -187,6 +188,25 @@ def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None
 def test_where_a_history_was_cut_is_said(begins: str | None) -> None:
     told = workload_text(to_builtins(structs.replace(STORY, history_begins=begins)), wide=False)
     assert ("decisions before 2026-11-16T00:00:00Z were dropped" in told) == (begins is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '[{"kind": "Group", "name": "team-a-admins"}, {"kind": "User", "name": "ada"}]',
+            "Group team-a-admins, User ada",
+        ),
+        ('[{"key": "team", "operator": "In", "values": ["a", "b"]}]', "key team operator In values a, b"),
+        ("[]", "none"),
+        ('{"a": true, "b": null}', "a true b none"),
+        ('[{"kind": "Group", "name": "team-a…', "kind Group, name team-a…"),
+        ("24", "24"),
+        (None, None),
+    ],
+)
+def test_values_of_fields_are_told_in_words(text: str | None, words: str | None) -> None:
+    assert value_words(text) == words
 
 
 async def test_a_history_that_is_cut_says_so_and_one_since_a_time_is_not(
