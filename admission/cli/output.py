@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -343,6 +342,8 @@ def _redraw(printed: str, told: str, *, is_first: bool) -> None:
     if not sys.stderr.isatty():
         click.echo(told, nl=False, err=True)
         told = ""
+    import shutil
+
     lines = (printed + told).splitlines()
     room = max(shutil.get_terminal_size().lines - 1, 2)
     if len(lines) > room:

@@ -107,11 +107,11 @@ def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool, width: int
         return text
     short = fitted_table(columns[:-1], [row[:-1] for row in rows], _NARROW, width=width, headers=headers)
     nodes = ["nodes " + str(row[-1]).replace(",", ", ") if row[-1] else "" for row in rows]
-    lines = short.splitlines()
-    head = lines[: len(lines) - len(rows)]
+    fitting = short.splitlines()
+    head = fitting[: len(fitting) - len(rows)]
     told = (
         with_text_below(*each, width, most=_NODES_SHOWN + 1)
-        for each in zip(lines[len(head) :], nodes, strict=True)
+        for each in zip(fitting[len(head) :], nodes, strict=True)
     )
     return "".join((*(f"{line}\n" for line in head), *told))
 

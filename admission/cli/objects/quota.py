@@ -9,8 +9,7 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, Unanswered, ask
-from admission.cli.objects.quota_lend import lend
-from admission.cli.objects.quota_set import move, set_
+from admission.cli.loaded import LoadedGroup
 from admission.cli.options import route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
@@ -35,7 +34,22 @@ _USUAL: Final = 50
 _NOT_FOUND: Final = 404
 
 
-@click.group(short_help="Show and change what queues may use, with its history.")
+_PLACES: Final = {
+    "set": "admission.cli.objects.quota_set:set_",
+    "move": "admission.cli.objects.quota_set:move",
+    "lend": "admission.cli.objects.quota_lend:lend",
+    "show": f"{__name__}:show",
+    "history": f"{__name__}:history",
+    "diff": f"{__name__}:diff",
+}
+
+
+@click.group(
+    cls=LoadedGroup,
+    full_name="kubectl muster quota",
+    places=_PLACES,
+    short_help="Show and change what queues may use, with its history.",
+)
 def quota() -> None:
     """Show and change what queues may use, and who changed it when and why.
 
@@ -43,12 +57,7 @@ def quota() -> None:
     """
 
 
-quota.add_command(set_)
-quota.add_command(move)
-quota.add_command(lend)
-
-
-@quota.command(short_help="Limits and use of a queue and its children, now or before.")
+@click.command(short_help="Limits and use of a queue and its children, now or before.")
 @click.argument("queue")
 @click.option("--at", type=PastTime(), metavar="TIME", help="As they were recorded at that time.")
 @click.option("--resource", metavar="NAME", help="Only this resource, such as gpu or cpu.")
@@ -110,7 +119,7 @@ def _at(route: Route, queue: str, at: datetime) -> dict[str, Any]:
     return body
 
 
-@quota.command(short_help="Who changed a queue when, what, and why.")
+@click.command(short_help="Who changed a queue when, what, and why.")
 @click.argument("queue")
 @click.option("--since", type=PastTime(), metavar="TIME", help="Only changes since then.")
 @click.option(
@@ -161,7 +170,7 @@ def _pages(route: Route, queue: str) -> Iterator[Any]:
         after = page["continue"]
 
 
-@quota.command(short_help="What differs between two times.")
+@click.command(short_help="What differs between two times.")
 @click.argument("queue")
 @click.option("--from", "from_", type=PastTime(), required=True, metavar="TIME", help="The earlier time.")
 @click.option("--to", type=PastTime(), metavar="TIME", help="The later time [now].")

@@ -6,9 +6,8 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.age import told_age
-from admission.cli.access.labels import selector
 from admission.cli.access.read_api import Route
-from admission.cli.options import chosen_namespace, most_lines, namespaces, route
+from admission.cli.options import chosen_namespace, most_lines, namespaces, route, selector
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import selected
 from admission.cli.rendering.explanation import is_suspended

@@ -6,9 +6,8 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.age import told_age
-from admission.cli.access.labels import MOST_SCANNED, selector, with_labels
 from admission.cli.access.read_api import Route, ask
-from admission.cli.options import chosen_namespace, most_lines, namespaces, route
+from admission.cli.options import chosen_namespace, most_lines, namespaces, route, selector
 from admission.cli.output import Output, list_output
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.pods_of_owners import together
@@ -16,6 +15,8 @@ from admission.cli.rendering.table import Cell, age, amounts, one_line, short_na
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say
 
+#: Workloads that are looked through for labels.
+MOST_SCANNED: Final = 50_000
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000
 #: Characters that a message needs at least to be read beside the other columns.
@@ -100,6 +101,8 @@ def selected(
     """As ``pages``, with only those whose objects have the labels of a selector; None: all."""
     if selector is None:
         return pages(route, query, limit, path=path)
+    from admission.cli.access.labels import with_labels
+
     return with_labels(pages(route, query, MOST_SCANNED, path=path), selector, limit, route)
 
 

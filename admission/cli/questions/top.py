@@ -1,6 +1,5 @@
 """``kubectl muster top``: the queues and the first waiting workloads, shown again as they change."""
 
-import shutil
 import sys
 
 import click
@@ -38,6 +37,8 @@ def top(queue: str | None, resource: str | None, once: bool, color: str, route: 
     has_colour = chosen_colour(color)
 
     def show() -> int:
+        import shutil
+
         size = shutil.get_terminal_size((80, _LINES))
         output = Output(width=columns_of(sys.stdout), has_colour=has_colour)
         return _show(route, queue, resource, output, size.lines)

@@ -1,6 +1,5 @@
 """Sentences on a terminal: broken between words at its edge, where the terminal itself would break them in one."""
 
-import shutil
 import sys
 from typing import Final, TextIO
 
@@ -17,7 +16,11 @@ def is_terminal(stream: TextIO) -> bool:
 
 def columns_of(stream: TextIO) -> int | None:
     """Columns of the terminal that a stream goes to; None: it goes elsewhere, where lines may have any length."""
-    return shutil.get_terminal_size().columns if is_terminal(stream) else None
+    if not is_terminal(stream):
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def filled(text: str, columns: int | None, *, hanging: str = "") -> str:
