@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.cli.rendering.table import moment, short_duration
+from admission.cli.rendering.table import moment
 from admission.cli.rendering.terminal.sentences import say
+from queues.text_format import short_duration
 
 #: Seconds from which the age of an answer is told. Answers are some seconds old at any time.
 TOLD: Final = 15

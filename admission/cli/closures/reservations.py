@@ -13,11 +13,12 @@ from admission.cli.closures.objects import begins, listed, spec_of, status_of
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.output import Output, list_output
-from admission.cli.rendering.table import Cell, amounts, short_duration, span, stated_seconds, table
+from admission.cli.rendering.table import Cell, amounts, stated_seconds, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_text_below
 from admission.cli.rendering.terminal.sentences import say
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
 from queues.api.names import CHANGED_BY
+from queues.text_format import short_duration, span
 
 _NODES_SHOWN: Final = 3
 _NARROW: Final = Narrowing(names={"NAME": 14, "FOR": 8, "WHAT": 8}, left_out=("WHAT",))

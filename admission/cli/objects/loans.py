@@ -23,7 +23,7 @@ from admission.cli.objects.quota_effects import DeservedChange, tell_effects
 from admission.cli.objects.quota_set import Writing, check, check_places, units_of
 from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.rendering.quota import changes_table
-from admission.cli.rendering.table import Cell, short_duration
+from admission.cli.rendering.table import Cell
 from admission.cli.rendering.terminal.sentences import columns_of, say
 from admission.cli.resource_names import full_resource
 from queues.api.quota.loan_values import entry_of, loans_of
@@ -36,7 +36,7 @@ from queues.quota.accounts import Account
 from queues.quota.loans import Loan, LoansInForce, loans_in_force
 from queues.quota.queue import Queue
 from queues.resources import show
-from queues.text_format import rfc3339
+from queues.text_format import rfc3339, short_duration
 from queues.workload import FlavorName, QueueName
 
 

@@ -10,10 +10,11 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
 from admission.cli.queue_names import no_such_queue
-from admission.cli.rendering.table import Cell, age, branches, rounded, short_duration, short_resource, table
+from admission.cli.rendering.table import Cell, age, branches, rounded, short_resource, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import shown_resource
+from queues.text_format import short_duration
 
 _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")

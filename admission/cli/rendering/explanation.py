@@ -10,19 +10,10 @@ from admission.cli.rendering.explanations.history import RESULTS, history_text, 
 from admission.cli.rendering.explanations.limits import limits_text
 from admission.cli.rendering.stages import stages_text
 from admission.cli.rendering.standing import standing_text
-from admission.cli.rendering.table import (
-    NONE,
-    age,
-    amounts,
-    hours,
-    moment,
-    one_line,
-    short_duration,
-    short_resource,
-)
+from admission.cli.rendering.table import NONE, age, amounts, hours, moment, one_line, short_resource
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import filled
-from queues.text_format import counted
+from queues.text_format import counted, short_duration
 
 _INDENT: Final = "  "
 #: Characters of the titles of facts.

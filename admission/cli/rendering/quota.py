@@ -4,17 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import (
-    NONE,
-    Cell,
-    moment,
-    one_line,
-    short_names,
-    short_resource,
-    span,
-    table,
-)
+from admission.cli.rendering.table import NONE, Cell, moment, one_line, short_names, short_resource, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_text_below
+from queues.text_format import span
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
 #: What of a queue is compared between two times, beside its limits.

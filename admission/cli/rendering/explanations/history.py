@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import NONE, age, hours, one_line, short_duration, table
+from admission.cli.rendering.table import NONE, age, hours, one_line, table
 from admission.cli.rendering.terminal.fitting import with_texts
 from queues.reason_codes import ReasonCode
-from queues.text_format import counted
+from queues.text_format import counted, short_duration
 
 #: Newest decisions that are shown without ``-o wide``.
 _SHOWN: Final = 12

@@ -3,15 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import (
-    Cell,
-    amounts,
-    one_line,
-    printable,
-    short_duration,
-    short_resource,
-)
+from admission.cli.rendering.table import Cell, amounts, one_line, printable, short_resource
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from queues.text_format import short_duration
 
 #: Lines of a table without ``-o wide``.
 _SHOWN: Final = 8

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence, Set
 from textwrap import wrap
 from typing import Any, Final
 
-from admission.cli.rendering.table import printable, short_duration
+from admission.cli.rendering.table import printable
 from admission.cli.rendering.trials.comparison import (
     NOT_AT_REST,
     NOTHING_DIFFERS,
@@ -12,6 +12,7 @@ from admission.cli.rendering.trials.comparison import (
     starts_title,
     until_start,
 )
+from queues.text_format import short_duration
 
 #: Names of workloads in one paragraph; of the others it is told how many there are.
 _NAMED: Final = 10

@@ -99,7 +99,7 @@ async def test_what_is_wrong_with_a_workload_that_has_its_seats_is_explained(
 @pytest.mark.parametrize(
     ("as_of", "behind", "code", "line"),
     [
-        ("2026-11-21T09:59:50Z", "the last turn ended 10 s ago", 0, ""),
+        ("2026-11-21T09:59:50Z", "the last turn ended 10s ago", 0, ""),
         (
             "2026-11-21T09:59:10Z",
             "the watch of pods is interrupted (403 Forbidden)",
