@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -142,8 +142,21 @@ def _tell(cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: 
 def tell_loans(known: Mapping[str, QueueObject], changed: Mapping[str, QueueObject]) -> None:
     """Print of which loans more or less counts after a change of queues. ``known``: all, as they are."""
     now = int(time.time())
-    before, after = (_loans_of_all(queues, now) for queues in (known, {**known, **changed}))
+    then = {**known, **changed}
+    before, after = (_loans_of_all(queues, now) for queues in (known, then))
+    _tell_counted(_stated(then), before, after, changed)
     _tell_others(before, after)
+
+
+def _tell_counted(
+    stated: Mapping[QueueName, Queue], before: LoansInForce, after: LoansInForce, changed: Collection[str]
+) -> None:
+    """What changed queues deserve with the loans that last, as `quota show` and `queues` tell it."""
+    for each in _changes(stated, before, after):
+        if each.queue in changed and each.limit == "deserved":
+            account = Account(FlavorName(each.flavor), each.resource)
+            old, new = account.show(each.before), account.show(each.after)
+            say(f"with the loans that last queue {each.queue} deserves {old} → {new} {account}")
 
 
 def _loans_of_all(queues: Mapping[str, QueueObject], now: int) -> LoansInForce:

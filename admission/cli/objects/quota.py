@@ -22,9 +22,10 @@ from admission.cli.rendering.quota import (
     limits_table,
     loan_problems,
     loans_table,
+    without_loans,
 )
 from admission.cli.rendering.table import moment
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.terminal.sentences import filled, say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
 
@@ -91,6 +92,7 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
             loans := loans_table(body["items"], resource=resource, headers=output.headers, width=output.room)
         ):
             text += f"\n{loans}"
+            text += filled(without_loans(body["items"], resource), output.room)
         if resource is None and (
             limits := access_table(body["items"], headers=output.headers, width=output.room)
         ):
