@@ -10,6 +10,7 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, output
+from admission.cli.questions.meant_queues import with_meant_queues
 from admission.cli.rendering.explanation import WorkloadBody, workload_text
 from admission.cli.rendering.terminal.sentences import say
 from admission.kube.client.kubeconfig import current_namespace
@@ -73,6 +74,7 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     body = with_outlooks(route, body)
     text = output.document(body)
     if text is None:
+        body = with_meant_queues(route, body)
         wide = output.is_wide
         text = "\n".join(
             workload_text(one, wide=wide, headers=output.headers, width=output.room) for one in body

@@ -9,6 +9,7 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route, selector
 from admission.cli.output import Output, list_output
+from admission.cli.questions.meant_queues import with_meant_queues
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, amounts, one_line, short_names, table
@@ -58,6 +59,7 @@ def pending(
     body["items"] = output.sorted(body["items"])
     text = output.document(body)
     if text is None:
+        body["items"] = with_meant_queues(route, body["items"])
         if body["items"]:
             text = pending_table(
                 body if pods else {**body, "items": together(body["items"])},
