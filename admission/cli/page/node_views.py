@@ -7,7 +7,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from admission.cli.closures.closed_nodes import closed_state, closure_sentence
-from admission.cli.page.charts.owners import Holders, Mark, letters_drawn, marks_of, owners_told
+from admission.cli.page.charts.owners import Holders, OwnerMark, letters_drawn, marks_of, owners_told
 from admission.cli.page.layout import Cell, heading, link, sentences, state, table
 from admission.cli.page.problems import unknown
 from admission.cli.page.waiting_views import workload_link
@@ -218,7 +218,7 @@ def _is_drawn(line: Line) -> bool:
     return line["gpus"] is not None and line["gpus"] <= _DRAWN
 
 
-def _devices(line: Line, marks: Mapping[str, Mark]) -> Markup:
+def _devices(line: Line, marks: Mapping[str, OwnerMark]) -> Markup:
     gpus = _gpus(line)
     if gpus is None:
         return Markup('<span class="faint">{}</span>').format(line["state"])

@@ -22,42 +22,40 @@ Holders = Sequence[tuple[Mapping[str, Any], int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class OwnerMark:
     """How the devices of one workload look."""
 
     letter: str
     colour: int
 
 
-def marks_of(nodes: Sequence[Holders]) -> dict[str, Mark]:
+def marks_of(nodes: Sequence[Holders]) -> dict[str, OwnerMark]:
     """The mark of each workload in a rack by its uid. ``nodes``: who is on each, in the order in which they are drawn.
 
     A letter is one workload's alone. A colour is mostly the same in every rack, and not that of a workload on the same
     node or the one above, as long as there are enough colours.
     """
-    found: dict[str, Mark] = {}
+    found: dict[str, OwnerMark] = {}
     above: set[int] = set()
     for holders in nodes:
         here = {found[uid].colour for one, _ in holders if (uid := str(one["uid"])) in found}
         for one, _ in holders:
             uid = str(one["uid"])
             if uid not in found:
-                found[uid] = Mark(letter=_letters(len(found)), colour=_colour(uid, here, above))
+                found[uid] = OwnerMark(letter=_letters(len(found)), colour=_colour(uid, here, above))
             here.add(found[uid].colour)
         above = here
     return found
 
 
-def letters_drawn(first: int, count: int, mark: Mark) -> Markup:
+def letters_drawn(first: int, count: int, mark: OwnerMark) -> Markup:
     """The letter, on the first of the devices of its workload that stand side by side. ``first``: its place."""
     if count <= 0:
         return Markup("")
-    return Markup('<text x="{}" y="{}">{}</text>').format(
-        _STEP * first + _STEP // 2, _FOOT, mark.letter
-    )
+    return Markup('<text x="{}" y="{}">{}</text>').format(_STEP * first + _STEP // 2, _FOOT, mark.letter)
 
 
-def owners_told(nodes: Sequence[Holders], marks: Mapping[str, Mark]) -> Markup:
+def owners_told(nodes: Sequence[Holders], marks: Mapping[str, OwnerMark]) -> Markup:
     """The letters of a rack with the names of their workloads, and how many GPUs each has there."""
     held: dict[str, int] = {}
     names: dict[str, str] = {}

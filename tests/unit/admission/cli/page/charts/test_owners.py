@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from admission.cli.page.charts.owners import COLOURS, Mark, letters_drawn, marks_of, owners_told
+from admission.cli.page.charts.owners import COLOURS, OwnerMark, letters_drawn, marks_of, owners_told
 
 Holder = tuple[dict[str, Any], int]
 
@@ -40,7 +40,7 @@ def test_a_workload_has_one_mark_on_all_its_nodes() -> None:
 
 
 def test_the_letter_stands_on_the_first_of_its_devices() -> None:
-    mark = Mark(letter="A", colour=0)
+    mark = OwnerMark(letter="A", colour=0)
     assert letters_drawn(0, 8, mark) == '<text x="6" y="9">A</text>'
     assert letters_drawn(2, 1, mark) == '<text x="30" y="9">A</text>'
     assert letters_drawn(2, 0, mark) == ""
