@@ -102,7 +102,11 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
     ref = _ref(world, key)
     if ref is None or reason is None:
         return None
-    return EventNote(ref=ref, reason=reason.code, message=reason.message, action=WAIT)
+    message = reason.message
+    if reason.code == ReasonCode.UNKNOWN_QUEUE:
+        # Which queue was meant is told only to who may see that queue; whoever sees the object sees its events.
+        message += f": `kubectl muster explain {ref.name} -n {ref.namespace}` names those that look alike"
+    return EventNote(ref=ref, reason=reason.code, message=message, action=WAIT)
 
 
 def start_event(ref: ObjectRef, expected: ExpectedStart) -> EventNote:
