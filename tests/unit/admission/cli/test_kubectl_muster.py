@@ -15,7 +15,7 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
-from admission.cli.rendering.quota import value_words
+from admission.cli.rendering.quota import history_table, value_words
 from admission.cli.rendering.table import rounded
 from admission.web import bodies
 from tests.fakes import fake_reader
@@ -207,6 +207,21 @@ def test_where_a_history_was_cut_is_said(begins: str | None) -> None:
 )
 def test_values_of_fields_are_told_in_words(text: str | None, words: str | None) -> None:
     assert value_words(text) == words
+
+
+@pytest.mark.parametrize("width", [None, 80])
+def test_a_history_has_no_json_in_its_cells(width: int | None) -> None:
+    admins = '[{"kind": "Group", "name": "team-a-admins"}]'
+    changes = [{"field": "access.admins", "before": "[]", "after": admins}]
+    version = {"at": "2026-11-20T09:00:00Z", "by": "ada", "what": "changed", "changes": changes, "reason": ""}
+
+    told = history_table([version], headers=False, width=width)
+
+    assert told.split() == [
+        "2026-11-20T09:00:00Z",
+        "ada",
+        *["access.admins", "none", "Group", "team-a-admins", "-"],
+    ]
 
 
 async def test_a_history_that_is_cut_says_so_and_one_since_a_time_is_not(
