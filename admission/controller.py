@@ -58,6 +58,7 @@ from queues.sql.history.ended_runs import EndedRun, ended_runs
 from queues.sql.history.kept_turns import TurnBounds
 from queues.sql.history.retention import Retention
 from queues.sql.revisions import READY
+from queues.text_format import duration
 from queues.workload import Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -294,7 +295,7 @@ class Controller:
 
         async def watches() -> str | None:
             lag = self._term.lag() if self._term is not None and self._term.ready else Lag()
-            return f"{lag.why}, {lag.seconds:.0f} s behind" if lag.seconds > WATCHES_BEHIND else None
+            return f"{lag.why}, {duration(int(lag.seconds))} behind" if lag.seconds > WATCHES_BEHIND else None
 
         return {
             "postgres": PostgresCheck(database),

@@ -11,6 +11,8 @@ _LAST: Final = 253_402_300_799
 _TOO_LATE: Final = 253_370_764_800
 #: Characters of a time; a longer text is none.
 _LONGEST_TIME: Final = 64
+#: Up to how many seconds a duration is told in which steps of seconds.
+_ROUNDED: Final = ((600, 1), (8 * 3600, 60), (8 * 86_400, 3600))
 
 
 def counted(count: int, noun: str) -> str:
@@ -26,13 +28,40 @@ def listed(names: Sequence[str], shown: int = 3) -> str:
 
 
 def duration(seconds: int) -> str:
-    """``40 min``, ``2 h 5 min``, ``3 d 4 h``: rounded up to whole minutes, the two largest units."""
-    if seconds < 60:
-        return f"{max(seconds, 0)} s"
-    hours, minutes = divmod(-(-seconds // 60), 60)
-    days, hours = divmod(hours, 24)
-    parts = [f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min")) if count]
-    return " ".join(parts[:2])
+    """A duration in a sentence, in the form of tables: ``40m``, ``2h5m``. What is left out of it is rounded up, so
+    that "at most" stays true. One that somebody stated is told exactly, by ``span``."""
+    seconds = max(0, seconds)
+    step = next((step for limit, step in _ROUNDED if seconds < limit), 86_400)
+    return short_duration(-(-seconds // step) * step)
+
+
+def short_duration(seconds: int) -> str:
+    """A duration as kubectl shortens ages: at most two units, the second only for small durations."""
+    seconds = max(0, seconds)
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    for limit, text in (
+        (120, f"{seconds}s"),
+        (600, _two(minutes, "m", seconds % 60, "s")),
+        (3 * 3600, f"{minutes}m"),
+        (8 * 3600, _two(hours, "h", minutes % 60, "m")),
+        (48 * 3600, f"{hours}h"),
+        (8 * 86400, _two(days, "d", hours % 24, "h")),
+    ):
+        if seconds < limit:
+            return text
+    return f"{days}d"
+
+
+def span(seconds: int) -> str:
+    """A duration that somebody stated, exact: ``72h``, ``1h30m``, ``45s``."""
+    hours, rest = divmod(max(0, seconds), 3600)
+    minutes, seconds = divmod(rest, 60)
+    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
+    return "".join(parts) or "0s"
+
+
+def _two(first: int, unit: str, second: int, smaller: str) -> str:
+    return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 
 
 def go_duration(seconds: int) -> str:

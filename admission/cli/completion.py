@@ -9,19 +9,9 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.objects import ClusterRoute, path_of, send
 from admission.cli.access.read_api import ask
-from admission.cli.closures.drain import undrain
-from admission.cli.closures.objects import listed, status_of
-from admission.cli.closures.reserve import reserve
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.objects.jobflow import jobflow
-from admission.cli.objects.queue import queue
-from admission.cli.objects.queues import queues
-from admission.cli.objects.quota import quota
 from admission.cli.options import route_from
-from admission.cli.questions.explain import explain
-from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, RESERVATIONS, ApiResource
 from queues.errors import MusterError
 
 _NO_FILES: Final = ":4"
@@ -48,9 +38,12 @@ def candidates(words: Sequence[str]) -> list[Candidate]:
 
 def _candidates(before: Sequence[str], start: str) -> Iterator[Candidate]:
     command: click.Command = kubectl_muster
+    called: list[str] = []
     for word in before:
-        if isinstance(command, click.Group) and word in command.commands:
-            command = command.commands[word]
+        below = _below(command, word)
+        if below is not None:
+            command = below
+            called.append(word)
     option = _option_of_value(command, before)
     if option is not None:
         values = _values_of(option, before)
@@ -59,8 +52,14 @@ def _candidates(before: Sequence[str], start: str) -> Iterator[Candidate]:
     elif isinstance(command, click.Group):
         values = ((name, sub.short_help or "") for name, sub in command.commands.items())
     else:
-        values = _arguments(command, before)
+        values = _arguments(called, before)
     return (candidate for candidate in values if candidate[0].startswith(start))
+
+
+def _below(command: click.Command, word: str) -> click.Command | None:
+    if not isinstance(command, click.Group):
+        return None
+    return command.get_command(click.Context(command), word)
 
 
 def _options(command: click.Command) -> Iterator[click.Option]:
@@ -85,7 +84,7 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
     elif option.name == "queue":
         yield from _queues(before)
     elif option.name == "cancel":
-        yield from _closures(before, RESERVATIONS)
+        yield from _closures(before, "reservations")
     elif option.name == "namespace":
         listed = _ask(before, "workloads", {"limit": "1000"})["items"]
         yield from ((name, "") for name in {one["namespace"] for one in listed})
@@ -95,18 +94,20 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
                 yield one["user"], f"{one['pending']} waiting, {one['admitted']} running"
 
 
-def _arguments(command: click.Command, before: Sequence[str]) -> Iterator[Candidate]:
-    if command in (queues, reserve) or command in (*queue.commands.values(), *quota.commands.values()):
-        yield from _queues(before)
-    elif command is explain:
-        namespace = _given(before, "-n", "--namespace")
-        for one in _ask(before, "workloads", {"namespace": namespace, "limit": "200"})["items"]:
-            told = one["reason"]["code"] if one["reason"] else one["state"]
-            yield f"{one['kind']}/{one['name']}", f"queue {one['queue']}, {told}"
-    elif command in (jobflow.commands["get"], jobflow.commands["delete"]):
-        yield from _job_flows(before)
-    elif command is undrain:
-        yield from _closures(before, NODE_DRAINS)
+def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candidate]:
+    """``called``: the names of the command, as ``["queue", "close"]``."""
+    match called:
+        case ["queues"] | ["reserve"] | ["queue" | "quota", _]:
+            yield from _queues(before)
+        case ["explain"] | ["job", "view"]:
+            namespace = _given(before, "-n", "--namespace")
+            for one in _ask(before, "workloads", {"namespace": namespace, "limit": "200"})["items"]:
+                told = one["reason"]["code"] if one["reason"] else one["state"]
+                yield f"{one['kind']}/{one['name']}", f"queue {one['queue']}, {told}"
+        case ["jobflow", "get" | "delete"]:
+            yield from _job_flows(before)
+        case ["undrain"]:
+            yield from _closures(before, "nodedrains")
 
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
@@ -115,13 +116,21 @@ def _queues(before: Sequence[str]) -> Iterator[Candidate]:
 
 
 def _job_flows(before: Sequence[str]) -> Iterator[Candidate]:
+    from admission.cli.access.objects import ClusterRoute, path_of, send
+    from queues.api.api_resources import JOB_FLOWS
+
     route = ClusterRoute(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
     here = route.namespace(_given(before, "-n", "--namespace"))
     for flow in send(route, "GET", path_of(JOB_FLOWS, here), tried="Listing JobFlows")["items"]:
         yield flow["metadata"]["name"], flow.get("status", {}).get("state", {}).get("phase", "")
 
 
-def _closures(before: Sequence[str], resource: ApiResource) -> Iterator[Candidate]:
+def _closures(before: Sequence[str], plural: str) -> Iterator[Candidate]:
+    from admission.cli.access.objects import ClusterRoute
+    from admission.cli.closures.objects import listed, status_of
+    from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
+
+    resource = next(each for each in (NODE_DRAINS, RESERVATIONS) if each.plural == plural)
     route = ClusterRoute(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
     for each in listed(route, resource) or ():
         yield each["metadata"]["name"], str(status_of(each).get("phase") or "")

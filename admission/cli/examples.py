@@ -178,9 +178,16 @@ def commands_of(group: click.Group, name: str) -> Iterator[NamedCommand]:
 def add_examples(program: click.Group, name: str) -> None:
     """Let the help of each command end with its examples."""
     for full, command in commands_of(program, name):
-        if examples := EXAMPLES.get(full):
-            lines = "".join(f"  {line}\n" for line in example_lines(examples))
-            command.epilog = f"\b\nExamples:\n{lines}"
+        if (epilog := epilog_of(full)) is not None:
+            command.epilog = epilog
+
+
+def epilog_of(full_name: str) -> str | None:
+    """The end of the help of a command; None: it has no examples."""
+    if not (examples := EXAMPLES.get(full_name)):
+        return None
+    lines = "".join(f"  {line}\n" for line in example_lines(examples))
+    return f"\b\nExamples:\n{lines}"
 
 
 def example_lines(examples: tuple[Example, ...]) -> list[str]:

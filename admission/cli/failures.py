@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from admission.cli.rendering.terminal.sentences import columns_of, filled, say
 from queues.errors import MusterError
 
 #: Environment variable: set, an unexpected error shows its traceback.
@@ -35,7 +36,7 @@ def finish(command: click.Command, name: str, arguments: Sequence[str] | None = 
         result = command.main(args=arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -45,6 +46,14 @@ def finish(command: click.Command, name: str, arguments: Sequence[str] | None = 
     except Exception as error:
         return _failed(error)
     return result if isinstance(result, int) else 0
+
+
+def _show(error: click.ClickException) -> None:
+    """As click shows it, with its usage; the message fits the terminal."""
+    begins = "Error: "
+    message = filled(begins + error.format_message(), columns_of(sys.stderr)).removeprefix(begins)
+    vars(error)["format_message"] = lambda: message
+    error.show()
 
 
 def _failed(error: Exception) -> int:
@@ -63,4 +72,4 @@ def _failed(error: Exception) -> int:
 
 def complain(message: str) -> None:
     """Print an error to standard error."""
-    print(f"Error: {message}", file=sys.stderr)
+    say(f"Error: {message}", err=True)

@@ -1,34 +1,45 @@
 """``kubectl muster``: the commands of users. A kubectl plugin, found on PATH by its name kubectl-muster."""
 
 import sys
+from typing import Final
 
 import click
 
-from admission.cli.closures.drain import drain, undrain
-from admission.cli.closures.reservations import reservations
-from admission.cli.closures.reserve import reserve
-from admission.cli.examples import add_examples
 from admission.cli.failures import finish
-from admission.cli.objects.job import job
-from admission.cli.objects.jobflow import jobflow
-from admission.cli.objects.nodes import nodes
-from admission.cli.objects.queue import queue
-from admission.cli.objects.queues import queues
-from admission.cli.objects.quota import quota
+from admission.cli.loaded import LoadedGroup
 from admission.cli.options import route_before
-from admission.cli.page.command import page
-from admission.cli.questions.events import events
-from admission.cli.questions.explain import explain
-from admission.cli.questions.jobs import jobs
-from admission.cli.questions.pending import pending
-from admission.cli.questions.top import top
-from admission.cli.questions.version import version
-from admission.cli.questions.who import who
-from admission.cli.trials.command import try_
-from admission.cli.usage.command import usage
+
+#: Where each command is. Only the one that is called is imported.
+_PLACES: Final = {
+    "jobs": "admission.cli.questions.jobs:jobs",
+    "pending": "admission.cli.questions.pending:pending",
+    "explain": "admission.cli.questions.explain:explain",
+    "events": "admission.cli.questions.events:events",
+    "who": "admission.cli.questions.who:who",
+    "queues": "admission.cli.objects.queues:queues",
+    "quota": "admission.cli.objects.quota:quota",
+    "nodes": "admission.cli.objects.nodes:nodes",
+    "page": "admission.cli.page.command:page",
+    "top": "admission.cli.questions.top:top",
+    "usage": "admission.cli.usage.command:usage",
+    "reserve": "admission.cli.closures.reserve:reserve",
+    "reservations": "admission.cli.closures.reservations:reservations",
+    "drain": "admission.cli.closures.drain:drain",
+    "undrain": "admission.cli.closures.drain:undrain",
+    "job": "admission.cli.objects.job:job",
+    "jobflow": "admission.cli.objects.jobflow:jobflow",
+    "queue": "admission.cli.objects.queue:queue",
+    "try": "admission.cli.trials.command:try_",
+    "version": "admission.cli.questions.version:version",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LoadedGroup,
+    full_name="kubectl muster",
+    places=_PLACES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @route_before
 @click.pass_context
 def kubectl_muster(context: click.Context, /, **given: object) -> None:
@@ -38,16 +49,6 @@ def kubectl_muster(context: click.Context, /, **given: object) -> None:
     Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
     """
     context.obj = {name: value for name, value in given.items() if value is not None}
-
-
-_COMMANDS = (
-    *(jobs, pending, explain, events, who, queues, quota, nodes, page, top, usage),
-    *(reserve, reservations, drain, undrain),
-    *(job, jobflow, queue, try_, version),
-)
-for command in _COMMANDS:
-    kubectl_muster.add_command(command)
-add_examples(kubectl_muster, "kubectl muster")
 
 
 def main() -> None:

@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
-from admission.cli.resource_names import full_resource
 from admission.kube.client.kubeconfig import current_namespace
 
 Command = Callable[..., Any]
@@ -73,6 +71,8 @@ def cluster(command: Command) -> Command:
     @click.pass_context
     @wraps(command)
     def with_cluster(context: click.Context, /, **given: Any) -> Any:
+        from admission.cli.access.objects import ClusterRoute
+
         chosen = dict(context.find_object(dict) or {})
         chosen |= {name: given.pop(name) for name in _CLUSTER_NAMES if given.get(name) is not None}
         for name in _CLUSTER_NAMES:
@@ -107,6 +107,16 @@ def chosen_namespace(
     return None if all_namespaces else given or current_namespace(kubeconfig, context)
 
 
+def selector(command: Command) -> Command:
+    """Add ``-l``; see ``admission.cli.access.labels``."""
+    return click.option(
+        "-l",
+        "--selector",
+        metavar="SELECTOR",
+        help="Only workloads whose objects have these labels, as of kubectl: team=a,env!=test,'tier in (x,y)'.",
+    )(command)
+
+
 def most_lines(noun: str) -> Callable[[Command], Command]:
     """Add ``--limit``. ``noun``: what the lines are about."""
     return click.option(
@@ -120,6 +130,8 @@ def most_lines(noun: str) -> Callable[[Command], Command]:
 
 def amounts(option: str, text: str | None) -> dict[str, str]:
     """Amounts of resources by whole name. Raises UsageError: not written as ``AMOUNTS``, or a resource twice."""
+    from admission.cli.resource_names import full_resource
+
     found: dict[str, str] = {}
     for part in (text or "").split(",") if text is not None else ():
         name, _, amount = part.strip().partition("=")

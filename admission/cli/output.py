@@ -3,19 +3,19 @@
 import io
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import click
 
 from admission.cli.rendering.table import table
 from admission.cli.rendering.terminal.colour import CHOICES, wants_colour
+from admission.cli.rendering.terminal.sentences import columns_of, filled
 from queues.errors import MusterError
 
 Command = Callable[..., Any]
@@ -71,6 +71,10 @@ class Output:
         if (room := self.room) is not None:
             lines = "".join(_cut(line, room) for line in lines.splitlines(keepends=True))
         return self.coloured(lines)
+
+    def filled(self, text: str) -> str:
+        """Paragraphs, with sentences broken at the edge of the terminal: what they say at their end is not cut."""
+        return self.coloured(filled(text, self.width if self.is_table else None))
 
     def coloured(self, text: str) -> str:
         """Tables with colours, if the user wants them."""
@@ -185,7 +189,6 @@ def _with_output(command: Command, more: tuple[str, ...]) -> Command:
         names = ("form", "no_headers", "watch", "color")
         form, no_headers, watch, colour = (given.pop(key) for key in names)
         sort_by = given.pop("sort_by", None) or ""
-        on_terminal = sys.stdout.isatty()
         has_colour = chosen_colour(colour)
 
         def answer() -> Any:
@@ -194,7 +197,7 @@ def _with_output(command: Command, more: tuple[str, ...]) -> Command:
                 form=form,
                 headers=not no_headers,
                 sort_by=sort_by,
-                width=shutil.get_terminal_size().columns if on_terminal else None,
+                width=columns_of(sys.stdout),
                 has_colour=has_colour,
             )
             return command(output=wanted, **given)
@@ -319,6 +322,18 @@ def _custom_columns(text: str, items: Iterable[Any], *, headers: bool) -> str:
     return table([header for header, _ in columns], rows, headers=headers)
 
 
+class _Collected(io.StringIO):
+    """What is printed, until it is shown on the same terminal: its lines are as long as there."""
+
+    def __init__(self, shown_on: TextIO) -> None:
+        super().__init__()
+        self._is_terminal = shown_on.isatty()
+
+    def isatty(self) -> bool:
+        """As the stream that it is shown on."""
+        return self._is_terminal
+
+
 def _redraw(printed: str, told: str, *, is_first: bool) -> None:
     """Write an answer over the last one, line by line: a screen that is cleared before flickers.
 
@@ -327,6 +342,8 @@ def _redraw(printed: str, told: str, *, is_first: bool) -> None:
     if not sys.stderr.isatty():
         click.echo(told, nl=False, err=True)
         told = ""
+    import shutil
+
     lines = (printed + told).splitlines()
     room = max(shutil.get_terminal_size().lines - 1, 2)
     if len(lines) > room:
@@ -341,7 +358,7 @@ def watched(print_answer: _Print) -> int:
     on_terminal = sys.stdout.isatty()
     try:
         while True:
-            printed, told = io.StringIO(), io.StringIO()
+            printed, told = _Collected(sys.stdout), _Collected(sys.stderr)
             try:
                 with redirect_stdout(printed), redirect_stderr(told):
                     print_answer()

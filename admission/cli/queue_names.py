@@ -1,7 +1,6 @@
 """Names of queues that there are not: one sentence for all commands, with names that look alike."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final
 
 from admission.cli.failures import CommandFailed
@@ -31,5 +30,7 @@ def queue_hint(name: str, known: Iterable[str]) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``Did you mean vision?``; "": no name looks alike."""
+    from difflib import get_close_matches
+
     alike = get_close_matches(name, sorted(known)[:_COMPARED], n=_ALIKE, cutoff=0.7)
     return f"Did you mean {' or '.join(alike)}?" if alike else ""

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from admission.cli.rendering.terminal.sentences import say
 from queues.api.names import ROOT_QUEUE
 from queues.api.resource_names import NoSuchResource, resource_named
 
@@ -42,4 +43,4 @@ def warn_of_unknown(shown: Mapping[str, Mapping[str, Any]], resources: Iterable[
     }
     for name in dict.fromkeys(resources):
         if there and name not in there:
-            click.echo(f"Warning: no usable node has {name} now.", err=True)
+            say(f"Warning: no usable node has {name} now.", err=True)

@@ -21,7 +21,7 @@ from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.text_format import counted, duration, listed
+from queues.text_format import counted, duration, listed, span
 from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload, WorkloadKey
 
 #: Gang sizes that are tried above the number of pods that fit.
@@ -174,7 +174,7 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case ReasonCode.GANG_TOO_LARGE | ReasonCode.PENDING_LIMIT | ReasonCode.USER_LIMIT:
             text = _access_limit_text(reason, queue)
         case ReasonCode.RUN_TIME_TOO_LONG:
-            most, asked = duration(facts["limit"]), duration(facts["asked"])
+            most, asked = span(facts["limit"]), span(facts["asked"])
             text = (
                 f"a declared run time of at most {most}, or access.maxRunTime {asked} instead of {most} in "
             )
@@ -246,7 +246,7 @@ def _time(what_if: WhatIf) -> Iterator[Suggestion]:
         seconds = moment - snapshot.now
         yield Suggestion(
             SuggestionKind.TIME,
-            f"in {duration(seconds)} it will have waited {duration(after_seconds)}: "
+            f"in {duration(seconds)} it will have waited {span(after_seconds)}: "
             f"then {_victims_text(what_if, outcome)}",
             {"seconds": seconds, "victims": _victim_count(what_if, outcome)},
         )

@@ -22,7 +22,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import REPORT, ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
-from queues.text_format import counted, duration, listed, rfc3339
+from queues.text_format import counted, listed, rfc3339, span
 from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Queues that are named for one rule.
@@ -347,7 +347,7 @@ def _clearing(question: _Question) -> Iterator[Taker]:
         queue=found[0][1] if len(found) == 1 else None,
         begins=min(each[0] for each in found),
         message=f"a larger gang of {listed([f'queue {each[1]}' for each in found], shown=4)} that has waited for"
-        f" {duration(after)}, of a priority of at least {question.priority} ({_who_waits(waiting)})",
+        f" {span(after)}, of a priority of at least {question.priority} ({_who_waits(waiting)})",
         facts={
             "clearAfter": after,
             "priority": question.priority,

@@ -24,7 +24,7 @@ from admission.node_recovery.transitions import (
     wait_for_person,
 )
 from admission.node_recovery.view import KILLS_PODS, GangOnNode, JobProgress, RecoveryJob
-from queues.text_format import counted, duration
+from queues.text_format import counted, span
 
 #: Faults that are reported, so that their end is reported too.
 _REPORTED: Final = frozenset({FaultCause.DEVICE, FaultCause.KILLS_PODS})
@@ -205,7 +205,7 @@ def _while_job_runs(here: StepInput, job: RecoveryJob, cause: FaultCause | None)
     ends = job.created + here.policy.job_timeout
     if here.now < ends:
         return job_seen(here, look_again=ends)
-    why = f"Job {job.name} has not ended within {duration(here.policy.job_timeout)}"
+    why = f"Job {job.name} has not ended within {span(here.policy.job_timeout)}"
     return next_attempt(here, cause or FaultCause.DEVICE, why)
 
 

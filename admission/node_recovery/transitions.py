@@ -7,7 +7,7 @@ from admission.node_recovery.recovery_jobs import job_name, template_of
 from admission.node_recovery.state import LONGEST_FAULT, FaultCause, RecoveryPhase, StartedBy, WaitsFor
 from admission.node_recovery.step_input import LACKS_DEVICES, RecoveryOutcome, StepInput
 from admission.node_recovery.view import KILLS_PODS
-from queues.text_format import counted, duration, listed
+from queues.text_format import counted, duration, listed, span
 
 
 def cordon(here: StepInput) -> RecoveryOutcome:
@@ -140,5 +140,5 @@ def _leaving(here: StepInput) -> str:
     if timeout == 0 or here.state.by is StartedBy.PERSON:
         return f"{counted(len(here.view.gangs), 'gang')} on it must go"
     now = f"{counted(on_faults, 'gang')} on unhealthy devices must go now" if on_faults else ""
-    rest = f"{counted(others, 'gang')} may go on for {duration(timeout)}" if others else ""
+    rest = f"{counted(others, 'gang')} may go on for {span(timeout)}" if others else ""
     return ", ".join(filter(None, (now, rest)))

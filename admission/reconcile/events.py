@@ -15,7 +15,7 @@ from admission.world.world import World
 from queues.api.api_resources import HYPERNODES, ObjectRef
 from queues.plan import Admit, Evict, Reason
 from queues.reason_codes import ReasonCode
-from queues.text_format import counted, duration, rfc3339
+from queues.text_format import counted, rfc3339, span
 from queues.workload import AdmissionId, WorkloadKey
 
 #: Action of events that say why a workload waits.
@@ -60,7 +60,7 @@ def ending_event(world: World, key: WorkloadKey, now: int) -> EventNote | None:
         return None
     message = (
         f"it is ended at {rfc3339(end.at)} if it still runs, and not run again: queue {end.limit.queue} lets it hold "
-        f"its seats for {duration(end.limit.seconds)} (access.maxRunTime)"
+        f"its seats for {span(end.limit.seconds)} (access.maxRunTime)"
     )
     oldest = min(place.admission.id for place in state.seat_maps)
     return EventNote(
@@ -102,7 +102,11 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
     ref = _ref(world, key)
     if ref is None or reason is None:
         return None
-    return EventNote(ref=ref, reason=reason.code, message=reason.message, action=WAIT)
+    message = reason.message
+    if reason.code == ReasonCode.UNKNOWN_QUEUE:
+        # Which queue was meant is told only to who may see that queue; whoever sees the object sees its events.
+        message += f": `kubectl muster explain {ref.name} -n {ref.namespace}` names those that look alike"
+    return EventNote(ref=ref, reason=reason.code, message=message, action=WAIT)
 
 
 def start_event(ref: ObjectRef, expected: ExpectedStart) -> EventNote:

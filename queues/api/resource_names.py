@@ -1,6 +1,5 @@
 """Names of resources as people write them: a short name that no node can have is refused, not taken as it is. Pure."""
 
-from difflib import get_close_matches
 from typing import Final
 
 from queues.errors import MusterError
@@ -26,6 +25,8 @@ def resource_named(option: str, text: str) -> str:
     """
     if (meant := usual_name(text)) is not None:
         return meant
+    from difflib import get_close_matches
+
     near = next((_KNOWN[each] for each in get_close_matches(text.lower(), _KNOWN, n=1)), None)
     raise NoSuchResource(
         option=option,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from queues.quota.queue import Queue
-from queues.text_format import duration
+from queues.text_format import span
 from queues.workload import QueueName
 
 #: A workload is warned when a tenth of the time is left, and at most so many seconds before its end.
@@ -36,10 +36,10 @@ class RunLimit(NamedTuple):
 
     def refusal(self, declared: int) -> str:
         """The sentence for people about a workload that declares a longer run time, in seconds."""
-        return f"a run time of {duration(declared)} is declared, longer than {self._allowed()}"
+        return f"a run time of {span(declared)} is declared, longer than {self._allowed()}"
 
     def _allowed(self) -> str:
-        return f"the {duration(self.seconds)} that queue {self.queue} allows (access.maxRunTime)"
+        return f"the {span(self.seconds)} that queue {self.queue} allows (access.maxRunTime)"
 
 
 def run_limit(path: Iterable[Queue]) -> RunLimit | None:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-import click
-
-from admission.cli.rendering.table import moment, short_duration
+from admission.cli.rendering.table import moment
+from admission.cli.rendering.terminal.sentences import say
+from queues.text_format import short_duration
 
 #: Seconds from which the age of an answer is told. Answers are some seconds old at any time.
 TOLD: Final = 15
@@ -19,7 +19,7 @@ def told_age(body: Mapping[str, Any]) -> int:
     """Print the age of an answer to standard error if it is old; the exit code that follows."""
     sentence, code = age_of(body)
     if sentence:
-        click.echo(sentence, err=True)
+        say(sentence, err=True)
     return code
 
 

@@ -11,12 +11,10 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route
-from admission.cli.options import Command
+from admission.cli.rendering.terminal.sentences import say
 from queues.api import api_resources
 from queues.api.api_resources import JOBS, VOLCANO_JOBS, ApiResource
 
-#: Workloads that are looked through for labels.
-MOST_SCANNED: Final = 50_000
 #: Objects of one answer of the API server.
 _PAGE: Final = 1000
 _FORBIDDEN: Final = 403
@@ -25,16 +23,6 @@ _BAD_REQUEST: Final = 400
 _ONLY_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 Item = Mapping[str, Any]
-
-
-def selector(command: Command) -> Command:
-    """Add ``-l``."""
-    return click.option(
-        "-l",
-        "--selector",
-        metavar="SELECTOR",
-        help="Only workloads whose objects have these labels, as of kubectl: team=a,env!=test,'tier in (x,y)'.",
-    )(command)
 
 
 def resources() -> dict[str, ApiResource]:
@@ -56,10 +44,10 @@ def with_labels(body: dict[str, Any], wanted: str, limit: int, route: Route) -> 
     found = [item for item in there if item["uid"] in uids]
     unknown = len(body["items"]) - len(there)
     if unknown:
-        click.echo(f"{unknown} left out whose objects are gone: their labels are not known.", err=True)
+        say(f"{unknown} left out whose objects are gone: their labels are not known.", err=True)
     if len(body["items"]) < body["total"]:
         told = f"{len(body['items'])} of {body['total']} workloads were looked through for labels."
-        click.echo(f"{told} -n and -q make it fewer.", err=True)
+        say(f"{told} -n and -q make it fewer.", err=True)
     return {**body, "items": found[:limit], "total": len(found), "totalEverywhere": len(found)}
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from admission.cli.access.missing_rights import MissingRight, missing_right
 from admission.cli.failures import UNREACHABLE, CommandFailed
 from admission.kube.client.kubeconfig import Access, current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
@@ -26,9 +27,13 @@ _PATCHES: Final = {"Content-Type": "application/merge-patch+json"}
 class Refused(CommandFailed):
     """The API server answered with an error."""
 
-    def __init__(self, *, status: int, tried: str, found: str, hint: str) -> None:
+    def __init__(
+        self, *, status: int, tried: str, found: str, hint: str, lacks: MissingRight | None = None
+    ) -> None:
+        """``lacks``: the right that the user would need; None: it was refused for something else."""
         super().__init__(tried=tried, found=found, hint=hint)
         self.status = status
+        self.lacks = lacks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +105,10 @@ def send(
             hint="Try again when one does: kubectl -n muster-system get pods. Platform administrators (role "
             "muster-queue-admin) may change queues meanwhile.",
         )
-    raise Refused(status=status, tried=tried, found=_message(document, status), hint=_hint(status))
+    message = _message(document, status)
+    lacks = missing_right(message) if status == _FORBIDDEN else None
+    found = message if lacks is None else lacks.sentence
+    raise Refused(status=status, tried=tried, found=found, hint=_hint(status), lacks=lacks)
 
 
 def path_of(resource: ApiResource, namespace: str | None, name: str | None = None) -> str:
@@ -122,7 +130,7 @@ def ask_for_action(
     try:
         send(route, "POST", path_of(COMMANDS, namespace), command, tried=tried)
     except Refused as refused:
-        if refused.status != _FORBIDDEN or 'cannot create resource "commands"' not in str(refused):
+        if refused.lacks is None or refused.lacks[1:3] != ("create", "commands"):
             raise
         # The API server names the object by which it is asked for, which users know nothing of.
         found = (

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from admission.cli.access.missing_rights import missing_right
 from admission.cli.failures import UNREACHABLE, CommandFailed
 from admission.kube.client.kubeconfig import Access, load
 
@@ -136,6 +137,8 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
     found = str(
         document.get("message") or body[:200].decode(errors="replace").strip() or f"HTTP status {status}"
     )
+    if status == 403 and (lacks := missing_right(found)) is not None:
+        return Unanswered(status=status, tried=tried, found=lacks.sentence, hint="")
     hints = {
         401: "Your credentials are not known to the API server; log in again.",
         403: "You need the right to get and list in the API group read.muster.dev, and to create trials there; "

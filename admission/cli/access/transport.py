@@ -2,7 +2,6 @@
 
 import http.client
 import ssl
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -114,6 +113,8 @@ def _tls(access: Access) -> ssl.SSLContext:
         tls.verify_mode = ssl.CERT_NONE
     if access.certificate:
         # OpenSSL reads certificates from files only; the file exists only during the call and only for this user.
+        import tempfile
+
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(access.certificate + "\n" + (access.key or ""))
             file.flush()

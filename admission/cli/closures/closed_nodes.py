@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.closures.objects import begins, listed, spec_of, status_of
-from admission.cli.rendering.table import span, stated_seconds
+from admission.cli.rendering.table import stated_seconds
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, Document
+from queues.text_format import span
 
 #: What a closure of a node says of it: kind, name, queue, from, for, phase, and whether it closes the node now.
 Closure = Mapping[str, Any]

@@ -10,6 +10,7 @@ from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.closures.objects import create, delete, dry_run_option, listed, shown_window, spec_of
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.times import FutureTime, LastingTime
 from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
 from queues.text_format import counted
@@ -79,7 +80,7 @@ def drain(
     }
     name = given["name"] or f"{_as_name(first)}-{at:%Y%m%d-%H%M}"
     create(cluster, NODE_DRAINS, {"metadata": {"name": name}, "spec": spec}, dry_run=dry_run)
-    click.echo(
+    say(
         f"nodedrain {name} {'would be ' if dry_run == 'server' else ''}created: "
         f"{count} out of service {shown_window(at, lasts)}"
     )
@@ -94,11 +95,11 @@ def undrain(names: tuple[str, ...], dry_run: str, cluster: ClusterRoute) -> None
     would = "would be " if dry_run == "server" else ""
     for name in dict.fromkeys(names):
         if delete(cluster, NODE_DRAINS, name, dry_run=dry_run):
-            click.echo(f"nodedrain {name} {would}deleted")
+            say(f"nodedrain {name} {would}deleted")
             continue
         for drain_name in _drains_of(cluster, name):
             delete(cluster, NODE_DRAINS, drain_name, dry_run=dry_run)
-            click.echo(f"nodedrain {drain_name} {would}deleted")
+            say(f"nodedrain {drain_name} {would}deleted")
 
 
 def _drains_of(cluster: ClusterRoute, node: str) -> list[str]:

@@ -8,9 +8,8 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.failures import CommandFailed
-from admission.cli.rendering.table import span
 from queues.api.api_resources import ApiResource, Document
-from queues.text_format import rfc3339
+from queues.text_format import rfc3339, span
 
 _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403

@@ -13,15 +13,15 @@ from admission.cli.closures.objects import begins, listed, spec_of, status_of
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.output import Output, list_output
-from admission.cli.rendering.table import Cell, amounts, short_duration, span, stated_seconds
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.table import Cell, amounts, stated_seconds, table
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_text_below
+from admission.cli.rendering.terminal.sentences import say
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource, Document
 from queues.api.names import CHANGED_BY
+from queues.text_format import short_duration, span
 
 _NODES_SHOWN: Final = 3
-_NARROW: Final = Narrowing(
-    names={"NAME": 14, "FOR": 8, "WHAT": 8}, left_out=("LASTS", "WHAT"), rest="NODES", least_rest=10
-)
+_NARROW: Final = Narrowing(names={"NAME": 14, "FOR": 8, "WHAT": 8}, left_out=("WHAT",))
 
 
 @click.command(short_help="Nodes that are kept for queues or drained, and when.")
@@ -48,7 +48,7 @@ def reservations(queue: str | None, with_ended: bool, output: Output, cluster: C
     if text is None:
         if not lines:
             more = f" {len(ended)} have ended: --all shows them." if ended and not with_ended else ""
-            click.echo(f"Nothing is reserved or drained.{more}", err=True)
+            say(f"Nothing is reserved or drained.{more}", err=True)
             return
         text = _table(lines, wide=output.is_wide, headers=output.headers, width=output.room)
     click.echo(output.fitted(text), nl=False)
@@ -103,7 +103,18 @@ def _table(lines: list[dict[str, Any]], *, wide: bool, headers: bool, width: int
             row += [line["by"], line["message"]]
         rows.append(row)
     columns = [*columns, "BY", "MESSAGE"] if wide else columns
-    return fitted_table(columns, rows, _NARROW, width=width, headers=headers)
+    text = table(columns, rows, headers=headers)
+    if width is None or max(map(len, text.splitlines())) <= width:
+        return text
+    short = fitted_table(columns[:-1], [row[:-1] for row in rows], _NARROW, width=width, headers=headers)
+    nodes = ["nodes " + str(row[-1]).replace(",", ", ") if row[-1] else "" for row in rows]
+    fitting = short.splitlines()
+    head = fitting[: len(fitting) - len(rows)]
+    told = (
+        with_text_below(*each, width, most=_NODES_SHOWN + 1)
+        for each in zip(fitting[len(head) :], nodes, strict=True)
+    )
+    return "".join((*(f"{line}\n" for line in head), *told))
 
 
 def what_of(line: Mapping[str, Any]) -> str:

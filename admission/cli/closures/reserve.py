@@ -10,6 +10,7 @@ from admission.cli.access.queue_objects import check_queue
 from admission.cli.closures.objects import create, delete, dry_run_option, shown_window
 from admission.cli.failures import CommandFailed
 from admission.cli.options import AMOUNTS, amounts, cluster
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.times import FutureTime, LastingTime
 from queues.api.api_resources import RESERVATIONS, Document
 from queues.resources import GPU
@@ -62,7 +63,7 @@ def reserve(
         if not delete(cluster, RESERVATIONS, cancel, dry_run=dry_run):
             hint = "`kubectl muster reservations` lists those that you may see."
             raise CommandFailed(tried="", found=f"There is no reservation {cancel}", hint=hint)
-        click.echo(f"reservation {cancel} {'would be ' if dry_run == 'server' else ''}cancelled")
+        say(f"reservation {cancel} {'would be ' if dry_run == 'server' else ''}cancelled")
         return
     document = _document(queue, given)
     check_queue(cluster, document["spec"]["queue"])
@@ -70,7 +71,7 @@ def reserve(
     spec, start = document["spec"], given["from_"]
     assert isinstance(start, datetime)
     asked = ", ".join(f"{amount} {name}" for name, amount in spec["resources"].items())
-    click.echo(
+    say(
         f"reservation {document['metadata']['name']} {'would be ' if dry_run == 'server' else ''}created: "
         f"{asked} for queue {queue} {shown_window(start, spec['for'])}"
     )

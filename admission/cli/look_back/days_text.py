@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from admission.cli.look_back.days import DaysReplayed, title
-from admission.cli.questions.pending import one_line
-from admission.cli.rendering.table import NONE, Cell, printable, short_duration, table
-from queues.text_format import counted
+from admission.cli.rendering.table import NONE, Cell, one_line, printable, table
+from queues.text_format import counted, short_duration
 
 if TYPE_CHECKING:
     from admission.simulate.queue_figures import QueueFigures

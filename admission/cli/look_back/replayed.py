@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from admission.cli.look_back.kept_turn import TurnRead, clock
-from admission.cli.questions.pending import one_line
-from admission.cli.rendering.table import Cell, printable, short_duration, table
-from queues.text_format import counted
+from admission.cli.rendering.table import Cell, one_line, printable, table
+from queues.text_format import counted, short_duration
 
 if TYPE_CHECKING:
     from admission.replay.look_back import DecidedAgain

@@ -9,14 +9,15 @@ from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.queue_objects import PATIENCE, QueueObject, queue_path
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import AMOUNTS, Command
-from admission.cli.rendering.table import moment, span, stated_seconds
+from admission.cli.rendering.table import moment, stated_seconds
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
 from queues.api.quota.access_limits import PER_USER, AccessChanges, access_limits_of, field_of
 from queues.api.quota.quota_document import shown_amount
 from queues.errors import InvalidQuantity, MusterError
 from queues.resources import amount
-from queues.text_format import counted, listed
+from queues.text_format import counted, listed, span
 
 #: What removes a limit.
 _NONE: Final = "none"
@@ -119,7 +120,7 @@ def tell_access(
     if not changes:
         return
     for told in (*_tighter_above(queue, changes, known or {}), *_work_beyond(route, queue.name, changes)):
-        click.echo(told)
+        say(told)
 
 
 def _tighter_above(

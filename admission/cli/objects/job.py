@@ -10,6 +10,7 @@ from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, 
 from admission.cli.failures import CommandFailed
 from admission.cli.options import AMOUNTS, amounts, cluster, namespace
 from admission.cli.questions.explain import explain
+from admission.cli.rendering.terminal.sentences import say
 from queues.api.api_resources import PODS, VOLCANO_JOBS
 from queues.api.names import DEFAULT_QUEUE, JOB_NAME, TASK_SPEC, VOLCANO_SCHEDULER
 
@@ -68,7 +69,7 @@ def run(
     }
     here = cluster.namespace(namespace)
     send(cluster, "POST", path_of(VOLCANO_JOBS, here), document, tried=f"Creation of job {name}")
-    click.echo(f"job {name} created; `kubectl muster job view {name} -n {here}` tells how it is")
+    say(f"job {name} created; `kubectl muster job view {name} -n {here}` tells how it is")
 
 
 @job.command(short_help="What a Job's pods have printed.")
@@ -100,9 +101,7 @@ def logs(
         cluster, "GET", path_of(PODS, here), tried=f"Listing the pods of job {name}", labelSelector=selector
     )["items"]
     if not pods:
-        click.echo(
-            f"job {name} has no pods now; `kubectl muster job view {name} -n {here}` tells why.", err=True
-        )
+        say(f"job {name} has no pods now; `kubectl muster job view {name} -n {here}` tells why.", err=True)
         return 1
     words = ["kubectl", "logs", "-n", here, "-l", selector, "--prefix", f"--max-log-requests={len(pods)}"]
     words += [f"--kubeconfig={cluster.kubeconfig}"] if cluster.kubeconfig else []
@@ -145,7 +144,7 @@ def delete(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute)
     for name in names:
         path = path_of(VOLCANO_JOBS, cluster.namespace(namespace), name)
         send(cluster, "DELETE", path, tried=f"Deletion of job {name}", propagationPolicy="Background")
-        click.echo(f"job {name} deleted")
+        say(f"job {name} deleted")
 
 
 def _ask(
@@ -154,4 +153,4 @@ def _ask(
     for name in names:
         here = cluster.namespace(namespace)
         ask_for_action(cluster, action, VOLCANO_JOBS, here, name, "asked for by kubectl muster")
-        click.echo(f"job {name} {done}")
+        say(f"job {name} {done}")

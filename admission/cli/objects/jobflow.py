@@ -11,6 +11,7 @@ from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.options import chosen_namespace, cluster, namespace, namespaces
 from admission.cli.output import Output, list_output, output
 from admission.cli.rendering.job_flow import flow_text, list_table
+from admission.cli.rendering.terminal.sentences import say
 from queues.api.api_resources import JOB_FLOWS, VOLCANO_JOBS
 from queues.api.names import CREATED_BY_FLOW
 
@@ -39,9 +40,7 @@ def list_(namespace: str | None, all_namespaces: bool, output: Output, cluster: 
     flows = body["items"] = output.sorted(flows)
     text = output.document(body, name=_jobflow_name)
     if text is None and not flows:
-        click.echo(
-            "There is no JobFlow." if here is None else f"There is no JobFlow in namespace {here}.", err=True
-        )
+        say("There is no JobFlow." if here is None else f"There is no JobFlow in namespace {here}.", err=True)
         return
     if text is None:
         text = list_table(flows, _now(), wide=output.is_wide, headers=output.headers, width=output.room)
@@ -68,7 +67,7 @@ def get(name: str, namespace: str | None, output: Output, cluster: ClusterRoute)
     jobs = _jobs_of(cluster, here, flow)
     text = output.document({"apiVersion": "v1", "kind": "List", "items": [flow, *jobs.values()]})
     if text is None:
-        text = flow_text(flow, jobs, _now(), wide=output.is_wide, headers=output.headers)
+        text = flow_text(flow, jobs, _now(), wide=output.is_wide, headers=output.headers, width=output.room)
     click.echo(text, nl=False)
 
 
@@ -81,7 +80,7 @@ def delete(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute)
     for name in names:
         path = path_of(JOB_FLOWS, cluster.namespace(namespace), name)
         send(cluster, "DELETE", path, tried=f"Deletion of jobflow {name}", propagationPolicy="Background")
-        click.echo(f"jobflow {name} deleted")
+        say(f"jobflow {name} deleted")
 
 
 def _jobs_of(cluster: ClusterRoute, namespace: str, flow: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +94,7 @@ def _jobs_of(cluster: ClusterRoute, namespace: str, flow: Mapping[str, Any]) -> 
     except Refused as error:
         if error.status != _FORBIDDEN:
             raise
-        click.echo(f"{error}\nShown is what the JobFlow says of its Jobs.", err=True)
+        say(f"{error}\nShown is what the JobFlow says of its Jobs.", err=True)
         return {}
     return {
         job["metadata"]["name"]: job

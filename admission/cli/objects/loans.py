@@ -1,7 +1,8 @@
 """Loans between queues begin and end: after it is told what changes, in one write each."""
 
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -21,7 +22,9 @@ from admission.cli.failures import CommandFailed
 from admission.cli.objects.quota_effects import DeservedChange, tell_effects
 from admission.cli.objects.quota_set import Writing, check, check_places, units_of
 from admission.cli.objects.quota_trial import tell_trial
-from admission.cli.rendering.table import Cell, short_duration, table
+from admission.cli.rendering.quota import changes_table
+from admission.cli.rendering.table import Cell
+from admission.cli.rendering.terminal.sentences import columns_of, say
 from admission.cli.resource_names import full_resource
 from queues.api.quota.loan_values import entry_of, loans_of
 from queues.api.quota.quota_document import QuotaField
@@ -33,7 +36,7 @@ from queues.quota.accounts import Account
 from queues.quota.loans import Loan, LoansInForce, loans_in_force
 from queues.quota.queue import Queue
 from queues.resources import show
-from queues.text_format import rfc3339
+from queues.text_format import rfc3339, short_duration
 from queues.workload import FlavorName, QueueName
 
 
@@ -116,7 +119,7 @@ def _tell(cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: 
     """What changes, and for whom. Raises CommandFailed: the loan would not count in full, or is refused."""
     known = read_queues(cluster)
     if known is None:
-        click.echo("Whether the loan counts in full is not told: you may not list queues.", err=True)
+        say("Whether the loan counts in full is not told: you may not list queues.", err=True)
         check(one, {"loans": entries}, None)
         return
     check(one, {"loans": entries}, known)
@@ -127,13 +130,11 @@ def _tell(cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: 
     if asked.loan is not None:
         _check_counts(after, asked)
     changes = list(_changes(stated, before, after))
-    click.echo(
-        table(["QUEUE", "FIELD", "BEFORE", "", "AFTER"], _rows(changes), right="BEFORE AFTER"), nl=False
-    )
+    click.echo(changes_table(_rows(changes), width=columns_of(sys.stdout)), nl=False)
     _tell_others(before, after)
     if asked.loan is not None:
         left = short_duration(round(asked.loan.until - now))
-        click.echo(f"ends by itself at {rfc3339(asked.loan.until)}, in {left}")
+        say(f"ends by itself at {rfc3339(asked.loan.until)}, in {left}")
     deserved = [DeservedChange(*each[:3], *each[4:]) for each in changes if each[3] == "deserved"]
     tell_effects(queues_in_use(cluster), deserved)
 
@@ -141,8 +142,21 @@ def _tell(cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: 
 def tell_loans(known: Mapping[str, QueueObject], changed: Mapping[str, QueueObject]) -> None:
     """Print of which loans more or less counts after a change of queues. ``known``: all, as they are."""
     now = int(time.time())
-    before, after = (_loans_of_all(queues, now) for queues in (known, {**known, **changed}))
+    then = {**known, **changed}
+    before, after = (_loans_of_all(queues, now) for queues in (known, then))
+    _tell_counted(_stated(then), before, after, changed)
     _tell_others(before, after)
+
+
+def _tell_counted(
+    stated: Mapping[QueueName, Queue], before: LoansInForce, after: LoansInForce, changed: Collection[str]
+) -> None:
+    """What changed queues deserve with the loans that last, as `quota show` and `queues` tell it."""
+    for each in _changes(stated, before, after):
+        if each.queue in changed and each.limit == "deserved":
+            account = Account(FlavorName(each.flavor), each.resource)
+            old, new = account.show(each.before), account.show(each.after)
+            say(f"with the loans that last queue {each.queue} deserves {old} → {new} {account}")
 
 
 def _loans_of_all(queues: Mapping[str, QueueObject], now: int) -> LoansInForce:
@@ -227,7 +241,7 @@ def _tell_others(before: LoansInForce, after: LoansInForce) -> None:
         if was is None or was == each.units:
             continue
         account = each.loan.account
-        click.echo(
+        say(
             f"of the {account.amount(each.loan.units)} that {each.lender} lends to {each.loan.to} "
             f"{account.show(each.units)} would count, not {account.show(was)}"
         )
@@ -245,8 +259,8 @@ def _write(
         change_queue(cluster, one, {"loans": entries}, reason=why, dry_run=True)
     tell_trial(cluster, [(one.name, {"loans": entries})], how.trial)
     if how.dry_run != "none":
-        click.echo(f"{asked} would {'end' if ends else 'be lent'} ({how.dry_run} dry run)")
+        say(f"{asked} would {'end' if ends else 'be lent'} ({how.dry_run} dry run)")
         return
     confirm(f"{'End' if ends else 'Lend'} {asked}?", yes=how.yes)
     change_queue(cluster, one, {"loans": entries}, reason=why)
-    click.echo(f"{asked} {'has ended' if ends else 'lent'}")
+    say(f"{asked} {'has ended' if ends else 'lent'}")

@@ -18,6 +18,7 @@ from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node_lines, node_table
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
 from admission.cli.rendering.slice_gpus import SliceGpus, slice_gpus
+from admission.cli.rendering.terminal.sentences import say
 from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES, ApiResource
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import MusterError
@@ -132,13 +133,13 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
         found = _all_nodes(cluster, asked.selector)
     reports = _reports(cluster, needed=asked.faulty)
     if reports.gap:
-        click.echo(reports.gap, err=True)
+        say(reports.gap, err=True)
     slices = _slices(cluster, found, reports.devices)
     lines = node_lines(found, reports.devices, slices or {}, _agents(cluster))
     if not asked.faulty:
         _tell_of_others(asked, {line["name"] for line in lines}, _UNREAD_SLICES if slices is None else "")
     elif not (lines := [line for line in lines if is_faulty(line)]):
-        click.echo("None of these nodes is faulty." if asked.names else "No node is faulty.", err=True)
+        say("None of these nodes is faulty." if asked.names else "No node is faulty.", err=True)
     # The table of agents and faults needs neither.
     is_full = not asked.is_health or output.form not in _TABLES
     topologies = _listed(cluster, TOPOLOGIES) if is_full or asked.rack else ()
@@ -149,9 +150,9 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
     lines = _of_rack(lines, asked.rack)
     _print(asked, lines, output)
     for note in () if asked.faulty else mixed_notes(lines):
-        click.echo(note, err=True)
+        say(note, err=True)
     for told in _told_closures(lines, closures) if output.is_table else ():
-        click.echo(told, err=True)
+        say(told, err=True)
     return 0
 
 
@@ -179,7 +180,7 @@ def _print(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> No
         table = rack_table(shown, headers=output.headers, width=output.room) if text is None and lines else ""
         if many and asked.racks is None:
             told = f"{len(lines)} nodes. --no-racks shows each, --rack RACK those of one rack."
-            click.echo(told, err=True)
+            say(told, err=True)
     else:
         shown = output.sorted(lines)
         text = output.document({"items": shown}, name=lambda line: f"node/{line['name']}")
@@ -224,7 +225,7 @@ def _use(route: Route) -> dict[str, Any] | None:
             found |= {node["name"]: node for node in body["items"]}
             page = body.get("continue") or ""
     except MusterError as error:
-        click.echo(f"What is free, and who has seats, is not known: {error}", err=True)
+        say(f"What is free, and who has seats, is not known: {error}", err=True)
         return None
     return found
 
@@ -233,10 +234,10 @@ def _tell_of_others(asked: _Asked, shown: set[str], gap: str) -> None:
     """Say of each node that was asked for and is not shown why it is not. ``gap``: what could not be read."""
     for name in dict.fromkeys(asked.names):
         if name not in shown:
-            click.echo(f"Node {name} has no GPUs, and no agent reports any.{gap}", err=True)
+            say(f"Node {name} has no GPUs, and no agent reports any.{gap}", err=True)
     if not asked.names and not shown:
         which = "No node" if asked.selector is None else f"No node with the labels {asked.selector}"
-        click.echo(f"{which} has GPUs.{gap}", err=True)
+        say(f"{which} has GPUs.{gap}", err=True)
 
 
 def _one(cluster: ClusterRoute, name: str) -> Any:

@@ -1,7 +1,5 @@
 """Queues that are paused and resumed: what is written, and what is said of it. For both command lines."""
 
-import click
-
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.queue_objects import (
     QueueObject,
@@ -10,6 +8,7 @@ from admission.cli.access.queue_objects import (
     queues_above,
     read_queue,
 )
+from admission.cli.rendering.terminal.sentences import say
 from queues.api.names import ROOT_QUEUE
 
 
@@ -17,13 +16,13 @@ def pause_queue(route: ClusterRoute, name: str, reason: str | None) -> None:
     """Stop admissions of a queue and everything below it, and say what stands then. Raises CommandFailed."""
     why, queue = checked_reason(reason), read_queue(route, name)
     if queue.paused:
-        click.echo(f"queue {name} is paused already; nothing was changed")
+        say(f"queue {name} is paused already; nothing was changed")
     else:
         change_queue(route, queue, {"policy": {"paused": True}}, reason=why)
-        click.echo(f"queue {name} is paused{_scope(name)}; what runs goes on")
+        say(f"queue {name} is paused{_scope(name)}; what runs goes on")
     above = _paused_above(route, queue)
     if above is not None:
-        click.echo(f"queue {above.name} above it is paused too")
+        say(f"queue {above.name} above it is paused too")
 
 
 def resume_queue(route: ClusterRoute, name: str, reason: str | None) -> None:
@@ -34,11 +33,11 @@ def resume_queue(route: ClusterRoute, name: str, reason: str | None) -> None:
     above = _paused_above(route, queue)
     if above is None:
         was = "is not paused any more" if queue.paused else "was not paused; nothing was changed"
-        click.echo(f"queue {name} {was}")
+        say(f"queue {name} {was}")
         return
     was = "is not paused itself any more" if queue.paused else "was not paused itself; nothing was changed"
-    click.echo(f"queue {name} {was}")
-    click.echo(
+    say(f"queue {name} {was}")
+    say(
         f"It still admits nothing: queue {above.name} above it is paused. "
         f"`kubectl muster queue resume {above.name}` starts that one.",
         err=True,

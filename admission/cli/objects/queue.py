@@ -11,6 +11,7 @@ from admission.cli.confirmation import confirm
 from admission.cli.objects.pausing import pause_queue, resume_queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import AMOUNTS, amounts, cluster
+from admission.cli.rendering.terminal.sentences import say
 from queues.api.api_resources import QUEUES
 from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 
@@ -65,7 +66,7 @@ def create(
         "spec": spec,
     }
     send(cluster, "POST", path_of(QUEUES, None), document, tried=f"Creation of queue {name}")
-    click.echo(f"queue {name} created")
+    say(f"queue {name} created")
 
 
 @queue.command(short_help="Take no new workloads; what runs goes on.")
@@ -117,9 +118,9 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
     shown = queues_in_use(cluster)
     work = {each.name: text for each in found if (text := _work(each, shown.get(each.name, {})))}
     for name, text in work.items():
-        click.echo(f"queue {name} has {text}", err=True)
+        say(f"queue {name} has {text}", err=True)
     if work:
-        click.echo(
+        say(
             "What runs goes on and counts at root; what waits, waits until there is a queue of that name.",
             err=True,
         )
@@ -133,7 +134,7 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
         }
         path = path_of(QUEUES, None, each.name)
         send(cluster, "DELETE", path, options, tried=f"Deletion of queue {each.name}")
-        click.echo(f"queue {each.name} deleted")
+        say(f"queue {each.name} deleted")
 
 
 def _ask_for_parent(cluster: ClusterRoute, parent: str, name: str, *, yes: bool) -> None:
@@ -147,7 +148,7 @@ def _ask_for_parent(cluster: ClusterRoute, parent: str, name: str, *, yes: bool)
     if parent in parents:
         return
     if work := _work(above, shown.get(parent, {})):
-        click.echo(
+        say(
             f"queue {parent} has {work} itself, and takes none with {name} below it: what runs goes on; what waits is "
             "not admitted (QueueNotLeaf) until it names another queue",
             err=True,
@@ -176,4 +177,4 @@ def _ask(action: str, names: tuple[str, ...], cluster: ClusterRoute, done: str) 
         read_queue(cluster, name)
         # Volcano's Commands for queues are in this namespace too.
         ask_for_action(cluster, action, QUEUES, DEFAULT_QUEUE, name, "asked for by kubectl muster")
-        click.echo(f"queue {name} {done}")
+        say(f"queue {name} {done}")

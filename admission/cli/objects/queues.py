@@ -10,9 +10,11 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, list_output
 from admission.cli.queue_names import no_such_queue
-from admission.cli.rendering.table import Cell, age, branches, rounded, short_duration, short_resource, table
+from admission.cli.rendering.table import Cell, age, branches, rounded, short_resource, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import shown_resource
+from queues.text_format import short_duration
 
 _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -60,7 +62,7 @@ def queues(
     text = output.document(body, name=lambda queue: f"queue/{queue['name']}")
     if text is None:
         if not chosen:
-            click.echo("You may see no queue: RBAC lets you get none, or there is none yet.", err=True)
+            say("You may see no queue: RBAC lets you get none, or there is none yet.", err=True)
             return code
         text = queue_table(
             chosen,
@@ -75,7 +77,7 @@ def queues(
             messages = (f"{queue['name']}: {queue['message']}\n" for queue in chosen if queue["message"])
             text = narrow + "".join(messages)
         if any(_is_unread(queue) for queue in chosen):
-            click.echo("Past use is still being read from the ledger; ask again.", err=True)
+            say("Past use is still being read from the ledger; ask again.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
@@ -91,10 +93,10 @@ def _over_clusters(
     answers = asked(route, named_contexts(contexts, route))
     failed = [each for each in answers if each.error]
     for each in failed:
-        click.echo(f"Error: {each.cluster}: {each.error}", err=True)
+        say(f"Error: {each.cluster}: {each.error}", err=True)
     for each in answers:
         if each.age[0]:
-            click.echo(f"{each.cluster}: {each.age[0]}", err=True)
+            say(f"{each.cluster}: {each.age[0]}", err=True)
     there = queue_names(answers)
     if not failed:
         for missing in sorted(set(names) - set(there)):

@@ -9,8 +9,7 @@ import click
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, Unanswered, ask
-from admission.cli.objects.quota_lend import lend
-from admission.cli.objects.quota_set import move, set_
+from admission.cli.loaded import LoadedGroup
 from admission.cli.options import route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
@@ -23,8 +22,10 @@ from admission.cli.rendering.quota import (
     limits_table,
     loan_problems,
     loans_table,
+    without_loans,
 )
 from admission.cli.rendering.table import moment
+from admission.cli.rendering.terminal.sentences import filled, say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
 
@@ -34,7 +35,22 @@ _USUAL: Final = 50
 _NOT_FOUND: Final = 404
 
 
-@click.group(short_help="Show and change what queues may use, with its history.")
+_PLACES: Final = {
+    "set": "admission.cli.objects.quota_set:set_",
+    "move": "admission.cli.objects.quota_set:move",
+    "lend": "admission.cli.objects.quota_lend:lend",
+    "show": f"{__name__}:show",
+    "history": f"{__name__}:history",
+    "diff": f"{__name__}:diff",
+}
+
+
+@click.group(
+    cls=LoadedGroup,
+    full_name="kubectl muster quota",
+    places=_PLACES,
+    short_help="Show and change what queues may use, with its history.",
+)
 def quota() -> None:
     """Show and change what queues may use, and who changed it when and why.
 
@@ -42,12 +58,7 @@ def quota() -> None:
     """
 
 
-quota.add_command(set_)
-quota.add_command(move)
-quota.add_command(lend)
-
-
-@quota.command(short_help="Limits and use of a queue and its children, now or before.")
+@click.command(short_help="Limits and use of a queue and its children, now or before.")
 @click.argument("queue")
 @click.option("--at", type=PastTime(), metavar="TIME", help="As they were recorded at that time.")
 @click.option("--resource", metavar="NAME", help="Only this resource, such as gpu or cpu.")
@@ -81,12 +92,13 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
             loans := loans_table(body["items"], resource=resource, headers=output.headers, width=output.room)
         ):
             text += f"\n{loans}"
+            text += filled(without_loans(body["items"], resource), output.room)
         if resource is None and (
             limits := access_table(body["items"], headers=output.headers, width=output.room)
         ):
             text += f"\n{limits}"
         for problem in loan_problems(body["items"]) if at is None else ():
-            click.echo(problem, err=True)
+            say(problem, err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
@@ -109,7 +121,7 @@ def _at(route: Route, queue: str, at: datetime) -> dict[str, Any]:
     return body
 
 
-@quota.command(short_help="Who changed a queue when, what, and why.")
+@click.command(short_help="Who changed a queue when, what, and why.")
 @click.argument("queue")
 @click.option("--since", type=PastTime(), metavar="TIME", help="Only changes since then.")
 @click.option(
@@ -140,10 +152,10 @@ def history(queue: str, since: datetime | None, limit: int | None, output: Outpu
         told = ended_by_themselves(shown, first["now"])
         text = history_table(told, headers=output.headers, width=output.room) if told else ""
         if not shown:
-            click.echo(f"Queue {queue} was not changed{_since(since)}.", err=True)
+            say(f"Queue {queue} was not changed{_since(since)}.", err=True)
     click.echo(output.fitted(text), nl=False)
     if cut:
-        click.echo("There are older changes; --limit and --since show more.", err=True)
+        say("There are older changes; --limit and --since show more.", err=True)
     return code
 
 
@@ -160,7 +172,7 @@ def _pages(route: Route, queue: str) -> Iterator[Any]:
         after = page["continue"]
 
 
-@quota.command(short_help="What differs between two times.")
+@click.command(short_help="What differs between two times.")
 @click.argument("queue")
 @click.option("--from", "from_", type=PastTime(), required=True, metavar="TIME", help="The earlier time.")
 @click.option("--to", type=PastTime(), metavar="TIME", help="The later time [now].")
@@ -182,7 +194,7 @@ def diff(queue: str, from_: datetime, to: datetime | None, output: Output, route
             same = (
                 f"Limits of queue {queue} and its children were the same at {before['at']} and {after['at']}."
             )
-            click.echo(same, err=True)
+            say(same, err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import click
-
+from admission.cli.rendering.terminal.sentences import say
 from queues.api.quota.quota_changes import Changes
 from queues.api.quota.quota_document import Spec, quota_of
 from queues.errors import InvalidQuantity
@@ -52,7 +51,7 @@ def tell_effects(shown: Shown, changes: Iterable[DeservedChange]) -> None:
         if used is None or each.after is None or not is_lowered or used <= each.after:
             continue
         now, more = (show(each.resource, units) for units in (used, used - each.after))
-        click.echo(
+        say(
             f"queue {each.queue} uses {now} {each.resource} now: {more} of that would be borrowed, and may be reclaimed"
         )
     waiting = {
@@ -60,7 +59,7 @@ def tell_effects(shown: Shown, changes: Iterable[DeservedChange]) -> None:
     }
     if any(waiting.values()):
         told = ", ".join(f"{counted(count, 'workload')} in {name}" for name, count in waiting.items())
-        click.echo(f"waiting now: {told}")
+        say(f"waiting now: {told}")
 
 
 def _used(queue: Mapping[str, Any], change: DeservedChange) -> int | None:

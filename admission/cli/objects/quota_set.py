@@ -1,5 +1,6 @@
 """``kubectl muster quota set`` and ``move``: limits of queues are changed, after it is told what changes."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -30,7 +31,9 @@ from admission.cli.objects.access_limits import (
 from admission.cli.objects.quota_effects import Shown, deserved_changes, tell_effects
 from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.options import AMOUNTS, Command, cluster
-from admission.cli.rendering.table import Cell, table
+from admission.cli.rendering.quota import changes_table
+from admission.cli.rendering.table import Cell
+from admission.cli.rendering.terminal.sentences import columns_of, say
 from admission.cli.resource_names import full_resource, warn_of_unknown
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.access_limits import access_patch
@@ -132,7 +135,7 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: Any) -> None
     }
     access = changed_access(object_, access)
     if not changes and not access:
-        click.echo(f"queue {queue} has these limits already; nothing was changed")
+        say(f"queue {queue} has these limits already; nothing was changed")
         return
     _tell([(object_, changes)], access_rows(object_, access))
     patch = patch_for(object_.spec, changes) | access_patch(access)
@@ -147,11 +150,11 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: Any) -> None
         change_queue(cluster, object_, patch, reason=why, dry_run=True)
     tell_trial(cluster, [(queue, patch)], how.trial)
     if how.dry_run != "none":
-        click.echo(f"queue {queue} would be changed ({how.dry_run} dry run)")
+        say(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return
     confirm(f"Change queue {queue}?", yes=how.yes)
     change_queue(cluster, object_, patch, reason=why)
-    click.echo(f"queue {queue} changed")
+    say(f"queue {queue} changed")
 
 
 @click.command(short_help="Move a deserved amount from one queue to another.")
@@ -198,13 +201,13 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     ]
     tell_trial(cluster, writes, how.trial)
     if how.dry_run != "none":
-        click.echo(f"{amount_} {resource} would be moved from {giver} to {taker} ({how.dry_run} dry run)")
+        say(f"{amount_} {resource} would be moved from {giver} to {taker} ({how.dry_run} dry run)")
         return
     confirm(f"Move {amount_} {resource} from {giver} to {taker}?", yes=how.yes)
     if not how.checks_first:
         sent.try_out()
     sent.carry_out()
-    click.echo(f"{amount_} {resource} moved from queue {giver} to queue {taker}")
+    say(f"{amount_} {resource} moved from queue {giver} to queue {taker}")
 
 
 # -- what was asked for ---------------------------------------------------------------------------------------
@@ -277,13 +280,13 @@ def _tell(changes: Sequence[tuple[QueueObject, Changes]], more: Sequence[list[Ce
         stated = quota_of(queue.spec)
         rows += [[queue.name, str(field), stated.get(field), "→", text] for field, text in fields.items()]
     rows += more
-    click.echo(table(["QUEUE", "FIELD", "BEFORE", "", "AFTER"], rows, right="BEFORE AFTER"), nl=False)
+    click.echo(changes_table(rows, width=columns_of(sys.stdout)), nl=False)
 
 
 def _tell_rest(shown: Shown, queue: QueueObject, changes: Changes, known: Known | None) -> None:
     """What is left of the parent's amounts, and whether more is used than a new capability: as far as it is known."""
     if known is None:
-        click.echo("What is left of the parent's amounts is not told: you may not list queues.", err=True)
+        say("What is left of the parent's amounts is not told: you may not list queues.", err=True)
     else:
         root = {
             (line["flavor"], line["resource"]): amount(line["resource"], line["capability"])
@@ -292,7 +295,7 @@ def _tell_rest(shown: Shown, queue: QueueObject, changes: Changes, known: Known 
         }
         specs = {name: each.spec for name, each in known.items()} | {queue.name: queue.spec}
         for each in remainders(queue.name, changes, specs, root_has=root):
-            click.echo(str(each))
+            say(str(each))
     _tell_overuse(queue.name, changes, shown.get(queue.name, {}).get("accounts", ()))
 
 
@@ -303,7 +306,7 @@ def _tell_overuse(name: str, changes: Changes, accounts: Iterable[Mapping[str, A
         if field.limit != "capability" or text is None or now is None or not _exceeds(field, now, text):
             continue
         goes_on = "that goes on, and nothing is admitted until it uses less"
-        click.echo(f"queue {name} uses {now} {field.resource} now, more than {text}: {goes_on}")
+        say(f"queue {name} uses {now} {field.resource} now, more than {text}: {goes_on}")
 
 
 def _exceeds(field: QuotaField, used: str, limit: str) -> bool:
@@ -350,4 +353,4 @@ def check(queue: QueueObject, patch: Mapping[str, Any], known: Known | None) -> 
         raise CommandFailed(tried=f"Change of queue {queue.name}", found=refusal)
     for warning in found:
         if warning.tolerable:
-            click.echo(f"Warning: {warning.message}", err=True)
+            say(f"Warning: {warning.message}", err=True)

@@ -1,6 +1,7 @@
 """What a change of quota would do to work: asked of the leader before the change is made, and never in its way."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import click
 
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route, ask
+from admission.cli.rendering.terminal.sentences import columns_of, say
 from queues.errors import MusterError
 
 #: Seconds to wait for the leader at most: an urgent change does not wait for it longer.
@@ -43,10 +45,10 @@ def tell_trial(route: ClusterRoute, writes: Sequence[Write], is_wanted: bool) ->
         return
     from admission.cli.rendering.trials.effects import effects_text
 
-    click.echo(effects_text(comparison), nl=False)
+    click.echo(effects_text(comparison, width=columns_of(sys.stdout)), nl=False)
 
 
 def _tell_unknown(why: str) -> None:
     # The first sentence: what follows is about what a caller does that goes on trying.
     first = why.partition("\n")[0].partition(". ")[0].rstrip(".")
-    click.echo(f"Effects on waiting and running work are unknown: {first}.", err=True)
+    say(f"Effects on waiting and running work are unknown: {first}.", err=True)

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from admission.cli.page.layout import Cell, age, heading, link, state, table, workload_state
 from admission.cli.page.waiting_views import pages_of, workload_link
-from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.explanations.history import event_text
 from admission.cli.rendering.table import amounts
 
 #: Nodes of a workload that are named.

@@ -1,6 +1,5 @@
 """The views of nodes: a map of racks with who sits where, what is free and what is ill. Pure: lines in, HTML out."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,6 +7,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from admission.cli.closures.closed_nodes import closed_state, closure_sentence
+from admission.cli.page.charts.owners import Holders, OwnerMark, letters_drawn, marks_of, owners_told
 from admission.cli.page.layout import Cell, heading, link, sentences, state, table
 from admission.cli.page.problems import unknown
 from admission.cli.page.waiting_views import workload_link
@@ -20,8 +20,6 @@ from queues.text_format import counted
 NO_RACK: Final = "-"
 #: Devices that are drawn one by one; a node that has more shows its numbers only.
 _DRAWN: Final = 16
-#: Colours of workloads.
-_COLOURS: Final = 6
 #: Words of nodes that are closed, and what is said of several.
 _CLOSED: Final = {"reserved": "reserved", "drained": "drained", "drain planned": "to be drained"}
 #: Rows of one rack's table: a cluster without racks is one rack.
@@ -58,7 +56,7 @@ def node_racks(lines: Sequence[Line]) -> Markup:
             '<li><svg class="devices" width="14" height="14" viewBox="0 0 12 12" aria-hidden="true">{}</svg> {}</li>'
         ).format(_squares(0, 1, kind), text)
         for kind, text in (
-            ("held w0", "held: a colour is a workload"),
+            ("held", "held: a letter is a workload, named below its rack"),
             ("free", "free"),
             ("ill", "unhealthy"),
             ("out", "free, but the node takes no pods"),
@@ -172,10 +170,13 @@ def _closures(lines: Sequence[Line]) -> Markup:
 
 def _rack(name: str, nodes: Sequence[Line]) -> Markup:
     ordered = sorted(nodes, key=lambda line: str(line["name"]))
-    colours = _colours(ordered)
+    holders = [
+        found if _is_drawn(line) else () for line, found in zip(ordered, _holders(ordered), strict=True)
+    ]
+    marks = marks_of(holders)
     rows = Markup("").join(
         Markup('<div class="node"><span title="{0}">{0}</span>{1}</div>').format(
-            line["name"], _devices(line, colours)
+            line["name"], _devices(line, marks)
         )
         for line in ordered
     )
@@ -187,24 +188,14 @@ def _rack(name: str, nodes: Sequence[Line]) -> Markup:
         if count := sum(closed_state(line["closures"]) == word for line in nodes):
             told += f", {count} {word}"
     title = link(name or "no rack", "nodes", name or NO_RACK)
-    return Markup('<section class="rack"><h2>{} <span class="faint">{}</span></h2>{}</section>').format(
-        title, told, rows
+    return Markup('<section class="rack"><h2>{} <span class="faint">{}</span></h2>{}{}</section>').format(
+        title, told, rows, owners_told(holders, marks)
     )
 
 
-def _colours(nodes: Sequence[Line]) -> dict[str, int]:
-    """The colour of each workload by its uid: mostly the same in every rack, and never that of its neighbour."""
-    found: dict[str, int] = {}
-    last = -1
-    for line in nodes:
-        gpus = _gpus(line)
-        for one, _ in () if gpus is None else gpus.holders:
-            uid = str(one["uid"])
-            if uid not in found:
-                colour = zlib.crc32(uid.encode()) % _COLOURS
-                found[uid] = (colour + 1) % _COLOURS if colour == last else colour
-            last = found[uid]
-    return found
+def _holders(nodes: Sequence[Line]) -> list[Holders]:
+    """Who is on each node, in their order."""
+    return [() if (gpus := _gpus(line)) is None else gpus.holders for line in nodes]
 
 
 def _gpus(line: Line) -> _Gpus | None:
@@ -222,7 +213,12 @@ def _gpus(line: Line) -> _Gpus | None:
     return _Gpus(total=total, ill=ill, held=held, holders=holders)
 
 
-def _devices(line: Line, colours: Mapping[str, int]) -> Markup:
+def _is_drawn(line: Line) -> bool:
+    """Whether each of its devices is drawn."""
+    return line["gpus"] is not None and line["gpus"] <= _DRAWN
+
+
+def _devices(line: Line, marks: Mapping[str, OwnerMark]) -> Markup:
     gpus = _gpus(line)
     if gpus is None:
         return Markup('<span class="faint">{}</span>').format(line["state"])
@@ -239,7 +235,8 @@ def _devices(line: Line, colours: Mapping[str, int]) -> Markup:
     drawn, at, left = Markup(""), 0, gpus.held
     for one, count in gpus.holders:
         shown = min(count, left)
-        drawn += _squares(at, shown, f"held w{colours[str(one['uid'])]}")
+        mark = marks[str(one["uid"])]
+        drawn += _squares(at, shown, f"held w{mark.colour}") + letters_drawn(at, shown, mark)
         at, left = at + shown, left - shown
     free = "free" if line["usable"] else "closed" if closed_state(line["closures"]) else "out"
     drawn += _squares(at, left, "held") + _squares(at + left, gpus.free, free)

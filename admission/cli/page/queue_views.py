@@ -21,7 +21,7 @@ def queue_tree(queues: Sequence[Queue], resource: str | None) -> Markup:
     lead = Markup(
         '<p class="lead">Use of each queue with those below it. The first part of a bar, green, is within what the '
         "queue deserves; the second, orange, is borrowed. The dark mark is what it deserves, the red one its "
-        "capability.</p>"
+        "capability. A queue without limits has no bar.</p>"
     )
     return heading("Queues", 1) + lead + _resources(queues, chosen) + _tree(queues, chosen)
 
@@ -120,6 +120,8 @@ def _bar(line: Mapping[str, Any], resource: str, name: str) -> Markup:
         told += f" of {show(resource, deserved)} deserved"
         if used > deserved:
             told += f", {show(resource, used - deserved)} borrowed"
+    if deserved is None and capability is None:  # a bar would be full, whatever is used
+        return Markup('<span class="faint">{} used, no limit</span>').format(show(resource, used))
     return bar(used, deserved, capability, told)
 
 

@@ -8,12 +8,14 @@ from markupsafe import Markup
 from admission.cli.page.charts.timeline import timeline
 from admission.cli.page.layout import Cell, age, facts, heading, link, sentences, state, table, workload_state
 from admission.cli.page.waiting_views import workload_link
+from admission.cli.questions.gang_parts import with_their_parts
 from admission.cli.rendering.expected import expected_sentence
-from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.explanations.history import event_text
 from admission.cli.rendering.stages import took
 from admission.cli.rendering.standing import when
 from admission.cli.rendering.table import amounts, short_resource
 from queues.resources import amount, show
+from queues.text_format import counted
 
 Workload = Mapping[str, Any]
 
@@ -41,7 +43,7 @@ def _one(one: Workload) -> Markup:
     parts.append(timeline(one))
     if one.get("stages"):
         parts += [heading("Stages"), _stages(one)]
-    for admission in one["admissions"]:
+    for admission in with_their_parts(one["admissions"]):
         parts += _admission(admission, one["now"])
     parts += [heading("History"), _history(one)]
     return Markup("").join(parts)
@@ -197,8 +199,9 @@ def _stages(one: Workload) -> Markup:
 def _admission(held: Mapping[str, Any], now: str) -> list[Markup]:
     how = "adopted" if held["adopted"] else "admitted"
     closed = "" if held["state"] == "open" else f", {held['state']}"
-    title = Markup("Admission {}: {} {} ago in queue {}{}").format(
-        held["id"], how, age(held["opened"], now), held["queue"], closed
+    parts_too = f" and {counted(held['parts'], 'elastic part')}" if held["parts"] else ""
+    title = Markup("Admission {}{}: {} {} ago in queue {}{}").format(
+        held["id"], parts_too, how, age(held["opened"], now), held["queue"], closed
     )
     parts = [heading(title)]
     if held["eviction"]:

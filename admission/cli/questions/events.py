@@ -11,7 +11,8 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, namespaces, route
 from admission.cli.output import Output, output
-from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.explanations.history import event_text
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.times import is_duration, since_text
 
 #: Seconds between two questions while it follows, at least.
@@ -67,7 +68,7 @@ def events(
         place = f" in namespace {here}" if here else ""
         lately = f"since {since}" if since and not is_duration(since) else f"in the last {since or '24h'}"
         elsewhere = " -A shows those of other namespaces." if here else ""
-        click.echo(f"No decision{place} {lately} that you may see.{elsewhere}", err=True)
+        say(f"No decision{place} {lately} that you may see.{elsewhere}", err=True)
         return code
     lines.show(body, headers=True)
     if follow:
@@ -89,8 +90,8 @@ def _follow(route: Route, query: Mapping[str, str | None], place: str, lines: "_
 
 
 def _short_time(text: str) -> str:
-    """``11-21 09:51:00`` of ``2026-11-21T09:51:00Z``; other texts stay."""
-    return text[5:19].replace("T", " ") if text.endswith("Z") else text
+    """``11-21 09:51:00`` of ``2026-11-21T09:51:00Z``, and the zone in the title; other texts stay."""
+    return text[5:19].replace("T", " ") if text.endswith("Z") else text.replace("TIME", "TIME(UTC)")
 
 
 class _Lines:

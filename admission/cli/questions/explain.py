@@ -10,7 +10,9 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, output
+from admission.cli.questions.meant_queues import with_meant_queues
 from admission.cli.rendering.explanation import WorkloadBody, workload_text
+from admission.cli.rendering.terminal.sentences import say
 from admission.kube.client.kubeconfig import current_namespace
 from queues.errors import MusterError
 
@@ -72,8 +74,11 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     body = with_outlooks(route, body)
     text = output.document(body)
     if text is None:
+        body = with_meant_queues(route, body)
         wide = output.is_wide
-        text = "\n".join(workload_text(one, wide=wide, headers=output.headers) for one in body)
+        text = "\n".join(
+            workload_text(one, wide=wide, headers=output.headers, width=output.room) for one in body
+        )
     click.echo(output.coloured(text), nl=False)
     return code
 
@@ -90,7 +95,7 @@ def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[Wor
                 outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
             except (MusterError, ValueError) as error:
                 what = "What would let it in" if one["state"] == "pending" else "Whether it goes on"
-                click.echo(f"{what} is not known: {error}", err=True)
+                say(f"{what} is not known: {error}", err=True)
         found.append({**one, "outlook": outlook})
     return found
 

@@ -6,14 +6,14 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.age import told_age
-from admission.cli.access.labels import selector
 from admission.cli.access.read_api import Route
-from admission.cli.options import chosen_namespace, most_lines, namespaces, route
+from admission.cli.options import chosen_namespace, most_lines, namespaces, route, selector
 from admission.cli.output import Output, list_output
-from admission.cli.questions.pending import one_line, selected
+from admission.cli.questions.pending import selected
 from admission.cli.rendering.explanation import is_suspended
-from admission.cli.rendering.table import Cell, age, amounts, devices
+from admission.cli.rendering.table import Cell, age, amounts, devices, one_line
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.times import is_duration, since_text
 
 #: States of the read API, by what people call them.
@@ -81,12 +81,12 @@ def jobs(
     body = selected(route, query, limit, asked["selector"], path="workloads")
     code = told_age(body)
     if body.get("historyBegins"):
-        click.echo(f"What ended before {body['historyBegins']} is not known any more.", err=True)
+        say(f"What ended before {body['historyBegins']} is not known any more.", err=True)
     body["items"] = output.sorted(body["items"])
     text = output.document(body)
     if text is None:
         if not body["items"]:
-            click.echo(nothing_listed(body, {**query, "labels": asked["selector"]}, since), err=True)
+            say(nothing_listed(body, {**query, "labels": asked["selector"]}, since), err=True)
             return code
         text = jobs_table(
             body,
@@ -96,7 +96,7 @@ def jobs(
             width=output.room,
         )
         if len(body["items"]) < body["total"]:
-            click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+            say(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 

@@ -6,15 +6,18 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.age import told_age
-from admission.cli.access.labels import MOST_SCANNED, selector, with_labels
 from admission.cli.access.read_api import Route, ask
-from admission.cli.options import chosen_namespace, most_lines, namespaces, route
+from admission.cli.options import chosen_namespace, most_lines, namespaces, route, selector
 from admission.cli.output import Output, list_output
+from admission.cli.questions.meant_queues import with_meant_queues
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.pods_of_owners import together
-from admission.cli.rendering.table import Cell, age, amounts, short_names, table
+from admission.cli.rendering.table import Cell, age, amounts, one_line, short_names, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.terminal.sentences import say
 
+#: Workloads that are looked through for labels.
+MOST_SCANNED: Final = 50_000
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000
 #: Characters that a message needs at least to be read beside the other columns.
@@ -56,6 +59,7 @@ def pending(
     body["items"] = output.sorted(body["items"])
     text = output.document(body)
     if text is None:
+        body["items"] = with_meant_queues(route, body["items"])
         if body["items"]:
             text = pending_table(
                 body if pods else {**body, "items": together(body["items"])},
@@ -65,9 +69,9 @@ def pending(
                 width=output.room,
             )
             if len(body["items"]) < body["total"]:
-                click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+                say(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
         else:
-            click.echo(nothing_waits(body, here, queue, selector), err=True)
+            say(nothing_waits(body, here, queue, selector), err=True)
             return code
     click.echo(output.fitted(text), nl=False)
     return code
@@ -99,6 +103,8 @@ def selected(
     """As ``pages``, with only those whose objects have the labels of a selector; None: all."""
     if selector is None:
         return pages(route, query, limit, path=path)
+    from admission.cli.access.labels import with_labels
+
     return with_labels(pages(route, query, MOST_SCANNED, path=path), selector, limit, route)
 
 
@@ -186,11 +192,6 @@ def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
     return row
 
 
-def one_line(text: str) -> str:
-    """Text that cannot break a table."""
-    return " ".join(text.split())
-
-
 def nothing_waits(
     body: Mapping[str, Any], here: str | None, queue: str | None, selector: str | None = None
 ) -> str:
@@ -201,25 +202,4 @@ def nothing_waits(
     elsewhere = body["totalEverywhere"] - body["total"]
     return f"No workload{labels} that you may see waits{place}." + (
         f" In other namespaces {elsewhere} wait: -A shows them." if elsewhere else ""
-    )
-
-
-def short_table(waiting: Sequence[Mapping[str, Any]], now: str) -> str:
-    """The short table of the workloads before one, for ``explain``."""
-    return table(
-        ["POSITION", "WORKLOAD", "NAMESPACE", "PRIORITY", "PODS", "ASKS", "AGE", "REASON"],
-        [
-            (
-                one["position"],
-                f"{one['kind']}/{one['name']}",
-                one["namespace"],
-                one["priority"],
-                one["pods"],
-                amounts(one["asks"]),
-                age(one["created"], now),
-                (one["reason"] or {}).get("code"),
-            )
-            for one in waiting
-        ],
-        right="POSITION PRIORITY PODS AGE",
     )

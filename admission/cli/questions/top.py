@@ -1,6 +1,5 @@
 """``kubectl muster top``: the queues and the first waiting workloads, shown again as they change."""
 
-import shutil
 import sys
 
 import click
@@ -13,6 +12,7 @@ from admission.cli.output import Output, chosen_colour, color_option, watched
 from admission.cli.questions.pending import pages, pending_table
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.pods_of_owners import together
+from admission.cli.rendering.terminal.sentences import columns_of
 
 #: Lines of a terminal that are neither queues nor waiting workloads; and where it is not known how many there are.
 _FRAME = 5
@@ -34,12 +34,13 @@ def top(queue: str | None, resource: str | None, once: bool, color: str, route: 
 
     As many waiting workloads as the terminal has room for, by queue and position.
     """
-    on_terminal = sys.stdout.isatty()
     has_colour = chosen_colour(color)
 
     def show() -> int:
+        import shutil
+
         size = shutil.get_terminal_size((80, _LINES))
-        output = Output(width=size.columns if on_terminal else None, has_colour=has_colour)
+        output = Output(width=columns_of(sys.stdout), has_colour=has_colour)
         return _show(route, queue, resource, output, size.lines)
 
     return show() if once else watched(show)

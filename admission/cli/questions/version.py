@@ -1,14 +1,13 @@
 """``kubectl muster version``: this plugin's version, and those of what it talks to."""
 
 from collections.abc import Callable
-from importlib.metadata import version as version_of
 
 import click
 
-from admission.cli.access.objects import ClusterRoute, send
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, output
+from admission.cli.rendering.terminal.sentences import say
 from queues.errors import MusterError
 
 
@@ -18,8 +17,12 @@ from queues.errors import MusterError
 @route
 def version(client: bool, output: Output, route: Route) -> int:
     """Show the versions of this plugin, of the Muster in the cluster, and of the cluster."""
+    from importlib.metadata import version as version_of
+
     body: dict[str, str | None] = {"client": version_of("muster")}
     if not client:
+        from admission.cli.access.objects import ClusterRoute, send
+
         cluster = ClusterRoute(kubeconfig=route.kubeconfig, context=route.context, timeout=route.timeout)
         body["server"] = _known("Muster", lambda: ask(route, "version")["version"])
         body["kubernetes"] = _known(
@@ -36,5 +39,5 @@ def _known(what: str, asked: Callable[[], str]) -> str | None:
     try:
         return asked()
     except (MusterError, KeyError) as error:
-        click.echo(f"The version of {what} is not known: {error}", err=True)
+        say(f"The version of {what} is not known: {error}", err=True)
         return None

@@ -8,6 +8,7 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
 from admission.cli.output import Output
 from admission.cli.questions.pending import pages
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.rendering.wanted_nodes import wanted_lines, wanted_table
 
 #: Waiting workloads that are looked at. They are asked for in pages of 1000.
@@ -21,10 +22,10 @@ def show_wanted_nodes(output: Output, route: Route) -> int:
     lines = output.sorted(wanted_lines(body["items"]))
     if (left_out := body["total"] - len(body["items"])) > 0:
         told = f"Only the first {len(body['items'])} waiting workloads were looked at; {left_out} more wait."
-        click.echo(told, err=True)
+        say(told, err=True)
     if output.is_table and not lines:
         told = "No gang that you may see waits for nodes only. `kubectl muster pending -A` says what for."
-        click.echo(told, err=True)
+        say(told, err=True)
         return code
     text = output.document({"items": lines}, name=lambda line: f"queue/{line['queue']}")
     if text is None:

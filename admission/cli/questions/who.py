@@ -12,6 +12,7 @@ from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import pages
 from admission.cli.rendering.table import Cell, amounts, devices, hours, short_resource
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.terminal.sentences import say
 
 _NARROW: Final = Narrowing(names={"USER": 16, "GPUS": 8}, left_out=("RANK", "SHARE"))
 
@@ -34,9 +35,9 @@ def who(queue: str | None, limit: int, output: Output, route: Route) -> int:
     if text is None:
         text = users_table(body, wide=output.is_wide, headers=output.headers, width=output.room)
         if not body["complete"]:
-            click.echo("Work that you may not list is not counted, so there are no ranks.", err=True)
+            say("Work that you may not list is not counted, so there are no ranks.", err=True)
         if len(body["items"]) < body["total"]:
-            click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+            say(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.cli.rendering.table import NONE, moment, short_duration
+from admission.cli.rendering.table import NONE, moment
+from queues.text_format import short_duration
 
 #: ``ExpectedStartBody`` of the read API.
 Expected = Mapping[str, Any]
@@ -41,9 +42,9 @@ def expected_sentence(expected: Expected, now: str) -> str:
     if expected["never"]:
         text = "unknown: nothing that is known to end or to come lets it start"
     elif latest is None:
-        text = f"{_clock(earliest, now)} or later; by when is not known"
+        text = f"{_clock(earliest, now)} UTC or later; by when is not known"
     else:
-        text = f"between {_clock(earliest, now)} and {_clock(latest, now)} (4 of 5 times)"
+        text = f"between {_clock(earliest, now)} and {_clock(latest, now)} UTC (4 of 5 times)"
     return f"{text}, {_basis(expected)}{_old(expected['computed'], now)}"
 
 

@@ -4,49 +4,48 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.cli.questions.gang_parts import with_their_parts
-from admission.cli.questions.pending import one_line, short_table
 from admission.cli.rendering.expected import expected_sentence
+from admission.cli.rendering.explanations.behind import ahead_table
+from admission.cli.rendering.explanations.history import RESULTS, history_text, numbers_of
+from admission.cli.rendering.explanations.limits import limits_text
 from admission.cli.rendering.stages import stages_text
 from admission.cli.rendering.standing import standing_text
-from admission.cli.rendering.table import (
-    NONE,
-    age,
-    amounts,
-    hours,
-    moment,
-    short_duration,
-    short_resource,
-    table,
-)
-from queues.reason_codes import ReasonCode
-from queues.text_format import counted
+from admission.cli.rendering.table import NONE, age, amounts, hours, moment, one_line, short_resource
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.terminal.sentences import filled
+from queues.text_format import counted, short_duration
 
-#: Newest decisions that are shown without ``-o wide``.
-_HISTORY: Final = 12
+_INDENT: Final = "  "
+#: Characters of the titles of facts.
+_TITLE: Final = 10
+_SEATS: Final = ("NODE", "POD-SET", "SEATS", "PODS", "HOLDS", "FLAVOR")
+_NARROW_SEATS: Final = Narrowing(names={"NODE": 12, "POD-SET": 7, "SEATS": 8}, left_out=("POD-SET", "FLAVOR"))
 
 #: ``ExplanationBody`` of the read API, with ``outlook``.
 WorkloadBody = Mapping[str, Any]
 
 
-def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str:
-    """The paragraphs; tables are indented below their titles."""
+def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True, width: int | None = None) -> str:
+    """The paragraphs; tables are indented below their titles. ``width``: characters of a line; None: any number."""
+    room = None if width is None else max(width - len(_INDENT), 1)
     parts = [
-        f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
-        _facts(one),
+        filled(f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n", width, hanging=_INDENT),
+        filled(_facts(one), width, hanging=" " * _TITLE),
         _section("Stages", stages_text(one.get("stages") or (), wide=wide, headers=headers)),
-        _section("Does not go on because", _problem(one)),
-        _section("Waits because", _because(one, wide)),
-        _section("What would let it in", _changes(one, wide)),
+        _section("Does not go on because", filled(_problem(one), room)),
+        _section("Waits because", filled(_because(one, wide), room)),
+        _section("What would let it in", filled(_changes(one, wide), room)),
         _section(
-            "Who could take its place", standing_text((one.get("outlook") or {}).get("standing"), one["now"])
+            "Who could take its place",
+            standing_text((one.get("outlook") or {}).get("standing"), one["now"], width=room),
         ),
-        _section("Limits on the way", _limits(one, wide, headers)),
-        _section("Waits behind", _behind(one)),
+        _section("Limits on the way", limits_text(one, wide=wide, headers=headers, width=room)),
+        _section("Waits behind", _behind(one, room)),
         *(
-            _section(_admission_title(held, one["now"]), _admission(held, one, headers))
+            _section(filled(_admission_title(held, one["now"]), width), _admission(held, one, headers, room))
             for held in with_their_parts(one["admissions"])
         ),
-        _section("History", _history(one, wide, headers)),
+        _section("History", history_text(one, wide=wide, headers=headers, width=room)),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -74,7 +73,7 @@ def _facts(one: WorkloadBody) -> str:
         *_end(one),
         ("UID", one["uid"]),
     ]
-    return "".join(f"  {title:<10}{text}\n" for title, text in lines)
+    return "".join(f"{_INDENT}{title:<{_TITLE}}{text}\n" for title, text in lines)
 
 
 def _expected(one: WorkloadBody) -> list[tuple[str, str]]:
@@ -153,10 +152,6 @@ def _seconds(since: str, until: str) -> int:
     return max(0, int((moment(until) - moment(since)).total_seconds()))
 
 
-#: How a workload ended, and whether its object is gone.
-_RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "deleted before it ended"}
-
-
 #: States of the read API, as all commands show them.
 _STATES: Final = {"pending": "waiting", "admitted": "running"}
 
@@ -182,7 +177,7 @@ def _state(one: WorkloadBody) -> str:
 def _end_state(one: WorkloadBody) -> str:
     if is_suspended(one):
         return "suspended; it waits for its place again when it is resumed"
-    result = _RESULTS.get(one.get("result", ""))
+    result = RESULTS.get(one.get("result", ""))
     gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
     return f"finished: {result}{gone}" if result else f"finished{gone}"
 
@@ -224,129 +219,12 @@ def _changes(one: WorkloadBody, wide: bool) -> str:
     return "\n".join(lines or ["no known change"]) + "\n"
 
 
-def _behind(one: WorkloadBody) -> str:
+def _behind(one: WorkloadBody, width: int | None) -> str:
     outlook = one.get("outlook")
     behind = f"{one_line(outlook['behind'])}\n" if outlook is not None and outlook["behind"] else ""
-    return behind + (short_table(one["ahead"], one["now"]) if one["ahead"] else "")
-
-
-#: Numbers of reasons that are times, in seconds since the epoch, or durations in seconds.
-_TIMES: Final = ("until", "at")
-_NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}
-_DURATIONS: Final = ("seconds", "clearAfter")
-#: Numbers that are durations too where the reason is about run time.
-_LIMITS_OF_TIME: Final = ("limit", "asked")
-
-
-def numbers_of(facts: Mapping[str, Any], reason: str = "") -> str:
-    """``asked 32, used 48, limit 64`` on one line, in the order given. ``reason``: that they are of."""
-    seconds = (*_DURATIONS, *(_LIMITS_OF_TIME if reason == ReasonCode.RUN_TIME_TOO_LONG else ()))
-    return ", ".join(
-        f"{_NAMED.get(name, name)} {_told(name, value, seconds)}"
-        for name, value in facts.items()
-        if value not in (None, "", [], {})
+    return filled(behind, width) + (
+        ahead_table(one["ahead"], one["now"], width=width) if one["ahead"] else ""
     )
-
-
-def _told(name: str, value: Any, seconds: Sequence[str]) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if name in _TIMES:
-            from queues.text_format import rfc3339
-
-            return rfc3339(value)
-        if name in seconds:
-            return short_duration(value)
-        if name == "lostDeviceSeconds":
-            return f"{hours(value / 3600)} device-hours"
-    return _plain(value)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "(" + ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items()) + ")"
-    if isinstance(value, list):
-        return "/".join(map(_plain, value))
-    return one_line(str(value))
-
-
-def _limits(one: WorkloadBody, wide: bool, headers: bool) -> str:
-    """Limits of the queues from its own to root, for the resources that it requests."""
-    if one["state"] != "pending":
-        return ""
-    rows: list[tuple[str | None, ...]] = []
-    asks: dict[tuple[str, str], int] = {}
-    for queue in one["path"]:
-        state = _queue_state(queue)
-        for line in queue["accounts"]:
-            resource = line["resource"]
-            if resource not in one["asks"]:
-                continue
-            account = (line["flavor"], resource)
-            asked = asks.get(account, _units(resource, one["asks"][resource]))
-            asks[account] = _asked_above(line, asked)
-            if wide or line["capability"] is not None or line["deserved"] is not None:
-                rows.append((queue["name"], *_limit_cells(line, asked), state))
-        if state and not any(row[0] == queue["name"] for row in rows):
-            rows.append((queue["name"], *[None] * 8, state))
-    if not rows:
-        return ""
-    columns = [
-        "QUEUE",
-        "RESOURCE",
-        "FLAVOR",
-        "USED",
-        "KEPT",
-        "ASKED",
-        "DESERVED",
-        "CAPABILITY",
-        "OVER-BY",
-        "STATE",
-    ]
-    return table(columns, rows, headers=headers, right="USED KEPT ASKED DESERVED CAPABILITY OVER-BY")
-
-
-def _queue_state(queue: Mapping[str, Any]) -> str | None:
-    """The state of a queue, with its message; None: open."""
-    state: str = queue["state"]
-    if state == "open":
-        return None
-    return f"{state}: {queue['message']}" if queue["message"] else state
-
-
-def _limit_cells(line: Mapping[str, Any], asked: int) -> tuple[str | None, ...]:
-    """Cells from RESOURCE to OVER-BY. Amounts kept for idle guarantees count as used against the capability."""
-    resource = line["resource"]
-    charged = _units(resource, line["counted"])
-    kept = charged - _units(resource, line["used"])
-    over = 0 if line["capability"] is None else charged + asked - _units(resource, line["capability"])
-    return (
-        resource,
-        line["flavor"] or None,
-        line["used"],
-        _quantity(resource, kept) if kept > 0 else None,
-        _quantity(resource, asked),
-        line["deserved"],
-        line["capability"],
-        _quantity(resource, over) if over > 0 else None,
-    )
-
-
-def _asked_above(line: Mapping[str, Any], asked: int) -> int:
-    """Units that a queue asks its parent for: less than it is asked for itself while guarantee is left."""
-    guarantee, charged = (_units(line["resource"], line[name]) for name in ("guarantee", "counted"))
-    return max(charged + asked, guarantee) - max(charged, guarantee)
-
-
-def _units(resource: str, text: str) -> int:
-    from queues.resources import amount
-
-    return amount(resource, text)
-
-
-def _quantity(resource: str, units: int) -> str:
-    from queues.resources import show
-
-    return show(resource, units)
 
 
 def _admission_title(held: Mapping[str, Any], now: str) -> str:
@@ -365,80 +243,57 @@ def _lost(held: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> str:
     return f"{hours(seconds / 3600)} device-hours of work were lost\n" if seconds else ""
 
 
-def _admission(held: Mapping[str, Any], one: WorkloadBody, headers: bool) -> str:
-    text, now = "", one["now"]
-    if held["eviction"]:
-        done = "Taken back" if held["state"] == "closed" else "Being taken back"
-        text += f"{done}, {held['eviction']['code']}: {one_line(held['eviction']['message'])}\n"
-        text += _lost(held, one["history"])
-    rows = [
-        (
-            seats["node"],
-            seats["podSet"],
-            seats["ordinals"],
-            seats["count"],
-            amounts(seats["takes"], all_of_them=True),
-            seats["flavor"] or None,
-        )
-        for seats in held["seats"]
-    ]
-    if rows:
-        text += table(
-            ["NODE", "POD-SET", "SEATS", "PODS", "HOLDS", "FLAVOR"], rows, headers=headers, right="PODS"
-        )
+def _admission(held: Mapping[str, Any], one: WorkloadBody, headers: bool, width: int | None) -> str:
+    """What became of it in sentences, and its seats as a table."""
+    begins, rows, ends = _taken_back(held, one), _seats(held, headers, width), _given_back(held, one["now"])
+    text = filled(begins, width) + rows + filled(ends, width)
+    return text or "holds no seats\n"
+
+
+def _taken_back(held: Mapping[str, Any], one: WorkloadBody) -> str:
+    if not held["eviction"]:
+        return ""
+    done = "Taken back" if held["state"] == "closed" else "Being taken back"
+    eviction = held["eviction"]
+    return f"{done}, {eviction['code']}: {one_line(eviction['message'])}\n" + _lost(held, one["history"])
+
+
+def _seats(held: Mapping[str, Any], headers: bool, width: int | None) -> str:
+    """Its seats by node. Where they have no room, only what counts is told of what they hold: devices, if any."""
+    if not held["seats"]:
+        return ""
+
+    def shown(everything: bool) -> str:
+        rows = [
+            (
+                seats["node"],
+                seats["podSet"],
+                seats["ordinals"],
+                seats["count"],
+                amounts(seats["takes"], all_of_them=everything),
+                seats["flavor"] or None,
+            )
+            for seats in held["seats"]
+        ]
+        room = None if everything else width
+        return fitted_table(_SEATS, rows, _NARROW_SEATS, width=room, headers=headers, right="PODS")
+
+    text = shown(everything=True)
+    is_too_wide = width is not None and max(map(len, text.splitlines())) > width
+    return shown(everything=False) if is_too_wide else text
+
+
+def _given_back(held: Mapping[str, Any], now: str) -> str:
     if held.get("closed"):
         on = ", ".join(held["nodes"]) + (
             f" and {more} more" if (more := held["nodeCount"] - len(held["nodes"])) else ""
         )
         after = short_duration(_seconds(held["opened"], held["closed"]))
         back = f"given back {age(held['closed'], now)} ago, after {after}"
-        return text + f"{counted(held['seatCount'], 'seat')} on {on}\n{back}\n"
+        return f"{counted(held['seatCount'], 'seat')} on {on}\n{back}\n"
     if held["ended"]:
-        text += f"{held['ended']} more given back\n" if rows else f"all {held['ended']} given back\n"
-    return text or "holds no seats\n"
-
-
-def _history(one: WorkloadBody, wide: bool, headers: bool) -> str:
-    events: Sequence[Mapping[str, Any]] = one["history"]
-    kept = events if wide else events[-_HISTORY:]
-    begins = one.get("historyBegins")
-    dropped = f"decisions before {begins} were dropped\n" if begins else ""
-    if not kept:
-        return dropped
-    rows = [
-        (event["at"], age(event["at"], one["now"]), event["what"], event_text(_with_result(event, one), wide))
-        for event in kept
-    ]
-    text = table(["TIME", "AGE", "WHAT", "MESSAGE"], rows, headers=headers, right="AGE")
-    earlier = len(events) - len(kept)
-    return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
-
-
-def _with_result(event: Mapping[str, Any], one: WorkloadBody) -> Mapping[str, Any]:
-    """A decision with how what it gave back had ended, in the words of ``kubectl muster events``."""
-    if event["what"] != "free" or event["admission"] is None:
-        return event
-    admissions = {held["id"]: held for held in one["admissions"]}
-    held = admissions.get(event["admission"])
-    if held is not None and held["eviction"]:
-        return {**event, "result": "evicted"}
-    is_last = event["admission"] == max(admissions, default=None)
-    return {**event, "result": one["result"]} if is_last and one.get("result") in _RESULTS else event
-
-
-def event_text(event: Mapping[str, Any], wide: bool = False) -> str:
-    """Why a decision was made, as a sentence; ``wide``: with its numbers."""
-    seats = event["numbers"].get("seats")
-    code = event.get("result") or event["code"]
-    message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
-    # The message names the beneficiary; its key is for look-ups.
-    numbers = {**event["numbers"], "for": event["beneficiary"]}
-    words: Iterable[str] = (
-        f"{code}:" if code and message else code,
-        message,
-        f"({text})" if wide and (text := numbers_of(numbers)) else "",
-    )
-    return " ".join(word for word in words if word) or NONE
+        return f"{held['ended']} more given back\n" if held["seats"] else f"all {held['ended']} given back\n"
+    return ""
 
 
 def _section(title: str, text: str) -> str:

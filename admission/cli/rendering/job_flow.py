@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import Cell, age, table
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.table import NONE, Cell, age, table
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_texts
+from admission.cli.rendering.terminal.sentences import filled
 from queues.text_format import counted
 
 Document = Mapping[str, Any]
@@ -17,6 +18,7 @@ _PENDING: Final = "Pending"
 _NARROW: Final = Narrowing(
     names={"NAME": 14, "NAMESPACE": 9}, left_out=("AGE", "COMPLETED"), rest="WAITS-FOR", least_rest=20
 )
+_NARROW_JOBS: Final = Narrowing(names={"JOB": 14, "PODS": 9, "AFTER": 9}, left_out=("AGE",))
 
 
 def list_table(
@@ -28,8 +30,19 @@ def list_table(
     return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right="COMPLETED AGE")
 
 
-def flow_text(flow: Document, jobs: Mapping[str, Document], now: str, *, wide: bool, headers: bool) -> str:
-    """A JobFlow, and a line for each of its Jobs. ``jobs``: those that exist, by name; ``wide``: retries as well."""
+def flow_text(
+    flow: Document,
+    jobs: Mapping[str, Document],
+    now: str,
+    *,
+    wide: bool,
+    headers: bool,
+    width: int | None = None,
+) -> str:
+    """A JobFlow, and a line for each of its Jobs. ``jobs``: those that exist, by name; ``wide``: retries as well.
+
+    ``width``: characters of a line; None: any number.
+    """
     metadata = flow["metadata"]
     lines = [
         f"jobflow/{metadata['name']} in namespace {metadata['namespace']}",
@@ -41,11 +54,16 @@ def flow_text(flow: Document, jobs: Mapping[str, Document], now: str, *, wide: b
         lines.append(f"Problem  {problem.get('reason', '')}: {_one_line(problem.get('message'))}")
     columns = ["JOB", "PHASE", "PODS", *(["RETRIES"] if wide else ()), "AGE", "AFTER", "WAITS-FOR"]
     rows = [_job_row(flow, name, after, jobs.get(name), now, wide) for name, after in _jobs(flow, jobs)]
-    return (
-        "\n".join(lines) + "\n\n" + table(columns, rows, headers=headers, right="RETRIES AGE")
-        if rows
-        else "\n".join(lines) + "\n"
-    )
+    told = filled("\n".join(lines), width, hanging=" " * 9) + "\n"
+    right = "RETRIES AGE"
+    text = table(columns, rows, headers=headers, right=right)
+    if width is not None and max(map(len, text.splitlines()), default=0) > width:
+        short = fitted_table(
+            columns[:-1], [row[:-1] for row in rows], _NARROW_JOBS, width=width, headers=headers, right=right
+        )
+        waits = [str(row[-1] or NONE) for row in rows]
+        text = with_texts(short, waits, width, title=columns[-1] if headers else "")
+    return f"{told}\n{text}" if rows else told
 
 
 def _row(flow: Document, now: str, wide: bool) -> list[Cell]:

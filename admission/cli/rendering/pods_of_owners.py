@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from queues.resources import amount, show
-
 Item = Mapping[str, Any]
 
 
@@ -42,6 +40,8 @@ def _line(items: Sequence[Item]) -> Item:
 
 
 def _sum(items: Sequence[Item]) -> dict[str, str]:
+    from queues.resources import amount, show
+
     units: dict[str, int] = {}
     for item in items:
         for resource, text in item["asks"].items():

@@ -1,10 +1,12 @@
 """Quota of queues as tables: limits now or at a time, their history, and what differs between two times."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import NONE, Cell, moment, short_names, short_resource, span, table
+from admission.cli.rendering.table import NONE, Cell, moment, one_line, short_names, short_resource, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_text_below
+from queues.text_format import span
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
 #: What of a queue is compared between two times, beside its limits.
@@ -12,7 +14,7 @@ _OF_QUEUE: Final = "queue"
 _LIMITS: Final = ("guarantee", "deserved", "capability")
 _NARROW: Final = Narrowing(names={"QUEUE": 12, "RESOURCE": 12, "FLAVOR": 6})
 _NARROW_LOANS: Final = Narrowing(names={"FROM": 8, "TO": 8, "RESOURCE": 8}, rest="REASON", least_rest=12)
-_NARROW_DIFFERENCES: Final = Narrowing(names={"QUEUE": 12, "FIELD": 18, "BEFORE": 8, "AFTER": 8})
+_NARROW_DIFFERENCES: Final = Narrowing(names={"QUEUE": 12, "FIELD": 24, "BEFORE": 8, "AFTER": 8})
 _NARROW_HISTORY: Final = Narrowing(names={"BY": 8, "CHANGE": 18, "BEFORE": 8, "AFTER": 8})
 
 Body = Mapping[str, Any]
@@ -113,6 +115,28 @@ def loan_problems(queues: Iterable[Body]) -> list[str]:
     ]
 
 
+def without_loans(queues: Iterable[Body], resource: str | None) -> str:
+    """What queues with loans state that they deserve, which is what `quota set` changes; "": none has any."""
+    told = []
+    for queue in queues:
+        for line in queue["accounts"]:
+            account = (line["flavor"], line["resource"])
+            loans = [loan for loan in queue.get("loans", ()) if (loan["flavor"], loan["resource"]) == account]
+            if loans and line["deserved"] is not None and resource in (None, line["resource"]):
+                told.append(f"queue {queue['name']} {_stated_amount(queue['name'], line, loans)}")
+    return f"Without loans these deserve: {', '.join(told)}.\n" if told else ""
+
+
+def _stated_amount(name: str, line: Body, loans: Iterable[Body]) -> str:
+    """The deserved amount of a line before loans were reckoned in, with its resource."""
+    from queues.resources import amount, show
+
+    units = amount(line["resource"], line["deserved"])
+    for loan in loans:
+        units += amount(line["resource"], loan["counts"]) * (1 if loan["from"] == name else -1)
+    return f"{show(line['resource'], units)} {account_text(line)}"
+
+
 def loans_of_queues(queues: Iterable[Body], resource: str | None) -> list[Body]:
     """The loans of queues, each once: the queue that lends and the one that gets it both have it."""
     found: list[Body] = []
@@ -145,6 +169,22 @@ def ended_by_themselves(versions: Sequence[Body], now: str) -> list[dict[str, An
     return found
 
 
+def changes_table(rows: Sequence[Sequence[Cell]], *, width: int | None) -> str:
+    """What a command is about to change: the queue, the field, its value before, an arrow, and its value after."""
+    return _of_fields(["QUEUE", "FIELD", "BEFORE", "", "AFTER"], rows, headers=True, width=width)
+
+
+def _of_fields(
+    columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, headers: bool, width: int | None
+) -> str:
+    """A table with fields in its second column: without room, resources in them have their short names."""
+    text = table(columns, rows, headers=headers, right=_NUMBERS)
+    if width is None or max(map(len, text.splitlines()), default=0) <= width:
+        return text
+    short = [[row[0], short_names(str(row[1])), *row[2:]] for row in rows]
+    return fitted_table(columns, short, _NARROW_DIFFERENCES, width=width, headers=headers, right=_NUMBERS)
+
+
 def history_table(versions: Iterable[Body], *, headers: bool, width: int | None = None) -> str:
     """One line per field that was changed, with author and reason in the first of each version.
 
@@ -175,8 +215,8 @@ def history_table(versions: Iterable[Body], *, headers: bool, width: int | None 
                     version["at"] if first else "",
                     (version["by"] or None) if first else "",
                     field,
-                    before,
-                    after,
+                    value_words(before),
+                    value_words(after),
                     (version["reason"] or None) if first else "",
                 ]
             )
@@ -184,13 +224,39 @@ def history_table(versions: Iterable[Body], *, headers: bool, width: int | None 
     if width is None or max(map(len, text.splitlines()), default=0) <= width:
         return text
     fields = [[_minute(row[0]), row[1], short_names(str(row[2])), *row[3:-1]] for row in rows]
-    shown = fitted_table(columns[:-1], fields, _NARROW_HISTORY, width=width, headers=headers).splitlines()
+    columns = ["AT(UTC)", *columns[1:-1]]
+    shown = fitted_table(columns, fields, _NARROW_HISTORY, width=width, headers=headers).splitlines()
     head = shown[: len(shown) - len(rows)]
     told = (
         with_text_below(line, f"({row[-1]})" if row[-1] else "", width)
         for line, row in zip(shown[len(head) :], rows, strict=True)
     )
     return "".join((*(f"{line}\n" for line in head), *told))
+
+
+def value_words(text: str | None) -> str | None:
+    """A value of a field in words. A list or an object, which the read API has as JSON and may have cut, is
+    ``Group team-a-admins, User bob``."""
+    if text is None or text[:1] not in ("[", "{"):
+        return text
+    import json
+
+    try:
+        return _words(json.loads(text))
+    except ValueError:  # it was cut
+        plain = re.sub(r'[\[\]{}"]', " ", re.sub(r'":\s*', " ", text))
+        return one_line(plain).replace(" ,", ",")
+
+
+def _words(value: object) -> str:
+    if isinstance(value, Mapping):
+        name = [value[key] for key in ("kind", "name") if isinstance(value.get(key), str)]
+        rest = {key: each for key, each in value.items() if key not in ("kind", "name", "apiGroup")}
+        told = [" ".join(name)] if name else []
+        return " ".join([*told, *(f"{key} {_words(each)}" for key, each in rest.items())])
+    if isinstance(value, list):
+        return ", ".join(map(_words, value)) or "none"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _minute(time: Cell) -> str:
@@ -230,7 +296,7 @@ def differences_table(
     """One line per field."""
     columns = ["QUEUE", "FIELD", "BEFORE", "AFTER"]
     rows = [[each["queue"], each["field"], each["before"], each["after"]] for each in found]
-    return fitted_table(columns, rows, _NARROW_DIFFERENCES, width=width, headers=headers, right=_NUMBERS)
+    return _of_fields(columns, rows, headers=headers, width=width)
 
 
 def _stated(queue: Body) -> dict[str, str]:

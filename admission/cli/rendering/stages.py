@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.rendering.table import short_duration, table
-from queues.text_format import counted
+from admission.cli.rendering.table import table
+from queues.text_format import counted, short_duration
 
 #: Admissions that are shown without ``-o wide``.
 _ADMISSIONS: Final = 2

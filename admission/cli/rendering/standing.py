@@ -5,12 +5,15 @@ from typing import Any, Final
 
 from admission.cli.rendering.table import age, printable
 
-#: Of a terminal, without what the paragraph is indented by.
+#: Characters of a line where it goes to no terminal.
 _WIDTH: Final = 78
 
 
-def standing_text(standing: Mapping[str, Any] | None, now: str) -> str:
-    """``StandingBody`` of the read API on a few lines; "": it is not known, or the workload holds no place."""
+def standing_text(standing: Mapping[str, Any] | None, now: str, *, width: int | None = None) -> str:
+    """``StandingBody`` of the read API on a few lines; "": it is not known, or the workload holds no place.
+
+    ``width``: characters of a line; None: it goes to no terminal.
+    """
     if standing is None:
         return ""
     lines = [f"{standing['message']}."]
@@ -26,7 +29,7 @@ def standing_text(standing: Mapping[str, Any] | None, now: str) -> str:
         for line in lines
         for part in wrap(
             printable(line),
-            _WIDTH,
+            width or _WIDTH,
             subsequent_indent="  " if line.startswith("- ") else "",
             break_long_words=False,
             break_on_hyphens=False,

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from queues.text_format import short_duration
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -28,6 +30,11 @@ def table(
 def printable(text: str) -> str:
     """A text that others wrote. Escape sequences in it would command the terminal that shows it."""
     return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def one_line(text: str) -> str:
+    """Text that cannot break a table."""
+    return " ".join(text.split())
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], rights: set[int]) -> str:
@@ -69,31 +76,6 @@ def age(since: str | None, now: str) -> str:
     return short_duration(int((moment(now) - moment(since)).total_seconds()))
 
 
-def short_duration(seconds: int) -> str:
-    """A duration of at most two units, the second only for small durations."""
-    seconds = max(0, seconds)
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    for limit, text in (
-        (120, f"{seconds}s"),
-        (600, _two(minutes, "m", seconds % 60, "s")),
-        (3 * 3600, f"{minutes}m"),
-        (8 * 3600, _two(hours, "h", minutes % 60, "m")),
-        (48 * 3600, f"{hours}h"),
-        (8 * 86400, _two(days, "d", hours % 24, "h")),
-    ):
-        if seconds < limit:
-            return text
-    return f"{days}d"
-
-
-def span(seconds: int) -> str:
-    """A duration that somebody stated, exact: ``72h``, ``1h30m``, ``45s``."""
-    hours, rest = divmod(max(0, seconds), 3600)
-    minutes, seconds = divmod(rest, 60)
-    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
-    return "".join(parts) or "0s"
-
-
 _STATED: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 
@@ -109,10 +91,6 @@ def stated_seconds(text: object) -> int | None:
 def hours(number: float) -> str:
     """Hours of use, as all commands tell them: ``1502.50``."""
     return f"{number:.2f}"
-
-
-def _two(first: int, unit: str, second: int, smaller: str) -> str:
-    return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 
 
 def short_resource(name: str) -> str:

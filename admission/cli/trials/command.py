@@ -11,6 +11,7 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import Command, namespace, route
 from admission.cli.output import Output, output
+from admission.cli.rendering.terminal.sentences import filled, say
 from admission.cli.trials.files import MOST_BYTES, documents_of_files
 from admission.kube.client.kubeconfig import current_namespace
 from queues.reason_codes import ReasonCode
@@ -110,10 +111,11 @@ def try_(
     if text is None:
         from admission.cli.rendering.trials.trial import trial_text
 
-        text = trial_text(body, wide=output.is_wide, headers=output.headers)
+        shown = trial_text(body, wide=output.is_wide, headers=output.headers, width=output.room)
+        text = filled(shown, output.room)
     click.echo(text, nl=False)
     for warning in (body["comparison"] or {}).get("warnings", ()):
-        click.echo(f"Warning: {warning}", err=True)
+        say(f"Warning: {warning}", err=True)
     return 1 if any(map(_is_lost, body["items"])) else 0
 
 

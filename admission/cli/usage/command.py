@@ -14,6 +14,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.options import route
 from admission.cli.output import Output, list_output_with
 from admission.cli.rendering.table import short_resource
+from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import as_text
 from admission.cli.usage.periods import TIME, moment, month
@@ -141,7 +142,7 @@ def _show(asked: _Asked, route: Route) -> int:
     text = asked.output.document(answer, name=lambda item: _name(item, by))
     if text is None:
         if not lines and asked.output.form in ("table", "wide"):
-            click.echo(_nothing_used(resource, body, used), err=True)
+            say(_nothing_used(resource, body, used), err=True)
             return code
         text = _form(asked, prices, by, body, lines)
     click.echo(asked.output.fitted(text), nl=False)
@@ -230,7 +231,7 @@ def _form(
         )
     most = asked.limit or USUAL_LIMIT
     if len(report) > most:
-        click.echo(f"The largest {most} of {len(report)} lines; --limit shows more.", err=True)
+        say(f"The largest {most} of {len(report)} lines; --limit shows more.", err=True)
     text = usage_table(
         _sorted(report[:most], asked.output),
         total(report[0].resource, report),
@@ -275,9 +276,9 @@ def _with_cost(item: Mapping[str, Any], line: UsedTime) -> dict[str, Any]:
 
 def _tell_what_is_missing(body: Mapping[str, Any]) -> None:
     if body["historyBegins"] is not None:
-        click.echo(f"Use before {body['historyBegins']} is not counted: its postings were dropped.", err=True)
+        say(f"Use before {body['historyBegins']} is not counted: its postings were dropped.", err=True)
     if body["workloadsBegin"] is not None and "workload" in body["by"]:
-        click.echo(f"Workloads that ended before {body['workloadsBegin']} are not known by name.", err=True)
+        say(f"Workloads that ended before {body['workloadsBegin']} are not known by name.", err=True)
 
 
 def _nothing_used(resource: str, body: Mapping[str, Any], used: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.watch.informers import InformerState
+from queues.text_format import duration
 
 #: Seconds; a turn that is late by more counts.
 _LATE: Final = 2.0
@@ -30,5 +31,5 @@ def lag_of(hearings: Mapping[str, InformerState], *, turned: float, turn_every: 
         if state.behind_seconds > 0
     ]
     if turned > turn_every + _LATE:
-        found.append(Lag(turned, f"the last turn ended {turned:.0f} s ago"))
+        found.append(Lag(turned, f"the last turn ended {duration(int(turned))} ago"))
     return max(found, key=lambda lag: lag.seconds, default=Lag())

@@ -22,7 +22,7 @@ from admission.workloads.seats import SeatMap, awaits_seat, vacant_and_due
 from queues.api import names
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.text_format import counted, duration, listed, rfc3339
+from queues.text_format import counted, listed, rfc3339, span
 from queues.workload import AdmissionId, Obstacle
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
@@ -70,7 +70,7 @@ class _AwaitedGang:
         """The sentence for people once the time (seconds) is over."""
         is_bound = any(pod.node is not None for pod in self.place.seated.values())
         since = "the last one was bound" if is_bound else "the gang got its seats, none was bound"
-        return self.told(f" {duration(within)} after {since}")
+        return self.told(f" {span(within)} after {since}")
 
     def told(self, when: str) -> str:
         """The sentence for people; ``when``: words that say at what time."""

@@ -89,7 +89,7 @@ def test_nodes_are_told_by_rack_to_those_who_may_list_them(
     # A member of a team may not list nodes at all.
     refused = said(whole_stack, alice, "nodes", *mine)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "cannot list resource" in refused.stderr
+    assert "may not list nodes; ask a cluster administrator" in refused.stderr
 
 
 def test_a_user_is_told_which_nodes_the_waiting_gangs_would_need(

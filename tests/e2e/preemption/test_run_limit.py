@@ -54,7 +54,7 @@ def test_a_volcano_job_is_warned_then_terminated_with_the_reason_and_its_seats_g
         sandbox.wait_running("next-", 2)
     state = sandbox.get("Job", "long")["status"]["state"]
     assert state["reason"] == "MaxRunTime"
-    assert f"the {LIMIT} s that queue {sandbox.name}-top allows (access.maxRunTime)" in state["message"]
+    assert f"the {LIMIT}s that queue {sandbox.name}-top allows (access.maxRunTime)" in state["message"]
     [admitted] = [note for reason, note in events(sandbox, "long") if reason == "Admitted"]
     assert "it is ended at" in admitted
     assert len(warnings(sandbox, "long")) == 1
@@ -107,11 +107,9 @@ def test_work_that_declares_a_longer_run_time_is_refused_before_it_starts(sandbo
     job["metadata"]["annotations"] = long
     sandbox.add(job)
     told = sandbox.wait_reason("long", "RunTimeTooLong")
-    assert f"longer than the {LIMIT} s that queue {sandbox.name}-top allows" in told
-    assert f"access.maxRunTime 1 h instead of {LIMIT} s in queue {sandbox.name}-top" in sandbox.explain(
-        "long"
-    )
+    assert f"longer than the {LIMIT}s that queue {sandbox.name}-top allows" in told
+    assert f"access.maxRunTime 1h instead of {LIMIT}s in queue {sandbox.name}-top" in sandbox.explain("long")
     refused = volcano_job(sandbox, "refused", 1, 8, queue=queue)
     refused["metadata"]["annotations"] = long
-    with pytest.raises(ApiError, match=r"metadata.annotations\[muster.dev/run-time\]: a run time of 1 h"):
+    with pytest.raises(ApiError, match=r"metadata.annotations\[muster.dev/run-time\]: a run time of 1h"):
         sandbox.add(refused)

@@ -17,7 +17,7 @@ OUTLOOK = OutlookBody(
     changes=(
         ChangeBody(
             kind="end",
-            message="rack r12 when job/ml/bert ends, at most 40 min",
+            message="rack r12 when job/ml/bert ends, at most 40m",
             facts={"admissions": [7], "domain": "rack r12", "seconds": 2400},
         ),
         ChangeBody(

@@ -116,7 +116,7 @@ async def test_who_goes_for_nobody_is_not_told_of_anybody(muster: Database) -> N
 async def test_what_has_run_out_is_known_for_good_and_told_without_a_time_of_the_next_try(
     muster: Database,
 ) -> None:
-    words = "it has held its seats for the 1 h that queue a allows (access.maxRunTime)"
+    words = "it has held its seats for the 1h that queue a allows (access.maxRunTime)"
     harness = await staged(muster)
     first = await admitted(harness, "train")
     await evicted(harness, "train", first, code="MaxRunTime", not_before=NEVER_AGAIN, message=words)

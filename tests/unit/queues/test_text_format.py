@@ -21,17 +21,20 @@ def test_the_first_names_are_listed_and_the_others_counted(names: str, text: str
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (-5, "0 s"),
-        (59, "59 s"),
-        (60, "1 min"),
-        (61, "2 min"),
-        (3_600, "1 h"),
-        (7_500, "2 h 5 min"),
-        (86_400 + 60, "1 d 1 min"),
-        (273_601, "3 d 4 h"),
+        (-5, "0s"),
+        (59, "59s"),
+        (60, "60s"),
+        (125, "2m5s"),
+        (601, "11m"),
+        (3_600, "60m"),
+        (3 * 3_600 + 5 * 60 - 1, "3h5m"),
+        (9 * 3_600 + 1, "10h"),
+        (86_400 + 60, "25h"),
+        (273_601, "3d5h"),
+        (9 * 86_400 + 1, "10d"),
     ],
 )
-def test_a_duration_is_rounded_up_to_its_two_largest_units(seconds: int, text: str) -> None:
+def test_a_duration_is_written_as_in_tables_and_rounded_up(seconds: int, text: str) -> None:
     assert duration(seconds) == text
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from admission.cli.rendering.table import moment, short_duration
+from admission.cli.rendering.table import moment
+from queues.text_format import short_duration
 
 Workload = Mapping[str, Any]
 

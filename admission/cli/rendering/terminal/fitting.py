@@ -14,6 +14,8 @@ from admission.cli.rendering.table import NONE, Cell, printable, table
 _BETWEEN: Final = 3
 _INDENT: Final = "    "
 _ELLIPSIS: Final = "…"
+#: Characters of a column of texts: with fewer, texts are below.
+LEAST_BESIDE: Final = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,35 @@ def with_text_below(line: str, text: str, width: int | None, *, most: int = 2) -
     beside = f"{line}{' ' * _BETWEEN}{text}".rstrip()
     if width is None or len(beside) <= width:
         return f"{beside}\n"
-    told = wrap(text, max(width - len(_INDENT), 20), max_lines=most, placeholder=f" {_ELLIPSIS}")
+    told = wrap(
+        text,
+        max(width - len(_INDENT), 20),
+        max_lines=most,
+        placeholder=f" {_ELLIPSIS}",
+        break_on_hyphens=False,
+    )
     return "".join(f"{each}\n" for each in (line.rstrip(), *(_INDENT + part for part in told)))
+
+
+def with_texts(lines: str, texts: Sequence[str], width: int | None, *, title: str) -> str:
+    """The lines of a table, each with a text in a last column, which goes on below itself: nothing of it is cut.
+
+    Where less than ``LEAST_BESIDE`` characters of ``width`` are left for the column, texts are below the lines.
+    ``title``: of the column; "": the table has no line of titles.
+    """
+    begins = max(map(len, lines.splitlines()), default=0) + _BETWEEN
+    beside = width is None or width - begins >= LEAST_BESIDE
+    indent = " " * begins if beside else _INDENT
+    told: list[str] = []
+    for line, text in zip(lines.splitlines(), [*([title] if title else []), *texts], strict=True):
+        parts = [text] if width is None else wrap(text, width - len(indent), break_on_hyphens=False)
+        if beside:
+            told.append(f"{line.ljust(begins)}{parts.pop(0) if parts else ''}".rstrip())
+        else:
+            told.append(line)
+            parts = [] if (title and len(told) == 1) or text == NONE else parts
+        told += [indent + part for part in parts]
+    return "".join(f"{line}\n" for line in told)
 
 
 def shortened_name(text: str, length: int) -> str:

@@ -3,15 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.questions.pending import one_line
-from admission.cli.rendering.table import (
-    Cell,
-    amounts,
-    printable,
-    short_duration,
-    short_resource,
-    table,
-)
+from admission.cli.rendering.table import Cell, amounts, one_line, printable, short_resource
+from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from queues.text_format import short_duration
 
 #: Lines of a table without ``-o wide``.
 _SHOWN: Final = 8
@@ -26,19 +20,23 @@ TITLES: Final = {
     "grows": "Would get more pods",
     "stays": "Would not be evicted any more",
 }
+_NARROW: Final = Narrowing(
+    names={"WORKLOAD": 14, "NAMESPACE": 9, "QUEUE": 8, "NODE": 12, "DOMAIN": 8, "FLAVOR": 6, "RESOURCE": 8},
+    left_out=("POD SET", "ASKS", "OWN", "TAKES"),
+)
 NOTHING_DIFFERS: Final = "Nothing would be different now."
 NOT_AT_REST: Final = "There was more to decide when this was broken off."
 #: Instead of the name of a workload that the user may not see.
 _HIDDEN: Final = "another workload"
 
 
-def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
+def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
     """The comparison as text."""
     lines = ["With this change:" if len(body["changes"]) == 1 else "With these changes:"]
     lines += [f"  {one_line(printable(each))}" for each in body["changes"]]
     if not body["counts"] and not body["queues"]:
         lines.append(NOTHING_DIFFERS)
-    if queues := _queues(body, wide=wide, headers=headers):
+    if queues := _queues(body, wide=wide, headers=headers, width=width):
         lines += ["Queues:", *(f"  {line}" for line in queues)]
     for what, title in TITLES.items():
         count = body["counts"].get(what, 0)
@@ -46,15 +44,15 @@ def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> st
             continue
         lines.append(f"{title}: {count}")
         found = [each for each in body["workloads"] if each["what"] == what]
-        lines += [f"  {line}" for line in _workloads(found, count, wide=wide, headers=headers)]
+        lines += [f"  {line}" for line in _workloads(found, count, wide=wide, headers=headers, width=width)]
     if body["starts"] is not None:
-        lines += _starts(body["starts"], wide=wide, headers=headers)
+        lines += _starts(body["starts"], wide=wide, headers=headers, width=width)
     if not body["atRest"]:
         lines.append(NOT_AT_REST)
     return "\n".join(lines) + "\n"
 
 
-def _starts(starts: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+def _starts(starts: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
     """Who should start earlier or later, of those that wait."""
     if not (starts["earlier"] or starts["later"]):
         return []
@@ -72,7 +70,7 @@ def _starts(starts: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str
     columns = ["WORKLOAD", "NAMESPACE", "QUEUE", "EXPECTED", "", "THEN"]
     total = starts["earlier"] + starts["later"]
     told = cut_table(
-        columns, rows, total, wide=wide, headers=headers, noun="workloads", right="EXPECTED THEN"
+        columns, rows, total, wide=wide, headers=headers, width=width, noun="workloads", right="EXPECTED THEN"
     )
     return [starts_title(starts), *(f"  {line}" for line in told)]
 
@@ -94,7 +92,7 @@ def until_start(seconds: int | None, starts: Mapping[str, Any]) -> str:
     return f"in {short_duration(seconds)}" if seconds else "now"
 
 
-def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
     lines = [each for each in body["queues"] if wide or "/" in each["resource"] or not each["resource"]]
     rows = [
         [
@@ -109,11 +107,20 @@ def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
     ]
     columns = ["QUEUE", "RESOURCE", "USED", "", "THEN", "WAITING", "", "THEN"]
     return cut_table(
-        columns, rows, len(rows), wide=wide, headers=headers, noun="lines", right="USED THEN WAITING"
+        columns,
+        rows,
+        len(rows),
+        wide=wide,
+        headers=headers,
+        width=width,
+        noun="lines",
+        right="USED THEN WAITING",
     )
 
 
-def _workloads(found: Sequence[Mapping[str, Any]], total: int, *, wide: bool, headers: bool) -> list[str]:
+def _workloads(
+    found: Sequence[Mapping[str, Any]], total: int, *, wide: bool, headers: bool, width: int | None = None
+) -> list[str]:
     rows = [
         [
             _HIDDEN if each["kind"] is None else f"{each['kind']}/{each['name']}",
@@ -135,7 +142,9 @@ def _workloads(found: Sequence[Mapping[str, Any]], total: int, *, wide: bool, he
         "REASON",
         *(["FOR", "MESSAGE"] if wide else []),
     ]
-    return cut_table(columns, rows, total, wide=wide, headers=headers, noun="workloads", right="PODS")
+    return cut_table(
+        columns, rows, total, wide=wide, headers=headers, width=width, noun="workloads", right="PODS"
+    )
 
 
 def cut_table(
@@ -147,15 +156,18 @@ def cut_table(
     headers: bool,
     noun: str,
     right: str = "",
+    width: int | None = None,
 ) -> list[str]:
-    """A table without empty columns; long ones are cut."""
+    """A table without empty columns; long ones are cut. Indented by two, lines have at most ``width`` characters."""
     if not rows:
         return []
     filled = [index for index in range(len(columns)) if any(row[index] is not None for row in rows)]
     kept = rows if wide else rows[:_SHOWN]
-    text = table(
+    text = fitted_table(
         [columns[index] for index in filled],
         [[row[index] for index in filled] for row in kept],
+        _NARROW,
+        width=None if width is None else width - 2,
         headers=headers,
         right=right,
     )

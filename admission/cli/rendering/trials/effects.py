@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence, Set
 from textwrap import wrap
 from typing import Any, Final
 
-from admission.cli.rendering.table import printable, short_duration
+from admission.cli.rendering.table import printable
 from admission.cli.rendering.trials.comparison import (
     NOT_AT_REST,
     NOTHING_DIFFERS,
@@ -12,24 +12,33 @@ from admission.cli.rendering.trials.comparison import (
     starts_title,
     until_start,
 )
+from queues.text_format import short_duration
 
 #: Names of workloads in one paragraph; of the others it is told how many there are.
 _NAMED: Final = 10
+#: Characters of a line where it goes to no terminal.
 _COLUMNS: Final = 80
 
 
-def effects_text(comparison: Mapping[str, Any]) -> str:
-    """Who would start, wait or be evicted, and who should start earlier or later. ``comparison``: as the read API has
-    it."""
+def effects_text(comparison: Mapping[str, Any], *, width: int | None = None) -> str:
+    """Who would start, wait or be evicted, and who should start earlier or later.
+
+    ``comparison``: as the read API has it. ``width``: characters of a line; None: it goes to no terminal.
+    """
+    width = width or _COLUMNS
     lines: list[str] = []
     for what, title in TITLES.items():
         if count := comparison["counts"].get(what, 0):
             found = [each for each in comparison["workloads"] if each["what"] == what]
-            lines += [f"{title}: {count}", *_paragraph("", [(each, "") for each in found], count)]
+            lines += [f"{title}: {count}", *_paragraph("", [(each, "") for each in found], count, width)]
     starts = comparison["starts"]
     if starts is not None and (starts["earlier"] or starts["later"]):
         told = {_name(each) for each in comparison["workloads"]}
-        lines += [starts_title(starts), *_shifted(starts, "later", told), *_shifted(starts, "earlier", told)]
+        lines += [
+            starts_title(starts),
+            *_shifted(starts, "later", told, width),
+            *_shifted(starts, "earlier", told, width),
+        ]
     if not lines:
         lines.append(NOTHING_DIFFERS)
     if starts is not None and not (starts["earlier"] or starts["later"]) and starts["foreseenSeconds"]:
@@ -41,7 +50,7 @@ def effects_text(comparison: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shifted(starts: Mapping[str, Any], way: str, told: Set[str]) -> list[str]:
+def _shifted(starts: Mapping[str, Any], way: str, told: Set[str], width: int) -> list[str]:
     """Those that should start ``earlier``, or ``later``. ``told``: names of which it is told already what becomes of
     them."""
     all_of_them = [each for each in starts["workloads"] if _way(each) == way]
@@ -54,7 +63,7 @@ def _shifted(starts: Mapping[str, Any], way: str, told: Set[str]) -> list[str]:
         )
         for each in left
     ]
-    return _paragraph(f"{way}: ", found, total) if total > 0 else []
+    return _paragraph(f"{way}: ", found, total, width) if total > 0 else []
 
 
 def _name(workload: Mapping[str, Any]) -> str:
@@ -66,7 +75,9 @@ def _way(shift: Mapping[str, Any]) -> str:
     return "later" if after is None or (before is not None and after > before) else "earlier"
 
 
-def _paragraph(begins: str, found: Sequence[tuple[Mapping[str, Any], str]], total: int) -> list[str]:
+def _paragraph(
+    begins: str, found: Sequence[tuple[Mapping[str, Any], str]], total: int, width: int
+) -> list[str]:
     """Names of workloads, each with what is told of it, and how many there are besides. ``total``: of all."""
     seen = [(each, told) for each, told in found if each["kind"] is not None]
     names = [f"{_name(each)}{told}" for each, told in seen[:_NAMED]]
@@ -80,7 +91,7 @@ def _paragraph(begins: str, found: Sequence[tuple[Mapping[str, Any], str]], tota
     text = begins + (", ".join(names[:-1]) + last if last else names[0] if names else "")
     return wrap(
         text,
-        _COLUMNS,
+        width,
         initial_indent="  ",
         subsequent_indent="  ",
         break_long_words=False,

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.cli.questions.pending import one_line
 from admission.cli.rendering.expected import expected_sentence
-from admission.cli.rendering.table import amounts, printable, short_resource
+from admission.cli.rendering.table import amounts, one_line, printable, short_resource
 from admission.cli.rendering.trials.comparison import comparison_text, cut_table
 from queues.text_format import counted
 
@@ -18,19 +17,26 @@ _STATES: Final = {
 }
 
 
-def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
-    """What would become of each object, one after the other; then what was left out."""
+def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
+    """What would become of each object, one after the other; then what was left out.
+
+    Tables have lines of at most ``width`` characters (None: any number).
+    """
     parts = []
     if body["comparison"] is not None:
-        parts.append(comparison_text(body["comparison"], wide=wide, headers=headers))
-    parts += [_object_text(one, body["now"], wide=wide, headers=headers) for one in body["items"]]
+        parts.append(comparison_text(body["comparison"], wide=wide, headers=headers, width=width))
+    parts += [
+        _object_text(one, body["now"], wide=wide, headers=headers, width=width) for one in body["items"]
+    ]
     if body["skipped"]:
         kinds = ", ".join(dict.fromkeys(f"{one['apiVersion']} {one['kind']}" for one in body["skipped"]))
         parts.append(f"Not tried, for objects of these kinds wait in no queue: {printable(kinds)}\n")
     return "\n".join(parts)
 
 
-def _object_text(one: Mapping[str, Any], now: str, *, wide: bool, headers: bool) -> str:
+def _object_text(
+    one: Mapping[str, Any], now: str, *, wide: bool, headers: bool, width: int | None = None
+) -> str:
     lines = [_title(one)]
     lines += [f"  {one_line(text)}" for text in one["refusals"]]
     if one["refusals"] and one["nearestQueues"]:
@@ -44,9 +50,9 @@ def _object_text(one: Mapping[str, Any], now: str, *, wide: bool, headers: bool)
         ("Waits because", _because(one)),
         ("What would let it in", _changes(one)),
         ("Waits behind", [one_line(one["behind"])] if one["behind"] and one["state"] == "waits" else []),
-        (_places_title(one), _places(one, wide=wide, headers=headers)),
-        ("Quota", _quota(one, wide=wide, headers=headers)),
-        (f"Evicted for it: {one['victimCount']}", _victims(one, wide=wide, headers=headers)),
+        (_places_title(one), _places(one, wide=wide, headers=headers, width=width)),
+        ("Quota", _quota(one, wide=wide, headers=headers, width=width)),
+        (f"Evicted for it: {one['victimCount']}", _victims(one, wide=wide, headers=headers, width=width)),
     ]
     for title, content in sections:
         if content:
@@ -92,7 +98,7 @@ def _places_title(one: Mapping[str, Any]) -> str:
     return f"On {counted(one['nodeCount'], 'node')}{printable(inside)}"
 
 
-def _places(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+def _places(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
     rows = [
         [
             place["node"],
@@ -105,10 +111,12 @@ def _places(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
         for place in one["places"]
     ]
     columns = ["NODE", "DOMAIN", "FLAVOR", "POD SET", "PODS", "TAKES"]
-    return cut_table(columns, rows, one["nodeCount"], wide=wide, headers=headers, noun="places", right="PODS")
+    return cut_table(
+        columns, rows, one["nodeCount"], wide=wide, headers=headers, width=width, noun="places", right="PODS"
+    )
 
 
-def _quota(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+def _quota(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
     lines = [line for line in one["quota"] if wide or "/" in line["resource"] or line["deserved"] is not None]
     rows = [
         [
@@ -125,10 +133,12 @@ def _quota(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
     ]
     columns = ["QUEUE", "FLAVOR", "RESOURCE", "TAKES", "OWN", "BORROWED", "USED", "DESERVED"]
     right = "TAKES OWN BORROWED USED DESERVED"
-    return cut_table(columns, rows, len(rows), wide=True, headers=headers, noun="lines", right=right)
+    return cut_table(
+        columns, rows, len(rows), wide=True, headers=headers, width=width, noun="lines", right=right
+    )
 
 
-def _victims(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
+def _victims(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
     rows = [
         [
             "another workload" if each["kind"] is None else f"{each['kind']}/{each['name']}",
@@ -140,4 +150,6 @@ def _victims(one: Mapping[str, Any], *, wide: bool, headers: bool) -> list[str]:
         for each in one["victims"]
     ]
     columns = ["WORKLOAD", "NAMESPACE", "QUEUE", "CODE", *(["MESSAGE"] if wide else [])]
-    return cut_table(columns, rows, one["victimCount"], wide=wide, headers=headers, noun="workloads")
+    return cut_table(
+        columns, rows, one["victimCount"], wide=wide, headers=headers, width=width, noun="workloads"
+    )

@@ -15,6 +15,7 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
+from admission.cli.rendering.quota import history_table, value_words
 from admission.cli.rendering.table import rounded
 from admission.web import bodies
 from tests.fakes import fake_reader
@@ -98,7 +99,7 @@ async def test_what_is_wrong_with_a_workload_that_has_its_seats_is_explained(
 @pytest.mark.parametrize(
     ("as_of", "behind", "code", "line"),
     [
-        ("2026-11-21T09:59:50Z", "the last turn ended 10 s ago", 0, ""),
+        ("2026-11-21T09:59:50Z", "the last turn ended 10s ago", 0, ""),
         (
             "2026-11-21T09:59:10Z",
             "the watch of pods is interrupted (403 Forbidden)",
@@ -187,6 +188,40 @@ def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None
 def test_where_a_history_was_cut_is_said(begins: str | None) -> None:
     told = workload_text(to_builtins(structs.replace(STORY, history_begins=begins)), wide=False)
     assert ("decisions before 2026-11-16T00:00:00Z were dropped" in told) == (begins is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '[{"kind": "Group", "name": "team-a-admins"}, {"kind": "User", "name": "ada"}]',
+            "Group team-a-admins, User ada",
+        ),
+        ('[{"key": "team", "operator": "In", "values": ["a", "b"]}]', "key team operator In values a, b"),
+        ("[]", "none"),
+        ('{"a": true, "b": null}', "a true b none"),
+        ('[{"kind": "Group", "name": "team-a…', "kind Group, name team-a…"),
+        ("24", "24"),
+        (None, None),
+    ],
+)
+def test_values_of_fields_are_told_in_words(text: str | None, words: str | None) -> None:
+    assert value_words(text) == words
+
+
+@pytest.mark.parametrize("width", [None, 80])
+def test_a_history_has_no_json_in_its_cells(width: int | None) -> None:
+    admins = '[{"kind": "Group", "name": "team-a-admins"}]'
+    changes = [{"field": "access.admins", "before": "[]", "after": admins}]
+    version = {"at": "2026-11-20T09:00:00Z", "by": "ada", "what": "changed", "changes": changes, "reason": ""}
+
+    told = history_table([version], headers=False, width=width)
+
+    assert told.split() == [
+        "2026-11-20T09:00:00Z",
+        "ada",
+        *["access.admins", "none", "Group", "team-a-admins", "-"],
+    ]
 
 
 async def test_a_history_that_is_cut_says_so_and_one_since_a_time_is_not(

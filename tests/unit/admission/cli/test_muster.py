@@ -12,6 +12,7 @@ import yaml
 
 from admission.cli.commands.run import run
 from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.settings import Settings
 from queues.errors import MusterError
@@ -56,6 +57,37 @@ def test_help_and_completion_import_nothing_that_is_slow(module: str) -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert loaded.stdout.split() == []
+
+
+#: Commands that only read: people call them again and again, and wait for each. They ask for JSON by plain HTTP.
+READING = ("jobs", "pending", "explain", "events", "who", "queues", "top", "version")
+#: Modules that take longer to import than an answer takes, and those of what changes objects.
+NOT_FOR_READING = (
+    *("pydantic", "yaml", "sqlalchemy", "aiohttp", "kubernetes_asyncio", "msgspec", "numpy", "asyncio"),
+    *("ssl", "http.client", "importlib.metadata", "tempfile", "shutil", "difflib"),
+    *("queues.api.api_resources", "admission.cli.access.transport", "admission.cli.access.objects"),
+    *("admission.cli.objects.quota_set", "admission.cli.objects.queue", "admission.cli.objects.job"),
+    *("admission.cli.closures.drain", "admission.cli.trials.command", "admission.cli.examples"),
+)
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_command_that_reads_imports_only_what_it_needs_before_it_asks(command: str) -> None:
+    code = (
+        "import sys; from admission.cli.kubectl_muster import kubectl_muster as group; "
+        f"group.loaded({command!r}); print(*sorted({set(NOT_FOR_READING)!r} & sys.modules.keys()))"
+    )
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout.split() == []
+
+
+def test_a_command_is_found_where_it_is_said_to_be() -> None:
+    """Each name leads to the command of that name: a wrong place would be an error of whoever calls it."""
+    assert {name: each.name for name, each in kubectl_muster.commands.items()} == {
+        name: name for name in kubectl_muster.list_commands(click.Context(kubectl_muster))
+    }
 
 
 def test_the_module_is_the_script() -> None:

@@ -126,7 +126,7 @@ def test_a_single_pod_goes_for_a_gang_that_has_waited_and_since_when_is_told() -
     found = next(each for each in place(snapshot).takers if each.rule is TakerRule.CLEARED)
 
     assert found.message == (
-        "a larger gang of queue b and queue a that has waited for 30 min, of a priority of at least 0"
+        "a larger gang of queue b and queue a that has waited for 30m, of a priority of at least 0"
         " (job/ml/it waits)"
     )
     assert found.begins == NOW - 600 + 1800

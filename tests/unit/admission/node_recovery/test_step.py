@@ -455,7 +455,7 @@ def test_a_node_tells_how_long_it_was_away() -> None:
     known = state(RecoveryPhase.VERIFYING)
     turn = step(view(known, jobs=job_of(known, JobProgress.SUCCEEDED)), CONTEXT, POLICY, NOW)
     (tell,) = (effect for effect in turn.effects if isinstance(effect, Tell))
-    assert tell.message == f"Job {job_name(NODE, known)} succeeded: back in service after 3 min"
+    assert tell.message == f"Job {job_name(NODE, known)} succeeded: back in service after 2m40s"
     assert turn.state == RecoveryState(since=NOW, attempts=1)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.engine.reasons import behind, making_room, would_delay
+from admission.engine.reasons import behind, making_room, unknown_queue, would_delay
 from admission.reconcile.events import evicted_events, waiting_event
 from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import deciding_condition
@@ -33,6 +33,15 @@ def test_conditions_and_events_of_an_object_name_no_workload_of_another_namespac
         assert "carol" not in message
         assert "another workload" in message
         assert (OWN in message) == (OWN in reason.message)
+
+
+def test_the_event_of_an_unknown_queue_says_where_those_that_look_alike_are_told() -> None:
+    """Not the names: whoever may read events would learn of queues that they may not see."""
+    shown = world([queue(TEAM), node("n1"), job(1)], arrivals={JOB: 1})
+    note = waiting_event(shown, JOB, unknown_queue(QueueName(f"{TEAM}s")))
+    assert note is not None
+    assert note.message.startswith(f"queue {TEAM}s does not exist; create it or name another one: ")
+    assert f"`kubectl muster explain {note.ref.name} -n {note.ref.namespace}` names" in note.message
 
 
 def test_what_is_wrong_with_an_admitted_workload_names_none_either() -> None:

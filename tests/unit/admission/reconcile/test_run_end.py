@@ -149,8 +149,8 @@ def test_a_volcano_job_that_was_aborted_is_not_ended_before_it_is_resumed() -> N
 
 
 def test_the_words_of_the_last_run_are_told_while_it_waits() -> None:
-    last = LastEviction(at=NOW, code=ReasonCode.MAX_RUN_TIME, cause="it has held its seats for the 1 h")
-    assert last.appended_to("why").endswith("(MaxRunTime): it has held its seats for the 1 h")
+    last = LastEviction(at=NOW, code=ReasonCode.MAX_RUN_TIME, cause="it has held its seats for the 1h")
+    assert last.appended_to("why").endswith("(MaxRunTime): it has held its seats for the 1h")
 
 
 def told(number: int) -> bodies.AdmissionBody:

@@ -437,7 +437,7 @@ async def test_names_of_others_are_not_told_in_messages(server: str) -> None:
     assert seen["ahead"] == ["vcjob/llama-uid"]
     assert hidden["behind"] == "1 before it in queue train, right before it another workload"
     assert hidden["ahead"] == []
-    assert hidden["changes"][0]["message"] == "rack r12 when job/ml/bert ends, at most 40 min"
+    assert hidden["changes"][0]["message"] == "rack r12 when job/ml/bert ends, at most 40m"
     assert story["history"][-1]["beneficiary"] is None
     assert (
         story["history"][-1]["message"] == "its place is cleared for another workload, which waited too long"

@@ -35,7 +35,7 @@ async def get(url: str) -> tuple[int, Any]:
 
 
 async def test_readiness_follows_its_checks_and_life_does_not() -> None:
-    problem: list[str | None] = ["the watch of pods is interrupted, 50 s behind"]
+    problem: list[str | None] = ["the watch of pods is interrupted, 50s behind"]
 
     async def watches() -> str | None:
         return problem[0]
@@ -49,7 +49,7 @@ async def test_readiness_follows_its_checks_and_life_does_not() -> None:
 
     assert (not_ready, alive, as_ever, ready) == (503, 200, 200, 200)
     assert checks["checks"] == [
-        {"name": "watches", "ok": False, "message": "the watch of pods is interrupted, 50 s behind"}
+        {"name": "watches", "ok": False, "message": "the watch of pods is interrupted, 50s behind"}
     ]
 
 

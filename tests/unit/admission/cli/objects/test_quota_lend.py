@@ -241,6 +241,16 @@ async def test_loans_that_count_less_after_a_change_of_the_lender_are_told(
     assert f"of the 16 {GPU} that vision lends to language 10 would count, not 16" in out.splitlines()
 
 
+async def test_a_change_tells_what_counts_with_the_loans_that_last(server: QueueServer, ask: Asking) -> None:
+    await server.add("vision", parent="lab", deserved={GPU: 64}, loans=[loan("language", 16)])
+    _, out, _ = await ask("quota", "set", "vision", "--deserved", f"{GPU}=60", "--dry-run=client")
+    assert f"with the loans that last queue vision deserves 48 → 44 {GPU}" in out.splitlines()
+    _, out, _ = await ask("quota", "set", "language", "--deserved", f"{GPU}=20", "--dry-run=client")
+    assert f"with the loans that last queue language deserves 48 → 36 {GPU}" in out.splitlines()
+    _, out, _ = await ask("quota", "set", "other", "--deserved", f"{GPU}=2", "--dry-run=client")
+    assert "with the loans" not in out
+
+
 # -- names of resources ---------------------------------------------------------------------------------------
 
 

@@ -197,7 +197,8 @@ async def test_a_user_without_the_right_gets_one_line(server: QueueServer, ask: 
     forbidden = 'queues "vision" is forbidden: User "vic" cannot patch resource "queues"'
     server.once("PATCH", answers(403, forbidden, "Forbidden"))
     code, _, err = await ask(*SET, "--yes")
-    assert (code, err) == (1, f"Error: Change of queue vision: {forbidden}.\n")
+    told = "you (vic) may not patch queues; ask a cluster administrator for that right, which the ClusterRole"
+    assert (code, err) == (1, f"Error: Change of queue vision: {told} muster-queue-admin has.\n")
 
 
 # -- moves ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 from markupsafe import Markup
+from msgspec import structs, to_builtins
 
 from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
@@ -21,8 +22,9 @@ from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.view import View
 from admission.cli.page.views import Views
+from admission.cli.page.workload_view import workload_view
 from queues.errors import MusterError
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.fake_reader import RUNNING, FakeReader, served
 
 
 def ask(server: PageServer, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
@@ -156,7 +158,8 @@ async def shown(views: Views, *parts: str, **query: str) -> str:
 
 async def test_the_tree_of_queues_has_a_bar_for_each(views: Views) -> None:
     html = await shown(views)
-    assert html.count('<svg class="bar"') == 6
+    assert html.count('<svg class="bar"') == 5
+    assert '<span class="faint">0 used, no limit</span>' in html  # its bar would be full
     assert 'aria-label="team-a: 32 used of 24 deserved, 8 borrowed"' in html
     assert '<a href="/queues/train?resource=nvidia.com%2Fgpu">train</a>' in html
     assert "takes and admits nothing new" in html
@@ -326,8 +329,11 @@ def test_racks_show_who_sits_where_and_which_holes_there_are() -> None:
     assert "Ready; ml/bert 3, ml/yolo 1" in html
     assert "11 of 32 GPUs are free, and one node is empty, 1 of them in rack rack-2." in html
     assert '<path class="out"' in html
-    colours = re.findall(r'class="held w(\d)"', html)[1:]  # the first is the legend's
+    colours = re.findall(r'class="held w(\d)"', html)
     assert colours[0] == colours[1] != colours[2]
+    assert re.findall(r'<text x="(\d+)" y="9">(\w)</text>', html) == [("6", "A"), ("6", "A"), ("42", "B")]
+    assert '>A</b> ml/bert <span class="faint">11</span></li>' in html
+    assert '>B</b> ml/yolo <span class="faint">1</span></li>' in html
 
     rack = str(one_rack(lines, "rack-1"))
     assert 'href="/workloads/ml/yolo?kind=vcjob"' in rack
@@ -392,3 +398,15 @@ def test_a_bar_has_what_is_borrowed_and_its_marks_in_place() -> None:
     assert '<line class="capability" x1="100.0"' in html
     assert 'class="capability"' not in str(bar(1, 2, 1000, "told"))
     assert json.dumps(html)
+
+
+def test_a_gang_and_the_elastic_parts_that_came_with_it_are_one_admission() -> None:
+    gang = RUNNING.admissions[0]
+    parts = [structs.replace(gang, id=number, seats=gang.seats[:1], ended=0) for number in (14, 13)]
+    told = structs.replace(RUNNING, admissions=(*parts, *RUNNING.admissions))
+
+    html = re.sub(r"</?time.*?>", "", str(workload_view([to_builtins(told)])))
+
+    assert html.count("<h2>Admission ") == 2
+    assert "<h2>Admission 12 and 2 elastic parts: admitted 119m ago in queue dev</h2>" in html
+    assert "<h2>Admission 9: " in html

@@ -52,14 +52,14 @@ def test_what_is_not_forecast_is_told_from_what_nobody_knows() -> None:
 def test_a_sentence_has_times_what_it_goes_by_and_its_age() -> None:
     assert (
         expected_sentence(expected("14:10:00", "15:30:00"), NOW)
-        == "between 14:10 and 15:30 (4 of 5 times), from 30 ended runs"
+        == "between 14:10 and 15:30 UTC (4 of 5 times), from 30 ended runs"
     )
     assert (
         expected_sentence(expected("14:10:00", "2026-11-22T03:00:00Z", runs=1), "2026-11-21T10:05:00Z")
-        == "between 14:10 and 2026-11-22 03:00 (4 of 5 times), from 1 ended run, worked out 5m ago"
+        == "between 14:10 and 2026-11-22 03:00 UTC (4 of 5 times), from 1 ended run, worked out 5m ago"
     )
     assert (
         expected_sentence(expected("14:10:00", None, runs=0), NOW)
-        == "14:10 or later; by when is not known, with no ended runs to go by"
+        == "14:10 UTC or later; by when is not known, with no ended runs to go by"
     )
     assert expected_sentence(expected("10:00:00", None, never=True), NOW).startswith("unknown: ")

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from admission.cli.rendering.explanation import is_suspended, numbers_of, workload_text
+from admission.cli.rendering.explanation import is_suspended, workload_text
+from admission.cli.rendering.explanations.history import numbers_of
 from admission.web import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 

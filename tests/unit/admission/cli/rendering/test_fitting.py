@@ -2,7 +2,14 @@
 
 import pytest
 
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, shortened_name, with_text_below
+from admission.cli.rendering.terminal.fitting import (
+    Narrowing,
+    fitted_table,
+    shortened_name,
+    with_text_below,
+    with_texts,
+)
+from admission.cli.rendering.terminal.sentences import filled
 
 COLUMNS = ["NAMESPACE", "NAME", "KIND", "AGE", "REASON"]
 ROWS = [
@@ -69,3 +76,38 @@ def test_a_text_is_below_the_line_where_it_has_no_room_beside_it() -> None:
     told = with_text_below("09:51", "word " * 30, 40)
     assert (len(told.splitlines()), told.splitlines()[-1][-1]) == (3, "…")
     assert with_text_below("x", "word " * 30, None).count("\n") == 1
+
+
+TEXTS = ["no rack has 4 nodes with 8 free gpu; the best one has 3", "-"]
+
+
+def test_texts_go_on_below_themselves_and_lose_nothing() -> None:
+    lines = "AGE   WHAT\n10m   evict\n 8m   admit\n"
+    assert with_texts(lines, TEXTS, None, title="WHY").splitlines()[1].endswith(TEXTS[0])
+    assert with_texts(lines, TEXTS, 50, title="WHY").splitlines() == [
+        "AGE   WHAT    WHY",
+        "10m   evict   no rack has 4 nodes with 8 free gpu;",
+        "              the best one has 3",
+        " 8m   admit   -",
+    ]
+    assert with_texts(lines, TEXTS, 40, title="WHY").splitlines() == [
+        "AGE   WHAT",
+        "10m   evict",
+        "    no rack has 4 nodes with 8 free gpu;",
+        "    the best one has 3",
+        " 8m   admit",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("queue team-a may use 32 gpu\n", "queue team-a may use\n32 gpu\n"),
+        ("  - when job/ml/day ends, at most 2h", "  - when job/ml/day\n    ends, at most 2h"),
+        ("https://muster.example.com/a/b", "https://muster.example.com/a/b"),
+        ("short", "short"),
+    ],
+)
+def test_sentences_are_broken_between_words(text: str, shown: str) -> None:
+    assert filled(text, 20) == shown
+    assert filled(text, None) == text

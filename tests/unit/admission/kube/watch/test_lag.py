@@ -31,4 +31,4 @@ def test_the_watch_that_is_furthest_behind_counts_with_its_problem() -> None:
 def test_a_turn_that_does_not_end_counts_too() -> None:
     lag = lag_of({"pods": state(3.0)}, turned=30.0, turn_every=5.0)
 
-    assert (lag.seconds, lag.why) == (30.0, "the last turn ended 30 s ago")
+    assert (lag.seconds, lag.why) == (30.0, "the last turn ended 30s ago")

@@ -57,9 +57,7 @@ READY, STUCK = member(0, ready=NOW), member(1, waits_for=PULLS)
 def test_a_gang_goes_back_whole_and_says_which_pods_wait_for_what() -> None:
     (rollback,) = state(READY, STUCK).evictable.values()
     assert rollback.code == "NotReady"
-    assert rollback.message == (
-        f"1 of 2 pods not ready 10 min after the last one was bound: train-1 ({PULLS})"
-    )
+    assert rollback.message == (f"1 of 2 pods not ready 10m after the last one was bound: train-1 ({PULLS})")
     assert rollback.not_before == OVER + 10
 
 
@@ -76,7 +74,7 @@ def test_a_gang_whose_pods_nobody_makes_goes_back_so_long_after_it_got_its_seats
     assert before.look_at == NOW + 600
     (rollback,) = state_of(job(2), [], [taken], now=NOW + 600).evictable.values()
     assert rollback.code == "NotReady"
-    since = "10 min after the gang got its seats, none was bound"
+    since = "10m after the gang got its seats, none was bound"
     assert rollback.message == f"2 of 2 pods not ready {since}: 2 seats without a pod"
     assert rollback.revision, "it counts as a failure to get ready"
 
@@ -92,9 +90,7 @@ def test_a_gang_with_a_pod_bound_goes_back_so_long_after_it_if_the_others_never_
     taken = gang(started=False)
     assert not state(READY, now=OVER - 1, taken=taken).evictable
     (rollback,) = state(READY, now=OVER, taken=taken).evictable.values()
-    assert (
-        rollback.message == "1 of 2 pods not ready 10 min after the last one was bound: 1 seat without a pod"
-    )
+    assert rollback.message == "1 of 2 pods not ready 10m after the last one was bound: 1 seat without a pod"
 
 
 def test_it_is_looked_at_again_when_the_time_is_over() -> None:

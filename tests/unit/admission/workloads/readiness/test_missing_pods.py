@@ -96,7 +96,7 @@ def test_a_gang_of_which_no_pod_is_made_again_goes_back_whole_with_what_is_missi
     assert before.look_at == OVER
     (rollback,) = state(fact, [], taken).evictable.values()
     assert rollback.code == "NotReady"
-    assert rollback.message == f"2 of 2 pods missing 10 min after the first of them was lost: {names}"
+    assert rollback.message == f"2 of 2 pods missing 10m after the first of them was lost: {names}"
     assert rollback.not_before == OVER + 10
     assert rollback.revision, "it counts as a failure to get ready"
 
@@ -114,9 +114,7 @@ def test_the_time_runs_from_the_first_needed_pod_that_was_lost_and_ends_when_non
 
 def test_a_gang_that_lacks_one_of_the_pods_it_needs_goes_back_too() -> None:
     (rollback,) = state(volcano_job(2), [WORKER], ready(VOLCANO)).evictable.values()
-    assert rollback.message.startswith(
-        "1 of 2 pods missing 10 min after the first of them was lost: worker/1"
-    )
+    assert rollback.message.startswith("1 of 2 pods missing 10m after the first of them was lost: worker/1")
 
 
 def test_what_refuses_the_pods_is_named() -> None:

@@ -51,7 +51,7 @@ def test_it_is_ended_whole_at_the_second_at_which_its_time_is_over() -> None:
     assert set(ended) == {1, 2}, "members that joined do not prolong it"
     assert {each.code for each in ended.values()} == {ReasonCode.MAX_RUN_TIME}
     assert {each.not_before for each in ended.values()} == {NEVER_AGAIN}
-    assert ended[1].message == "it has held its seats for the 1 h that queue top allows (access.maxRunTime)"
+    assert ended[1].message == "it has held its seats for the 1h that queue top allows (access.maxRunTime)"
 
 
 def test_a_queue_without_a_limit_ends_nothing() -> None:

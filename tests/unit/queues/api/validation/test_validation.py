@@ -89,7 +89,7 @@ def test_new_work_that_declares_to_run_too_long_is_refused_or_warned(document, p
         document["metadata"]["annotations"] = {"muster.dev/run-time": "2h"}
     (violation,) = violations_of(document, Known(queues=LIMITED))
     assert violation.message == (
-        f"{path}: a run time of 2 h is declared, longer than the 1 h that queue top allows (access.maxRunTime); "
+        f"{path}: a run time of 2h is declared, longer than the 1h that queue top allows (access.maxRunTime); "
         "declare a shorter one, or use another queue"
     )
     assert violation.tolerable is not refused

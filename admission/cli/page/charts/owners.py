@@ -1,0 +1,93 @@
+"""Who holds the devices of a rack: a letter and a colour for each workload, so that nobody needs the colour. Pure."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from markupsafe import Markup
+
+#: Colours of workloads, as the style sheet has them.
+COLOURS: Final = 6
+#: Workloads that are named below a rack; its own view has all of them.
+_NAMED: Final = 8
+#: Without those that look like a digit or a line.
+_ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+#: Width of a device in the drawing, its margin included, and where the foot of a letter is.
+_STEP: Final = 12
+_FOOT: Final = 9
+
+#: Workloads with whole GPUs on one node, and how many each has.
+Holders = Sequence[tuple[Mapping[str, Any], int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerMark:
+    """How the devices of one workload look."""
+
+    letter: str
+    colour: int
+
+
+def marks_of(nodes: Sequence[Holders]) -> dict[str, OwnerMark]:
+    """The mark of each workload in a rack by its uid. ``nodes``: who is on each, in the order in which they are drawn.
+
+    A letter is one workload's alone. A colour is mostly the same in every rack, and not that of a workload on the same
+    node or the one above, as long as there are enough colours.
+    """
+    found: dict[str, OwnerMark] = {}
+    above: set[int] = set()
+    for holders in nodes:
+        here = {found[uid].colour for one, _ in holders if (uid := str(one["uid"])) in found}
+        for one, _ in holders:
+            uid = str(one["uid"])
+            if uid not in found:
+                found[uid] = OwnerMark(letter=_letters(len(found)), colour=_colour(uid, here, above))
+            here.add(found[uid].colour)
+        above = here
+    return found
+
+
+def letters_drawn(first: int, count: int, mark: OwnerMark) -> Markup:
+    """The letter, on the first of the devices of its workload that stand side by side. ``first``: its place."""
+    if count <= 0:
+        return Markup("")
+    return Markup('<text x="{}" y="{}">{}</text>').format(_STEP * first + _STEP // 2, _FOOT, mark.letter)
+
+
+def owners_told(nodes: Sequence[Holders], marks: Mapping[str, OwnerMark]) -> Markup:
+    """The letters of a rack with the names of their workloads, and how many GPUs each has there."""
+    held: dict[str, int] = {}
+    names: dict[str, str] = {}
+    for holders in nodes:
+        for one, count in holders:
+            uid = str(one["uid"])
+            held[uid] = held.get(uid, 0) + count
+            names[uid] = f"{one['namespace']}/{one['name']}"
+    if not held:
+        return Markup("")
+    items = [
+        Markup('<li><b class="w{}">{}</b> {} <span class="faint">{}</span></li>').format(
+            marks[uid].colour, marks[uid].letter, names[uid], count
+        )
+        for uid, count in list(held.items())[:_NAMED]
+    ]
+    if (more := len(held) - _NAMED) > 0:
+        items.append(Markup("<li>and {} more</li>").format(more))
+    return Markup('<ul class="owners">{}</ul>').format(Markup("").join(items))
+
+
+def _colour(uid: str, here: set[int], above: set[int]) -> int:
+    usual = zlib.crc32(uid.encode()) % COLOURS
+    others = [(usual + step) % COLOURS for step in range(COLOURS)]
+    free = [each for each in others if each not in here]
+    return next((each for each in free if each not in above), free[0] if free else usual)
+
+
+def _letters(number: int) -> str:
+    """``A``, ``B``, … ``Z``, ``AA``, …"""
+    text = ""
+    while number >= 0:
+        text = _ALPHABET[number % len(_ALPHABET)] + text
+        number = number // len(_ALPHABET) - 1
+    return text

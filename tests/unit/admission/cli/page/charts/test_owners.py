@@ -1,0 +1,55 @@
+"""Who holds the devices of a rack is told by a letter of its own, and by a colour that no neighbour has."""
+
+from itertools import pairwise
+from typing import Any
+
+from admission.cli.page.charts.owners import COLOURS, OwnerMark, letters_drawn, marks_of, owners_told
+
+Holder = tuple[dict[str, Any], int]
+
+
+def holder(name: str, count: int = 1) -> Holder:
+    return {"uid": f"{name}-uid", "namespace": "ml", "name": name}, count
+
+
+def test_each_workload_of_a_rack_has_a_letter_of_its_own() -> None:
+    marks = marks_of([[holder(f"job-{number}")] for number in range(60)])
+    letters = [each.letter for each in marks.values()]
+    assert letters[:3] == ["A", "B", "C"]
+    assert letters[23:26] == ["Z", "AA", "AB"]
+    assert not {"I", "O"} & set("".join(letters))
+    assert len(set(letters)) == 60
+
+
+def test_no_colour_is_that_of_a_neighbour_on_the_node_or_above() -> None:
+    rack = [[holder(f"job-{node}-{place}") for place in range(COLOURS // 2)] for node in range(20)]
+    marks = marks_of(rack)
+    colours = [{marks[str(one["uid"])].colour for one, _ in node} for node in rack]
+    assert all(len(here) == COLOURS // 2 for here in colours)
+    assert not any(here & above for above, here in pairwise(colours))
+
+
+def test_with_more_workloads_than_colours_each_has_one_all_the_same() -> None:
+    marks = marks_of([[holder(f"job-{number}") for number in range(COLOURS + 2)]])
+    assert {each.colour for each in marks.values()} == set(range(COLOURS))
+
+
+def test_a_workload_has_one_mark_on_all_its_nodes() -> None:
+    marks = marks_of([[holder("train", 8)], [holder("other", 2), holder("train", 6)]])
+    assert [each.letter for each in marks.values()] == ["A", "B"]
+
+
+def test_the_letter_stands_on_the_first_of_its_devices() -> None:
+    mark = OwnerMark(letter="A", colour=0)
+    assert letters_drawn(0, 8, mark) == '<text x="6" y="9">A</text>'
+    assert letters_drawn(2, 1, mark) == '<text x="30" y="9">A</text>'
+    assert letters_drawn(2, 0, mark) == ""
+
+
+def test_the_letters_are_told_with_names_and_numbers_and_not_without_end() -> None:
+    rack = [[holder("<b>", 3)], *([holder(f"job-{number}")] for number in range(10))]
+    told = owners_told(rack, marks_of(rack))
+    assert '>A</b> ml/&lt;b&gt; <span class="faint">3</span></li>' in told
+    assert told.count("<li>") == 9
+    assert "<li>and 3 more</li>" in told
+    assert owners_told([()], {}) == ""
