@@ -29,6 +29,8 @@ class Refused(CommandFailed):
     def __init__(self, *, status: int, tried: str, found: str, hint: str) -> None:
         super().__init__(tried=tried, found=found, hint=hint)
         self.status = status
+        #: The server's own words.
+        self.found = found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
