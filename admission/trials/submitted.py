@@ -345,6 +345,8 @@ def _workload(raw: bytes, reading: _Reading) -> Submitted:
     assert isinstance(read, WorkloadFact)
     if read.queue is None and support.needs_queue:
         return reading.unmanaged()
+    if read.conduct.ignored:
+        return reading.refused(*read.conduct.ignored)
     if support.holding.is_suspended:
         read = replace(read, suspended=True)
     return reading.of_fact(read)
@@ -353,6 +355,8 @@ def _workload(raw: bytes, reading: _Reading) -> Submitted:
 def _pod(raw: bytes, reading: _Reading) -> Submitted:
     pod = in_context(read_pod(msgspec.json.decode(raw, type=WirePod)), reading.cluster.context)
     assert isinstance(pod, PodFact)
+    if pod.conduct.ignored:
+        return reading.refused(*pod.conduct.ignored)
     return reading.of_pod(pod)
 
 

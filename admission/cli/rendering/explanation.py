@@ -33,6 +33,7 @@ def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str
     parts = [
         f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
         _facts(one),
+        _section("Values that cannot be read", "\n".join(map(one_line, one.get("ignoredValues") or ()))),
         _section("Stages", stages_text(one.get("stages") or (), wide=wide, headers=headers)),
         _section("Does not go on because", _problem(one)),
         _section("Waits because", _because(one, wide)),

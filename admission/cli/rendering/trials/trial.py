@@ -16,9 +16,7 @@ _STATES: Final = {
     "refused": "would be refused",
     "unmanaged": "would not wait: it names no queue, and Muster would leave it alone",
 }
-_UNKNOWN_FIELD: Final = (
-    "Muster knows no such field (misspelt?)"
-)
+_UNKNOWN_FIELD: Final = "Muster knows no such field (misspelt?)"
 
 
 def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool) -> str:
