@@ -8,7 +8,7 @@ policies and webhooks of other projects, and what the user may create. Standard 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.cli.access.objects import ClusterRoute, Refused, send
@@ -29,6 +29,16 @@ _OF_STORED: Final = (
 )
 #: Kinds whose fields the API server knows best. Of Volcano's kinds it keeps all fields, for those who use more of them.
 _OF_KUBERNETES: Final = ("job", "pod")
+#: What is not told of an object that is refused.
+_OF_REFUSED: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("reason", "position", "queueLength", "changes", "expected")),
+    "places": [],
+    "nodeCount": 0,
+    "quota": [],
+    "victims": [],
+    "victimCount": 0,
+    "behind": "",
+}
 _STRICT: Final = "strict decoding error: "
 #: As the API server words it if RBAC does not let a user create a kind.
 _MAY_NOT: Final = re.compile(r'cannot create resource "[^"]*"')
@@ -105,7 +115,7 @@ def _dry_run(document: Mapping[str, Any], namespace: str, queue: str, create: Cr
     place = str(metadata.get("namespace") or namespace)
     kind, name = _workload_of(resource, metadata)
     sent = {**document, "metadata": _metadata(resource, metadata, place, queue)}
-    about = {"kind": kind, "namespace": place, "name": name}
+    about = DryRun(kind=kind, namespace=place, name=name)
     part = f"pod {metadata.get('name') or ''}: " if (kind, resource) == ("podgroup", PODS) else ""
     try:
         create(resource.path(place), sent)
@@ -114,9 +124,7 @@ def _dry_run(document: Mapping[str, Any], namespace: str, queue: str, create: Cr
     except Refused as error:
         return _judged(error, resource, place, part, about)
     except CommandFailed as error:
-        return DryRun(
-            **about, warning=f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}", is_undecided=True
-        )
+        return replace(about, warning=f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}", is_undecided=True)
     return None
 
 
@@ -145,25 +153,23 @@ def _metadata(
     return found
 
 
-def _judged(
-    error: Refused, resource: ApiResource, namespace: str, part: str, about: Mapping[str, str]
-) -> DryRun:
+def _judged(error: Refused, resource: ApiResource, namespace: str, part: str, about: DryRun) -> DryRun:
     """What an answer that is an error says of the object."""
     said = error.found
     if error.status == 403 and _MAY_NOT.search(said):
         kind = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         text = f"you may not create {kind} in namespace {namespace}: whether the API server takes this is not known"
-        return DryRun(**about, warning=part + text, is_undecided=True)
+        return replace(about, warning=part + text, is_undecided=True)
     if error.status == 409 and "already exists" in said:
-        return DryRun(**about, warning=f"{part}there is an object of this kind and name already")
+        return replace(about, warning=f"{part}there is an object of this kind and name already")
     says_nothing = error.status in (401, 404, 409, 429) or error.status >= 500 or "dry run" in said
     if says_nothing:
-        return DryRun(**about, warning=f"{part}{_SAYS_NOTHING}{said}", is_undecided=True)
+        return replace(about, warning=f"{part}{_SAYS_NOTHING}{said}", is_undecided=True)
     if _STRICT in said:
         fields = said.partition(_STRICT)[2]
         text = f"{fields}: kubectl apply and create refuse this, and without strict validation it would be dropped"
-        return DryRun(**about, refusal=part + text, is_of_fields=True)
-    return DryRun(**about, refusal=part + said)
+        return replace(about, refusal=part + text, is_of_fields=True)
+    return replace(about, refusal=part + said)
 
 
 def _about(item: Mapping[str, Any], found: Iterable[DryRun]) -> list[DryRun]:
@@ -182,7 +188,5 @@ def _with(item: dict[str, Any], found: Sequence[DryRun]) -> dict[str, Any]:
         item["unknownFields"] = []
     if not refusals:
         return item
-    nothing = {"reason": None, "places": [], "nodeCount": 0, "quota": [], "victims": [], "victimCount": 0}
-    waits_not = {"position": None, "queueLength": None, "behind": "", "changes": None, "expected": None}
     refusals = [*item["refusals"], *dict.fromkeys(refusals)]
-    return {**item, **nothing, **waits_not, "state": "refused", "refusals": refusals}
+    return {**item, **_OF_REFUSED, "state": "refused", "refusals": refusals}
