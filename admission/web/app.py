@@ -326,7 +326,7 @@ class ReadApi:
                 sight=sight,
             )
             if found.items:
-                items = with_expected(found.items, await self.expected_starts.lines())
+                items = with_expected(found.items, await self.expected_starts.lines(), found.now)
                 found = msgspec.structs.replace(found, items=items)
             return _shown(found, sight)
 
