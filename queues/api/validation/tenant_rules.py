@@ -250,10 +250,17 @@ def _parent_of(queue: Document) -> str:
     return parent if isinstance(parent, str) else ""
 
 
-def _is_named(by: Requester, queue: Document) -> bool:
+def _access_of(queue: Document) -> QueueAccess | None:
+    """What a queue states under ``access``; None: it cannot be read."""
     try:
-        access = QueueAccess.read(_part(queue, "spec", "access") or {})
+        return QueueAccess.read(_part(queue, "spec", "access") or {})
     except InvalidDocument:
+        return None
+
+
+def _is_named(by: Requester, queue: Document) -> bool:
+    access = _access_of(queue)
+    if access is None:
         return False
     # An entry with both is neither a user nor a group: it names nobody.
     return any(
@@ -323,9 +330,9 @@ def _number_refusals(name: str, above: list[str], before: TenantTree, after: Ten
 
 def _most_queues(queue: Document, *, is_tenant: bool) -> int | None:
     """How many queues may be below a queue; None: as many as the queues above it allow."""
-    stated = _part(queue, "spec", "access", "maxQueues")
-    if isinstance(stated, int) and not isinstance(stated, bool):
-        return stated
+    access = _access_of(queue)
+    if access is not None and access.max_queues is not None:
+        return access.max_queues
     return QUEUES_OF_A_TENANT if is_tenant else None
 
 
