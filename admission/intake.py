@@ -269,6 +269,7 @@ def _description(state: WorkloadState) -> workloads.Description:
         user=workload.user,
         image=workload.image,
         result=state.result,
+        ignored_values="\n".join(state.ignored),
     )
 
 

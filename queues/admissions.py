@@ -76,6 +76,9 @@ class Admission:
     evicted_at: int = 0
     #: Generation of the workload that was admitted.
     generation: str = ""
+    #: Pods that had to start together when the workload was admitted, also of what joined it later; 0: not known. Who
+    #: asks for more of them while the gang runs protects no more of it.
+    minimum: int = 0
     #: The user (``muster.dev/user``); "": unknown.
     user: str = ""
 

@@ -37,6 +37,8 @@ class Admit:
     seats: tuple[Seat, ...]
     #: True: joins a gang that is admitted already.
     elastic: bool = False
+    #: As ``Admission.minimum``.
+    minimum: int = 0
 
     def opened(self, id_: AdmissionId, at: int, user: str = "") -> Admission:
         """The admission that this opens at that second (since the epoch) for a user; "": unknown."""
@@ -50,6 +52,7 @@ class Admit:
             seats=self.seats,
             opened_at=at,
             generation=self.generation,
+            minimum=self.minimum,
             user=user,
         )
 

@@ -375,6 +375,10 @@ class Workload:
         """The kind of the object."""
         return self.key.kind
 
+    def gang_size(self) -> int:
+        """Pods that start together at least: what the minimums of its pod sets require counts too."""
+        return max(self.minimum, sum(pods.minimum for pods in self.pod_sets))
+
     def asks(self) -> Resources:
         """The sum of the requests of all pods that still need a seat."""
         return total(pods.takes * pods.wanted_count() for pods in self.pod_sets)

@@ -1,11 +1,12 @@
 """What users say about interrupting their work: annotations, or labels of the same names, as Volcano takes both."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from admission.decode.fields import one
+from admission.decode.ignored_values import ignored_in_metadata
 from admission.facts.pods import NOTHING_SAID, Conduct
 from admission.wire import WirePodSpec
 from queues.api import names
@@ -45,14 +46,17 @@ def conduct_of(
     labels: Mapping[str, str] | None,
     deadline: int | None = None,
     image: str = "",
+    ignored: Sequence[str] = (),
 ) -> Conduct:
     """What is declared. A duration that cannot be read is not declared; ``deadline``: seconds it runs at most;
-    ``image``: by ``image_of``."""
+    ``image``: by ``image_of``; ``ignored``: of other values, by ``ignored_in_template``."""
     first, second = annotations or _NOTHING, labels or _NOTHING
     said = [first.get(name) if name in first else second.get(name) for name in _NAMES]
     # Long texts are not kept twice.
     is_short = sum(len(text) for text in said if text) <= _CACHED
     conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, *said)
+    if ignored:
+        conduct = replace(conduct, ignored=(*conduct.ignored, *ignored))
     return _with_image(conduct, image) if image else conduct
 
 
@@ -82,5 +86,14 @@ def _conduct(
         preemptable=None if preemptable is None else preemptable[:8].lower() in ("true", "1", "t"),
         cooldown=duration(cooldown) or 0,
         retry=shortened(retry or ""),
+        ignored=ignored_in_metadata(
+            {
+                names.RUN_TIME: run_time,
+                names.CHECKPOINT_INTERVAL: checkpoint_interval,
+                names.MIN_RUN_TIME: min_run_time,
+                names.COOLDOWN_TIME: cooldown,
+                names.PREEMPTABLE: preemptable,
+            }
+        ),
     )
     return NOTHING_SAID if conduct == NOTHING_SAID else one(conduct)

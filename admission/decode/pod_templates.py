@@ -11,6 +11,7 @@ import msgspec
 from admission.decode.affinity import affinity_of, kept_apart
 from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import explained, one, other_gates
+from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import image_of
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.devices import PodResourceClaim
@@ -72,6 +73,8 @@ class TemplatePods(NamedTuple):
     claims: tuple[PodResourceClaim, ...] = ()
     #: Image of the first container (``image_of``); "": unknown.
     image: str = ""
+    #: Values of annotations that cannot be read and do not matter to whether it is considered.
+    ignored: tuple[str, ...] = ()
 
 
 class _Annotated(msgspec.Struct, gc=False):
@@ -131,7 +134,12 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         values.refuse(f"{where}.spec.priorityClassName", excerpt(priority_class), expected)
     _note_other_gates(spec, values, where)
     return TemplatePods(
-        one(shape).pod_set(name), priority_class or "", values.obstacle, claims, one(image_of(spec))
+        one(shape).pod_set(name),
+        priority_class or "",
+        values.obstacle,
+        claims,
+        one(image_of(spec)),
+        ignored_in_template(annotations, f"{where}."),
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from admission.decode.affinity import affinity_of, kept_apart
 from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import condition, defect, explained, one, other_gates, seconds
+from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import conduct_of, image_of
 from admission.decode.pod_readiness import readiness_of
 from admission.decode.topology_requests import pod_shape_of
@@ -145,7 +146,13 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
             container.restart_count
             for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
         ),
-        conduct=conduct_of(annotations, labels, spec.active_deadline_seconds, one(image_of(spec))),
+        conduct=conduct_of(
+            annotations,
+            labels,
+            spec.active_deadline_seconds,
+            one(image_of(spec)),
+            ignored_in_template(annotations, ""),
+        ),
         labels=_shared(of_template) if len(of_template) <= _SHARED_LABELS else of_template,
         claims=claims,
         obstacle=values.obstacle,

@@ -184,7 +184,11 @@ class AdmissionRound:
         self.dirty_classes |= dict.fromkeys(self.state.tried_classes)
 
     def _admit(self, admit: Admit, workload: Workload, need: MissingMembers) -> None:
-        self.admits += in_parts(admit, workload, need, len(self.state.open_admissions.of(workload.key)))
+        numbers = self.state.open_admissions.of(workload.key)
+        if need.seated:  # what joins a gang does not make more of it its minimum
+            before = (self.state.running.held_admissions[number].admission for number in numbers)
+            admit = replace(admit, minimum=min(admit.minimum, max(each.minimum for each in before)))
+        self.admits += in_parts(admit, workload, need, len(numbers))
         self.trial.post_to_user(admit.queue, workload.user, charges(admit.seats))
         self.limit.admit(admit)
 

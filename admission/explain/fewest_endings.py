@@ -21,7 +21,7 @@ from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey
 
 #: Estimates that are joined until the workload is admitted: first for a limit, say, and then for room.
 _ROUNDS = 6
@@ -47,19 +47,22 @@ class Endings:
 
 def fewest_endings(what_if: WhatIf, refused: Reason | None) -> Endings | None:
     """The fewest admissions that a bounded number of tries finds; None: no ends let the workload in."""
-    found = _sufficient(what_if, refused)
+    gangs = _Gangs.of(what_if.snapshot)
+    found = _sufficient(what_if, refused, gangs)
     if found is None:
         return None
     ending, admit = found
-    for number in sorted(ending, key=lambda each: _time_left(what_if.snapshot, each), reverse=True)[:_SETS]:
-        if len(ending) > 1 and (smaller := _admit_without(what_if, ending - {number})) is not None:
-            ending, admit = ending - {number}, smaller
-    for candidate in _smaller_sets(what_if, len(ending)):
-        if (smaller := _admit_without(what_if, candidate)) is not None:
-            ending, admit = frozenset(candidate), smaller
+    # Of a gang the minimum first: once it goes on, its parts may end one by one.
+    for number in sorted(ending, key=lambda each: (-_time_left(what_if.snapshot, each), each))[:_SETS]:
+        fewer = gangs.ended_with(ending - {number})
+        if 0 < len(fewer) < len(ending) and (smaller := _admit_without(what_if, fewer)) is not None:
+            ending, admit = fewer, smaller
+    for candidate in map(gangs.ended_with, _smaller_sets(what_if, len(ending))):
+        if len(candidate) < len(ending) and (smaller := _admit_without(what_if, candidate)) is not None:
+            ending, admit = candidate, smaller
             break
-    for candidate in _sets_of_smaller_ones(what_if, ending):
-        if (smaller := _admit_without(what_if, candidate)) is not None:
+    for candidate in map(gangs.ended_with, _sets_of_smaller_ones(what_if, ending)):
+        if len(candidate) <= len(ending) and (smaller := _admit_without(what_if, candidate)) is not None:
             ending, admit = candidate, smaller
             break
     return Endings(admissions=tuple(sorted(ending)), domain=_domain(what_if, admit))
@@ -73,7 +76,30 @@ def time_left(snapshot: Snapshot, admission: Admission) -> int | None:
     return max(0, admission.opened_at + holder.run_time - snapshot.now)
 
 
-def _sufficient(what_if: WhatIf, refused: Reason | None) -> tuple[frozenset[AdmissionId], Admit] | None:
+@dataclass(frozen=True, slots=True)
+class _Gangs:
+    """Gangs with several admissions: the first one is the minimum, without which the others do not go on."""
+
+    #: All admissions of a gang, by the first.
+    all_of: Mapping[AdmissionId, frozenset[AdmissionId]]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "_Gangs":
+        by_workload: dict[WorkloadKey, list[AdmissionId]] = {}
+        for each in _open_admissions(snapshot):
+            by_workload.setdefault(each.workload, []).append(each.id)
+        several = (numbers for numbers in by_workload.values() if len(numbers) > 1)
+        return cls({numbers[0]: frozenset(numbers) for numbers in several})
+
+    def ended_with(self, ending: Iterable[AdmissionId]) -> frozenset[AdmissionId]:
+        """These admissions, and those that end with them."""
+        ending = frozenset(ending)
+        return ending.union(*(self.all_of.get(each, ()) for each in ending))
+
+
+def _sufficient(
+    what_if: WhatIf, refused: Reason | None, gangs: _Gangs
+) -> tuple[frozenset[AdmissionId], Admit] | None:
     """Estimates joined until the workload is admitted: after each, the next refusal is estimated."""
     ending: frozenset[AdmissionId] = frozenset()
     for _ in range(_ROUNDS):
@@ -82,7 +108,7 @@ def _sufficient(what_if: WhatIf, refused: Reason | None) -> tuple[frozenset[Admi
         more = _estimate(what_if, what_if.without(ending), refused)
         if not more:
             break
-        ending |= more
+        ending = gangs.ended_with(ending | more)
         outcome = _outcome_without(what_if, ending)
         if outcome.admit is not None:
             return ending, outcome.admit

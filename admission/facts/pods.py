@@ -40,6 +40,8 @@ class Conduct:
     image: str = ""
     #: Another value than before has the workload tried again that was held back because its pods did not get ready.
     retry: str = ""
+    #: Values that cannot be read, as sentences (``admission.decode.ignored_values``).
+    ignored: tuple[str, ...] = ()
 
 
 NOTHING_SAID: Final = Conduct()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
+from zlib import crc32
 
 from admission.facts.cluster import HyperNodeFact
 from admission.reconcile.expected_starts import ExpectedStart
@@ -22,6 +23,8 @@ from queues.workload import AdmissionId, WorkloadKey
 WAIT: Final = "Wait"
 #: Reason of events that say when a workload should start.
 EXPECTED_START: Final = "ExpectedStart"
+#: Reason of events that say that a label or annotation has a value that cannot be read.
+IGNORED_VALUE: Final = "IgnoredValue"
 #: Action of events that say that a workload will be ended.
 WARN: Final = "Warn"
 
@@ -113,6 +116,38 @@ def start_event(ref: ObjectRef, expected: ExpectedStart) -> EventNote:
     """The event that says when a workload should start. Whoever calls for it has seen that it is news."""
     message = expected.sentence()
     return EventNote(ref=ref, reason=EXPECTED_START, message=message, action=WAIT, always=True)
+
+
+class IgnoredValueEvents:
+    """Events about values that cannot be read; remembers for one term what it told of which object."""
+
+    def __init__(self) -> None:
+        self._told: dict[WorkloadKey, tuple[str, ...]] = {}
+
+    def new(self, world: World, key: WorkloadKey) -> list[EventNote]:
+        """Events of a workload that says something else than before."""
+        state, before = world.states.get(key), self._told.get(key, ())
+        if state is None or not state.ignored:
+            self._told.pop(key, None)
+            return []
+        ref = _ref(world, key)
+        if ref is None or state.is_over or state.ignored == before:
+            return []
+        self._told[key] = state.ignored
+        return [
+            EventNote(
+                ref=ref,
+                reason=IGNORED_VALUE,
+                message=sentence,
+                action="Read",
+                warning=True,
+                always=True,
+                # Another leader gives it the same name, so that the API server takes it once.
+                once=(state.workload.created, crc32(sentence.encode())),
+            )
+            for sentence in state.ignored
+            if sentence not in before
+        ]
 
 
 def unschedulable_event(status: WorkloadStatus) -> EventNote | None:

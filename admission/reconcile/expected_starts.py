@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from heapq import nsmallest
+from math import inf
 from typing import Final, NamedTuple
 
 from queues.workload import WorkloadKey
@@ -17,6 +18,8 @@ from queues.workload import WorkloadKey
 MOST: Final = 300
 #: Seconds between two writes of one object because of its expected start, at least.
 BETWEEN: Final = 600
+#: The same, of an object that tells an interval which has passed.
+BETWEEN_PASSED: Final = 180
 #: Seconds from now within which a start is not worth a write, if the object says nothing of it yet.
 SOON: Final = 120
 
@@ -83,10 +86,12 @@ def is_news(told: ExpectedStart | None, wanted: ExpectedStart) -> bool:
     """Whether an object that says the one is to say the other. ``told``: None: it says nothing yet.
 
     It is not within ten minutes, nor as long as what the object says still holds. That it is not known is news only to
-    who was told otherwise.
+    who was told otherwise. An interval that has passed is put right soon.
     """
     if told is None:
         return wanted.earliest is not None and (wanted.latest is None or wanted.latest > wanted.as_of + SOON)
+    if has_passed(told, wanted.as_of):
+        return wanted.as_of >= told.as_of + BETWEEN_PASSED
     if wanted.as_of < told.as_of + BETWEEN:
         return False
     if wanted.earliest is None or told.earliest is None:
@@ -100,6 +105,11 @@ def is_news(told: ExpectedStart | None, wanted: ExpectedStart) -> bool:
         or wanted.earliest < told.earliest - slack
         or 2 * (wanted.latest - wanted.earliest) < told.latest - told.earliest - BETWEEN
     )
+
+
+def has_passed(told: ExpectedStart, now: int) -> bool:
+    """Whether the end of what an object says is over (``now``: seconds since the epoch)."""
+    return told.latest is not None and told.latest < now
 
 
 class ToldStarts:
@@ -128,11 +138,16 @@ class ToldStarts:
 
         ``now``: seconds of a clock that only goes on.
         """
-        due = (key for key in self._news if now >= self._told_at.get(key, now - BETWEEN) + BETWEEN)
+        due = (key for key in self._news if now >= self._told_at.get(key, -inf) + self._pause(key))
         key = next(due, None)
         if key is not None:
             self._told[key], self._told_at[key] = self._news.pop(key), now
         return key
+
+    def _pause(self, key: WorkloadKey) -> int:
+        """Seconds between two writes of what is news to the reader of an object."""
+        told = self._told.get(key)
+        return BETWEEN_PASSED if told is not None and has_passed(told, self._news[key].as_of) else BETWEEN
 
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads wait no longer, or not as they did."""

@@ -4,7 +4,7 @@ A simulation knows of each workload what the ledger has recorded: when it came, 
 what its seats took, and for how long it ran. Time begins with the first of the days.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,9 +12,11 @@ from admission.engine.snapshot import Snapshot
 from admission.simulate.gang_trace import START, Case, TraceJob
 from admission.simulate.gangs import Simulation
 from admission.simulate.queue_figures import AskedUnits, QueueFigures, QueueRecorder
+from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import NO_PAST
 from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
 from queues.recorded.past_work import PastStay, PastWorkload
 from queues.resources import GPU, NOTHING, Resources, is_device, total
 from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey
@@ -47,12 +49,25 @@ class PastDays:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotStarted:
+    """Workloads of a queue that had not started when the days ended, all for the same reason."""
+
+    queue: QueueName
+    workloads: int
+    code: ReasonCode
+    #: Of the first of them.
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """One simulation of the days."""
 
     queues: Mapping[QueueName, QueueFigures]
     #: As in ``PastDays``, of all workloads that started.
     waits: Mapping[WorkloadKey, int]
+    #: By queue, the most workloads first.
+    not_started: tuple[NotStarted, ...] = ()
 
 
 def emptied(snapshot: Snapshot) -> Snapshot:
@@ -128,6 +143,7 @@ def replayed(days: PastDays, ground: Snapshot) -> Iterator[Replayed | int]:
     asked = {job.workload.key: _asked(job.workload, days.resource) for job in days.jobs}
     comes = iter(days.jobs)
     coming = next(comes, None)
+    reasons: Mapping[WorkloadKey, Reason] = {}
     for snapshot, plan in Simulation(case, ground.queues).turns():
         now = snapshot.now - START
         if now >= end:  # what runs to the end ends in it only because no more is known of it
@@ -141,9 +157,31 @@ def replayed(days: PastDays, ground: Snapshot) -> Iterator[Replayed | int]:
             recorder.end(now, snapshot.admissions[free.admission].workload)
         for admit in plan.admits:
             recorder.start(now, admit.workload)
+        reasons = plan.reasons
         yield now
     queues = recorder.close(end)
-    yield Replayed(queues=queues, waits=recorder.waits)
+    not_started = _not_started(days.jobs, recorder.waits, reasons)
+    yield Replayed(queues=queues, waits=recorder.waits, not_started=not_started)
+
+
+def _not_started(
+    jobs: Iterable[TraceJob], started: Container[WorkloadKey], reasons: Mapping[WorkloadKey, Reason]
+) -> tuple[NotStarted, ...]:
+    """What waits when the days end, with the reasons of the last turn."""
+    found: dict[tuple[QueueName, ReasonCode], NotStarted] = {}
+    for job in jobs:
+        workload, reason = job.workload, reasons.get(job.workload.key)
+        if reason is None or workload.key in started:
+            continue
+        place = (workload.queue, reason.code)
+        first = found.get(place)
+        found[place] = NotStarted(
+            queue=workload.queue,
+            workloads=1 if first is None else first.workloads + 1,
+            code=reason.code,
+            message=reason.message if first is None else first.message,
+        )
+    return tuple(sorted(found.values(), key=lambda each: (-each.workloads, each.queue, each.code)))
 
 
 def deserved_of(ground: Snapshot, resource: str) -> dict[QueueName, int]:

@@ -16,6 +16,7 @@ from admission.decode.fields import explained
 from admission.engine.snapshot import Snapshot
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
+from admission.trials.unknown_fields import unknown_fields_of
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
@@ -110,6 +111,8 @@ class Submitted:
     #: Why the API server would refuse it, or Muster cannot try it.
     refusals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    #: Paths of fields that the kind does not have as far as Muster knows.
+    unknown_fields: tuple[str, ...] = ()
     #: A queue that it names, for which it is refused: there is none; "": it is not refused for that.
     missing_queue: str = ""
     #: It names no queue and would not wait.
@@ -222,6 +225,7 @@ class _Reading:
             name=asked.name,
             uid=self.uid,
             warnings=_first(self.warnings),
+            unknown_fields=unknown_fields_of(asked.document),
             **more,
         )
 
@@ -341,6 +345,8 @@ def _workload(raw: bytes, reading: _Reading) -> Submitted:
     assert isinstance(read, WorkloadFact)
     if read.queue is None and support.needs_queue:
         return reading.unmanaged()
+    if read.conduct.ignored:
+        return reading.refused(*read.conduct.ignored)
     if support.holding.is_suspended:
         read = replace(read, suspended=True)
     return reading.of_fact(read)
@@ -349,6 +355,8 @@ def _workload(raw: bytes, reading: _Reading) -> Submitted:
 def _pod(raw: bytes, reading: _Reading) -> Submitted:
     pod = in_context(read_pod(msgspec.json.decode(raw, type=WirePod)), reading.cluster.context)
     assert isinstance(pod, PodFact)
+    if pod.conduct.ignored:
+        return reading.refused(*pod.conduct.ignored)
     return reading.of_pod(pod)
 
 

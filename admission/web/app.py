@@ -26,7 +26,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, Protocol
 
@@ -47,6 +46,7 @@ from admission.web.http import (
     flag,
     json_answer,
     numbered_place,
+    time_of,
     whole_number,
 )
 from admission.web.leader.asking import LeaderGates, asker_in
@@ -81,9 +81,6 @@ _KEPT_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 512
 #: Characters of a name that no queue can have.
 _LONGEST_SHOWN: Final = 100
-#: Seconds since the epoch between which times are taken: from 1970 to 3000.
-_EARLIEST: Final = 0
-_LATEST: Final = 32_503_680_000
 #: Versions of a queue in one answer.
 MOST_VERSIONS: Final = 100
 PREFIX: Final = f"/apis/{READ_API}"
@@ -301,7 +298,8 @@ class ReadApi:
     async def show_quota(self, request: web.Request) -> web.Response:
         """The limits of a queue that the user may get, and of its children, now or at an earlier time."""
         _only(request, "at")
-        name, at = request.match_info["name"], _time(request.query.get("at"))
+        name, said = request.match_info["name"], request.query.get("at")
+        at = time_of("at", said) if said else None
 
         async def answer(caller: Caller) -> bytes:
             await self._require_queue(caller, name)
@@ -326,7 +324,7 @@ class ReadApi:
                 sight=sight,
             )
             if found.items:
-                items = with_expected(found.items, await self.expected_starts.lines())
+                items = with_expected(found.items, await self.expected_starts.lines(), found.now)
                 found = msgspec.structs.replace(found, items=items)
             return _shown(found, sight)
 
@@ -565,22 +563,6 @@ def _kind(request: web.Request) -> str | None:
     if kind is not None and kind not in {str(known) for known in WorkloadKind}:
         raise BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
     return kind
-
-
-def _time(text: str | None) -> float | None:
-    """Seconds since the epoch; None: no time is given."""
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-        if found.tzinfo is None:
-            raise ValueError("a time without a zone")
-        if not _EARLIEST <= found.timestamp() <= _LATEST:
-            raise ValueError("nothing was recorded then")
-        return found.timestamp()
-    except (ValueError, OverflowError) as error:
-        expected = "a time as RFC 3339 writes it: 2026-11-20T14:00:00Z"
-        raise BadQuery(f"at is {text[:60]!r}", expected=expected) from error
 
 
 def _place(continue_: str | None) -> tuple[str, int] | None:

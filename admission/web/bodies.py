@@ -296,6 +296,8 @@ class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
     asks: Mapping[str, str]
     #: Of a pod that waits alone; null: of others, and of a pod that nothing controls.
     owner: OwnerBody | None = None
+    #: Values of labels and annotations that cannot be read, as sentences with what counts in their place (at most 5).
+    ignored_values: tuple[str, ...] = ()
     #: null: not considered yet.
     reason: ReasonBody | None
     #: When it should start; null: not forecast yet, or the leader could not be asked.

@@ -6,6 +6,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ encode: Final = msgspec.json.Encoder().encode
 #: Seconds between attempts at a port that the process before still holds, and how many there are.
 _PORT_PAUSE: Final = 0.1
 _PORT_ATTEMPTS: Final = 50
+#: Seconds since the epoch: the year 3000.
+_LATEST: Final = 32_503_680_000
 #: Status and hint of an answer for each error of Muster. The first that matches counts.
 _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
     (
@@ -99,6 +102,18 @@ def whole_number(name: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) > most:
         raise BadQuery(f"{name} is {text!r}", expected=f"a whole number from 0 to {most}")
     return int(text)
+
+
+def time_of(name: str, text: str) -> float:
+    """A parameter that is a time, in seconds since the epoch. Raises BadQuery: none, without its zone, or one at which
+    nothing was recorded (before 1970, or after 3000)."""
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is not None and 0 <= found.timestamp() <= _LATEST:
+            return found.timestamp()
+    except (ValueError, OverflowError):
+        pass
+    raise BadQuery(f"{name} is {text[:100]!r}", expected="a time with its zone, as 2026-11-21T10:00:00Z")
 
 
 def flag(name: str, text: str | None) -> bool:

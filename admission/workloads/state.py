@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.decode.ignored_values import first_ignored
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts.pods import PodFact, PodPhase
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
@@ -127,6 +128,8 @@ class WorkloadState:
     missing_since: Mapping[AdmissionId, MissingSince] = field(default_factory=lambda: _NOTHING)
     #: Another policy of its queue may make the state another one.
     follows_policy: bool = False
+    #: Values that its object or its pods state and that cannot be read, as sentences.
+    ignored: tuple[str, ...] = ()
 
     def decisive(self) -> tuple[object, ...]:
         """What a decision may depend on."""
@@ -147,7 +150,7 @@ class WorkloadState:
         workload = self.workload
         asked = (workload.asks(), workload.minimum, workload.run_time)
         ended = (self.is_over, self.is_idle, self.result)
-        return (workload.queue, workload.priority, workload.user, *asked, *ended)
+        return (workload.queue, workload.priority, workload.user, *asked, *ended, self.ignored)
 
 
 def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> WorkloadState | None:
@@ -276,6 +279,7 @@ def _held_state(
         ),
         is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
         missing_since=missing.since,
+        ignored=_ignored(inputs),
         follows_policy=bool(missing.since or inputs.device_faults) or follows_policy(inputs, seat_maps),
     )
 
@@ -350,7 +354,17 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
         is_run_out=inputs.setbacks.is_run_out,
         look_at=untried,
         follows_policy=follows_policy(inputs, ()),
+        ignored=_ignored(inputs),
     )
+
+
+def _ignored(inputs: WorkloadInputs) -> tuple[str, ...]:
+    """Of its object, or where there is none or it is a group, of its pods as well."""
+    told = () if inputs.fact is None else inputs.fact.conduct.ignored
+    support = support_of(inputs.key)
+    if support.is_pod or support.is_group:
+        told = (*told, *(sentence for pod in inputs.pods for sentence in pod.conduct.ignored))
+    return first_ignored(told) if told else ()
 
 
 def state_beside(inputs: WorkloadInputs, obstacle: Obstacle) -> WorkloadState | None:

@@ -265,6 +265,11 @@ def path_of(document: Document) -> str:
     return resource.path(metadata.get("namespace"), metadata["name"])
 
 
+def resource_of(api_version: str, kind: str) -> ApiResource | None:
+    """Where objects of a kind are; None: Muster has nothing to do with the kind."""
+    return _BY_KIND.get((api_version, kind))
+
+
 def api_service_name(api_version: str) -> str:
     """``v1.read.muster.dev`` for ``read.muster.dev/v1``: the name of the APIService of a group and version."""
     group, _, version = api_version.partition("/")

@@ -148,6 +148,8 @@ OTHERS = {
     "job_syncs.MOST_PODS_OF_A_SYNC",
     "name_patterns.LARGEST_SET",
     "name_patterns._MOST_REASON",
+    "ignored_values.MOST_IGNORED",
+    "ignored_values._LONGEST",
     "namespaces._LONGEST_LABEL",
     "owned_jobs._LONGEST_TIME",
     "node_devices._LONGEST",

@@ -34,6 +34,8 @@ class Refused(CommandFailed):
         super().__init__(tried=tried, found=found, hint=hint)
         self.status = status
         self.lacks = lacks
+        #: The server's own words.
+        self.found = found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from admission.cli.look_back.days import DaysReplayed, title
 from admission.cli.rendering.table import NONE, Cell, one_line, printable, table
+from queues.reason_codes import ReasonCode
 from queues.text_format import counted, short_duration
 
 if TYPE_CHECKING:
+    from admission.simulate.past_days import Replayed
     from admission.simulate.queue_figures import QueueFigures
     from queues.workload import QueueName
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Queues that are shown without ``--all``: those with the most work.
 _SHOWN: Final = 12
+#: Characters of a line of a message.
+_WIDTH: Final = 80
 #: A replayed wait is as recorded if it is off by at most so many seconds, or by so many percent.
 _NEAR_SECONDS: Final = 300
 _NEAR_PERCENT: Final = 10
@@ -48,6 +53,9 @@ def days_text(days: int, replayed: DaysReplayed, turn_at: datetime, *, everythin
     recorded = replayed.days.recorded
     lines += _pairs("Waits as they were (recorded → replayed):", (recorded, was), _WAITS, shown)
     lines += _pairs("Use as it was (recorded → replayed):", (recorded, was), _USE, shown)
+    lines += _not_started("Not started by the end, as it was:", replayed.as_it_was, everything)
+    if replayed.changed is not None:
+        lines += _not_started("Not started by the end, with the changes:", replayed.changed, everything)
     if len(names) > len(shown):
         lines.append(f"{len(shown)} of {len(names)} queues shown; --all shows them")
     lines.append(_agreement(replayed))
@@ -99,6 +107,31 @@ def _pairs(
         rows.append([name or _ALL, *pairs])
     text = table(["QUEUE", *columns], rows, right=" ".join(columns))
     return [heading, *(f"  {line}" for line in text.splitlines())]
+
+
+def _not_started(heading: str, of: "Replayed", everything: bool) -> list[str]:
+    """Why work had not started when the days ended, a queue and reason a line. Empty: all of it had."""
+    shown = of.not_started if everything else of.not_started[:_SHOWN]
+    if not shown:
+        return []
+    lines = [heading]
+    for each in shown:
+        lines.append(f"  {counted(each.workloads, 'workload')} of {each.queue}: {each.code}")
+        lines += wrap(
+            one_line(printable(each.message)),
+            _WIDTH,
+            initial_indent="    ",
+            subsequent_indent="    ",
+            max_lines=3,
+            placeholder=" …",
+        )
+    if any(each.code is ReasonCode.QUEUE_NOT_LEAF for each in shown):
+        lines.append(
+            "  Queues are those of now: one that got queues below it meanwhile takes no work itself."
+        )
+    if len(shown) < len(of.not_started):
+        lines.append(f"  {len(shown)} of {len(of.not_started)} lines shown; --all shows them")
+    return lines
 
 
 def _figures(side: "Figures", name: "QueueName | None") -> "QueueFigures":

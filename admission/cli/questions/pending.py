@@ -1,6 +1,6 @@
 """``kubectl muster pending``: the waiting workloads, their positions, and why they wait."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -22,6 +22,8 @@ MOST_SCANNED: Final = 50_000
 LARGEST_PAGE: Final = 1000
 #: Characters that a message needs at least to be read beside the other columns.
 _LEAST_MESSAGE: Final = 34
+#: Values that cannot be read and are told below the table.
+_MOST_WARNINGS: Final = 5
 _INDENT: Final = "    "
 _NARROW: Final = Narrowing(
     names={"NAMESPACE": 9, "WORKLOAD": 16, "QUEUE": 8, "ASKS": 8}, left_out=("ASKS", "AGE", "EXPECTED")
@@ -68,6 +70,8 @@ def pending(
                 headers=output.headers,
                 width=output.room,
             )
+            for line in ignored_lines(body["items"]):
+                click.echo(line, err=True)
             if len(body["items"]) < body["total"]:
                 say(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
         else:
@@ -154,6 +158,18 @@ def pending_table(
     cells = [[row[index] for index in kept] for row in rows]
     short = fitted_table(narrow, cells, _NARROW, width=width, headers=headers, right=f"POS {numbers}")
     return _with_messages(short, [_reason_text(row) for row in rows], width) if messages else short
+
+
+def ignored_lines(items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Warnings of values that cannot be read; of the first of many workloads."""
+    # A replica of an older version does not tell of them.
+    told = [
+        f"Warning: {one['kind']}/{one['name']} in {one['namespace']}: {one_line(sentence)}"
+        for one in items
+        for sentence in one.get("ignoredValues", ())
+    ]
+    more = len(told) - _MOST_WARNINGS
+    return told if more <= 0 else [*told[:_MOST_WARNINGS], f"Warning: {more} more values cannot be read."]
 
 
 def _reason_text(row: Sequence[Cell]) -> str:

@@ -16,11 +16,14 @@ UNKNOWN: Final = "unknown"
 
 
 def expected_cell(expected: Expected | None, now: str) -> str:
-    """``in 10-40m``; ``in >6h``: later than that; ``unknown``; ``-``: not forecast yet."""
+    """``in 10-40m``; ``in >6h``: later than that; ``overdue 3m``: it should have started; ``unknown``; ``-``: not
+    forecast yet."""
     if expected is None:
         return NONE
     if expected["never"]:
         return UNKNOWN
+    if (since := _overdue_since(expected, now)) is not None:
+        return f"overdue {short_duration(_seconds(since, now))}"
     low = _seconds(now, expected["earliest"])
     if expected["latest"] is None:
         return f"in >{short_duration(low)}" if low >= 60 else UNKNOWN
@@ -41,11 +44,24 @@ def expected_sentence(expected: Expected, now: str) -> str:
     earliest, latest = expected["earliest"], expected["latest"]
     if expected["never"]:
         text = "unknown: nothing that is known to end or to come lets it start"
+    elif (since := _overdue_since(expected, now)) is not None:
+        text = f"any moment: it should have been by {_clock(since, now)} UTC (4 of 5 times)"
     elif latest is None:
         text = f"{_clock(earliest, now)} UTC or later; by when is not known"
     else:
-        text = f"between {_clock(earliest, now)} and {_clock(latest, now)} UTC (4 of 5 times)"
+        # A forecast is minutes old at times: what has passed of its interval is not told.
+        begin = f"between {_clock(earliest, now)} and" if moment(earliest) > moment(now) else "by"
+        text = f"{begin} {_clock(latest, now)} UTC (4 of 5 times)"
     return f"{text}, {_basis(expected)}{_old(expected['computed'], now)}"
+
+
+def _overdue_since(expected: Expected, now: str) -> str | None:
+    """By when it should have started; None: that is still to come, or nobody can tell."""
+    if (since := expected.get("overdueSince")) is not None:
+        return str(since)
+    # It was not yet when the server answered, or the server is of an older version.
+    latest = expected["latest"]
+    return str(latest) if latest is not None and moment(latest) < moment(now) else None
 
 
 def _basis(expected: Expected) -> str:

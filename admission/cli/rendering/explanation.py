@@ -31,6 +31,10 @@ def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True, width:
     parts = [
         filled(f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n", width, hanging=_INDENT),
         filled(_facts(one), width, hanging=" " * _TITLE),
+        _section(
+            "Values that cannot be read",
+            "\n".join(filled(one_line(each), room) for each in one.get("ignoredValues") or ()),
+        ),
         _section("Stages", stages_text(one.get("stages") or (), wide=wide, headers=headers)),
         _section("Does not go on because", filled(_problem(one), room)),
         _section("Waits because", filled(_because(one, wide), room)),

@@ -12,6 +12,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.options import Command, namespace, route
 from admission.cli.output import Output, output
 from admission.cli.rendering.terminal.sentences import filled, say
+from admission.cli.trials.dry_runs import create_in_dry_run, with_dry_runs
 from admission.cli.trials.files import MOST_BYTES, documents_of_files
 from admission.kube.client.kubeconfig import current_namespace
 from queues.reason_codes import ReasonCode
@@ -90,8 +91,9 @@ def try_(
     would wait, and what would let them in. Nothing is stored.
 
     FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard input; -f may be
-    given several times. All of them are decided together, in their order. Exit code 1: one of them would be refused,
-    or names a queue that there is not.
+    given several times. All of them are decided together, in their order. The API server is asked about each in a dry
+    run, with strict validation of fields, as kubectl apply asks it. Exit code 1: one of them would be refused, or
+    names a queue that there is not.
 
     With --quota, --drain or --add-nodes: who would start, wait, move or be evicted if queues and nodes were so. -f
     tries objects in that cluster. --quota takes what `kubectl muster quota set` takes, and is refused what that is
@@ -107,6 +109,9 @@ def try_(
         **changed,
     }
     body = answer_of(route, question)
+    if files and (create := create_in_dry_run(route)) is not None:
+        documents, where = question["documents"], question["namespace"]
+        body = with_dry_runs(body, documents, namespace=where, queue=queue, create=create)
     text = output.document(body)
     if text is None:
         from admission.cli.rendering.trials.trial import trial_text

@@ -61,6 +61,7 @@ def admit(workload: Workload, need: MissingMembers, trial: Trial) -> Admit | Rea
         generation=workload.generation,
         seats=tuple(seats),
         elastic=bool(need.seated),
+        minimum=workload.gang_size(),
     )
 
 

@@ -5,6 +5,7 @@ Built from nothing, the candidates are the same.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -173,8 +174,9 @@ def _candidates_of(workload: Workload, admissions: tuple[HeldAdmission, ...], tr
         return (whole,)
     parts: list[Candidate] = []
     core = list(admissions)
+    minimum = _admitted_minimum(workload, admissions)
     for held in reversed(admissions):
-        if len(core) > 1 and _has_minimum_without(workload, core, held):
+        if len(core) > 1 and minimum.holds_without(core, held):
             core.remove(held)
             parts.append(_part(whole, held, tree))
     if parts and all(part.priority == whole.priority for part in parts):
@@ -182,14 +184,38 @@ def _candidates_of(workload: Workload, admissions: tuple[HeldAdmission, ...], tr
     return (*parts, whole)
 
 
-def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left_out: HeldAdmission) -> bool:
-    """True if the gang keeps its minimum, in all and of each pod set, without one of its admissions."""
-    if workload.minimum >= sum(len(held.seats) for held in core):
-        return False
-    counts = Counter({pods.name: len(pods.done) for pods in workload.pod_sets})
-    counts.update(seat.pod_set for held in core if held is not left_out for seat in held.seats)
-    enough = all(counts[pods.name] >= pods.minimum for pods in workload.pod_sets)
-    return enough and sum(counts.values()) >= max(1, workload.minimum)
+@dataclass(frozen=True, slots=True)
+class _Minimum:
+    """What a gang cannot do without."""
+
+    workload: Workload
+    pods: int
+    #: Whether the minimums of its pod sets count as well.
+    of_sets: bool = True
+
+    def holds_without(self, core: Sequence[HeldAdmission], left_out: HeldAdmission) -> bool:
+        """True if the gang keeps its minimum, in all and of each pod set, without one of its admissions."""
+        if self.pods >= sum(len(held.seats) for held in core):
+            return False
+        counts = Counter({pods.name: len(pods.done) for pods in self.workload.pod_sets})
+        counts.update(seat.pod_set for held in core if held is not left_out for seat in held.seats)
+        sets = self.workload.pod_sets if self.of_sets else ()
+        return sum(counts.values()) >= max(1, self.pods) and all(
+            counts[pods.name] >= pods.minimum for pods in sets
+        )
+
+
+def _admitted_minimum(workload: Workload, admissions: Iterable[HeldAdmission]) -> _Minimum:
+    """The minimum that counts of a gang with several admissions: the one it was admitted with, or a lower one now.
+
+    A user may raise ``minAvailable`` while the gang runs. What was admitted as elastic parts, perhaps on borrowed
+    quota, stays reclaimable: a higher minimum counts when the gang is admitted the next time.
+    """
+    admitted = max(held.admission.minimum for held in admissions)
+    if 0 < admitted < workload.gang_size():
+        # Which pod sets had which minimum is not known; the oldest admission, which has them, is taken last.
+        return _Minimum(workload, admitted, of_sets=False)
+    return _Minimum(workload, workload.minimum)
 
 
 def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> Candidate:

@@ -102,17 +102,7 @@ class NodeRecovery:
 
     async def _contained_look(self) -> None:
         """A look that ends no term. Raises Fenced."""
-        now = int(self._now())
-        if self._looks.holds("all", now):
-            return
-        try:
-            await self.look()
-        except Fenced:
-            raise
-        except Exception as error:
-            self._looks.failed("all", error, now)
-        else:
-            self._looks.succeeded("all")
+        await self._looks.contain("all", int(self._now()), self.look)
 
     async def look(self) -> None:
         """One round over all nodes. What fails for one of them puts off that one only. Raises Fenced."""

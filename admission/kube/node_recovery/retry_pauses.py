@@ -1,10 +1,11 @@
 """What is left alone for a while because something failed with it, so that it costs nobody else anything."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from admission.kube.writers.work_queue import pause_after
-from queues.errors import MusterError
+from queues.errors import Fenced, MusterError
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,28 @@ class RetryPauses:
         self._paused[name] = (now + pause, failures + 1, text)
         if text != told:
             _log.warning(f"{self._what} put off", extra={"object": name, "why": text}, exc_info=not expected)
+
+    async def contain(
+        self,
+        name: str,
+        now: int,
+        work: Callable[[], Awaitable[None]],
+        explained: Callable[[Exception], Exception | str] = lambda error: error,
+    ) -> None:
+        """Do what is due; what fails is put off and ends no term. ``explained``: an error as it is logged.
+
+        Raises Fenced.
+        """
+        if self.holds(name, now):
+            return
+        try:
+            await work()
+        except Fenced:
+            raise
+        except Exception as error:
+            self.failed(name, explained(error), now)
+        else:
+            self.succeeded(name)
 
     def _forget(self, now: int) -> None:
         """What nobody has tried for a while is gone. Seldom, since this takes time for each entry."""

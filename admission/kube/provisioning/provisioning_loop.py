@@ -38,6 +38,10 @@ _HINT: Final = (
 )
 
 
+def _explained(error: Exception) -> Exception | str:
+    return f"{error} ({_HINT})" if isinstance(error, NotFound | ApiRefused) else error
+
+
 class ProvisioningLoop:
     """The loop of one term."""
 
@@ -71,19 +75,7 @@ class ProvisioningLoop:
 
     async def _contained_look(self) -> None:
         """A look that ends no term. Raises Fenced."""
-        now = int(self._now())
-        if self._looks.holds("all", now):
-            return
-        try:
-            await self.look()
-        except Fenced:
-            raise
-        except (NotFound, ApiRefused) as error:
-            self._looks.failed("all", f"{error} ({_HINT})", now)
-        except Exception as error:
-            self._looks.failed("all", error, now)
-        else:
-            self._looks.succeeded("all")
+        await self._looks.contain("all", int(self._now()), self.look, _explained)
 
     async def look(self) -> None:
         """One round. What fails for one gang puts off that one only. Raises ApiError, Fenced."""

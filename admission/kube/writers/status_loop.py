@@ -12,6 +12,7 @@ from admission.kube.writers.status import StatusWriter
 from admission.reconcile.closure_status import closure_statuses
 from admission.reconcile.events import (
     HyperNodeEvents,
+    IgnoredValueEvents,
     acted_events,
     admitted_events,
     ending_event,
@@ -55,6 +56,7 @@ class StatusLoop:
         self._statuses = statuses
         self._world = statuses.world
         self._hypernode_events = HyperNodeEvents()
+        self._ignored_values = IgnoredValueEvents()
         self._busy = busy
         self._dirty_workloads: set[WorkloadKey] = set()
         self._dirty_queues = True
@@ -196,13 +198,14 @@ class StatusLoop:
         try:
             notes = list(self._statuses.waiting_notes(key))
             ending = ending_event(self._world, key, self._now)
+            ignored = self._ignored_values.new(self._world, key)
         except Exception:
             _log.exception("event not worked out", extra={"workload": str(key)})
             return
         for note, shown in notes:
             self._events.tell(note, shown=shown)
-        if ending is not None:
-            self._events.tell(ending)
+        for note in (*ignored, *([] if ending is None else [ending])):
+            self._events.tell(note)
 
     def _tell_of_hypernodes(self) -> None:
         for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):

@@ -8,9 +8,11 @@ and learns the rest anew.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from math import inf
 from time import monotonic, thread_time
 from typing import Any, Final, NamedTuple, NoReturn
 
+from admission.decode.fields import seconds
 from admission.engine.snapshot import Snapshot
 from admission.forecast.calibration import Interval
 from admission.forecast.ensemble import Ensemble
@@ -20,7 +22,7 @@ from admission.forecast.run_times import Likeness, Run, RunTimes, WorkloadShape
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.turn_report import Decided
 from admission.web.http import encode
-from admission.web.lists.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of
+from admission.web.lists.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of, told_at
 from queues.errors import DatabaseError
 from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339
@@ -43,6 +45,8 @@ _REST: Final = 7.0
 LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=3000, precision=10, grace=30)
 #: Seconds within which the low end of an interval without a high end says nothing.
 _SAYS_NOTHING: Final = 60
+#: Seconds between two looks for intervals that have passed.
+_LOOK_AGAIN: Final = 10
 #: Closed admissions that are read when a term begins.
 LEARNED: Final = 5000
 
@@ -62,9 +66,28 @@ class _Told(NamedTuple):
     encoded: bytes
     #: The same for the objects of the workloads.
     starts: Mapping[WorkloadKey, ExpectedStart]
+    #: When it was worked out (RFC 3339); None: there is none.
+    computed: str | None
+    #: Second (since the epoch) after which an interval may have passed.
+    look_again: float = inf
+
+    @classmethod
+    def of(
+        cls, lines: Mapping[WorkloadKey, ExpectedLine], starts: Mapping[WorkloadKey, ExpectedStart], at: str
+    ) -> "_Told":
+        """A forecast that was worked out at this time."""
+        return cls(lines, b"", starts, at).told_again(seconds(at))
+
+    def told_again(self, now: int) -> "_Told":
+        """The same, as it is told now: of intervals that have passed, that they have."""
+        lines = {key: told_at(line, rfc3339(now)) for key, line in self.lines.items()}
+        listed = ExpectedList(computed=self.computed, items=tuple(lines.values()))
+        first = min((line.latest for line in lines.values() if line.latest is not None), default=None)
+        look_again = inf if first is None else max(seconds(first), now + _LOOK_AGAIN)
+        return self._replace(lines=lines, encoded=encode(listed), look_again=look_again)
 
 
-_NOTHING: Final = _Told({}, encode(ExpectedList(computed=None)), {})
+_NOTHING: Final = _Told({}, encode(ExpectedList(computed=None)), {}, None)
 
 
 class Forecasts:
@@ -88,6 +111,9 @@ class Forecasts:
 
     def encoded(self) -> bytes:
         """All expected starts, as JSON."""
+        last = self._last()
+        if last is not None and last.snapshot.now > self._told.look_again:
+            self._told = self._told.told_again(last.snapshot.now)
         return self._told.encoded
 
     def of(self, key: WorkloadKey) -> ExpectedStartBody | None:
@@ -149,8 +175,9 @@ class Forecasts:
                 break
             await asyncio.sleep(_REST * taken)
         ensemble.stop()
-        if self._last() is not None:
-            self._told = await self._in_thread(lambda: _lines(last, learned, ensemble))
+        if (newest := self._last()) is not None:
+            now = newest.snapshot.now
+            self._told = await self._in_thread(lambda: _lines(last, learned, ensemble, now))
             self._tell(self._told.starts)
         return worked
 
@@ -164,24 +191,25 @@ def _slice(steps: Iterator[None]) -> tuple[float, bool]:
     return thread_time() - began, True
 
 
-def _lines(last: Decided, learned: Learned, ensemble: Ensemble) -> _Told:
-    """What the simulations came to."""
+def _lines(last: Decided, learned: Learned, ensemble: Ensemble, now: int) -> _Told:
+    """What the simulations came to. ``now``: seconds since the epoch; they began some time before."""
     snapshot = last.snapshot
     intervals = learned.intervals(ensemble)
     lines = {
         key: _line(snapshot, key, interval, ensemble.run_times, learned.runs)
         for key, interval in intervals.items()
     }
-    starts = {key: _start(snapshot.now, interval) for key, interval in intervals.items()}
-    listed = ExpectedList(computed=rfc3339(snapshot.now), items=tuple(lines.values()))
-    return _Told(lines, encode(listed), starts)
+    starts = {key: _start(snapshot.now, interval, now) for key, interval in intervals.items()}
+    return _Told.of(lines, starts, rfc3339(snapshot.now))
 
 
-def _start(now: int, interval: Interval) -> ExpectedStart:
-    # "Now or later" says nothing: the command shows it as unknown, too.
-    if interval.never or (interval.high is None and interval.low < _SAYS_NOTHING):
-        return ExpectedStart(now, None)
-    return ExpectedStart(now, now + interval.low, None if interval.high is None else now + interval.high)
+def _start(begun: int, interval: Interval, now: int) -> ExpectedStart:
+    """For the object. ``begun``: when the simulations began."""
+    low, high = begun + interval.low, None if interval.high is None else begun + interval.high
+    # "Now or later" says nothing: the command shows it as unknown, too. And so does an interval that has passed.
+    if interval.never or (high is None and interval.low < _SAYS_NOTHING) or (high is not None and high < now):
+        return ExpectedStart(begun, None)
+    return ExpectedStart(begun, low, high)
 
 
 def _line(

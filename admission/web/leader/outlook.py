@@ -13,7 +13,7 @@ from admission.explain.explain import Explained, explain
 from admission.explain.takers import PlaceStanding, standing
 from admission.web import bodies
 from admission.web.explanations.outlook_bodies import ChangeBody, OutlookBody, StandingBody, TakerBody
-from admission.web.lists.expected import ExpectedStartBody
+from admission.web.lists.expected import ExpectedStartBody, told_at
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
 from queues.reason_codes import NEEDS_A_CHANGE
@@ -61,10 +61,14 @@ def outlooks(
                 msgspec.structs.replace(
                     outlook,
                     standing=None if place is None else _standing(place),
-                    expected=None if waits_for_people else expected(key),
+                    expected=None if waits_for_people else _told(expected(key), snapshot.now),
                 )
             )
     return tuple(found)
+
+
+def _told(start: ExpectedStartBody | None, now: int) -> ExpectedStartBody | None:
+    return None if start is None else told_at(start, rfc3339(now))
 
 
 def _standing(place: PlaceStanding) -> StandingBody:

@@ -10,7 +10,7 @@ import msgspec
 from admission.web.access.answer_cache import Kept
 from admission.web.bodies import WaitingBody
 from admission.web.http import encode
-from admission.web.lists.expected import ExpectedLine, ExpectedList, start_of
+from admission.web.lists.expected import ExpectedLine, ExpectedList, start_of, told_at
 from admission.web.reader import Sight
 from queues.errors import MusterError
 from queues.reason_codes import NEEDS_A_CHANGE
@@ -57,13 +57,15 @@ class ExpectedStarts:
         return {(line.kind, line.uid): line for line in found.items}
 
 
-def with_expected(items: Iterable[WaitingBody], lines: Lines) -> tuple[WaitingBody, ...]:
-    """The lines of a list, each with its expected start as far as there is one that may still hold."""
+def with_expected(items: Iterable[WaitingBody], lines: Lines, now: str) -> tuple[WaitingBody, ...]:
+    """The lines of a list, each with its expected start as far as there is one that may still hold. ``now``: RFC 3339,
+    the time of the list."""
     found = []
     for item in items:
         waits_for_people = item.reason is not None and item.reason.code in NEEDS_A_CHANGE
         line = None if waits_for_people else lines.get((item.kind, item.uid))
-        found.append(item if line is None else msgspec.structs.replace(item, expected=start_of(line)))
+        expected = None if line is None else told_at(start_of(line), now)
+        found.append(item if expected is None else msgspec.structs.replace(item, expected=expected))
     return tuple(found)
 
 

@@ -38,6 +38,7 @@ def waiting_body(line: views.PendingLine, position: int | None) -> bodies.Waitin
         minimum=line.minimum,
         asks=quantities(line.asks),
         owner=_owner(line.owner),
+        ignored_values=tuple(line.ignored_values.splitlines()),
         reason=reason_body(line.reason, line.last_eviction),
     )
 

@@ -1,10 +1,9 @@
 """Parameters of questions for lists of workloads and users."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Final
 
-from admission.web.http import BadQuery, flag, numbered_place, whole_number
+from admission.web.http import BadQuery, flag, numbered_place, time_of, whole_number
 from admission.web.lists.lines import place_of
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import STATES, Listing, ListPlace
@@ -37,7 +36,7 @@ def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
         )
     return Listing(
         states=tuple(states) or (_LIVE if since is None else STATES),
-        since=0 if since is None else _second(since),
+        since=0 if since is None else int(time_of("since", since)),
         namespace=namespace,
         user=_name(query, "user"),
     )
@@ -47,7 +46,7 @@ def decisions_of(query: Mapping[str, str], now: int) -> DecisionQuestion:
     """Which decisions are asked for; without ``since`` those of the last day. Raises BadQuery."""
     since = query.get("since") or None
     return DecisionQuestion(
-        since=max(0, now - _DAY) if since is None else _second(since),
+        since=max(0, now - _DAY) if since is None else int(time_of("since", since)),
         after=numbered_place(query.get("continue")),
         namespace=query.get("namespace") or None,
     )
@@ -87,16 +86,3 @@ def _name(query: Mapping[str, str], parameter: str) -> str | None:
             f"{parameter} is {name[:100]!r}", expected=f"at most {_LONGEST_NAME} characters, without NUL"
         )
     return name
-
-
-def _second(text: str) -> int:
-    """A time as seconds since the epoch. Raises BadQuery."""
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            raise ValueError("no zone")
-        return max(0, int(moment.timestamp()))
-    except (ValueError, OverflowError):
-        raise BadQuery(
-            f"since is {text[:100]!r}", expected="a time with its zone, as 2026-11-21T10:00:00Z"
-        ) from None

@@ -57,6 +57,7 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
         state=str(outcome.state),
         refusals=named.refusals,
         warnings=named.warnings,
+        unknown_fields=named.unknown_fields,
         nearest_queues=_nearest(decided, named.missing_queue) if named.missing_queue else (),
     )
     if workload is None:

@@ -116,7 +116,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     )
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
-    pods, priority_class, problem, claims, image = pod_set_of(
+    pods, priority_class, problem, claims, image, ignored = pod_set_of(
         MAIN, count, template, "spec.template", meta.namespace
     )
     generation, alone = _counted(spec.completion_mode, pods, claims, (parallelism, spec.completions, gang))
@@ -149,7 +149,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         indexed=indexed,
         directed=directed_by(template),
         revision=one(JobRevision(meta.generation, existing_paths(template))),
-        conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds, image),
+        conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds, image, ignored),
     )
     return of_possible_size(fact, "spec.parallelism")
 

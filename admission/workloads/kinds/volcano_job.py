@@ -106,6 +106,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         replace(found.pods, minimum=least, partitions=_partitions(task) or found.pods.partitions)
         for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
     )
+    ignored = [sentence for found in sets for sentence in found.ignored]
     _note_contradiction(spec, values)
     for problem in (found.obstacle for found in sets):
         if problem is not None:
@@ -119,7 +120,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         fact,
         minimum=spec.minimum,
         pod_sets=pod_sets,
-        conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate, _image(sets)),
+        conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate, _image(sets), ignored),
         templates=() if fact.finished else one(tuple(template_digest(task.template) for task in spec.tasks)),
         claims={task.name: found.claims for task, found in zip(spec.tasks, sets, strict=True) if found.claims}
         or NOTHING_BY_NAME,

@@ -213,6 +213,8 @@ class QueueAccess(Model):
     namespace_selector: Whole | None = None
     #: Users and groups who administer the queues below this one, within its limits.
     admins: tuple[Admin, ...] = ()
+    #: Queues that administrators may make below this one, at any depth. Absent: 200 below a top-level queue.
+    max_queues: Count | None = None
     #: Pods per gang.
     max_gang: Annotated[Count, Field(ge=1)] | None = None
     #: Workloads that may wait.

@@ -23,6 +23,8 @@ from queues.workload import NO_FLAVOR, QueueName
 Document = Mapping[str, Any]
 #: Queues from a tenant down to the deepest of its queues.
 MOST_LEVELS: Final = 16
+#: Queues below a tenant's top-level queue that states no ``access.maxQueues``.
+QUEUES_OF_A_TENANT: Final = 200
 #: Levels that are followed down: what was written while no webhook answered may have more than any queue may have.
 _DEEPEST: Final = 200
 #: Kinds of limits of which those of the children together stay within the parent's.
@@ -209,6 +211,18 @@ class TenantTree:
             found.setdefault(_parent_of(queue), []).append(name)
         return found
 
+    def below(self, name: str) -> set[str]:
+        """Names of all queues below one, however deep."""
+        children = self.children()
+        found: set[str] = set()
+        queues = [name]
+        while queues:
+            for each in children.get(queues.pop(), ()):
+                if each not in found and each != name:
+                    found.add(each)
+                    queues.append(each)
+        return found
+
     def loans(self, now: float) -> list[tuple[str, str]]:
         """Lender and receiver of each loan that has not ended."""
         specs = ((name, _part(queue, "spec")) for name, queue in sorted(self.queues.items()))
@@ -236,10 +250,17 @@ def _parent_of(queue: Document) -> str:
     return parent if isinstance(parent, str) else ""
 
 
-def _is_named(by: Requester, queue: Document) -> bool:
+def _access_of(queue: Document) -> QueueAccess | None:
+    """What a queue states under ``access``; None: it cannot be read."""
     try:
-        access = QueueAccess.read(_part(queue, "spec", "access") or {})
+        return QueueAccess.read(_part(queue, "spec", "access") or {})
     except InvalidDocument:
+        return None
+
+
+def _is_named(by: Requester, queue: Document) -> bool:
+    access = _access_of(queue)
+    if access is None:
         return False
     # An entry with both is neither a user nor a group: it names nobody.
     return any(
@@ -288,7 +309,31 @@ def _content_refusals(change: QueueChange, above: list[str], tree: TenantTree) -
             f"queue {change.name}: found {len(above)} queues above it, expected fewer than {MOST_LEVELS}: deeper trees "
             "cost every decision much"
         ]
+    reserved += _number_refusals(change.name, above, tree, tree.changed(change.name, after))
     return reserved or list(_quota_refusals(change.name, above, tree, tree.changed(change.name, after)))
+
+
+def _number_refusals(name: str, above: list[str], before: TenantTree, after: TenantTree) -> list[str]:
+    """More queues below a queue of the path than it may have: each costs every decision, and the whole cluster waits
+    for it. What was too many already may stay, or become less."""
+    for queue in above:
+        limit = _most_queues(before.queues[queue], is_tenant=queue == above[-1])
+        if limit is None or (count := len(after.below(queue))) <= limit or count <= len(before.below(queue)):
+            continue
+        who = "ask a platform administrator to raise" if queue == above[-1] else "raise"
+        return [
+            f"queue {name}: found {count} queues below {queue}, expected at most {limit}. Delete some that are not "
+            f"used, or {who} access.maxQueues of {queue}"
+        ]
+    return []
+
+
+def _most_queues(queue: Document, *, is_tenant: bool) -> int | None:
+    """How many queues may be below a queue; None: as many as the queues above it allow."""
+    access = _access_of(queue)
+    if access is not None and access.max_queues is not None:
+        return access.max_queues
+    return QUEUES_OF_A_TENANT if is_tenant else None
 
 
 # ── quota ──────────────────────────────────────────────────────────────────────────────────────────────────────

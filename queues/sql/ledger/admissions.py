@@ -138,7 +138,7 @@ _OPENING = JsonRows(
     *admissions.c[
         "kind", "uid", "namespace", "name", "queue", "priority", "generation", "username", "started", "ready"
     ],
-    *admissions.c["adopted_pods", "adopted_seats", *SEAT_NAMES],
+    *admissions.c["minimum", "adopted_pods", "adopted_seats", *SEAT_NAMES],
     place=PLAIN,
 )
 
@@ -172,7 +172,7 @@ async def _open(
         {
             "place": place,
             **attributes(row.workload, "kind", "uid"),
-            **attributes(row, "namespace", "name", "queue", "priority", "generation"),
+            **attributes(row, "namespace", "name", "queue", "priority", "generation", "minimum"),
             "username": users.get(row.workload, ""),
             "started": bool(adopted),
             "ready": bool(adopted),

@@ -41,6 +41,8 @@ class Description:
     image: str = ""
     #: How it ended; UNKNOWN: it has not, or nobody knows.
     result: Result = Result.UNKNOWN
+    #: Values that it states and that cannot be read, a sentence a line; "": none.
+    ignored_values: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

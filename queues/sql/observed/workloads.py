@@ -93,7 +93,7 @@ _DESCRIBED = (
     *workloads.c[
         "priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished", "owner"
     ],
-    *workloads.c["username", "image", "result"],
+    *workloads.c["username", "image", "result", "ignored_values"],
 )
 
 _SEEN = JsonRows(*_DESCRIBED, place=PLAIN)
@@ -133,6 +133,7 @@ def _columns(row: Description) -> dict[str, Any]:
         "username": row.user,
         "image": row.image,
         "result": row.result,
+        "ignored_values": row.ignored_values,
         "asks": dict(row.asks),
         "devices": bounded(row.devices),
         "run_time": None if row.run_time is None else bounded(row.run_time),

@@ -45,7 +45,7 @@ WAITS: Final = and_(~workloads.c.finished, or_(~HOLDS, reasons.c.code.is_not(Non
 #: Columns of a workload that are shown as they are.
 DESCRIBED: Final = (
     *("namespace", "name", "queue", "priority", "arrival", "created"),
-    *("minimum", "pods", "asks", "devices", "run_time", "owner"),
+    *("minimum", "pods", "asks", "devices", "run_time", "owner", "ignored_values"),
 )
 WORKLOADS_WITH_REASONS: Final = workloads.outerjoin(reasons, same(reasons, workloads)).outerjoin(
     backoffs, same(backoffs, workloads)

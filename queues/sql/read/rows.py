@@ -87,6 +87,8 @@ class PendingLine:
     run_time: int | None = None
     #: Of a pod that waits alone: kind and name of what controls it; "": nothing does.
     owner: str = ""
+    #: Values that it states and that cannot be read, a sentence a line; "": none.
+    ignored_values: str = ""
     #: Second (since the epoch) of its last eviction for another workload; 0: there was none.
     waiting_since: int = 0
     #: It has seats, and further members wait.

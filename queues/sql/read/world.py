@@ -94,13 +94,15 @@ async def read_admissions(
 ) -> AdmissionRows:
     """Admissions that hold something and match a condition, oldest first, and the causes of evictions among them."""
     statement = (
-        select(*admissions.c[_TOLD], *admissions.c["state", "ended"]).where(which).order_by(admissions.c.id)
+        select(*admissions.c[_TOLD], *admissions.c["state", "ended", "minimum"])
+        .where(which)
+        .order_by(admissions.c.id)
     )
     found: list[Admission] = []
     evictions: dict[AdmissionId, Eviction] = {}
     async for part in parts(tx, statement):
         for row in part:
-            found.append(_admission(row, AdmissionState(row.state), row.ended, shared))
+            found.append(_admission(row, AdmissionState(row.state), row.ended, shared, minimum=row.minimum))
             if row.evicted_at is not None:
                 evictions[row.id] = _eviction(row)
     return tuple(found), evictions
@@ -121,7 +123,12 @@ async def read_closed(tx: AsyncConnection, key: WorkloadKey, limit: int) -> Admi
 
 
 def _admission(
-    row: Row[Any], state: AdmissionState, ended: Iterable[int], shared: SharedKeys = NO_KEYS
+    row: Row[Any],
+    state: AdmissionState,
+    ended: Iterable[int],
+    shared: SharedKeys = NO_KEYS,
+    *,
+    minimum: int = 0,
 ) -> Admission:
     """Texts that many admissions repeat are shared."""
     adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
@@ -135,6 +142,7 @@ def _admission(
         ended=frozenset(ended) or NO_SEATS,
         state=state,
         adopted=adopted or None,
+        minimum=minimum,
         opened_at=seconds_of(row.opened_at),
         evicted_at=0 if row.evicted_at is None else seconds_of(row.evicted_at),
         **attributes(row, "id", "name", "priority", "started", "ready"),

@@ -53,6 +53,8 @@ admissions: Final = Table(
     *admission_facts(),
     #: open | evicting; closed: by an older version, and not moved to ``closed_admissions`` yet.
     string("state", server_default=text("'open'")),
+    #: Pods that had to start together when the workload was admitted; 0: an older version did not store it.
+    count("minimum"),
     Column("closed_at", DateTime(timezone=True)),
     #: Indices of seats that are given back.
     many("ended", Integer),

@@ -132,6 +132,8 @@ workloads: Final = Table(
     string("username", server_default=text("''")),
     #: Image of its pods' first container, at most 200 characters; "": unknown.
     string("image", server_default=text("''")),
+    #: Values that it states and that cannot be read, a sentence a line; "": none.
+    string("ignored_values", server_default=text("''")),
     #: How it ended (``queues.workload.Result``); "": it has not, or nobody knows.
     string("result", server_default=text("''")),
     #: Seconds since the epoch: when it was seen to have ended; 0: it has not, or nobody knows.

@@ -291,6 +291,14 @@ def test_a_tenants_administrator_is_told_in_one_sentence_why_not(tenants: Tenant
         ApiError, match=f"found deserved of 17 {GPU} of the queues below .*-mine together, expected"
     ):
         TABLE["create a queue beyond the tenant's quota"][0](tenants, admin)
+    # The platform's administrator bounds how many queues there are, and the tenant's cannot change that.
+    merged = {"spec": {"access": {"maxQueues": 0}}}
+    tenants.sandbox.api.merge(path("Queue", "", tenants.mine), merged)
+    name = f"{tenants.sandbox.name}-many"
+    with pytest.raises(ApiError, match=r"found \d+ queues? below .*-mine, expected at most 0\. Delete some"):
+        admin.create(path("Queue", ""), queue(name, tenants.mine))
+    with pytest.raises(ApiError, match=r"nor named in access\.admins of a queue above it"):
+        admin.merge(path("Queue", "", tenants.mine), {"spec": {"access": {"maxQueues": 9}}})
 
 
 def test_a_tenant_is_administered_with_kubectl(tenants: Tenants) -> None:

@@ -163,6 +163,30 @@ def test_what_the_api_server_refuses_is_told_before(sandbox: Sandbox, tmp_path: 
     assert body["items"][0]["refusals"]
 
 
+def test_fields_that_the_api_server_does_not_know_are_told_before(sandbox: Sandbox, tmp_path: Path) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    who = sandbox.somebody(f"alice-{sandbox.name}")
+    # Of Volcano's kinds it keeps them.
+    kept = volcano_job(sandbox, "kept", 1)
+    kept["spec"]["minAvailble"] = 1
+    (item,) = told(sandbox, who, tmp_path, kept)["items"]
+    assert (item["state"] != "refused", item["unknownFields"]) == (True, ["spec.minAvailble"])
+
+    misspelt = batch_job(sandbox, "misspelt", 1)
+    misspelt["spec"]["minAvailble"] = 1
+    (item,) = told(sandbox, who, tmp_path, misspelt, code=1)["items"]
+    assert item["state"] == "refused"
+    assert 'unknown field "spec.minAvailble": kubectl apply and create refuse this' in item["refusals"][0]
+    # The same Job as it was meant, and then once it is there.
+    meant = batch_job(sandbox, "misspelt", 1)
+    (item,) = told(sandbox, who, tmp_path, meant)["items"]
+    assert (item["refusals"], item["warnings"], item["unknownFields"]) == ([], [], [])
+    sandbox.add(meant)
+    (item,) = told(sandbox, who, tmp_path, meant)["items"]
+    assert item["warnings"] == ["there is an object of this kind and name already"]
+
+
 def test_administrators_try_quota_and_nodes_and_what_they_are_told_happens(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:

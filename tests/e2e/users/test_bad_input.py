@@ -1,5 +1,6 @@
 """Bad input gets a clear answer, at the API server or on the object, and stops nobody else."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,37 @@ def test_a_volcano_job_for_an_unknown_queue_is_refused(sandbox: Sandbox) -> None
     sandbox.add_queue()
     refused(sandbox, volcano_job(sandbox, "lost", 1, queue="nowhere"), "unable to find job queue", "nowhere")
     others_go_on(sandbox)
+
+
+def test_a_run_time_that_cannot_be_read_is_told_once_and_keeps_nobody_from_running(sandbox: Sandbox) -> None:
+    sandbox.add_queue()
+    job = batch_job(sandbox, "hurried", 1)
+    job["metadata"]["annotations"] = {"muster.dev/run-time": "3 hourz"}
+    who = sandbox.somebody(f"alice-{sandbox.name}")
+    sandbox.add(job)
+
+    def told() -> list[Document]:
+        events = sandbox.api.get(path("Event", sandbox.name))["items"]
+        return [each for each in events if each["reason"] == "IgnoredValue"]
+
+    sandbox.wait(lambda: bool(told()), "an event about the value")
+    said = "muster.dev/run-time: found '3 hourz', expected a duration such as 90s, 30m or 2h"
+
+    def asked(*words: str) -> list[str]:
+        command = [sys.executable, "-m", "admission.cli.kubectl_muster", *words, "-n", sandbox.name]
+        return [*command, "--kubeconfig", str(who)]
+
+    def pending_tells() -> bool:
+        return said in sandbox.stack.run(asked("pending"), check=False).stderr
+
+    sandbox.wait(pending_tells, "the list of what waits to tell of it")
+    others_go_on(sandbox)
+    sandbox.wait_running("hurried-", 1)
+    explained = sandbox.stack.run(asked("explain", "job/hurried"), check=False).stdout
+    assert said in explained
+    (event,) = told()
+    assert event["note"].startswith(said)
+    assert event["regarding"]["name"] == "hurried"
 
 
 def test_a_job_for_an_unknown_queue_says_so_and_goes_when_the_queue_comes(sandbox: Sandbox) -> None:

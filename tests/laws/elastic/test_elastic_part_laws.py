@@ -45,6 +45,12 @@ def test_below_its_minimum_a_gang_goes_whole(world: LentWorld) -> None:
     elastic_parts.below_its_minimum_a_gang_goes_whole(world)
 
 
+@worlds
+@given(lent_gangs())
+def test_a_raised_minimum_protects_no_part(world: LentWorld) -> None:
+    elastic_parts.a_raised_minimum_protects_no_part(world)
+
+
 def _as_one(admit: Any, *others: Any) -> Any:
     return [admit]
 
@@ -66,7 +72,18 @@ def _oldest_first(workload: Any, admissions: Any, tree: Any) -> Any:
     return (*(running._part(whole, held, tree) for held in admissions[:-1]), whole)
 
 
+def _as_it_is_now(workload: Any, admissions: Any) -> Any:
+    return running._Minimum(workload, workload.minimum)
+
+
 BUGS = (
+    Bug(
+        "a minimum that is raised while the gang runs counts at once",
+        running,
+        "_admitted_minimum",
+        _as_it_is_now,
+        elastic_parts.a_raised_minimum_protects_no_part,
+    ),
     Bug(
         "a gang that gets all at once is one admission",
         admission_round,

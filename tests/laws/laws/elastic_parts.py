@@ -176,3 +176,12 @@ def below_its_minimum_a_gang_goes_whole(world: LentWorld) -> None:
     """Where its parts are not enough, all of it goes."""
     if world.asked > world.above:
         assert not seats_after(world.snapshot, plan_of(world.snapshot)).get(GANG)
+
+
+def a_raised_minimum_protects_no_part(world: LentWorld) -> None:
+    """A gang whose owner raises its minimum while it runs loses what it would lose otherwise."""
+    gang = world.gang
+    sets = tuple(replace(pods, minimum=pods.count) for pods in gang.pod_sets)
+    raised = replace(gang, minimum=sum(pods.count for pods in sets), pod_sets=sets)
+    then = world._replace(snapshot=replace(world.snapshot, holders={GANG: raised}))
+    assert {each.admission for each in victims(then)} == {each.admission for each in victims(world)}

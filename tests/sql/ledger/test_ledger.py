@@ -9,7 +9,9 @@ from queues.plan import Admit, Adopt
 from queues.quota.accounts import Account
 from queues.sql.database import Database
 from queues.sql.observed.rows import NodeLimit
+from queues.sql.read.world import read_admissions
 from queues.sql.seat_columns import held_seats
+from queues.sql.tables import admissions
 from queues.workload import FlavorName, WorkloadKey
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
 
@@ -61,6 +63,16 @@ async def test_elastic_parts_are_dropped_with_their_gang_and_not_for_one_another
     assert verdict.rejected[1] == verdict.rejected[0]
     assert await harness.balances() == {"a": (4, 4, 4), "root": (0, 4, 4)}
     assert await harness.on_nodes() == {"n1": 4}
+
+
+async def test_the_size_of_a_gang_as_it_was_admitted_is_kept(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8}, ["j1"])
+    first = replace(gang("j1", "a", "n1 n1"), minimum=2)
+    await harness.admit(first, replace(gang("j1", "a", "n1", first=2), elastic=True, minimum=2))
+
+    async with muster.snapshot() as tx:
+        held, _ = await read_admissions(tx, admissions.c.state != "closed")
+    assert [each.minimum for each in held] == [2, 2]
 
 
 async def test_ids_grow_in_the_order_of_the_plan(muster: Database) -> None:

@@ -266,13 +266,21 @@ async def test_descriptions_change_what_is_told_and_not_who_came_first(muster: D
             harness.term,
             [
                 Description(
-                    key=key(name), namespace="ns", name=name, queue=QueueName("b"), priority=5, asks=gpus(8)
+                    key=key(name),
+                    namespace="ns",
+                    name=name,
+                    queue=QueueName("b"),
+                    priority=5,
+                    asks=gpus(8),
+                    ignored_values="x: found 'y'",
                 )
                 for name in ("j1", "never-seen")
             ],
         )
-        rows = (await tx.execute(text("SELECT uid, queue, priority, asks FROM workloads"))).all()
-    assert [tuple(row) for row in rows] == [("j1", "b", 5, {GPU: 8})]
+        rows = (
+            await tx.execute(text("SELECT uid, queue, priority, asks, ignored_values FROM workloads"))
+        ).all()
+    assert [tuple(row) for row in rows] == [("j1", "b", 5, {GPU: 8}, "x: found 'y'")]
     again = [Description(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"))]
     async with muster.transaction() as tx:
         await workloads.arrive(tx, harness.term, again)

@@ -38,6 +38,7 @@ async def describe(harness: LedgerHarness, **priorities: int) -> None:
                     minimum=2,
                     asks=gpus(2000),
                     owner="deployment/web" if name == "small" else "",
+                    ignored_values="one\ntwo" if name == "small" else "",
                 )
                 for name, priority in priorities.items()
             ],
@@ -161,6 +162,7 @@ async def test_the_place_in_the_list_is_the_place_that_is_explained(muster: Data
 
     assert [(one.name, one.position) for one in told.items] == [("big", 1), ("small", 2)]
     assert [one.owner for one in told.items] == [None, OwnerBody(kind="deployment", name="web")]
+    assert [one.ignored_values for one in told.items] == [(), ("one", "two")]
     assert {name: story.position for name, story in explained.items()} == {"big": 1, "small": 2}
     assert [one.name for one in explained["small"].ahead] == ["big"]
     assert explained["small"].position_by == "priority, then small before large"

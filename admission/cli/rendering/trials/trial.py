@@ -15,6 +15,7 @@ _STATES: Final = {
     "refused": "would be refused",
     "unmanaged": "would not wait: it names no queue, and Muster would leave it alone",
 }
+_UNKNOWN_FIELD: Final = "Muster knows no such field (misspelt?)"
 
 
 def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
@@ -42,6 +43,8 @@ def _object_text(
     if one["refusals"] and one["nearestQueues"]:
         lines.append(f"  Did you mean queue {' or '.join(one['nearestQueues'])}?")
     lines += [f"  Warning: {one_line(text)}" for text in one["warnings"]]
+    # A leader of an older version does not tell of them.
+    lines += [f"  Warning: {one_line(path)}: {_UNKNOWN_FIELD}" for path in one.get("unknownFields", ())]
     if one["pods"]:
         lines.append(f"  {_asks(one)}")
     if one["state"] == "waits" and one["expected"] is not None:

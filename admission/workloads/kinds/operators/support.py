@@ -239,6 +239,7 @@ class _Found(NamedTuple):
     is_marked: bool
     #: Of the first container; "": unknown.
     image: str
+    ignored: tuple[str, ...]
 
 
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | None:
@@ -298,7 +299,10 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         parallelism=total,
         revision=_revision(description, job, found),
         conduct=conduct_of(
-            meta.annotations, meta.labels, image=next((each.image for each in found if each.image), "")
+            meta.annotations,
+            meta.labels,
+            image=next((each.image for each in found if each.image), ""),
+            ignored=[sentence for each in found for sentence in each.ignored],
         ),
         obstacle=values.obstacle,
     )
@@ -359,7 +363,7 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
         pods = pod_set_of(each.name, count, each.content, each.where, job.metadata.namespace)
         if pods.obstacle is not None:
             values.note(pods.obstacle.message, pods.obstacle.code)
-        more = (each.existing, each.is_marked, pods.image)
+        more = (each.existing, each.is_marked, pods.image, pods.ignored)
         yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, *more)
     if not seen and values.obstacle is None:
         where = description.templates[0].at if description.templates else ("spec",)

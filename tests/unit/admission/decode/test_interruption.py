@@ -78,11 +78,19 @@ def test_an_annotation_comes_before_a_label_and_nonsense_protects(
     name = "volcano.sh/preemptable"
     annotations = {} if annotation is None else {name: annotation}
     labels = {} if label is None else {name: label}
-    assert conduct_of(annotations, labels).preemptable is preemptable
+    found = conduct_of(annotations, labels)
+    assert (found.preemptable, bool(found.ignored)) == (preemptable, "maybe" in annotations.values())
 
 
 def test_a_duration_that_cannot_be_read_is_not_declared_and_a_deadline_is_a_run_time() -> None:
-    assert conduct_of({"muster.dev/run-time": "soon", "muster.dev/min-run-time": "-5"}, None) == Conduct()
+    found = conduct_of({"muster.dev/run-time": "soon", "muster.dev/min-run-time": "-5"}, None)
+    assert replace(found, ignored=()) == Conduct()
+    assert found.ignored == (
+        "muster.dev/run-time: found 'soon', expected a duration such as 90s, 30m or 2h; it counts as if no run time "
+        "were declared",
+        "muster.dev/min-run-time: found '-5', expected a duration such as 90s, 30m or 2h; it counts as 0s: it may be "
+        "evicted at any time",
+    )
     assert conduct_of({}, {}, 600).run_time == 600
 
 

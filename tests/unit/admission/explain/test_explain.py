@@ -145,6 +145,13 @@ def test_a_gang_of_which_only_parts_end_is_told_as_one_workload() -> None:
     assert told(snapshot)[SuggestionKind.END] == "when pods above the minimum of job/ml/el end"
 
 
+def test_the_minimum_of_a_gang_does_not_end_without_its_parts() -> None:
+    snapshot = world([queue("a", 32)], elastic(), [job("it", "a", count=2, rack=True)])
+
+    # One admission has all of rack r0, but it would take the two in rack r1 with it.
+    assert told(snapshot)[SuggestionKind.END] == "rack r1 when pods above the minimum of job/ml/el end"
+
+
 def test_a_gang_that_ends_with_its_parts_is_told_as_one_workload() -> None:
     snapshot = world([queue("a", 32)], elastic(), [job("it", "a", count=4)])
 

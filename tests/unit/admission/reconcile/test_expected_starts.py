@@ -9,6 +9,7 @@ import pytest
 from admission.reconcile import expected_starts
 from admission.reconcile.expected_starts import (
     BETWEEN,
+    BETWEEN_PASSED,
     MOST,
     ExpectedStart,
     ToldStarts,
@@ -83,6 +84,10 @@ def test_an_interval_becomes_no_narrower_by_minutes() -> None:
         (start(None, None), start(60, 120, 30), True),
         (start(60, 120), start(60, None, 30), True),
         (start(60, None), start(70, None, 30), False),
+        # The interval that it tells has passed.
+        (start(5, 10), start(11, 12, 11), True),
+        (start(0, 1), start(2, 5, 2), False),
+        (start(0, 1), start(2, 5, 3), True),
         (start(60, None), start(90, None, 30), True),
     ],
 )
@@ -123,6 +128,14 @@ def test_a_steady_forecast_is_told_once_to_those_who_are_first() -> None:
         told.forecast({key(number): start(60 + number, 240 + number, minute) for number in range(5000)})
         written += [told.next(60.0 * minute + second) for second in range(60)]
     assert [each for each in written if each is not None] == [key(number) for number in range(MOST)]
+
+
+def test_an_interval_that_has_passed_is_put_right_within_minutes() -> None:
+    told = ToldStarts()
+    told.forecast({key(1): start(3, 5)})
+    assert told.next(0.0) == key(1)
+    told.forecast({key(1): start(8, 20, 7)})
+    assert [told.next(BETWEEN_PASSED - 1.0), told.next(float(BETWEEN_PASSED))] == [None, key(1)]
 
 
 def test_who_waits_no_longer_is_told_nothing() -> None:

@@ -14,6 +14,7 @@ from admission.simulate.past_days import PastDays, Replayed, emptied, merged, pa
 from admission.simulate.queue_figures import AskedUnits, QueueFigures, QueueRecorder
 from admission.trials.changes import Wanted, changed
 from queues.quota.queue import ROOT, Limits, Queue
+from queues.reason_codes import ReasonCode
 from queues.recorded.past_work import PastPods, PastStay, PastWorkload
 from queues.resources import GPU, PODS, Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
@@ -163,6 +164,22 @@ def test_work_of_queues_that_are_gone_is_left_out_and_counted() -> None:
 
     assert days.without_queue == 1
     assert key("gone") not in {job.workload.key for job in days.jobs}
+
+
+def test_work_of_a_queue_that_has_queues_below_it_now_does_not_start_and_says_why() -> None:
+    now = newest()
+    below = QueueName("a-below")
+    queues = {**now.queues, below: Queue(name=below, parent=A)}
+    now = replace(now, queues=queues)
+    of_b = work("of-b", 10, (10, 30), queue=B)
+
+    again = outcome(past_days([*DAY, of_b], now, SINCE, UNTIL), emptied(now))
+
+    (told,) = again.not_started
+    assert (told.queue, told.workloads, told.code) == (A, len(DAY), ReasonCode.QUEUE_NOT_LEAF)
+    assert "name one below it, such as a-below" in told.message
+    assert set(again.waits) == {of_b.key}
+    assert outcome(past_days(DAY, newest(), SINCE, UNTIL), emptied(newest())).not_started == ()
 
 
 def test_what_waits_now_and_never_ran_waits_in_the_replay_too() -> None:

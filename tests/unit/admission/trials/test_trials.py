@@ -59,6 +59,15 @@ def test_every_kind_is_told_where_it_would_start_and_what_it_takes(
     assert (found.workload.user, found.workload.queue) == ("alice", "team")
 
 
+def test_fields_that_a_kind_does_not_have_are_named(cluster: WorldInMemory) -> None:
+    job = volcano_job("a", 1, queue="team", gpu=8)
+    job["spec"]["minAvailble"] = 1
+    job["spec"]["tasks"][0]["template"]["spec"]["nodeSelecter"] = {}
+    found = one(cluster, job)
+    assert found.submitted.unknown_fields == ("spec.minAvailble", "spec.tasks[0].template.spec.nodeSelecter")
+    assert one(cluster, batch_job("a", 1, queue="team", gpu=8)).submitted.unknown_fields == ()
+
+
 def test_nothing_changes(cluster: WorldInMemory) -> None:
     cluster.tried(batch_job("a", 2, queue="team", gpu=8))
 

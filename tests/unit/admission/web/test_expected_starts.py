@@ -30,6 +30,7 @@ async def test_waiting_workloads_have_their_expected_start(server: str) -> None:
         "latest": "2026-11-21T10:40:00Z",
         "never": False,
         "basis": "user and shape",
+        "overdueSince": None,
         "runs": 214,
     }
     assert by_name["llama-pretrain"]["latest"] is None

@@ -81,7 +81,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/api/validation/loans/loan_rules.py": "loans loans.resources",
         "queues/api/quota/loan_values.py": "loans.reason",
         "admission/workloads/rollback.py": "policy.health.onFault",
-        "queues/api/validation/tenant_rules.py": "access.admins access.admins.user access.admins.group",
+        "queues/api/validation/tenant_rules.py": "access.admins access.admins.user access.admins.group "
+        "access.maxQueues",
         "admission/node_recovery/fault_policy.py": "policy.health.recovery.job "
         "policy.health.recovery.verifyJob policy.health.recovery.maxNodesOut policy.health.recovery.maxPercentOut "
         "policy.health.recovery.drainTimeout policy.health.recovery.jobTimeout policy.health.recovery.attempts "

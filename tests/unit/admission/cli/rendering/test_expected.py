@@ -38,6 +38,7 @@ def expected(earliest: str, latest: str | None, *, never: bool = False, runs: in
         ("09:00:00", "10:05:00", "in 0-5m"),
         ("16:00:00", None, "in >6h"),
         ("10:00:30", None, "unknown"),
+        ("09:00:00", "09:57:00", "overdue 3m"),
     ],
 )
 def test_a_cell_has_both_ends_in_the_unit_of_the_second(earliest: str, latest: str | None, text: str) -> None:
@@ -47,6 +48,16 @@ def test_a_cell_has_both_ends_in_the_unit_of_the_second(earliest: str, latest: s
 def test_what_is_not_forecast_is_told_from_what_nobody_knows() -> None:
     assert expected_cell(None, NOW) == "-"
     assert expected_cell(expected("10:00:00", None, never=True), NOW) == "unknown"
+
+
+def test_what_has_passed_of_an_interval_is_not_told() -> None:
+    begun, passed = expected("09:50:00", "10:05:00"), expected("09:50:00", "09:57:00")
+    assert expected_sentence(begun, NOW).startswith("by 10:05 (4 of 5 times)")
+    told = "any moment: it should have been by 09:57 (4 of 5 times)"
+    assert expected_sentence(passed, NOW).startswith(told)
+    by_server = {**passed, "earliest": NOW, "latest": None, "overdueSince": passed["latest"]}
+    assert expected_sentence(by_server, NOW).startswith(told)
+    assert expected_cell(by_server, NOW) == "overdue 3m"
 
 
 def test_a_sentence_has_times_what_it_goes_by_and_its_age() -> None:

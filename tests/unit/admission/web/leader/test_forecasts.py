@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import msgspec
 import pytest
 
+from admission.decode.fields import seconds
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
@@ -20,6 +23,7 @@ from admission.web.leader.forecasts import Forecasts
 from admission.web.lists.expected import ExpectedList
 from queues.errors import DatabaseUnavailable
 from queues.sql.history.ended_runs import EndedRun
+from queues.text_format import rfc3339
 from queues.workload import QueueName, Workload, WorkloadKey
 from tests.bench.synthetic_world import SyntheticWorld, node_table, pods, queue, workload
 
@@ -73,8 +77,8 @@ class Replica:
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("_LOOK", 0.001), ("_EVERY", 0.001), ("_TIMES_WORK", 0), ("_REST", 0)):
-        monkeypatch.setattr(forecasts, name, seconds)
+    for name, value in (("_LOOK", 0.001), ("_EVERY", 0.001), ("_TIMES_WORK", 0), ("_REST", 0)):
+        monkeypatch.setattr(forecasts, name, value)
 
 
 async def until(true: Callable[[], object]) -> None:
@@ -141,6 +145,9 @@ async def test_objects_are_told_what_the_list_tells() -> None:
     ("interval", "start"),
     [
         (Interval(600, 1800, 0, never=False), (600, 1800)),
+        # It passed while the forecast was made.
+        (Interval(0, 59, 0, never=False), (None, None)),
+        (Interval(0, 60, 0, never=False), (0, 60)),
         (Interval(600, None, 0, never=False), (600, None)),
         (Interval(59, None, 0, never=False), (None, None)),
         (Interval(600, None, 0, never=True), (None, None)),
@@ -149,7 +156,26 @@ async def test_objects_are_told_what_the_list_tells() -> None:
 def test_objects_are_told_nothing_that_says_nothing(
     interval: Interval, start: tuple[int | None, int | None]
 ) -> None:
-    assert forecasts._start(0, interval) == (0, *start)
+    assert forecasts._start(0, interval, now=60) == (0, *start)
+
+
+async def test_an_interval_that_has_passed_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica()
+    replica.last = last = decided()
+    async with replica.forecasting() as of:
+        await until(lambda: told(of).items)
+        # No further forecast is made from here on.
+        monkeypatch.setattr(forecasts, "_EVERY", inf)
+        made = len(replica.told)
+        await until(lambda: len(replica.told) > made)
+        first = {line.uid: line for line in told(of).items if line.latest is not None}
+        later = max(line.latest for line in first.values() if line.latest is not None)
+        now = seconds(later) + 60
+        replica.last = Decided(snapshot=replace(last.snapshot, now=now), plan=last.plan)
+        again = {line.uid: line for line in told(of).items}
+    for uid, line in first.items():
+        passed = again[uid]
+        assert (passed.overdue_since, passed.latest, passed.earliest) == (line.latest, None, rfc3339(now))
 
 
 async def test_without_the_past_a_forecast_is_made_all_the_same() -> None:

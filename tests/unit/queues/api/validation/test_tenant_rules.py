@@ -7,6 +7,7 @@ import pytest
 
 from queues.api.validation.tenant_rules import (
     MOST_LEVELS,
+    QUEUES_OF_A_TENANT,
     QueueChange,
     Requester,
     change_refusals,
@@ -229,7 +230,7 @@ def test_rules_inside_the_queue_are_the_tenants_own() -> None:
 
 
 def test_a_tenant_makes_no_tree_that_is_too_deep_and_a_deep_one_is_judged_at_once() -> None:
-    deep = dict(TREE)
+    deep = with_many(0, maxQueues=1000)
     names = ["a", *(f"a-{level}" for level in range(400))]
     for above, name in pairwise(names):
         deep[name] = queue(name, above)
@@ -242,6 +243,46 @@ def test_a_tenant_makes_no_tree_that_is_too_deep_and_a_deep_one_is_judged_at_onc
     last = deep[names[-1]]
     labelled = {**last, "metadata": {**last["metadata"], "labels": {"a": "b"}}}
     assert change_refusals(QueueChange(names[-1], last, labelled), ANN, deep) == []
+
+
+def with_many(count: int, **tenant: Any) -> dict[str, dict[str, Any]]:
+    """Tenant a with so many queues more below a-infer."""
+    access = {**TREE["a"]["spec"]["access"], **tenant}
+    queues = {**TREE, "a": {**TREE["a"], "spec": {**TREE["a"]["spec"], "access": access}}}
+    return queues | {f"a-{number}": queue(f"a-{number}", "a-infer") for number in range(count)}
+
+
+def test_a_tenant_has_so_many_queues_and_more_where_its_top_level_queue_says_so() -> None:
+    own, new = 3, queue("a-new", "a-infer")
+    most = QUEUES_OF_A_TENANT - own
+    assert change_refusals(QueueChange("a-new", None, new), ANN, with_many(most - 1)) == []
+    [refusal] = change_refusals(QueueChange("a-new", None, new), ANN, with_many(most))
+    assert refusal == (
+        f"queue a-new: found {QUEUES_OF_A_TENANT + 1} queues below a, expected at most {QUEUES_OF_A_TENANT}. Delete "
+        "some that are not used, or ask a platform administrator to raise access.maxQueues of a"
+    )
+    assert change_refusals(QueueChange("a-new", None, new), ANN, with_many(most, maxQueues=201)) == []
+    [refusal] = change_refusals(QueueChange("a-new", None, new), ANN, with_many(0, maxQueues=3))
+    assert "found 4 queues below a, expected at most 3" in refusal
+
+
+def test_a_queue_of_the_tenant_may_have_a_smaller_bound_for_those_below_it() -> None:
+    bounded = {**TREE["a-train"], "spec": {**TREE["a-train"]["spec"], "access": {"maxQueues": 1}}}
+    queues = {**TREE, "a-train": bounded}
+    [refusal] = change_refusals(QueueChange("n", None, queue("n", "a-train")), ANN, queues)
+    assert "found 2 queues below a-train, expected at most 1" in refusal
+    before, after = TREE["a-infer"], queue("a-infer", "a-train", deserved={GPU: 16})
+    [refusal] = change_refusals(QueueChange("a-infer", before, after), ANN, queues)
+    assert "found 2 queues below a-train, expected at most 1" in refusal
+
+
+def test_too_many_queues_may_stay_be_changed_moved_and_become_fewer() -> None:
+    queues = with_many(5, maxQueues=2)
+    before = queues["a-0"]
+    changed = {**before, "spec": {**before["spec"], "weight": 2}}
+    moved = {**before, "spec": {**before["spec"], "parent": "a-train"}}
+    for after in (changed, moved, None):
+        assert change_refusals(QueueChange("a-0", before, after), ANN, queues) == []
 
 
 def test_a_smaller_sum_hides_no_flavor() -> None:

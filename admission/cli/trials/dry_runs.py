@@ -1,0 +1,192 @@
+"""What the API server itself says of objects that are tried: each is created in a dry run, as the user, with the strict
+validation of fields that ``kubectl apply`` asks for. Nothing is stored.
+
+Only the API server knows all of it: the schemas of the CRDs that are installed, its own version's fields of pods, the
+policies and webhooks of other projects, and what the user may create. Standard library only.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from admission.cli.access.objects import ClusterRoute, Refused, send
+from admission.cli.access.read_api import Route
+from admission.cli.failures import CommandFailed
+from queues.api import names
+from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, resource_of
+from queues.errors import UnusableName
+
+#: Dry runs at a time: each is a connection of its own.
+_AT_A_TIME: Final = 4
+#: Seconds that the API server has for one of them at most.
+_PATIENCE: Final = 10.0
+#: Fields that only a stored object has, as ``admission.trials.submitted`` leaves them out.
+_OF_STORED: Final = (
+    *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds"),
+)
+#: Kinds whose fields the API server knows best. Of Volcano's kinds it keeps all fields, for those who use more of them.
+_OF_KUBERNETES: Final = ("job", "pod")
+#: What is not told of an object that is refused.
+_OF_REFUSED: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("reason", "position", "queueLength", "changes", "expected")),
+    "places": [],
+    "nodeCount": 0,
+    "quota": [],
+    "victims": [],
+    "victimCount": 0,
+    "behind": "",
+}
+_STRICT: Final = "strict decoding error: "
+#: As the API server words it if RBAC does not let a user create a kind.
+_MAY_NOT: Final = re.compile(r'cannot create resource "[^"]*"')
+#: Answers that say nothing of the object: who asks is not known, too many requests, errors of the server.
+_SAYS_NOTHING: Final = "the API server could not say whether it takes this object: "
+
+#: Creates an object at a path, in a dry run; raises Refused and CommandFailed.
+Create = Callable[[str, Mapping[str, Any]], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """What the API server says of one document that it does not simply take."""
+
+    #: Of the workload it belongs to, as the answer to a trial names it.
+    kind: str
+    namespace: str
+    name: str
+    #: Why it would not be stored; "": it would, or that is not known.
+    refusal: str = ""
+    #: What matters beside that; "": nothing.
+    warning: str = ""
+    #: Whether only the API server finds this: fields that the kind does not have.
+    is_of_fields: bool = False
+    #: Whether it said nothing of the object's fields.
+    is_undecided: bool = False
+
+
+def create_in_dry_run(route: Route) -> Create | None:
+    """Creates as the user of the kubeconfig; None: a replica is asked directly, and no API server is known."""
+    if route.server is not None:
+        return None
+    cluster = ClusterRoute(
+        kubeconfig=route.kubeconfig,
+        context=route.context,
+        timeout=min(route.timeout, _PATIENCE),
+        access=route.access,
+    )
+
+    def create(path: str, document: Mapping[str, Any]) -> object:
+        query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "kubectl-muster"}
+        return send(cluster, "POST", path, document, tried="Creating it in a dry run", **query)
+
+    return create
+
+
+def with_dry_runs(
+    body: dict[str, Any],
+    documents: Sequence[Mapping[str, Any]],
+    *,
+    namespace: str,
+    queue: str,
+    create: Create,
+) -> dict[str, Any]:
+    """The answer to a trial, with what the API server says of the documents that were tried.
+
+    ``namespace``: where documents are that name none; ``queue``: the queue that all are tried in, "": their own.
+    """
+    skipped = {(each["apiVersion"], each["kind"]) for each in body["skipped"]}
+    tried = [each for each in documents if (each.get("apiVersion"), each.get("kind")) not in skipped]
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        found = [
+            each for each in pool.map(lambda one: _dry_run(one, namespace, queue, create), tried) if each
+        ]
+    return {**body, "items": [_with(item, _about(item, found)) for item in body["items"]]}
+
+
+def _dry_run(document: Mapping[str, Any], namespace: str, queue: str, create: Create) -> DryRun | None:
+    """None: the API server takes it, or it is none that can be created."""
+    resource = resource_of(str(document.get("apiVersion")), str(document.get("kind")))
+    metadata = document.get("metadata")
+    if resource is None or not isinstance(metadata, Mapping):
+        return None
+    place = str(metadata.get("namespace") or namespace)
+    kind, name = _workload_of(resource, metadata)
+    sent = {**document, "metadata": _metadata(resource, metadata, place, queue)}
+    about = DryRun(kind=kind, namespace=place, name=name)
+    part = f"pod {metadata.get('name') or ''}: " if (kind, resource) == ("podgroup", PODS) else ""
+    try:
+        create(resource.path(place), sent)
+    except UnusableName:
+        return None
+    except Refused as error:
+        return _judged(error, resource, place, part, about)
+    except CommandFailed as error:
+        return replace(about, warning=f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}", is_undecided=True)
+    return None
+
+
+def _workload_of(resource: ApiResource, metadata: Mapping[str, Any]) -> tuple[str, str]:
+    """Kind and name of the workload that a document is of, as an answer names them; of a member: its PodGroup."""
+    annotations = metadata.get("annotations")
+    keys = (names.GROUP_ANNOTATION, names.GROUP_ANNOTATION_VOLCANO)
+    if resource is PODS and isinstance(annotations, Mapping):
+        for group in (annotations.get(each) for each in keys):
+            if group:
+                return "podgroup", str(group)
+    name = metadata.get("name") or f"{metadata.get('generateName') or ''}xxxxx"
+    return "vcjob" if resource is VOLCANO_JOBS else resource.kind.lower(), str(name)
+
+
+def _metadata(
+    resource: ApiResource, metadata: Mapping[str, Any], namespace: str, queue: str
+) -> dict[str, Any]:
+    """As it would be submitted, in the queue that it is tried in."""
+    found = {key: each for key, each in metadata.items() if key not in _OF_STORED}
+    found["namespace"] = namespace
+    labels = metadata.get("labels") or {}
+    is_member = _workload_of(resource, metadata)[0] == "podgroup" and resource is PODS
+    if queue and not is_member and isinstance(labels, Mapping):
+        found["labels"] = {**labels, names.QUEUE_LABEL: queue}
+    return found
+
+
+def _judged(error: Refused, resource: ApiResource, namespace: str, part: str, about: DryRun) -> DryRun:
+    """What an answer that is an error says of the object."""
+    said = error.found
+    if error.status == 403 and _MAY_NOT.search(said):
+        kind = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+        text = f"you may not create {kind} in namespace {namespace}: whether the API server takes this is not known"
+        return replace(about, warning=part + text, is_undecided=True)
+    if error.status == 409 and "already exists" in said:
+        return replace(about, warning=f"{part}there is an object of this kind and name already")
+    says_nothing = error.status in (401, 404, 409, 429) or error.status >= 500 or "dry run" in said
+    if says_nothing:
+        return replace(about, warning=f"{part}{_SAYS_NOTHING}{said}", is_undecided=True)
+    if _STRICT in said:
+        fields = said.partition(_STRICT)[2]
+        text = f"{fields}: kubectl apply and create refuse this, and without strict validation it would be dropped"
+        return replace(about, refusal=part + text, is_of_fields=True)
+    return replace(about, refusal=part + said)
+
+
+def _about(item: Mapping[str, Any], found: Iterable[DryRun]) -> list[DryRun]:
+    keys = ("kind", "namespace", "name")
+    return [each for each in found if all(getattr(each, key) == item[key] for key in keys)]
+
+
+def _with(item: dict[str, Any], found: Sequence[DryRun]) -> dict[str, Any]:
+    """An item of the answer, refused if the API server refuses it: then nothing of it would start."""
+    was_refused = item["state"] == "refused"
+    # What Muster's webhook and the policies say it has said already, in its own words.
+    refusals = [each.refusal for each in found if each.refusal and (each.is_of_fields or not was_refused)]
+    warnings = [] if was_refused else [each.warning for each in found if each.warning]
+    item = {**item, "warnings": [*item["warnings"], *dict.fromkeys(warnings)]}
+    if item["kind"] in _OF_KUBERNETES and not any(each.is_undecided for each in found):
+        item["unknownFields"] = []
+    if not refusals:
+        return item
+    refusals = [*item["refusals"], *dict.fromkeys(refusals)]
+    return {**item, **_OF_REFUSED, "state": "refused", "refusals": refusals}
