@@ -52,8 +52,8 @@ def test_what_is_not_forecast_is_told_from_what_nobody_knows() -> None:
 
 def test_what_has_passed_of_an_interval_is_not_told() -> None:
     begun, passed = expected("09:50:00", "10:05:00"), expected("09:50:00", "09:57:00")
-    assert expected_sentence(begun, NOW).startswith("by 10:05 (4 of 5 times)")
-    told = "any moment: it should have been by 09:57 (4 of 5 times)"
+    assert expected_sentence(begun, NOW).startswith("by 10:05 UTC (4 of 5 times)")
+    told = "any moment: it should have been by 09:57 UTC (4 of 5 times)"
     assert expected_sentence(passed, NOW).startswith(told)
     by_server = {**passed, "earliest": NOW, "latest": None, "overdueSince": passed["latest"]}
     assert expected_sentence(by_server, NOW).startswith(told)
