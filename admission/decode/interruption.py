@@ -25,6 +25,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
 _CACHED: Final = 512
 LONGEST_IMAGE: Final = 200
+_LONGEST_TRACEPARENT: Final = 200
 
 
 def image_of(spec: WirePodSpec) -> str:
@@ -53,7 +54,10 @@ def conduct_of(
     # Long texts are not kept twice.
     is_short = sum(len(text) for text in said if text) <= _CACHED
     conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, *said)
-    return _with_image(conduct, image) if image else conduct
+    conduct = _with_image(conduct, image) if image else conduct
+    trace = first.get(names.TRACEPARENT, "")
+    # Each is another one; what is longer is none.
+    return replace(conduct, traceparent=trace) if 0 < len(trace) <= _LONGEST_TRACEPARENT else conduct
 
 
 @lru_cache(maxsize=8192)

@@ -40,6 +40,8 @@ class Conduct:
     image: str = ""
     #: Another value than before has the workload tried again that was held back because its pods did not get ready.
     retry: str = ""
+    #: The span that the trace of its gang is below, as W3C writes it (traceparent); "": none.
+    traceparent: str = ""
 
 
 NOTHING_SAID: Final = Conduct()

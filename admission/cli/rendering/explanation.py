@@ -24,6 +24,9 @@ from queues.text_format import counted
 #: Newest decisions that are shown without ``-o wide``.
 _HISTORY: Final = 12
 
+#: Numbers of a decision that are about its trace.
+_OF_TRACES: Final = frozenset({"trace", "parentSpan", "decidedAt", "waitedFor"})
+
 #: ``ExplanationBody`` of the read API, with ``outlook``.
 WorkloadBody = Mapping[str, Any]
 
@@ -432,7 +435,9 @@ def event_text(event: Mapping[str, Any], wide: bool = False) -> str:
     code = event.get("result") or event["code"]
     message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
     # The message names the beneficiary; its key is for look-ups.
-    numbers = {**event["numbers"], "for": event["beneficiary"]}
+    # Of its trace "Stages" tells.
+    told = {name: each for name, each in event["numbers"].items() if name not in _OF_TRACES}
+    numbers = {**told, "for": event["beneficiary"]}
     words: Iterable[str] = (
         f"{code}:" if code and message else code,
         message,
