@@ -41,6 +41,8 @@ from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
 from admission.tracing.gang_traces import GangTraces
+from admission.tracing.otlp import OtlpExporter
+from admission.tracing.sender import TraceSender
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided, TurnReport
 from admission.volcano_jobs.pods import PodRules
@@ -118,9 +120,10 @@ class Controller:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         async with AsyncExitStack() as stack:
+            exporter = OtlpExporter.connect(settings.identity) if settings.tracing else None
             database = await self._open_database(stack)
-            if settings.tracing:
-                self._traces = GangTraces.connect(database, settings.identity)
+            if exporter is not None:
+                self._traces = GangTraces(database, TraceSender(exporter.send))
                 stack.push_async_callback(self._traces.close, TRACES_END_WITHIN)
             self._client = await stack.enter_async_context(
                 await Client.connect(

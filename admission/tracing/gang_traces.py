@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NoReturn
 
-from admission.tracing.otlp import OtlpExporter
 from admission.tracing.sender import SpanCounts, TraceSender
 from admission.tracing.spans import STAGES, spans_of
 from queues.errors import DatabaseError
@@ -40,11 +39,6 @@ class GangTraces:
         self._sender = sender
         self._ids: deque[AdmissionId] = deque()
         self._there_are_some = asyncio.Event()
-
-    @classmethod
-    def connect(cls, database: Database, identity: str) -> "GangTraces":
-        """Traces that go where the environment says. Raises InvalidSettings."""
-        return cls(database, TraceSender(OtlpExporter.connect(identity).send))
 
     @property
     def counts(self) -> SpanCounts:

@@ -113,7 +113,9 @@ async def test_a_gang_that_runs_is_told_once_with_its_stages_whoever_leads(told:
     report = await told.turn()
     assert report.completed == [id_]
     told.now += 1
-    assert (await told.turn(gone(volcano_job(2)))).completed == []
+    ended = [await told.turn(gone(volcano_job(2)), *map(gone, running)), await told.turn()]
+    assert not told.cycle.world.admissions
+    assert [each.completed for each in ended] == [[], []]
 
     await told.traces.close(5)
     names = [span.name for span in told.spans]
