@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NoReturn
 
-from admission.tracing.sender import SpanCounts, TraceSender
-from admission.tracing.spans import STAGES, spans_of
+from admission.tracing.sender import SPANS, SpanCounts, TraceSender
 from queues.errors import DatabaseError
 from queues.sql.database import Database
 from queues.sql.read.over_time.traced import traced_admissions
@@ -27,8 +26,6 @@ PAUSE: Final = 0.5
 AFTER_FAILURE: Final = 5.0
 #: How often in a row the same admissions are tried.
 _ATTEMPTS: Final = 12
-#: Spans of most traces, for what is dropped before it is made.
-_SPANS: Final = 1 + len(STAGES) - 2
 
 
 class GangTraces:
@@ -49,7 +46,7 @@ class GangTraces:
         """These admissions got as far as they will: committed."""
         for id_ in ids:
             if len(self._ids) >= MOST:
-                self._sender.drop("queue", _SPANS)
+                self._sender.drop("queue", SPANS)
             else:
                 self._ids.append(id_)
         if self._ids:
@@ -73,7 +70,7 @@ class GangTraces:
                     pass
         except TimeoutError:
             pass
-        self._sender.drop("ledger", len(self._ids) * _SPANS)
+        self._sender.drop("ledger", len(self._ids) * SPANS)
         self._ids.clear()
         await asyncio.to_thread(self._sender.close, seconds / 2)
 
@@ -87,15 +84,11 @@ class GangTraces:
             if not last_attempt:
                 return False
             _log.warning("traces are dropped", extra={"why": str(error)})
-            self._sender.drop("ledger", len(ids) * _SPANS)
+            self._sender.drop("ledger", len(ids) * SPANS)
             self._forget(len(ids))
             return False
         for admission in found:
-            try:
-                self._sender.offer(spans_of(admission))
-            except Exception:  # whatever a row says, the gangs are admitted and the other traces told
-                _log.warning("trace cannot be made", extra={"admission": admission.id}, exc_info=True)
-                self._sender.drop("ledger", _SPANS)
+            self._sender.offer(admission)
         self._forget(len(ids))
         return True
 

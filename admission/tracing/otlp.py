@@ -15,7 +15,6 @@ from admission.tracing.spans import GangSpan
 from queues.errors import InvalidSettings
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -27,9 +26,13 @@ _MICROSECONDS: Final = 1_000_000
 class OtlpExporter:
     """Sends spans. Used by one thread."""
 
-    def __init__(self, send: Callable[[Sequence["ReadableSpan"]], bool], resource: "Resource") -> None:
+    def __init__(
+        self,
+        send: Callable[[Sequence["ReadableSpan"]], bool],
+        readable: Callable[[GangSpan], "ReadableSpan"],
+    ) -> None:
         self._send = send
-        self._resource = resource
+        self._readable = readable
 
     @classmethod
     def connect(cls, identity: str) -> "OtlpExporter":
@@ -40,7 +43,6 @@ class OtlpExporter:
         check_environment(os.environ)
         try:
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-            from opentelemetry.sdk.resources import Resource
             from opentelemetry.sdk.trace.export import SpanExportResult
         except ImportError as error:
             raise InvalidSettings(
@@ -50,12 +52,12 @@ class OtlpExporter:
         # It tells each attempt; the sender tells when the collector goes away and comes back.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         exporter = OTLPSpanExporter()
-        resource = Resource.create(_about_this_process(identity, os.environ))
-        return cls(lambda spans: exporter.export(spans) is SpanExportResult.SUCCESS, resource)
+        readable = _readable_spans(_about_this_process(identity, os.environ))
+        return cls(lambda spans: exporter.export(spans) is SpanExportResult.SUCCESS, readable)
 
     def send(self, spans: Sequence[GangSpan]) -> bool:
         """Whether the collector took them. Blocks."""
-        return self._send([_readable(span, self._resource) for span in spans])
+        return self._send(list(map(self._readable, spans)))
 
 
 def _about_this_process(identity: str, variables: Mapping[str, str]) -> dict[str, str]:
@@ -96,26 +98,34 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _readable(span: GangSpan, resource: "Resource") -> "ReadableSpan":
+def _readable_spans(about_process: Mapping[str, str]) -> Callable[[GangSpan], "ReadableSpan"]:
+    """What makes OpenTelemetry's spans of ours, with attributes of the process."""
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
-    def context(id_: str, *, remote: bool = False) -> SpanContext:
-        flags = TraceFlags(TraceFlags.SAMPLED)
-        return SpanContext(int(span.trace, 16), int(id_, 16), is_remote=remote, trace_flags=flags)
+    resource = Resource.create(dict(about_process))
+    scope = InstrumentationScope("muster", version("muster"))
+    flags, unset = TraceFlags(TraceFlags.SAMPLED), Status(StatusCode.UNSET)
 
-    return ReadableSpan(
-        span.name,
-        context=context(span.id),
-        parent=context(span.parent, remote=True) if span.parent else None,
-        resource=resource,
-        attributes=dict(span.attributes),
-        status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),
-        start_time=_nanoseconds(span.start),
-        end_time=_nanoseconds(span.end),
-        instrumentation_scope=InstrumentationScope("muster", version("muster")),
-    )
+    def context(trace: str, id_: str, *, remote: bool = False) -> SpanContext:
+        return SpanContext(int(trace, 16), int(id_, 16), is_remote=remote, trace_flags=flags)
+
+    def readable(span: GangSpan) -> ReadableSpan:
+        return ReadableSpan(
+            span.name,
+            context=context(span.trace, span.id),
+            parent=context(span.trace, span.parent, remote=True) if span.parent else None,
+            resource=resource,
+            attributes=dict(span.attributes),
+            status=Status(StatusCode.ERROR, span.error) if span.error else unset,
+            start_time=_nanoseconds(span.start),
+            end_time=_nanoseconds(span.end),
+            instrumentation_scope=scope,
+        )
+
+    return readable
 
 
 def _nanoseconds(seconds: float) -> int:

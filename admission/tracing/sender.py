@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from admission.tracing.spans import GangSpan
+from admission.tracing.spans import GangSpan, spans_of
+from queues.sql.read.over_time.traced import TracedAdmission
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +26,8 @@ _RESTS: Final = 2.0
 #: Why traces are dropped: too many waited, the collector did not take them, or the ledger could not be read.
 Why = Literal["queue", "collector", "ledger"]
 REASONS: Final[tuple[Why, ...]] = ("queue", "collector", "ledger")
-Trace = tuple[GangSpan, ...]
+#: Spans of most traces, for those that are dropped before their spans are made.
+SPANS: Final = 7
 
 
 class SpanCounts(NamedTuple):
@@ -43,7 +45,7 @@ class TraceSender:
         """``send`` blocks, and says whether the spans were taken."""
         self._send = send
         self._most = most
-        self._waiting: deque[Trace] = deque()
+        self._waiting: deque[TracedAdmission] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._taken = True
@@ -58,13 +60,13 @@ class TraceSender:
         with self._changed:
             return SpanCounts(self._sent, dict(self._dropped))
 
-    def offer(self, trace: Trace) -> None:
-        """Send a trace some time. Never blocks for long."""
+    def offer(self, admission: TracedAdmission) -> None:
+        """Send its trace some time. Never blocks for long."""
         with self._changed:
             if self._closing or len(self._waiting) >= self._most:
-                self._dropped["queue"] += len(trace)
+                self._dropped["queue"] += SPANS
                 return
-            self._waiting.append(trace)
+            self._waiting.append(admission)
             self._changed.notify()
 
     def drop(self, why: Why, spans: int) -> None:
@@ -82,11 +84,19 @@ class TraceSender:
     def _run(self) -> None:
         while (batch := self._next()) is not None:
             began = time.perf_counter()
-            self._send_batch([span for trace in batch for span in trace])
+            self._send_batch([span for admission in batch for span in self._spans_of(admission)])
             if not self._closing:
                 time.sleep(min(1.0, (time.perf_counter() - began) * _RESTS))
 
-    def _next(self) -> list[Trace] | None:
+    def _spans_of(self, admission: TracedAdmission) -> tuple[GangSpan, ...]:
+        try:
+            return spans_of(admission)
+        except Exception:  # whatever its row says, the other traces are told
+            _log.warning("trace cannot be made", extra={"admission": admission.id}, exc_info=True)
+            self.drop("ledger", SPANS)
+            return ()
+
+    def _next(self) -> list[TracedAdmission] | None:
         """Traces of the next request; None: there will be none."""
         with self._changed:
             while not self._waiting:
@@ -96,6 +106,8 @@ class TraceSender:
             return [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
 
     def _send_batch(self, spans: Sequence[GangSpan]) -> None:
+        if not spans:
+            return
         try:
             taken, why = self._send(spans), "the collector did not take them"
         except Exception as error:  # whatever a library raises, the next trace may go through

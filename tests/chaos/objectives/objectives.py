@@ -25,8 +25,8 @@ _MISSED: Final = 2.0
 #: The objectives: share of the time, seconds of a decision, seconds until admission is back.
 AVAILABLE, DECISION, RECOVERY = 0.999, 1.0, 300.0
 _MONTH: Final = 30 * 86_400.0
-#: Faults of the harness that are none: their end, and what is only told.
-_NONE: Final = frozenset({"healed", "continue", "died"})
+#: What is noted and is no fault: ends of faults, what is only told, and what has yet to strike.
+_NONE: Final = frozenset({"healed", "continue", "died", "strike-write", "strike-commit"})
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):

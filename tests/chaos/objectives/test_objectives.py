@@ -34,8 +34,9 @@ def test_turns_of_several_replicas_count_together_in_the_order_of_time() -> None
 
 def test_an_outage_is_told_of_the_last_fault_before_its_end() -> None:
     told_only = Fault(at=1.7, name="died", target="replica-1")
+    armed = Fault(at=1.8, name="strike-commit", target="replica-1")
     later = Fault(at=9.0, name="stop", target="replica-1")
-    history = History(seed=1, turns=turns(1.0, 1.5, 4.5), faults=(later, told_only, KILLED))
+    history = History(seed=1, turns=turns(1.0, 1.5, 4.5), faults=(later, told_only, armed, KILLED))
     assert list(measured(history, pace=1.0).recoveries) == ["kill"]
 
 

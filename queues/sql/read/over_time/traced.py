@@ -46,8 +46,12 @@ class TracedAdmission:
     closed: float | None = None
 
 
+# Seats are counted by their shapes: a row is small however large its gang is.
 _COLUMNS: Final = (
-    "id, kind, uid, namespace, name, queue, shape_of, shapes, coalesce(admitted_at, opened_at) AS admitted, "
+    "id, kind, uid, namespace, name, queue, shapes, cardinality(shape_of) AS seats, "
+    "(SELECT jsonb_object_agg(shape, n) FROM "
+    "(SELECT shape, count(*) AS n FROM unnest(shape_of) AS shape GROUP BY shape) AS counted) AS seats_of, "
+    "coalesce(admitted_at, opened_at) AS admitted, "
     "released_at AS released, bound_at AS bound, running_at AS running, evicted_at AS evicted, closed_at AS closed, "
     "coalesce(cause_code, '') AS cause"
 )
@@ -86,8 +90,11 @@ async def traced_admissions(tx: AsyncConnection, ids: Collection[AdmissionId]) -
     return tuple(
         TracedAdmission(
             workload=WorkloadKey(WorkloadKind(row.kind), row.uid),
-            seats=len(row.shape_of),
-            devices=sum(_devices(row.shapes[shape]) for shape in row.shape_of) / WHOLE,
+            seats=row.seats,
+            devices=sum(
+                seats * _devices(row.shapes[int(shape)]) for shape, seats in (row.seats_of or {}).items()
+            )
+            / WHOLE,
             created=row.created or None,
             waits_since=_seconds(row.waits_since),
             seen=_seconds(row.seen),
