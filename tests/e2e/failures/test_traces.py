@@ -26,8 +26,7 @@ def traced() -> Iterator[Collector]:
 
 
 def test_a_gang_that_outlives_its_leader_is_traced_once(harness: CrashHarness, traced: Collector) -> None:
-    told = {"MUSTER_TRACING": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": traced.url}
-    leader = harness.start(**told)
+    leader = harness.start(MUSTER_TRACING="true", OTEL_EXPORTER_OTLP_ENDPOINT=traced.url)
     harness.leads(leader)
     with harness.sandbox("traced") as sandbox:
         kubeconfig = sandbox.somebody("ann")
@@ -41,7 +40,7 @@ def test_a_gang_that_outlives_its_leader_is_traced_once(harness: CrashHarness, t
 
         kill_muster(leader)
         harness.forget(leader)
-        leader = harness.start(**told)
+        leader = harness.start(MUSTER_TRACING="true", OTEL_EXPORTER_OTLP_ENDPOINT=traced.url)
         harness.leads(leader)
         explained = Asking(harness.stack, kubeconfig).text("explain", "job/train", "-n", sandbox.name)
         assert f"trace: {TRACE}" in explained

@@ -25,6 +25,7 @@ from queues.quota.queue import ROOT
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
+from queues.sql.read.over_time.traced import traced_admissions
 from queues.workload import AdmissionId, QueueName
 from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import NOW, VOLCANO, gone, node, queue, released, seen, volcano_job
@@ -206,13 +207,13 @@ async def test_a_ledger_that_cannot_be_read_is_asked_again(
     await told.turn()
     await told.turn(gone(volcano_job(2)))
     await told.turn()
-    real, failures = gang_traces.traced_admissions, [2]
+    failures = [2]
 
     async def stumbles(*asked: object) -> object:
         if failures[0]:
             failures[0] -= 1
             raise DatabaseUnavailable(reason="the test")
-        return await real(*asked)  # type: ignore[arg-type]
+        return await traced_admissions(*asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(gang_traces, "traced_admissions", stumbles)
     monkeypatch.setattr(gang_traces, "AFTER_FAILURE", 0.01)
