@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from admission.tracing.context import TraceStart
 from admission.volcano_jobs.state import JobTransition
 from queues.admissions import Admission, Claim, StageTimes
 from queues.errors import DataRefused
@@ -36,6 +37,8 @@ class Applied:
     #: New claims, and beneficiaries of claims that ended.
     claims: tuple[Claim, ...] = ()
     unclaimed: tuple[WorkloadKey, ...] = ()
+    #: Traces of admissions that were opened; without those that have none.
+    traces: Mapping[AdmissionId, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ class TurnPlan:
     stages: Mapping[AdmissionId, StageTimes] = field(default_factory=dict)
     #: Device-seconds of work that evictions cost, for the decision log.
     lost: Mapping[AdmissionId, int] = field(default_factory=dict)
+    #: What is told of the traces of the workloads that get seats; empty: traces are not told.
+    traces: Mapping[WorkloadKey, TraceStart] = field(default_factory=dict)
 
     def changes_ledger(self) -> bool:
         """True if there is anything to commit."""
@@ -151,6 +156,12 @@ async def apply(
         jobs=turn.jobs,
         claims=taken.claims,
         unclaimed=taken.dropped,
+        traces={
+            id_: trace
+            for id_, admit in zip(admitted, taken.admits, strict=True)
+            if (start := turn.traces.get(admit.workload)) is not None
+            and (trace := start.trace(admit.workload, id_))
+        },
     )
 
 
@@ -203,7 +214,7 @@ async def _write(
     await ledger.record_job_states(tx, transaction, {job.key: job.new.to_json() for job in turn.jobs})
     changed = {**turn.reasons.changed, **_dropped(plan, outcome)}
     await ledger.record_reasons(tx, transaction, changed, turn.reasons.gone)
-    decisions = _decisions(plan, outcome, adopted, evicted, admissions, turn.lost)
+    decisions = _decisions(turn, outcome, adopted, evicted, admissions)
     await ledger.record_decisions(tx, transaction, decisions)
     return _Written(
         ledger_seq=transaction.seq, freed=freed, adopted=adopted, outcome=outcome, evicted=evicted
@@ -243,14 +254,14 @@ def _dropped(plan: Plan, outcome: ledger.LedgerOutcome) -> dict[WorkloadKey, Rea
 
 
 def _decisions(
-    plan: Plan,
+    turn: TurnPlan,
     outcome: ledger.LedgerOutcome,
     adopted: list[AdmissionId],
     evicted: frozenset[AdmissionId],
     admissions: Mapping[AdmissionId, Admission],
-    lost: Mapping[AdmissionId, int],
 ) -> list[ledger.Decision]:
     """Lines of the decision log: one for what a workload gets, and one for what is evicted of it for one reason."""
+    plan, lost = turn.plan, turn.lost
     lines: list[ledger.Decision] = []
     # In the order of cause and effect: what makes room, then who gets it.
     evictions: dict[tuple[Any, ...], list[ledger.Decision]] = {}
@@ -272,7 +283,7 @@ def _decisions(
     for index, admit in enumerate(plan.admits):
         if index in outcome.accepted:
             code: ledger.DecisionCode = "elastic" if admit.elastic else "gang"
-            line = _line("admit", admit, code, admission=outcome.accepted[index])
+            line = _traced(_line("admit", admit, code, admission=outcome.accepted[index]), turn.traces)
             gangs.setdefault((line.workload,), []).append(line)
         else:
             rejection = outcome.rejected[index]
@@ -280,6 +291,14 @@ def _decisions(
             gangs.setdefault((line.workload, line.message), []).append(line)
     lines += map(_together, gangs.values())
     return lines
+
+
+def _traced(line: ledger.Decision, traces: Mapping[WorkloadKey, TraceStart]) -> ledger.Decision:
+    """The line of an admission, with what is told of its trace."""
+    start = traces.get(line.workload)
+    if start is None or line.admission is None:
+        return line
+    return replace(line, numbers={**line.numbers, **start.numbers(line.workload, line.admission)})
 
 
 def _together(lines: Sequence[ledger.Decision]) -> ledger.Decision:

@@ -40,8 +40,11 @@ from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
+from admission.tracing.gang_traces import GangTraces
+from admission.tracing.otlp import OtlpExporter
+from admission.tracing.sender import TraceSender
 from admission.trials.world_view import WorldView
-from admission.turn_report import Decided
+from admission.turn_report import Decided, TurnReport
 from admission.volcano_jobs.pods import PodRules
 from admission.web import http
 from admission.web.health import MOST_CONNECTIONS, HealthApi, KeptText
@@ -70,6 +73,8 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
 #: Where an administrator's tools look for what Muster leaves on disk.
 STATE = Path(".local") / "state" / "muster"
+#: Seconds that a replica takes at its end for traces that were not told yet.
+TRACES_END_WITHIN = 4.0
 #: Seconds by which a leader may be behind the cluster and still be ready.
 WATCHES_BEHIND = 30.0
 
@@ -83,6 +88,8 @@ class Controller:
         self._client: Client | None = None
         self._leadership: Leadership | None = None
         self._watchdog = LoopWatchdog()
+        #: None: traces are not told.
+        self._traces: GangTraces | None = None
         #: The processes beside this one, by role.
         self._beside: dict[str, ServingProcess] = {}
         self._metrics = Metrics(
@@ -92,6 +99,7 @@ class Controller:
                 serving=lambda: {role: each.open.is_set() for role, each in self._beside.items()},
                 certificates=self._certificates,
                 snapshot=self._last_snapshot,
+                spans=lambda: self._traces.counts if self._traces is not None else None,
             ),
             informers=self._watching,
             longest_block=self._watchdog.longest,
@@ -113,7 +121,11 @@ class Controller:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         async with AsyncExitStack() as stack:
+            exporter = OtlpExporter.connect(settings.identity) if settings.tracing else None
             database = await self._open_database(stack)
+            if exporter is not None:
+                self._traces = GangTraces(database, TraceSender(exporter.send))
+                stack.push_async_callback(self._traces.close, TRACES_END_WITHIN)
             self._client = await stack.enter_async_context(
                 await Client.connect(
                     settings.kubeconfig, settings.context, concurrency=settings.api_concurrency
@@ -157,6 +169,7 @@ class Controller:
                     tasks.create_task(self._watchdog.run(), name="loop watchdog"),
                     tasks.create_task(lead, name="lead"),
                     tasks.create_task(forecasts.run(), name="forecasts"),
+                    *([tasks.create_task(self._traces.run(), name="traces")] if self._traces else ()),
                     *(tasks.create_task(process.run(), name=role) for role, process in serving.items()),
                 ]
                 await stop.wait()
@@ -256,8 +269,9 @@ class Controller:
                 every=settings.turn_history_seconds,
             ),
             configuration=fingerprint(),
+            tells_traces=settings.tracing,
             turn_every=settings.turn_at_least_every_seconds,
-            observe=self._metrics.observe,
+            observe=self._observe,
             address=settings.read_url or "",
             put_off=self._metrics.put_off,
             observe_dry_run=self._metrics.observe_dry_run,
@@ -283,6 +297,11 @@ class Controller:
         finally:
             self._term = None
             self._metrics.leads(None)
+
+    def _observe(self, report: TurnReport) -> None:
+        self._metrics.observe(report)
+        if self._traces is not None:
+            self._traces.note(report.completed)
 
     def _checks(self, database: Database, dependencies: TermDependencies) -> dict[str, Check]:
         async def ledger() -> str | None:

@@ -235,6 +235,11 @@ class Settings(BaseModel):
     api_concurrency: int = Field(
         64, ge=1, le=1024, description="Most writes to the API server under way at a time."
     )
+    tracing: bool = Field(
+        False,
+        description="Send a trace of each gang to a collector, by OTLP over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT says "
+        "where it is.",
+    )
     log_format: Literal["json", "console"] = Field(
         "json", description="json: one object a line; console: for people."
     )

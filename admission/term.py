@@ -116,6 +116,8 @@ class TermDependencies:
     failed_terms: RepeatedFailures
     #: Called at each named point of the ring (``admission.failpoints``).
     failpoint: Callable[[str], None]
+    #: Decisions tell what is needed for the traces of gangs.
+    tells_traces: bool = False
 
 
 class LeaderTerm:
@@ -274,8 +276,7 @@ class LeaderTerm:
             failpoint=dependencies.failpoint,
         )
         try:
-            if dependencies.dry_runs:
-                await dry_runs.ask_first()
+            await self._prepare_first_turn(cycle, dry_runs)
             while True:
                 self._mark_due(world, job_controller, inherited)
                 try:
@@ -308,6 +309,11 @@ class LeaderTerm:
         finally:
             for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers, commands, groups.queue):
                 await each.stop()
+
+    async def _prepare_first_turn(self, cycle: Cycle, dry_runs: DryRunWriter) -> None:
+        cycle.tells_traces = self._dependencies.tells_traces
+        if self._dependencies.dry_runs:
+            await dry_runs.ask_first()
 
     def _note_released(self, ids: Iterable[AdmissionId]) -> None:
         """Pods of these admissions were handed to the scheduler."""

@@ -10,7 +10,7 @@ OF_THE_CHART: Final = frozenset(
     {
         *("kubeconfig", "context", "namespace", "username", "dsn", "dataDir", "embeddedPostgres", "identity"),
         *("httpListen", "readListen", "readUrl", "webhookListen", "webhookUrl", "failedTurnsDir"),
-        *("schedulerName", "schedulerAliases"),
+        *("schedulerName", "schedulerAliases", "tracing"),
     }
 )
 _TEXT: Final[Schema] = {"type": "string"}
@@ -34,6 +34,11 @@ def _values() -> Schema:
         replicas=_COUNT,
         database=_database(),
         settings=_settings(),
+        tracing=_closed(
+            endpoint={"type": "string", "pattern": "^$|^https?://[^/]+"},
+            clusterName={"type": "string", "pattern": "^[^,=]*$"},
+            env=_LIST,
+        ),
         resources=_OBJECT,
         priorityClassName=_TEXT,
         nodeSelector=_TEXTS,

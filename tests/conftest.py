@@ -19,6 +19,7 @@ settings.register_profile("repeatable", derandomize=True, database=None)
 SHARED: Final = (
     ("tests/e2e/failures/test_crash_points.py", "cluster of killed leaders"),
     ("tests/e2e/failures/test_quiet_cluster.py", "cluster of killed leaders"),
+    ("tests/e2e/failures/test_traces.py", "cluster of killed leaders"),
     ("tests/e2e/preemption/test_recreation.py::test_killed", "cluster of killed leaders"),
     ("tests/e2e/failures/test_leadership_takeover.py", "cluster of takeovers"),
     ("tests/e2e/failures/test_restore.py", "cluster that loses its database"),

@@ -26,6 +26,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
 _CACHED: Final = 512
 LONGEST_IMAGE: Final = 200
+_LONGEST_TRACEPARENT: Final = 200
 
 
 def image_of(spec: WirePodSpec) -> str:
@@ -57,7 +58,10 @@ def conduct_of(
     conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, *said)
     if ignored:
         conduct = replace(conduct, ignored=(*conduct.ignored, *ignored))
-    return _with_image(conduct, image) if image else conduct
+    conduct = _with_image(conduct, image) if image else conduct
+    trace = first.get(names.TRACEPARENT, "")
+    # Each is another one; what is longer is none.
+    return replace(conduct, traceparent=trace) if 0 < len(trace) <= _LONGEST_TRACEPARENT else conduct
 
 
 @lru_cache(maxsize=8192)

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 from importlib.metadata import version
@@ -13,6 +12,7 @@ import click
 
 from deploy.image import archive, debian, root
 from deploy.image.errors import ImageError
+from deploy.release.build_hook import FILE, commit_of, git
 
 _REPOSITORY: Final = Path(__file__).parents[2]
 
@@ -77,24 +77,15 @@ def renew_lock() -> None:
 
 
 def source_commit() -> tuple[str, int]:
-    """Commit of the repository and its time; ``unknown`` and 0 where there is none, as in a release's sources.
+    """What this tree is, as wheels tell it too, and the time of its commit; 0 where there is none.
 
     SOURCE_DATE_EPOCH sets the time, as in other reproducible builds.
     """
-    said = _git("log", "-1", "--format=%H %ct").split()
-    commit, time = said if len(said) == 2 else ("unknown", "0")
-    if said and _git("status", "--porcelain", "--untracked-files=no").strip():
-        commit += "-changed"
-    return commit, int(os.environ.get("SOURCE_DATE_EPOCH") or time)
-
-
-def _git(*words: str) -> str:
-    """What git says; nothing where it is not here, or knows of no repository."""
-    try:
-        done = subprocess.run(["git", *words], cwd=_REPOSITORY, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+    commit = commit_of(_REPOSITORY)
+    time = os.environ.get("SOURCE_DATE_EPOCH")
+    if time is None and not (_REPOSITORY / FILE).exists():
+        time = git(_REPOSITORY, "log", "-1", "--format=%ct")
+    return commit, int(time or 0)
 
 
 if __name__ == "__main__":

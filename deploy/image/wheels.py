@@ -55,7 +55,8 @@ def install(root: Path, architecture: str, commit: str) -> None:
     for record in target.glob("*.dist-info/RECORD"):
         record.unlink()
     (own,) = target.glob("muster-*.dist-info")
-    (own / "build.json").write_text(json.dumps({"commit": commit}) + "\n")
+    # The one that was named, where the sources here know none.
+    (own / "extra_metadata" / "build.json").write_text(json.dumps({"commit": commit}) + "\n")
     for tests in (*target.rglob("tests"), *target.rglob("__pycache__")):
         if tests.is_dir():
             shutil.rmtree(tests)

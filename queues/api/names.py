@@ -148,6 +148,8 @@ COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
 RETRY: Final = "muster.dev/retry"
+#: Annotation of work: a span, as W3C's ``traceparent`` writes it; the trace of the gang is below it.
+TRACEPARENT: Final = "muster.dev/traceparent"
 
 #: Annotation of a PodGroup: quota for its ``minResources`` is held so long for its pods (``10m``).
 HOLD_MIN_RESOURCES: Final = "muster.dev/hold-min-resources"

@@ -12,6 +12,7 @@ from typing import Final
 from tests.chaos.checker.checker import breaches
 from tests.chaos.drawn.pace import PACE
 from tests.chaos.drawn.plan import plan
+from tests.chaos.objectives import objectives
 from tests.chaos.replicas.fork_server import ForkServer
 from tests.chaos.seeds import ROOT, Lane, Result, Results, fork_server, play_all
 from tests.chaos.timeline import timeline
@@ -56,6 +57,7 @@ async def _play_one(server: ForkServer, seed: int, chosen: argparse.Namespace) -
         seconds = time.monotonic() - began
     path = chosen.folder / f"{'real-' if chosen.real else ''}seed-{seed}.json"
     history.save(path)
+    print(f"\n{objectives.told([objectives.measured(history)])}")
     print(f"\nwhat happened, in {seconds:.1f} s; the whole history is in {path}\n{timeline(history)}")
     found = breaches(history)
     print(*([f"\nBREACH {each}" for each in found] or ["\nno breach"]), sep="\n")
@@ -83,6 +85,7 @@ def summary(found: Sequence[Result], seconds: float) -> str:
     long = [result.seed for result in found if result.seconds > MOST_SECONDS]
     slowest = max(found, key=lambda result: result.seconds)
     told = ", ".join(f"{name} {count}" for name, count in sorted(faults.items()))
+    measured = objectives.told(result.measured for result in found if result.measured is not None)
     return (
         f"{len(found)} seeds, {len(bad)} not good{': ' + ', '.join(map(str, bad)) if bad else ''}\n"
         f"{seconds:.0f} s now, {sum(result.seconds for result in found):.0f} s in all; "
@@ -90,7 +93,7 @@ def summary(found: Sequence[Result], seconds: float) -> str:
         f"{sum(result.admissions for result in found)} admissions, {sum(result.pods for result in found)} pods\n"
         f"{len(long)} took more than {MOST_SECONDS:g} s{': ' + ', '.join(map(str, long)) if long else ''}; "
         f"the slowest was seed {slowest.seed} with {slowest.seconds:.1f} s\n"
-        f"faults: {told}"
+        f"faults: {told}" + (f"\n{measured}" if measured else "")
     )
 
 

@@ -92,6 +92,17 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd:
+    """A turn that a leader has ended."""
+
+    #: Seconds since the run began.
+    at: float
+    replica: str
+    #: Seconds of its decision; 0: there was nothing to decide.
+    decided_in: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """One run from its beginning to its end."""
 
@@ -106,6 +117,8 @@ class History:
     rows: tuple[RowChange, ...] = ()
     faults: tuple[Fault, ...] = ()
     log: tuple[LogLine, ...] = ()
+    #: Of all replicas; the objectives are measured by them.
+    turns: tuple[TurnEnd, ...] = ()
     #: Why the run did not come to rest after the last fault, as a sentence; "": it did, so what holds at the end must
     #: hold now. A run at rest: some replica leads, and nothing has changed for longer than any pause or backoff.
     unrest: str = ""

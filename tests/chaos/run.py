@@ -14,6 +14,7 @@ from tests.chaos.faults import Faults
 from tests.chaos.history import Fault, History
 from tests.chaos.ledger.proxy import PostgresLink
 from tests.chaos.ledger.server import ChaosPostgres
+from tests.chaos.objectives import turns
 from tests.chaos.replicas.fork_server import ForkServer
 from tests.chaos.replicas.replica import Replica
 from tests.chaos.replicas.short_times import SETTINGS
@@ -69,6 +70,11 @@ class Run:
             rows=rows,
             faults=tuple(self.noted),
             log=tuple(line for replica in self.replicas.values() for line in replica.lines()),
+            turns=tuple(
+                turn
+                for replica in self.replicas.values()
+                for turn in turns.read(replica.name, turns.path_of(replica.log), self.began)
+            ),
             unrest=unrest,
         )
 

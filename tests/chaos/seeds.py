@@ -19,6 +19,7 @@ from tests.chaos.cluster.model_cluster import ModelCluster
 from tests.chaos.drawn.plan import MOST_REPLICAS, plan
 from tests.chaos.history import History
 from tests.chaos.ledger.server import ChaosPostgres
+from tests.chaos.objectives.objectives import Measured, measured
 from tests.chaos.real.object_watch import HistoryGap
 from tests.chaos.real.real_cluster import RealCluster
 from tests.chaos.replicas.fork_server import ForkServer
@@ -56,6 +57,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     terms: int = 0
     admissions: int = 0
     pods: int = 0
+    #: None: an older run, or one that failed.
+    measured: Measured | None = None
 
     @property
     def is_good(self) -> bool:
@@ -207,6 +210,7 @@ async def _play_once(lane: Lane, seed: int, results: Results) -> Result:
         faults=dict(Counter(fault.name for fault in history.faults)),
         terms=sum(row.table == "fences" and _is_election(row) for row in history.rows),
         admissions=sum(row.table == "admissions" and row.before is None for row in history.rows),
+        measured=measured(history),
         pods=sum(each.resource == "pods" and each.change == "ADDED" for each in history.objects),
     )
 

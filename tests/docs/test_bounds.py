@@ -99,6 +99,9 @@ ROWS = {
     "the image by which [run times are learned](../explanation/expected-start.md)": Row(
         "{} characters; the rest as a digest", ("interruption.LONGEST_IMAGE",)
     ),
+    "`muster.dev/traceparent`": Row(
+        "{} characters; a longer one is ignored", ("interruption._LONGEST_TRACEPARENT",)
+    ),
     "a duration": Row("{} years; a longer one counts as this", ("model.LONGEST_SECONDS",), unit=365 * 86_400),
     "`muster.dev/hold-min-resources`": Row("{} hour", ("user_values.LONGEST_HOLD",), unit=3600),
     "the time until `muster.dev/adopt-until` of a Namespace": Row(

@@ -126,6 +126,12 @@ MUSTER_KEYS: Final = (
         places=_WORKLOADS,
     ),
     KnownKey(
+        key=names.TRACEPARENT,
+        use=KeyUse.READ,
+        meaning="a W3C `traceparent`: the trace of the gang is below this span (docs/how-to/tracing.md)",
+        places=places(JOB, VOLCANO_JOB, OPERATOR_JOB, POD_GROUP, POD, of=(ANNOTATION,)),
+    ),
+    KnownKey(
         key=names.SHARES_DEVICES,
         use=KeyUse.READ,
         meaning='`"true"`: devices of the node may be shared in parts',

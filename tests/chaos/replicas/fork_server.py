@@ -14,9 +14,11 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NoReturn
 
 from queues.sql.embedded.supervisor import when_parent_dies
+from tests.chaos.objectives.turns import path_of, record
 from tests.chaos.replicas.clock import Clocks
 
 #: Machines with a clock of their own.
@@ -125,6 +127,7 @@ def _be_replica(order: Mapping[str, object], clocks: Clocks) -> NoReturn:
         os.environ |= {name: str(value) for name, value in dict(order["environment"]).items()}  # type: ignore[call-overload]
         machine = int(str(order["machine"]))
         clocks.use(machine)
+        record(path_of(Path(str(order["log"]))))
         status = _run(lambda: clocks.is_calm(machine))
     except BaseException:
         traceback.print_exc()

@@ -70,6 +70,14 @@ def test_every_module_can_be_imported(image_root: Path) -> None:
     assert zone == "Europe/Berlin"
 
 
+def test_it_can_send_traces(image_root: Path) -> None:
+    connect = (
+        "from admission.tracing.otlp import OtlpExporter; OtlpExporter.connect('muster-0'); print('ready')"
+    )
+    told = inside(image_root, "/usr/bin/python3.11", "-I", "-c", connect)
+    assert (told.returncode, told.stdout) == (0, "ready\n"), told.stderr[-2000:]
+
+
 def test_it_has_no_other_program(image_root: Path) -> None:
     programs = {
         str(path.relative_to(image_root))

@@ -19,6 +19,8 @@ _NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}
 _DURATIONS: Final = ("seconds", "clearAfter")
 #: Numbers that are durations too where the reason is about run time.
 _LIMITS_OF_TIME: Final = ("limit", "asked")
+#: Numbers of a decision that are about its trace.
+_OF_TRACES: Final = frozenset({"trace", "parentSpan", "decidedAt", "waitedFor"})
 
 
 def numbers_of(facts: Mapping[str, Any], reason: str = "") -> str:
@@ -86,7 +88,9 @@ def event_text(event: Mapping[str, Any], wide: bool = False) -> str:
     code = event.get("result") or event["code"]
     message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
     # The message names the beneficiary; its key is for look-ups.
-    numbers = {**event["numbers"], "for": event["beneficiary"]}
+    # Of its trace "Stages" tells.
+    told = {name: each for name, each in event["numbers"].items() if name not in _OF_TRACES}
+    numbers = {**told, "for": event["beneficiary"]}
     words: Iterable[str] = (
         f"{code}:" if code and message else code,
         message,

@@ -1,13 +1,21 @@
 """A release's files: the same bytes from the same commit, and none from a tree that is not a commit."""
 
 import gzip
+import json
+import re
+import subprocess
+import sys
 import tarfile
+import zipfile
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from admission.build_info import RECORDED_IN
+from deploy.image.__main__ import source_commit
 from deploy.release import files
+from deploy.release.build_hook import commit_of
 
 
 def test_two_builds_of_the_python_packages_are_the_same_bytes(tmp_path: Path) -> None:
@@ -19,6 +27,46 @@ def test_two_builds_of_the_python_packages_are_the_same_bytes(tmp_path: Path) ->
     )
     assert one == other
     assert {Path(name).suffix for name in one} == {".whl", ".gz"}
+
+
+def test_the_wheel_tells_its_commit_also_when_it_is_built_from_the_sources(tmp_path: Path) -> None:
+    files.python_packages(tmp_path / "built", 1_700_000_000)
+    (wheel,), (sources,) = ((tmp_path / "built").glob(each) for each in ("*.whl", "*.tar.gz"))
+    with tarfile.open(sources) as tar:
+        tar.extractall(tmp_path / "sources", filter="data")
+    (unpacked,) = (tmp_path / "sources").iterdir()
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path / "again"),
+    ]
+    subprocess.run(build, cwd=unpacked, capture_output=True, check=True)
+    (again,) = (tmp_path / "again").glob("*.whl")
+    assert _commit(again) == _commit(wheel) == source_commit()[0]
+    assert re.match("[0-9a-f]{40}", _commit(wheel))
+
+
+def _commit(wheel: Path) -> str:
+    """What ``muster --version`` of this wheel tells."""
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = (name for name in file.namelist() if name.endswith(f".dist-info/{RECORDED_IN}"))
+        return str(json.loads(file.read(name))["commit"])
+
+
+def test_sources_in_the_checkout_of_another_project_do_not_tell_its_commit(tmp_path: Path) -> None:
+    for words in (
+        ["init"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--allow-empty", "-m", "one"],
+    ):
+        subprocess.run(["git", *words], cwd=tmp_path, capture_output=True, check=True)
+    (tmp_path / "muster").mkdir()
+    assert commit_of(tmp_path / "muster") == "unknown"
+    assert re.fullmatch("[0-9a-f]{40}", commit_of(tmp_path))
 
 
 def test_an_archive_does_not_tell_when_and_by_whom_it_was_packed(tmp_path: Path) -> None:
