@@ -14,6 +14,9 @@ INSTALLED := $(VENV)/.installed
 TESTED := not containers and not long
 # Paths or options for pytest, e.g. make test ARGS='tests/unit -k quota'.
 ARGS ?=
+# Release of Kubernetes that tests, demo and run use; versions.md says which are pinned.
+KUBERNETES ?=
+export KUBERNETES
 # Test processes; more than two cores, for those with a control plane mostly wait (tests/conftest.py).
 JOBS ?= 4
 # KEEP=1 leaves the demo's cluster up until Ctrl-C.

@@ -31,6 +31,7 @@ from admission.turn_report import (
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.learned.admission_stages import AdmissionStages
+from admission.world.learned.told_requests import ToldRequests
 from admission.world.past_use import without
 from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
 from admission.world.world import World
@@ -87,6 +88,8 @@ class Cycle:
         self.stages = AdmissionStages()
         #: Decisions tell what is needed for the traces of gangs.
         self.tells_traces = False
+        #: What gangs are told of their requests for nodes.
+        self.progress = ToldRequests(world.reasons)
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
         self._amounts = QueueAmounts()
@@ -155,6 +158,7 @@ class Cycle:
             world.mark_dirty(key)
         self.last = Decided(snapshot=snapshot, plan=plan)
         self._failpoint("decided")
+        plan = self.progress.told_in(plan, snapshot.pending, world.reasons)
         reasons = await self._changed_reasons(plan, snapshot.pending)
         turn = TurnPlan(
             plan=plan,

@@ -172,6 +172,11 @@ class Settings(BaseModel):
         None,
         description="Where the API server calls the webhook: https://host:port. Unset: its Service.",
     )
+    certificates_dir: Path | None = Field(
+        None,
+        description="Folder with tls.crt, tls.key and ca.crt that others make and renew, such as cert-manager. Unset: "
+        "Muster makes its own.",
+    )
     scheduler_name: str = Field(
         "default-scheduler", min_length=1, description="The stock scheduler that released pods are handed to."
     )

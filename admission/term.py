@@ -7,7 +7,7 @@ off, with growing pauses and without reading the world again; any other error en
 import asyncio
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,6 +45,7 @@ from admission.kube.writers.root_condition import RootCondition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard, lease_clock
+from admission.provisioning.request_progress import RequestProgress
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
@@ -393,8 +394,15 @@ class LeaderTerm:
             world,
             now=self._lease.now,
             instance=self._lease.term.holder,
+            tell=self._tell_progress,
         )
         tasks.create_task(provisioning.run(), name="requests for nodes")
+
+    def _tell_progress(self, known: Mapping[WorkloadKey, RequestProgress]) -> None:
+        """How far requests for nodes are."""
+        if self.cycle is not None and self.cycle.progress.put(known):
+            self.cycle.world.snapshot_is_stale = True
+            self.informers.changed.set()
 
     def _start_jobs(self, tasks: asyncio.TaskGroup) -> None:
         """Of CronJobs and JobFlows."""

@@ -17,6 +17,10 @@ COPIED: Final = {
     "monitoring/rules": ("monitoring/rules", "*.yaml"),
     "monitoring/dashboards": ("monitoring/dashboards", "*.json"),
 }
+#: Templates of objects that say which certificates the API server believes.
+_BELIEVERS: Final = ("policies-webhooks.yaml", "read-api.yaml")
+#: What their metadata ends with.
+_LABELS: Final = "  labels:\n    app.kubernetes.io/part-of: muster\n"
 #: In the manifest of the agents, and what stands there in the template.
 _AGENT_VALUES: Final = (
     ("image: muster:0.1.0\n", '{{ include "muster.image" . | printf "image: %s" }}\n'),
@@ -63,6 +67,8 @@ def chart_files(manifests: Mapping[str, str], deploy: Path) -> dict[str, str]:
     agents = _with_agent_values(_template(manifests["agent.yaml"]))
     found["chart/templates/agent.yaml"] = _if("agent.enabled", agents)
     found["chart/templates/rbac-agent.yaml"] = _if("agent.enabled", _template(manifests["rbac/agent.yaml"]))
+    for path in _BELIEVERS:
+        found[f"chart/templates/{path}"] = _with_ca_injection(found[f"chart/templates/{path}"])
     for target, (source, names) in COPIED.items():
         for file in sorted((deploy / source).glob(names)):
             found[f"chart/{target}/{file.name}"] = file.read_text()
@@ -73,6 +79,13 @@ def chart_files(manifests: Mapping[str, str], deploy: Path) -> dict[str, str]:
 def _template(text: str) -> str:
     """A manifest as a template: braces of expressions stay as they are, the namespace is that of the release."""
     return text.replace("{{", '{{ "{{" }}').replace(_NAMESPACE, "{{ .Release.Namespace }}")
+
+
+def _with_ca_injection(text: str) -> str:
+    """Where cert-manager makes the certificates it also says who signed them."""
+    if text.count(_LABELS) != text.count("\nmetadata:\n"):
+        raise NotInManifest(_LABELS)
+    return text.replace(_LABELS, _LABELS + '{{- include "muster.caInjection" . }}\n')
 
 
 def _with_agent_values(text: str) -> str:

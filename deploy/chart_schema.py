@@ -9,6 +9,7 @@ Schema = dict[str, Any]
 OF_THE_CHART: Final = frozenset(
     {
         *("kubeconfig", "context", "namespace", "username", "dsn", "dataDir", "embeddedPostgres", "identity"),
+        "certificatesDir",
         *("httpListen", "readListen", "readUrl", "webhookListen", "webhookUrl", "failedTurnsDir"),
         *("schedulerName", "schedulerAliases", "tracing"),
     }
@@ -39,6 +40,7 @@ def _values() -> Schema:
             clusterName={"type": "string", "pattern": "^[^,=]*$"},
             env=_LIST,
         ),
+        webhook=_webhook(),
         resources=_OBJECT,
         priorityClassName=_TEXT,
         nodeSelector=_TEXTS,
@@ -79,6 +81,14 @@ def _database() -> Schema:
     cluster = _closed(enabled=_FLAG, instances=_COUNT, storage=storage, spec=_OBJECT)
     dsn = {"type": "string", "pattern": "^$|^postgres(ql)?://"}
     return _closed(dsn=dsn, existingSecret=_TEXT, existingSecretKey=_TEXT, cloudNativePG=cluster)
+
+
+def _webhook() -> Schema:
+    go_duration = {"type": "string", "pattern": "^$|^([0-9]+(h|m|s))+$"}
+    cert_manager = _closed(
+        issuerRef=_closed(name=_TEXT, kind=_TEXT, group=_TEXT), duration=go_duration, renewBefore=go_duration
+    )
+    return _closed(certificates={"enum": ["own", "cert-manager"]}, certManager=cert_manager)
 
 
 def _tenant() -> Schema:

@@ -22,6 +22,8 @@ class ReasonCode(StrEnum):
     UNKNOWN_LEVEL = "UnknownLevel"
     #: No node offers the requested resource.
     UNKNOWN_RESOURCE = "UnknownResource"
+    #: As NoFit or UnknownResource, and a cluster autoscaler was asked for nodes.
+    PROVISIONING = "Provisioning"
     #: The namespace of the workload may not use the queue.
     NOT_ALLOWED = "NotAllowed"
     #: The queue or one above it is paused.

@@ -208,6 +208,8 @@ class _TemplatePaths(WireStruct):
     spec: _SpecPaths | None = None
 
 
+#: Labels and annotations that Muster writes into templates.
+_WRITTEN: Final = (*names.OWN_NAMES, *names.KEPT_FROM_AUTOSCALERS)
 _TEMPLATE_PATHS: Final = msgspec.json.Decoder(_TemplatePaths)
 
 
@@ -231,7 +233,7 @@ def _existing_paths(template: bytes) -> frozenset[str]:
         for name, written in (("labels", meta.labels), ("annotations", meta.annotations)):
             if written is not None:
                 found.add(f"/metadata/{name}")
-                found |= {f"/metadata/{name}/{escaped(key)}" for key in names.OWN_NAMES if key in written}
+                found |= {f"/metadata/{name}/{escaped(key)}" for key in _WRITTEN if key in written}
     if read.spec is not None and (affinity := read.spec.affinity) is not None:
         found.add("/spec/affinity")
         if affinity.node_affinity is not None:

@@ -27,6 +27,7 @@ from admission.wire import (
     WirePodStatus,
 )
 from queues.api import names
+from queues.api.json_patch import escaped
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
@@ -69,6 +70,9 @@ _AFFINITIES = (
     frozenset(("/spec/affinity",)),
     frozenset(("/spec/affinity", "/spec/affinity/nodeAffinity")),
 )
+
+#: JSON pointers of the marks for cluster autoscalers.
+_MARKS = {key: f"/metadata/annotations/{escaped(key)}" for key in names.KEPT_FROM_AUTOSCALERS}
 
 
 def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
@@ -137,7 +141,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         ),
         admission=None if admission is None else AdmissionId(admission),
         seat=_seat(annotations.get(names.SEAT)) if released else None,
-        affinity=_affinity(affinity),
+        existing=_existing(affinity, annotations),
         recreated_from=_short(annotations.get(names.RECREATED_FROM)),
         version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
         refused=_refused(status.conditions),
@@ -280,10 +284,10 @@ def _short(text: str | None) -> str | None:
     return None if text is None else shortened(text)
 
 
-def _affinity(affinity: WireAffinity | None) -> frozenset[str]:
-    if affinity is None:
-        return _AFFINITIES[0]
-    return _AFFINITIES[1] if affinity.node_affinity is None else _AFFINITIES[2]
+def _existing(affinity: WireAffinity | None, annotations: Mapping[str, str]) -> frozenset[str]:
+    found = _AFFINITIES[0 if affinity is None else 1 if affinity.node_affinity is None else 2]
+    marks = [path for key, path in _MARKS.items() if key in annotations]
+    return one(found.union(marks)) if marks else found
 
 
 def _phase(phase: str) -> PodPhase:

@@ -181,8 +181,9 @@ class PodFact:
     adopt_until: int = 0
     #: Of a released pod without a controller that kube-scheduler preempts: its successor as JSON; "": of no such pod.
     successor: str = ""
-    #: Which of ``/spec/affinity`` and ``/spec/affinity/nodeAffinity`` its document has: a JSON patch has to know.
-    affinity: frozenset[str] = frozenset()
+    #: Which of ``/spec/affinity``, ``/spec/affinity/nodeAffinity`` and the annotations of ``KEPT_FROM_AUTOSCALERS`` its
+    #: document has, as JSON pointers: a JSON patch has to know.
+    existing: frozenset[str] = frozenset()
     #: Made again by Muster: uid of the pod that was taken back.
     recreated_from: str | None = None
     #: volcano.sh/job-version; a pod of an older version is stale.

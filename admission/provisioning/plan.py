@@ -12,6 +12,7 @@ from typing import Final
 from admission.provisioning.found_requests import FoundRequest, RequestPhase
 from admission.provisioning.wishes import NodeWish
 from queues.api.api_resources import ObjectRef
+from queues.reason_codes import ReasonCode
 
 #: Requests of all queues together, those included that wait for their next attempt.
 MOST_REQUESTS: Final = 200
@@ -73,7 +74,7 @@ def plan(
     told: list[Effect] = []
     for request in sorted(found, key=lambda each: (each.created, each.name)):
         wish = wished.get(request.owner)
-        is_waiting = request.owner in undecided if wish is None else _is_of(request, wish)
+        is_waiting = request.owner in undecided if wish is None else is_of(request, wish)
         if not is_waiting or request.owner in kept:
             ended.append(DeleteRequest(request=request))
             continue
@@ -84,13 +85,13 @@ def plan(
     return [*ended, *_attempts(wishes, kept, now)][:MOST_EFFECTS] + told
 
 
-def _is_of(request: FoundRequest, wish: NodeWish) -> bool:
+def is_of(request: FoundRequest, wish: NodeWish) -> bool:
     """Whether it asks for what the gang asks for now. One that a user wrote with its label is another one."""
     same_place = request.namespace == wish.ref.namespace
     return request.attempt > 0 and same_place and request.name == wish.name(request.attempt)
 
 
-def _came_to_nothing(request: FoundRequest, wish: NodeWish, now: int) -> int | None:
+def came_to_nothing(request: FoundRequest, wish: NodeWish, now: int) -> int | None:
     """When, in seconds since the epoch; None: it may still help."""
     if request.phase not in (RequestPhase.OPEN, RequestPhase.PROVISIONED):
         return request.since
@@ -105,7 +106,7 @@ def _attempts(wishes: Sequence[NodeWish], kept: Mapping[str, FoundRequest], now:
     in_use = Counter(
         wish.queue
         for wish in ordered
-        if (request := kept.get(wish.owner)) is not None and _came_to_nothing(request, wish, now) is None
+        if (request := kept.get(wish.owner)) is not None and came_to_nothing(request, wish, now) is None
     )
     room = MOST_REQUESTS - len(kept)
     effects: list[Effect] = []
@@ -128,7 +129,7 @@ def _is_due(request: FoundRequest | None, wish: NodeWish, now: int) -> bool:
     """Whether the gang may be asked for again: it was not yet, or the pause after its last request is over."""
     if request is None:
         return True
-    end = _came_to_nothing(request, wish, now)
+    end = came_to_nothing(request, wish, now)
     return end is not None and now >= end + pause_after(request.attempt)
 
 
@@ -138,21 +139,21 @@ def _news(request: FoundRequest, wish: NodeWish, now: int) -> list[Effect]:
     pause = pause_after(request.attempt)
     again = f"asked again after {pause} s"
     match request.phase:
-        case RequestPhase.OPEN if _came_to_nothing(request, wish, now) is not None:
+        case RequestPhase.OPEN if came_to_nothing(request, wish, now) is not None:
             phase, reason, warning = "NoAnswer", "ProvisioningTimedOut", True
             text = f"no answer to {named} in {wish.rules.timeout} s; {again}"
         case RequestPhase.OPEN:
             phase, reason, warning = "Open", "ProvisioningRequested", False
             pods = sum(each.count for each in wish.pods)
             text = f"asked for nodes for {pods} pods: {named} of class {wish.rules.class_name}"
-        case RequestPhase.PROVISIONED if _came_to_nothing(request, wish, now) is not None:
+        case RequestPhase.PROVISIONED if came_to_nothing(request, wish, now) is not None:
             phase, reason, warning = "Unused", "ProvisioningTimedOut", True
             text = f"{named} was provisioned {wish.rules.timeout} s ago, and the gang still has no place; {again}"
         case RequestPhase.PROVISIONED:
             phase, reason, warning = "Provisioned", "Provisioned", False
             text = f"{named} is provisioned; admitted when its nodes are ready and have room"
         case other:
-            phase, reason, warning = str(other), f"Provisioning{other}", True
+            phase, reason, warning = str(other), f"{ReasonCode.PROVISIONING}{other}", True
             text = f"{named}: {other}{f' ({request.message})' if request.message else ''}; {again}"
     about = f"{request.uid}/{phase}"
     return [TellOwner(ref=wish.ref, about=about, reason=reason, message=text, warning=warning)]

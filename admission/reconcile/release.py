@@ -27,7 +27,7 @@ from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState
 from queues.api import names
 from queues.api.api_resources import PODS, ApiResource, ObjectRef
-from queues.api.json_patch import Step, expect, steps_of
+from queues.api.json_patch import Step, escaped, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY
 from queues.resources import NOTHING, devices_text
@@ -106,11 +106,13 @@ def orders_for(
     inventory: NodeInventory,
     timeouts: Timeouts,
     promised: Mapping[str, Promised] = MappingProxyType({}),
+    *,
+    kept: bool = False,
 ) -> list[Order]:
     """All that is to be written for one workload now.
 
     ``promised``: seats that pods (by uid) were assigned before; they are assigned the same again or none, and no
-    other pod gets one of these.
+    other pod gets one of these. ``kept``: pods are marked so that cluster autoscalers do not end them.
     """
     # These pods are deleted once it is stored how to make them again: see ``admission.kube.writers.recreate``.
     to_recreate = {pod.uid for pod in state.to_recreate}
@@ -126,9 +128,9 @@ def orders_for(
     if holding is Holding.NO_PODS:
         return orders
     if holding.is_suspended and fact is not None and not state.is_over:
-        orders += _job_orders(state, fact, inventory)
+        orders += _job_orders(state, fact, inventory, kept=kept)
     if not state.is_over:
-        orders += _releases(state, fact, promised)
+        orders += _releases(state, fact, promised, kept=kept)
     return orders
 
 
@@ -180,13 +182,15 @@ def _shortened(state: WorkloadState, longest: int, others: Set[str]) -> Iterator
     return (_remove(pod, SHORTENED, grace=longest) for pod in ending.values())
 
 
-def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInventory) -> list[Order]:
+def _job_orders(
+    state: WorkloadState, fact: WorkloadFact, inventory: NodeInventory, *, kept: bool
+) -> list[Order]:
     open_ = [place.admission for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
     evicting = len(open_) < len(state.seat_maps)
     if any(admission.id in state.evictable for admission in open_):
         return []  # it goes back first: what it asks now may not be what was admitted
     if fact.suspended:
-        return _of_suspended(state, fact, () if evicting else open_, inventory)
+        return _of_suspended(state, fact, () if evicting else open_, inventory, kept=kept)
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
     # What ran before it was in a queue would lose what it has done, also if it cannot be read.
     by_operator = support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED
@@ -201,13 +205,18 @@ def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInvento
 
 
 def _of_suspended(
-    state: WorkloadState, fact: WorkloadFact, open_: Sequence[Admission], inventory: NodeInventory
+    state: WorkloadState,
+    fact: WorkloadFact,
+    open_: Sequence[Admission],
+    inventory: NodeInventory,
+    *,
+    kept: bool,
 ) -> list[Order]:
     """Orders of an object that is suspended. ``open_``: admissions by which it may go on."""
     if open_:
         if support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED:
             return [_resumption(fact, "resume gated", resumed(fact, state.workload.queue)["spec"])]
-        return [_resume(state, fact, open_, inventory)]
+        return [_resume(state, fact, open_, inventory, kept=kept)]
     ends = fact.phase == UNSTARTED and not state.needs_seats
     ends = ends or (fact.phase == FAILING and state.is_run_out)
     if ends and not state.seat_maps:
@@ -220,7 +229,12 @@ def _of_suspended(
 
 
 def _resume(
-    state: WorkloadState, fact: WorkloadFact, open_: Sequence[Admission], inventory: NodeInventory
+    state: WorkloadState,
+    fact: WorkloadFact,
+    open_: Sequence[Admission],
+    inventory: NodeInventory,
+    *,
+    kept: bool,
 ) -> Order:
     """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod.
 
@@ -233,7 +247,10 @@ def _resume(
         template = {
             "metadata": {
                 "labels": {names.RELEASED: "true"},
-                "annotations": {names.ADMISSION_ID: str(admission.id)},
+                "annotations": {
+                    names.ADMISSION_ID: str(admission.id),
+                    **(_marks(fact.revision.existing) if kept and fact.revision is not None else {}),
+                },
             },
             "spec": {"affinity": affinity},
         }
@@ -341,7 +358,7 @@ def _maker_order(maker: ObjectRef, namespace: str, intent: str, *, suspend: bool
 
 
 def _releases(
-    state: WorkloadState, fact: WorkloadFact | None, promised: Mapping[str, Promised]
+    state: WorkloadState, fact: WorkloadFact | None, promised: Mapping[str, Promised], *, kept: bool
 ) -> Iterator[Order]:
     """Gated pods that wait while a seat of theirs is vacant."""
     seated = {pod.uid for place in state.seat_maps for pod in place.seated.values()}
@@ -362,7 +379,7 @@ def _releases(
         seat = promised.get(pod.uid)
         if seat is not None:
             if seat in free:
-                yield _let_go(pod, free[seat], seat.position)
+                yield _let_go(pod, free[seat], seat.position, kept=kept)
         elif seats := vacant.get(_seat_wanted(state, fact, pod, by_index)):
             fits = (
                 position
@@ -372,7 +389,7 @@ def _releases(
                 )
             )
             if (position := next(fits, None)) is not None:
-                yield _let_go(pod, *seats.pop(position))
+                yield _let_go(pod, *seats.pop(position), kept=kept)
 
 
 def _pod_set(state: WorkloadState, fact: WorkloadFact | None, name: str) -> PodSet | None:
@@ -407,7 +424,19 @@ def _seat_wanted(state: WorkloadState, fact: WorkloadFact | None, pod: PodFact, 
     return (name, pod.index if by_index else None)
 
 
-def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
+def _marks(existing: Set[str]) -> dict[str, str]:
+    """Annotations by which cluster autoscalers leave pods alone, without those that are written already.
+
+    ``existing``: JSON pointers of what there is. A merge patch, and a JSON patch's ``add``, would overwrite it.
+    """
+    return {
+        key: text
+        for key, text in names.KEPT_FROM_AUTOSCALERS.items()
+        if f"/metadata/annotations/{escaped(key)}" not in existing
+    }
+
+
+def _let_go(pod: PodFact, admission: Admission, index: int, *, kept: bool) -> Order:
     seat = admission.seats[index]
     return Order(
         verb=Verb.PATCH_POD,
@@ -417,7 +446,7 @@ def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
         intent=f"release {admission.id}/{index}",
         seat=Promised(admission.id, index),
         seats={admission.id: frozenset({index})},
-        existing=_GATED_POD | pod.affinity,
+        existing=_GATED_POD | pod.existing,
         body={
             "metadata": {
                 "uid": pod.uid,
@@ -426,6 +455,7 @@ def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
                     names.ADMISSION_ID: str(admission.id),
                     names.SEAT: f"{seat.pod_set}/{seat.ordinal}",
                     **({names.DEVICES: devices} if (devices := devices_text(seat.takes)) else {}),
+                    **(_marks(pod.existing) if kept else {}),
                 },
             },
             "spec": {"schedulingGates": None, "affinity": pinned_affinity([seat.node], pod.shape.nodes)},

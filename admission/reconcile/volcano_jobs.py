@@ -16,7 +16,7 @@ from admission.world.volcano_jobs.commands import is_about
 from admission.world.world import World
 from queues.errors import InvalidDocument
 from queues.reason_codes import ReasonCode
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
 
 class VolcanoJobController:
@@ -100,7 +100,8 @@ class VolcanoJobController:
                 state = world.job_states.of(key)
                 group = world.pod_index.job_groups.get((view.spec.namespace, view.spec.group_name))
                 has_group = group is not None and group.minimum == view.spec.minimum
-                work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
+                kept = world.queue_facts.keeps_from_autoscalers(QueueName(view.spec.queue))
+                work = work_for(key, state, view, now, rules=self._rules, has_group=has_group, kept=kept)
                 self._look_again(key, state, view, now)
             except InvalidDocument as error:
                 self.problems[key] = str(error)

@@ -81,9 +81,18 @@ class JobWork:
 
 
 def work_for(
-    key: WorkloadKey, state: JobState, view: JobView, now: int, *, rules: PodRules, has_group: bool = True
+    key: WorkloadKey,
+    state: JobState,
+    view: JobView,
+    now: int,
+    *,
+    rules: PodRules,
+    has_group: bool = True,
+    kept: bool = False,
 ) -> JobWork:
     """The writes of one Job. A Job that is being deleted needs none: its pods are deleted with it.
+
+    ``kept``: its pods are marked so that cluster autoscalers do not end them.
 
     Raises InvalidDocument when a plugin's flags cannot be used.
     """
@@ -98,7 +107,11 @@ def work_for(
         spec=spec,
         pod_settings={
             each.id: PodSettings(
-                admission=each.id, version=state.version, retry_count=state.retry_count, rules=rules
+                admission=each.id,
+                version=state.version,
+                retry_count=state.retry_count,
+                rules=rules,
+                kept=kept,
             )
             for each in open_
         },

@@ -52,6 +52,8 @@ class PodSettings:
     version: int = 0
     retry_count: int = 0
     rules: PodRules = PodRules()
+    #: They are marked so that cluster autoscalers do not end them.
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
             "namespace": job.namespace,
             "labels": {**_inherited(meta.get("labels") or {}, job), **_labels(job, task, position)},
             "annotations": {
+                **(names.KEPT_FROM_AUTOSCALERS if settings.kept else {}),
                 **_inherited(meta.get("annotations") or {}, job),
                 **_annotations(job, task, settings, str(position.index)),
             },

@@ -66,7 +66,13 @@ async def _serve_webhook(order: ServingOrder, settings: Settings, client: Client
 
     callee = Callee(url=settings.webhook_url, namespace=settings.namespace)
     address = settings.webhook_address
-    server = WebhookServer(client, callee=callee, host=address.host, port=address.port)
+    server = WebhookServer(
+        client,
+        callee=callee,
+        host=address.host,
+        port=address.port,
+        certificates=settings.certificates_dir,
+    )
     server.keeper.loaded = _say_certificates
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_tell(server.open))

@@ -12,7 +12,8 @@ from admission.kube.access_reviews import FrontProxy, front_proxy
 from admission.kube.client.client import Client
 from admission.kube.install.availability import look_again
 from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.keyring import CertificatesLoaded, KeyringStore, tell_nobody
+from admission.kube.webhook.keyring import CertificatesLoaded, tell_nobody
+from admission.kube.webhook.mounted_certificates import CertificatesUnusable, serving_certificates
 from admission.settings import Settings
 from admission.web.access.callers import Callers
 from admission.web.access.rights import Rights
@@ -65,7 +66,7 @@ async def _serve(
     say_certificates: CertificatesLoaded,
 ) -> NoReturn:
     callee = Callee(namespace=settings.namespace)
-    keeper = KeyringStore(client, namespace=settings.namespace, names=callee.names())
+    keeper = serving_certificates(client, callee, settings.certificates_dir)
     keeper.loaded = say_certificates
     await _persistently("certificates", keeper.keep)
     proxy = await _persistently("the API server's proxy", lambda: front_proxy(client))
@@ -130,7 +131,7 @@ async def _persistently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await attempt()
-        except ApiError as error:
+        except (ApiError, CertificatesUnusable) as error:
             if str(error) != told:
                 told = str(error)
                 _log.warning("waiting for %s: %s", what, error)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from admission.facts.cluster import QueueFact
 from queues.admissions import Admission
 from queues.quota.loans import LoansInForce, loans_in_force
-from queues.quota.queue import Queue, with_removed
+from queues.quota.queue import Queue, keeps_from_autoscalers, with_removed
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import QueueName
@@ -69,6 +69,14 @@ class QueueFacts:
         """The queues that there are, with what they deserve by the loans that last."""
         lent = self._loans.queues
         return {name: lent.get(name, fact.queue) for name, fact in self.queues.items()}
+
+    def keeps_from_autoscalers(self, name: QueueName) -> bool:
+        """Whether pods of a queue are marked so that cluster autoscalers do not end them."""
+        return keeps_from_autoscalers(name, self._stated)
+
+    def _stated(self, name: QueueName) -> Queue | None:
+        fact = self.queues.get(name)
+        return None if fact is None else fact.queue
 
     def _counted(self, name: QueueName) -> QueueFact:
         fact, queue = self.queues[name], self._loans.queues.get(name)

@@ -159,10 +159,16 @@ def counts(
 ) -> Mapping[tuple[QueueName, ReasonCode], int]:
     """Waiting workloads by queue and code."""
     found: Counter[tuple[QueueName, ReasonCode]] = Counter()
-    if isinstance(reasons, ClassAnswers) and not reasons.overlap:
+    if isinstance(reasons, ClassAnswers):
+        own = reasons.own_reasons
+        mixed = {pending[key].queue for key in own} if reasons.overlap else ()
         for verdict in reasons.classes.values():
-            found[verdict.queue, verdict.reason.code] += len(verdict.members)
-        reasons = reasons.own_reasons
+            members = len(verdict.members)
+            if verdict.queue in mixed:
+                members = sum(key not in own for key in verdict.workloads())
+            if members:
+                found[verdict.queue, verdict.reason.code] += members
+        reasons = own
     for key, reason in reasons.items():
         found[pending[key].queue, reason.code] += 1
     return found

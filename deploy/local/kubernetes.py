@@ -1,7 +1,8 @@
 """The Kubernetes binaries: found, or built once from Go modules into the user's cache.
 
 No release download and no container image is needed, only the Go module proxy the environment names. What is
-built is pinned by ``go/*/go.mod`` and ``go.sum``, so every machine builds the same programs.
+built is pinned by ``go/*/go.mod`` and ``go.sum``, so every machine builds the same programs. The environment variable
+``KUBERNETES`` chooses another of the pinned releases, as ``make test KUBERNETES=1.37.2`` does.
 """
 
 import fcntl
@@ -22,8 +23,26 @@ from deploy.local.processes import die_with_parent
 from queues.errors import MusterError
 from queues.sql.embedded.supervised import Program, SupervisedProcess
 
-KUBERNETES = "1.36.3"
-ETCD = "3.6"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release of Kubernetes that the tests can run on."""
+
+    version: str
+    #: Minor version of the etcd that it is built with.
+    etcd: str
+    #: Folder under ``go/`` with the go.mod that pins it.
+    module: str
+
+
+#: The first one is used where none is chosen.
+RELEASES = (
+    Release(version="1.36.3", etcd="3.6", module="kubernetes"),
+    Release(version="1.37.2", etcd="3.7", module="kubernetes-1.37"),
+)
+#: The version in use, by the name that was given. It may be none of the pinned ones: ``binaries`` refuses that.
+KUBERNETES = os.environ.get("KUBERNETES") or RELEASES[0].version
+RELEASE = next((each for each in RELEASES if each.version == KUBERNETES), RELEASES[0])
 KWOK = "0.8.0"
 GO = (1, 26)
 
@@ -48,14 +67,19 @@ class Binary:
 
 
 def _kubernetes(name: str, *version_argv: str) -> Binary:
-    major, minor, _ = KUBERNETES.split(".")
-    stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    major, minor, _ = RELEASE.version.split(".")
+    stamps = {
+        "gitVersion": f"v{RELEASE.version}",
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "clean",
+    }
     return Binary(
         name=name,
-        module="kubernetes",
+        module=RELEASE.module,
         package=f"k8s.io/kubernetes/cmd/{name}",
         version_argv=version_argv or ("--version",),
-        says=rf"\bv{re.escape(KUBERNETES)}\b",
+        says=rf"\bv{re.escape(RELEASE.version)}\b",
         stamps=tuple(f"{_STAMP}.{variable}={value}" for variable, value in stamps.items()),
     )
 
@@ -63,9 +87,9 @@ def _kubernetes(name: str, *version_argv: str) -> Binary:
 BINARIES = (
     Binary(
         name="etcd",
-        module="kubernetes",
+        module=RELEASE.module,
         package="go.etcd.io/etcd/server/v3",
-        says=rf"etcd Version: {re.escape(ETCD)}\.",
+        says=rf"etcd Version: {re.escape(RELEASE.etcd)}\.",
     ),
     _kubernetes("kube-apiserver"),
     _kubernetes("kube-controller-manager"),
@@ -78,6 +102,11 @@ BINARIES = (
         says=rf"\bv?{re.escape(KWOK)}\b",
     ),
 )
+
+
+class UnknownRelease(MusterError):
+    """Kubernetes {version}, which the environment variable KUBERNETES names, is none of the releases that are pinned
+    for tests: {known}. Name one of these, or add a folder with its go.mod below deploy/local/go."""
 
 
 class GoNotFound(MusterError):
@@ -136,7 +165,9 @@ def find(binary: Binary) -> Path | None:
 
 
 def binaries() -> dict[str, Path]:
-    """Every program by its name, building those that are missing."""
+    """Every program by its name, building those that are missing. Raises UnknownRelease, GoNotFound, BuildFailed."""
+    if RELEASE.version != KUBERNETES:
+        raise UnknownRelease(version=KUBERNETES, known=", ".join(each.version for each in RELEASES))
     found = {binary.name: find(binary) for binary in BINARIES}
     missing = [binary for binary in BINARIES if found[binary.name] is None]
     if missing:

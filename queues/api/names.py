@@ -4,6 +4,7 @@ Not here, but with the code that reads them: labels that Kubernetes' own control
 index …), and names inside specs and statuses (resources, condition types).
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 BATCH_VOLCANO: Final = "batch.volcano.sh/v1alpha1"
@@ -204,6 +205,13 @@ HELM_RELEASE: Final = "meta.helm.sh/release-name"
 
 #: Labels and annotations that only Muster's identity may write.
 OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER, CHANGED_BY, OF_TENANT)
+
+#: Annotations of pods that cluster autoscalers must not end to remove their node, with what they say (Cluster
+#: Autoscaler, Karpenter). Users may write other values.
+KEPT_FROM_AUTOSCALERS: Final[Mapping[str, str]] = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
 
 #: Labels and annotations of the pods of a Volcano Job.
 JOB_NAME: Final = "volcano.sh/job-name"

@@ -163,6 +163,8 @@ class Queue:
     node_recovery: NodeRecoveryRules = NodeRecoveryRules()
     #: None: as the queue above has it; at the top no nodes are asked for.
     provisioning: ProvisioningRules | None = None
+    #: Pods are marked so that cluster autoscalers do not end them; None: as the queue above has it, at the top False.
+    keep_from_autoscalers: bool | None = None
     #: Stops admissions of this queue and everything below.
     paused: bool = False
     #: Volcano's state: a closed queue takes and admits nothing new.
@@ -203,6 +205,12 @@ def provisioning_rules(
     stated = (each.provisioning for each in path_upwards(name, known))
     rules = next((each for each in stated if each is not None), None)
     return rules if rules is not None and rules.class_name and rules.max_open else None
+
+
+def keeps_from_autoscalers(name: QueueName, known: Callable[[QueueName], Queue | None]) -> bool:
+    """Whether pods of a queue are marked for cluster autoscalers: as it states, or the nearest queue above."""
+    stated = (each.keep_from_autoscalers for each in path_upwards(name, known))
+    return bool(next((each for each in stated if each is not None), False))
 
 
 def with_removed(

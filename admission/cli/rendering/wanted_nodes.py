@@ -8,7 +8,11 @@ from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from queues.reason_codes import ReasonCode
 
 #: Reasons of workloads that have quota and no place: their queue limits were found to be kept before.
-WANT_NODES: Final = (str(ReasonCode.NO_FIT), str(ReasonCode.TOPOLOGY_NO_FIT))
+WANT_NODES: Final = (
+    str(ReasonCode.NO_FIT),
+    str(ReasonCode.TOPOLOGY_NO_FIT),
+    str(ReasonCode.PROVISIONING),
+)
 #: Text of a line whose gangs are of pods that have to be together and are not equal.
 _UNEQUAL: Final = "unequal pods"
 _COLUMNS: Final = ("QUEUE", "EACH", "PODS", "LARGEST", "GANGS", "IN-ONE", "WAIT")
@@ -30,6 +34,8 @@ def wanted_lines(waiting: Iterable[Mapping[str, Any]]) -> list[Line]:
         if reason is None or reason["code"] not in WANT_NODES:
             continue
         facts = reason.get("facts") or {}
+        if reason["code"] == ReasonCode.PROVISIONING and "takes" not in facts:
+            continue  # no node has such devices: as UnknownResource
         each, pods, level = facts.get("takes"), _pods(one, facts), facts.get("level")
         key = (one["queue"], None if each is None else tuple(sorted(each.items())), level)
         line = lines.setdefault(

@@ -6,7 +6,7 @@ requests, plans (``admission.provisioning.plan``) and carries out. What fails is
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import time_ns
 from typing import Any, Final, NoReturn
 
@@ -18,6 +18,7 @@ from admission.kube.provisioning.waiting_gangs import asking_queues, waiting_gan
 from admission.kube.writers.events import event
 from admission.provisioning.found_requests import FoundRequest, found_request
 from admission.provisioning.plan import CreateRequest, DeleteRequest, Effect, TellOwner, plan
+from admission.provisioning.request_progress import RequestProgress, progress_of
 from admission.provisioning.wishes import pod_templates, request_document
 from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import EventNote
@@ -25,6 +26,7 @@ from admission.world.world import World
 from queues.api.api_resources import EVENTS, POD_TEMPLATES, PROVISIONING_REQUESTS, ObjectRef
 from queues.api.names import PROVISIONING_FOR
 from queues.errors import ApiRefused, Conflict, Fenced, NotFound
+from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -53,13 +55,16 @@ class ProvisioningLoop:
         *,
         now: Callable[[], float],
         instance: str,
+        tell: Callable[[Mapping[WorkloadKey, RequestProgress]], None],
     ) -> None:
-        """``now``: seconds since the epoch; ``instance``: the replica, as events name it."""
+        """``now``: seconds since the epoch; ``instance``: the replica, as events name it; ``tell``: is given after each
+        look how far the requests of gangs are."""
         self._client = client
         self._check_lease = check_lease
         self._world = world
         self._now = now
         self._instance = instance
+        self._tell_progress = tell
         self._looks = RetryPauses("requests for nodes")
         self._put_off = RetryPauses("request for nodes")
         #: What was told in this term (``TellOwner.about``), of requests that are there.
@@ -81,6 +86,7 @@ class ProvisioningLoop:
         """One round. What fails for one gang puts off that one only. Raises ApiError, Fenced."""
         asking = asking_queues(self._world)
         if not (asking or self._any):
+            self._tell_progress({})
             return
         now = int(self._now())
         try:
@@ -90,6 +96,7 @@ class ProvisioningLoop:
                 raise
             # The definition was removed with all requests, and no queue wants any.
             self._any = False
+            self._tell_progress({})
             return
         gangs = waiting_gangs(self._world, asking, {each.owner for each in found})
         effects = plan(gangs.wishes, gangs.undecided, found, now)
@@ -97,6 +104,8 @@ class ProvisioningLoop:
         self._told = {each for each in self._told if each.partition("/")[0] in {one.uid for one in found}}
         for effect in effects:
             await self._carry_out(effect, now)
+        # What was made in this look is seen in the next one.
+        self._tell_progress(progress_of(gangs.wishes, found, now))
 
     async def _found(self) -> list[FoundRequest]:
         path = PROVISIONING_REQUESTS.path()

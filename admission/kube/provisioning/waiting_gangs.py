@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final
 
+from admission.provisioning.request_progress import FOR_NODES
 from admission.provisioning.wishes import NodeWish, owner_label, pod_wishes
 from admission.workloads.kinds import object_ref
 from admission.world.world import World
@@ -13,8 +14,8 @@ from queues.quota.queue import ProvisioningRules, Queue, path_upwards, provision
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey, WorkloadKind
 
-#: What a gang waits for that has quota and no place; no node has such devices at all while a pool is empty.
-_FOR_NODES: Final = (ReasonCode.NO_FIT, ReasonCode.UNKNOWN_RESOURCE)
+#: With or without a request.
+_FOR_NODES: Final = (*FOR_NODES, ReasonCode.PROVISIONING)
 #: It is not known whether the gang goes on waiting for nodes: it was not looked at, or victims leave.
 _UNDECIDED: Final = (
     ReasonCode.BACKOFF,

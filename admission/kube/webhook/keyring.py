@@ -82,8 +82,7 @@ class KeyringStore:
         #: Called after each look.
         self.loaded: CertificatesLoaded = tell_nobody
         #: Serve with this one; new connections get the new certificate as soon as there is one.
-        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.tls = tls_context()
 
     async def run(self) -> NoReturn:
         """Keep everything current, for ever. A failure is logged and tried again: serving goes on meanwhile."""
@@ -102,7 +101,7 @@ class KeyringStore:
         keyring = self._keyring = await self.agree()
         certificate = keyring.serving.certificate_pem
         if certificate != self._loaded:
-            _load(self.tls, certificate + keyring.serving.key_pem)
+            load(self.tls, certificate + keyring.serving.key_pem)
             self._loaded = certificate
             until = keyring.serving.certificate.not_valid_after_utc
             _log.info("serving certificate loaded", extra={"valid_until": until.isoformat()})
@@ -202,8 +201,17 @@ def _service_patch(service: dict[str, Any], bundle: str) -> list[dict[str, Any]]
 _BELIEVERS: Final = {**dict.fromkeys(CONFIGURATIONS, _bundle_patch), READ_API_SERVICE: _service_patch}
 
 
-def _load(context: ssl.SSLContext, pem: bytes) -> None:
-    """OpenSSL reads certificates from files only; this one is ours alone and lives for a moment."""
+def tls_context() -> ssl.SSLContext:
+    """One that serves, without a certificate yet."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def load(context: ssl.SSLContext, pem: bytes) -> None:
+    """Serve with a certificate and its key. Raises ssl.SSLError.
+
+    OpenSSL reads certificates from files only; this one is ours alone and lives for a moment."""
     with tempfile.NamedTemporaryFile(prefix="muster-") as file:
         file.write(pem)
         file.flush()

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -18,7 +19,7 @@ from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.keyring import KeyringStore
+from admission.kube.webhook.mounted_certificates import CertificatesUnusable, serving_certificates
 from admission.kube.webhook.review import app
 from admission.wire import Bare, Page, WireNamespace, WireNode
 from queues.api.api_resources import (
@@ -190,10 +191,19 @@ class WatchedObjects:
 class WebhookServer:
     """Serves the webhook. ``run`` it as a task of every replica."""
 
-    def __init__(self, client: Client, *, callee: Callee, host: str | None, port: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        callee: Callee,
+        host: str | None,
+        port: int,
+        certificates: Path | None = None,
+    ) -> None:
+        """``certificates``: a folder with those that others make; None: Muster makes them."""
         self._host = host
         self.watched = WatchedObjects(client)
-        self.keeper = KeyringStore(client, namespace=callee.namespace, names=callee.names())
+        self.keeper = serving_certificates(client, callee, certificates)
         #: Set while the webhook answers.
         self.open = asyncio.Event()
         #: Where it really listens, once open: asked for 0, a free port.
@@ -205,7 +215,7 @@ class WebhookServer:
             try:
                 await self.keeper.keep()
                 break
-            except ApiError as error:
+            except (ApiError, CertificatesUnusable) as error:
                 _log.warning("the webhook waits for its certificates: %s", error)
                 await asyncio.sleep(_RETRY_AFTER)
         runner = web.AppRunner(

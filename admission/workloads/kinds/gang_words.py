@@ -26,6 +26,7 @@ WAITS_FOR_RESOURCES: Final = frozenset(
         ReasonCode.NO_FIT,
         ReasonCode.TOPOLOGY_NO_FIT,
         ReasonCode.UNKNOWN_RESOURCE,
+        ReasonCode.PROVISIONING,
         ReasonCode.NAMESPACE_QUOTA,
         ReasonCode.MAKING_ROOM,
         ReasonCode.RESERVED,

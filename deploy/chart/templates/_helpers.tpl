@@ -21,3 +21,10 @@
 {{- else }}dsn
 {{- end }}
 {{- end }}
+
+{{- define "muster.caInjection" -}}
+{{- if eq .Values.webhook.certificates "cert-manager" }}
+  annotations:
+    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/muster
+{{- end }}
+{{- end }}

@@ -193,6 +193,9 @@ class QueuePolicySpec(Model):
     health: HealthPolicy | None = None
     #: How nodes are asked for.
     provisioning: ProvisioningPolicy | None = None
+    #: Pods get annotations by which Cluster Autoscaler and Karpenter leave their nodes alone. What users wrote there
+    #: stays.
+    keep_from_autoscalers: Flag | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
 
@@ -389,6 +392,7 @@ class QueueDocument(Model):
             policy=_policy(policy),
             node_recovery=_node_recovery(policy.health),
             provisioning=_provisioning(policy.provisioning),
+            keep_from_autoscalers=policy.keep_from_autoscalers,
             generation=self.metadata.generation,
         )
 

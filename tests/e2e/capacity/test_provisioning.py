@@ -13,9 +13,11 @@ from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
+from tests.e2e.users.test_lists import Asking, member
 from tests.waiting import until
 
 DEFINITION = Path(__file__).parents[1] / "support" / "provisioning_requests.yaml"
+ANSWERED = "2026-11-21T10:00:00Z"
 CLASS = "check-capacity.autoscaling.x-k8s.io"
 
 
@@ -59,14 +61,19 @@ def provision(sandbox: Sandbox, request: Document) -> None:
         assert container["resources"]["limits"][GPU] == container["resources"]["requests"][GPU] == "8"
         wanted += each["count"]
     sandbox.add_nodes(wanted - len(sandbox.nodes))
+    answer(sandbox, request["metadata"]["name"], "Provisioned", "there is room")
+
+
+def answer(sandbox: Sandbox, request: str, kind: str, message: str) -> None:
+    """The autoscaler's condition, as of a time that is long ago."""
     condition: dict[str, Any] = {
-        "type": "Provisioned",
+        "type": kind,
         "status": "True",
-        "lastTransitionTime": "2026-11-21T10:00:00Z",
-        "reason": "CapacityIsFound",
-        "message": "there is room",
+        "lastTransitionTime": ANSWERED,
+        "reason": "Answered",
+        "message": message,
     }
-    place = PROVISIONING_REQUESTS.path(sandbox.name, request["metadata"]["name"], "status")
+    place = PROVISIONING_REQUESTS.path(sandbox.name, request, "status")
     sandbox.api.merge(place, {"status": {"conditions": [condition]}})
 
 
@@ -76,7 +83,8 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     sandbox.add_nodes(1)
     rules = {"className": CLASS, "parameters": {"ValidUntilSeconds": "600"}, "timeout": "5m"}
     sandbox.add_queue(deserved={GPU: 64}, capability={GPU: 64}, policy={"provisioning": rules})
-    alice = sandbox.somebody("alice")
+    alice = member(sandbox, "alice", sandbox.name)
+    asking = Asking(whole_stack, alice)
     with LocalClient(alice) as user:
         for name, pods in (("train", 3), ("too-much", 9)):
             user.create(path("Job", sandbox.name), volcano_job(sandbox, name, pods, 8))
@@ -85,6 +93,7 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     sandbox.wait_reason("too-much", "QueueLimit")
 
     sandbox.wait(lambda: bool(requests(sandbox)), "nodes to be asked for")
+    sandbox.wait_reason("train", "Provisioning", seconds=15)
     [request] = requests(sandbox)
     train = sandbox.get("Job", "train")["metadata"]
     [owner] = request["metadata"]["ownerReferences"]
@@ -92,12 +101,35 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     assert request["spec"]["provisioningClassName"] == CLASS
     assert request["spec"]["parameters"] == {"ValidUntilSeconds": "600"}
     assert [each["count"] for each in request["spec"]["podSets"]] == [3]
-    told = ("get", "events", "-n", sandbox.name, "-o", "jsonpath={.items[*].reason}")
+    events = ("get", "events", "-n", sandbox.name, "-o", "jsonpath={.items[*].reason}")
     sandbox.wait(
-        lambda: "ProvisioningRequested" in whole_stack.kubectl(*told, user=alice).stdout.split(),
+        lambda: "ProvisioningRequested" in whole_stack.kubectl(*events, user=alice).stdout.split(),
         "alice to be told",
         seconds=15,
     )
+
+    name = request["metadata"]["name"]
+    [waiting] = [one for one in asking.json("pending", "-n", sandbox.name)["items"] if one["name"] == "train"]
+    told = waiting["reason"]["facts"]["provisioning"]
+    assert (waiting["reason"]["code"], told["request"], told["phase"]) == ("Provisioning", name, "Open")
+    explained = " ".join(asking.text("explain", "train", "-n", sandbox.name).split())
+    assert f"nodes are asked for by ProvisioningRequest {name} since {told['since']}" in explained
+    assert f"given up at {told['until']}" in explained
+    assert sandbox.name in asking.text("nodes", "--wanted")
+
+    answer(sandbox, name, "Failed", "no quota")
+    sandbox.wait(
+        lambda: "asked again from" in sandbox.reason("train")[1], "the failure to be told", seconds=20
+    )
+    code, message = sandbox.reason("train")
+    assert code == "NoFit"
+    assert f"ProvisioningRequest {name} ended at {ANSWERED}: Failed (no quota)" in message
+    # Its pause has been over for long: there is a second attempt.
+    sandbox.wait(
+        lambda: [each["metadata"]["name"] for each in requests(sandbox)] not in ([], [name]), "another"
+    )
+    [request] = requests(sandbox)
+    sandbox.wait_reason("train", "Provisioning", seconds=15)
 
     provision(sandbox, request)
     sandbox.wait_running("train-", 3)

@@ -9,7 +9,9 @@ import pytest_asyncio
 
 from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
+from deploy.local.kubernetes import RELEASE
 from queues.api.api_resources import PODS
+from queues.api.check.pod_fields import KUBERNETES as POD_FIELDS_OF
 from queues.api.check.pod_fields import PodField, pod_types
 from queues.api.check.pod_templates import pod_problems
 from queues.errors import ApiError
@@ -66,7 +68,15 @@ def _type_of(written: dict[str, Any], names: list[str]) -> str:
 async def test_the_table_of_fields_is_the_servers(admin: Client) -> None:
     document = msgspec.json.decode(await admin.get("/openapi/v3/api/v1"))
     served = table_of(document["components"]["schemas"], "io.k8s.api.core.v1.PodTemplateSpec")
-    assert pod_types() == served
+    known = pod_types()
+    if not RELEASE.version.startswith(f"{POD_FIELDS_OF}."):
+        # A newer release has further ones, of which `muster check` warns; those that it knows have not changed.
+        served = {
+            name: {field: fields[field] for field in known[name] if field in fields}
+            for name, fields in served.items()
+            if name in known
+        }
+    assert known == served
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """The webhook, asked by a real API server; and what it answers to nonsense."""
 
 import asyncio
+import base64
 import ssl
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
@@ -13,7 +15,7 @@ import pytest_asyncio
 
 from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, install
-from admission.kube.webhook.certificates import Lifetimes
+from admission.kube.webhook.certificates import Lifetimes, encoded, renewed
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, utc_now
 from admission.kube.webhook.review import LARGEST_REVIEW
@@ -22,7 +24,7 @@ from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.api.api_resources import HYPERNODES, NAMESPACES, QUEUES, VOLCANO_JOBS
 from queues.api.types.queue import QueueDocument
-from queues.errors import ApiRefused
+from queues.errors import ApiRefused, NotFound
 from queues.quota.queue import Queue
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.guarded_namespace import GATE, QUEUED
@@ -387,6 +389,32 @@ async def test_replicas_that_start_together_agree_on_one_keyring(running: Runnin
     keyrings = [await keeper.agree() for keeper in keepers]
     assert len({keyring.bundle for keyring in keyrings}) == 1
     assert keyrings[0].names() == {f"replica-{number}" for number in range(4)}
+
+
+async def test_certificates_of_others_are_served_and_none_are_written(
+    running: Running, tmp_path: Path
+) -> None:
+    callee = Callee(namespace="of-cert-manager")
+    keyring = renewed(None, {*callee.names(), "127.0.0.1"}, utc_now())
+    for name, content in encoded(keyring).items():
+        (tmp_path / name).write_bytes(content)
+    door = WebhookServer(running.user, callee=callee, host="127.0.0.1", port=0, certificates=tmp_path)
+    task = asyncio.create_task(door.run())
+    await door.open.wait()
+    trust = ssl.create_default_context(cadata=keyring.bundle.decode())
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"https://127.0.0.1:{door.port}/validate", data=b"", ssl=trust) as answer,
+    ):
+        assert answer.status == 400
+    configuration = await running.user.get(
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster"
+    )
+    assert base64.b64encode(keyring.bundle) not in configuration
+    with pytest.raises(NotFound):
+        await running.user.get(f"/api/v1/namespaces/{callee.namespace}/secrets/muster-webhook")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_damaged_secret_is_replaced(running: Running) -> None:

@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 import deploy
+from admission.kube.webhook.configuration import SECRET as SECRET_OF_MUSTER
+from admission.kube.webhook.configuration import Callee
 from admission.settings import Settings, read
 from deploy.chart_files import chart_files
 from deploy.chart_schema import OF_THE_CHART, values_schema
@@ -183,6 +185,53 @@ def test_a_tenant_is_a_queue_that_says_who_may_use_and_who_may_change_it(
     }
 
 
+CERT_MANAGER = ("--set", "webhook.certificates=cert-manager")
+ISSUER = ("--set", "webhook.certManager.issuerRef.name=company-ca")
+
+
+def test_cert_manager_makes_the_certificates_and_says_who_signed_them(helm_program: Path) -> None:
+    made = rendered(helm_program, *SECRET, *CERT_MANAGER, *ISSUER, namespace="queues")
+    certificate = made["Certificate", "queues", "muster"]["spec"]
+    assert certificate["issuerRef"] == {"name": "company-ca", "kind": "Issuer", "group": "cert-manager.io"}
+    assert set(certificate["dnsNames"]) == Callee(namespace="queues").names()
+    assert certificate["secretName"] != SECRET_OF_MUSTER
+    assert not {"duration", "renewBefore"} & certificate.keys()
+
+    believers = [
+        document
+        for (kind, _, _), document in made.items()
+        if kind.endswith("WebhookConfiguration") or kind == "APIService"
+    ]
+    assert len(believers) == 4
+    for each in believers:
+        assert each["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "queues/muster"}
+
+    pod = made["Deployment", "queues", "muster"]["spec"]["template"]["spec"]
+    folder = environment(made, "queues")["MUSTER_CERTIFICATES_DIR"]["value"]
+    mounted = {each["name"]: each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
+    assert mounted["certificates"] == folder
+    [volume] = [each for each in pod["volumes"] if each["name"] == "certificates"]
+    assert volume["secret"] == {"secretName": certificate["secretName"]}
+
+
+def test_how_long_certificates_live_and_who_signs_them_are_values(helm_program: Path) -> None:
+    wanted = {
+        "webhook.certManager.issuerRef.kind": "ClusterIssuer",
+        "webhook.certManager.duration": "720h",
+        "webhook.certManager.renewBefore": "240h",
+    }
+    told = [word for name, value in wanted.items() for word in ("--set", f"{name}={value}")]
+    made = rendered(helm_program, *SECRET, *CERT_MANAGER, *ISSUER, *told)
+    certificate = made["Certificate", "muster-system", "muster"]["spec"]
+    assert certificate["issuerRef"]["kind"] == "ClusterIssuer"
+    assert (certificate["duration"], certificate["renewBefore"]) == ("720h", "240h")
+
+
+def test_cert_manager_needs_an_issuer(helm_program: Path) -> None:
+    said = refused(helm_program, *SECRET, *CERT_MANAGER)
+    assert "webhook.certManager.issuerRef.name: found nothing, expected the name of an Issuer" in said
+
+
 def test_parts_can_be_left_out(helm_program: Path) -> None:
     off = ("agent.enabled", "networkPolicy.enabled", "podDisruptionBudget.enabled", "firstQueues.create")
     made = rendered(helm_program, *SECRET, *(word for name in off for word in ("--set", f"{name}=false")))
@@ -231,6 +280,8 @@ def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> Non
         ("tracing.endpoint=collector:4318", "does not match pattern"),
         ("database.dsn=mysql://a/b", "does not match pattern"),
         ("tenants[0].namespaces.team=a", "missing property 'name'"),
+        ("webhook.certificates=mine", "value must be one of 'own', 'cert-manager'"),
+        ("webhook.certManager.duration=90d", "does not match pattern"),
     ],
 )
 def test_wrong_values_are_refused_by_name(helm_program: Path, values: str, told: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from admission.decode.admin_documents import flavor_fact, namespace_fact, queue_fact, topology_fact
 from admission.decode.fields import explained
 from admission.decode.nodes import node_fact
+from admission.decode.pod_templates import existing_paths
 from admission.decode.topology_requests import Tiers
 from admission.facts.cluster import NamespaceFact, NodeFact
 from admission.facts.pods import PodFact, PodPhase
@@ -547,3 +548,14 @@ def test_a_node_tells_what_a_person_holds_and_accepts() -> None:
     assert (found.hold, found.accepted) == (True, ("GPU-3/XidFault",))
     for odd in ("{", "[]", '{"accepted":7}'):
         assert a_node({"muster.dev/recovery": odd}).accepted == ()
+
+
+def test_it_is_known_which_marks_for_autoscalers_users_wrote() -> None:
+    evict, disrupt = names.KEPT_FROM_AUTOSCALERS
+    at = "/metadata/annotations/"
+    assert a_pod().existing == frozenset()
+    marked = a_pod({"annotations": {evict: "true", "a": "b"}})
+    assert marked.existing == {at + "cluster-autoscaler.kubernetes.io~1safe-to-evict"}
+    template = msgspec.json.encode({"metadata": {"annotations": {disrupt: "false"}}, "spec": {}})
+    assert at + "karpenter.sh~1do-not-disrupt" in existing_paths(template)
+    assert at + "cluster-autoscaler.kubernetes.io~1safe-to-evict" not in existing_paths(template)

@@ -95,6 +95,34 @@ def test_a_gated_member_is_let_go_to_its_node_in_one_write() -> None:
     assert written["metadata"]["annotations"] == {names.ADMISSION_ID: "1", names.SEAT: f"{MEMBER}/0"}
 
 
+EVICT, DISRUPT = names.KEPT_FROM_AUTOSCALERS
+
+
+def test_a_pod_is_kept_from_autoscalers_where_its_queue_says_so_and_its_user_says_nothing() -> None:
+    seat = {names.ADMISSION_ID: "1", names.SEAT: f"{MEMBER}/0"}
+
+    def written(existing: frozenset[str], annotations: dict[str, str]) -> Any:
+        member = gated("a", existing=existing)
+        state = state_of(group(1), [member], [admission(GROUP, "n2", pod_set=MEMBER)])
+        (order,) = orders(state, group(1), kept=True)
+        return patched(order, {"metadata": {"annotations": annotations}})["metadata"]["annotations"]
+
+    assert written(frozenset(), {}) == {**seat, EVICT: "false", DISRUPT: "true"}
+    own = frozenset(("/metadata/annotations/cluster-autoscaler.kubernetes.io~1safe-to-evict",))
+    assert written(own, {EVICT: "true"}) == {**seat, EVICT: "true", DISRUPT: "true"}
+
+
+def test_a_directed_job_has_its_pods_kept_by_its_template() -> None:
+    exists = frozenset({"/metadata/annotations", "/metadata/annotations/karpenter.sh~1do-not-disrupt"})
+    fact = job(2, suspended=True, parallelism=2, revision=JobRevision(7, exists))
+    state = state_of(fact, [], [admission(JOB, "n1 n1")])
+    (order,) = orders(state, fact, kept=True)
+    annotations = body(order)["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {names.ADMISSION_ID: "1", EVICT: "false"}
+    (order,) = orders(state, fact)
+    assert body(order)["spec"]["template"]["metadata"]["annotations"] == {names.ADMISSION_ID: "1"}
+
+
 @pytest.mark.parametrize("changed", [{"metadata": {"uid": "b"}}, {"spec": {"schedulingGates": None}}])
 def test_a_release_that_comes_late_or_twice_changes_nothing(changed: dict[str, Any]) -> None:
     (order,) = orders(state_of(group(1), [gated("a")], [admission(GROUP, "n2", pod_set=MEMBER)]), group(1))
@@ -104,7 +132,7 @@ def test_a_release_that_comes_late_or_twice_changes_nothing(changed: dict[str, A
 
 def test_terms_of_its_own_keep_their_places() -> None:
     own = NodeFilter(affinity=((Requirement("zone", "In", ("a",)),), (Requirement("zone", "In", ("b",)),)))
-    member = gated("a", nodes=own, affinity=frozenset(("/spec/affinity", "/spec/affinity/nodeAffinity")))
+    member = gated("a", nodes=own, existing=frozenset(("/spec/affinity", "/spec/affinity/nodeAffinity")))
     taken = admission(GROUP, "n2", pod_set=shape_name(member))
     (order,) = orders(state_of(group(1), [member], [taken]), group(1))
     written = patched(order, {"spec": {"affinity": {"nodeAffinity": {}}}})
@@ -164,7 +192,7 @@ def test_a_seat_that_is_about_to_be_given_back_is_given_to_nobody() -> None:
 
 
 def test_other_parts_of_a_pods_affinity_stay_as_they_are() -> None:
-    member = gated("a", affinity=frozenset(("/spec/affinity",)))
+    member = gated("a", existing=frozenset(("/spec/affinity",)))
     (order,) = orders(state_of(group(1), [member], [admission(GROUP, "n2", pod_set=MEMBER)]), group(1))
     written = patched(order, {"spec": {"affinity": {"podAntiAffinity": {"of": "mine"}}}})
     assert pins(written["spec"]["affinity"]) == ["n2"]

@@ -7,6 +7,7 @@ import pytest
 from admission.volcano_jobs.job import read_job
 from admission.volcano_jobs.plugins import PLUGINS, plugins_of, unsupported_plugins
 from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer, pod_manifest
+from queues.api.names import KEPT_FROM_AUTOSCALERS
 from queues.api.validation.unsupported import ACTING_FLAGS
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
@@ -33,6 +34,17 @@ def task(template: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
 
 def environment(pod: dict[str, Any], container: int = 0) -> dict[str, Any]:
     return {line["name"]: line for line in pod["spec"]["containers"][container].get("env", [])}
+
+
+def test_pods_are_kept_from_autoscalers_where_the_template_says_nothing_of_them() -> None:
+    evict, disrupt = KEPT_FROM_AUTOSCALERS
+    kept = PodSettings(admission=AdmissionId(7), kept=True)
+    annotations = made(settings=kept)["metadata"]["annotations"]
+    assert (annotations[evict], annotations[disrupt]) == ("false", "true")
+    template = {"metadata": {"annotations": {evict: "true"}}, "spec": {"containers": [{"name": "a"}]}}
+    annotations = made(settings=kept, tasks=task(template))["metadata"]["annotations"]
+    assert (annotations[evict], annotations[disrupt]) == ("true", "true")
+    assert not {evict, disrupt} & made()["metadata"]["annotations"].keys()
 
 
 def test_a_pod_carries_the_names_labels_and_annotations_that_volcano_writes() -> None:

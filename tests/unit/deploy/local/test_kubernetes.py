@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from deploy.local import kubernetes
 from deploy.local.kubernetes import (
     BINARIES,
     KUBERNETES,
+    RELEASE,
+    RELEASES,
     BuildFailed,
     GoNotFound,
     binaries,
@@ -27,7 +31,7 @@ env) echo go1.27.3 ;;
 build)
     [ "$GOTOOLCHAIN" = local ] || exit 1
     while [ "$1" != -o ]; do shift; done
-    printf '#!/bin/sh\\necho Kubernetes v{KUBERNETES}, etcd Version: 3.6.8, kwok v0.8.0\\n' > "$2"
+    printf '#!/bin/sh\\necho Kubernetes v{KUBERNETES}, etcd Version: {RELEASE.etcd}.8, kwok v0.8.0\\n' > "$2"
     chmod +x "$2" ;;
 esac
 """
@@ -147,6 +151,39 @@ def test_the_cache_is_named_by_what_is_pinned(monkeypatch: pytest.MonkeyPatch, t
     assert cache_folder().is_relative_to(tmp_path / "cache")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder().is_relative_to(Path.home() / ".cache" / "muster")
+
+
+def test_each_release_has_its_own_module_of_its_own_version() -> None:
+    for release in RELEASES:
+        pinned = (Path(kubernetes.__file__).parent / "go" / release.module / "go.mod").read_text()
+        assert f"k8s.io/kubernetes v{release.version} " in pinned
+        assert f"go.etcd.io/etcd/server/v3 v{release.etcd}." in pinned
+    assert len({each.module for each in RELEASES}) == len(RELEASES)
+
+
+def test_another_release_is_chosen_by_the_environment(tmp_path: Path) -> None:
+    """And only a pinned one."""
+    environment = {"PATH": f"{tmp_path}", "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def said(version: str, program: str) -> str:
+        argv = [sys.executable, "-c", program]
+        told = {**environment, "KUBERNETES": version}
+        return subprocess.run(argv, env=told, capture_output=True, text=True, check=True).stdout.strip()
+
+    named = "from deploy.local import kubernetes as k; print(k.cache_folder().name, k.BINARIES[1].says)"
+    for release in RELEASES:
+        found = said(release.version, named)
+        assert found.startswith(f"kubernetes-{release.version}-")
+        assert release.version.replace(".", r"\.") in found
+    assert said("", named) == said(RELEASES[0].version, named)
+    refused = (
+        "from deploy.local import kubernetes as k\ntry: k.binaries()\nexcept k.UnknownRelease as e: print(e)"
+    )
+    known = ", ".join(each.version for each in RELEASES)
+    assert "Kubernetes 1.12.1, which the environment variable KUBERNETES names, is none of" in said(
+        "1.12.1", refused
+    )
+    assert known in said("1.12.1", refused)
 
 
 def test_pinned_modules_name_no_place_of_their_own() -> None:

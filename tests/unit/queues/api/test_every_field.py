@@ -96,6 +96,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "admission/engine/preemption/rules.py": "policy.preemption.withinQueue policy.preemption.reclaim",
         "admission/engine/pending/waiting_time.py": "policy.starvation.clearAfter",
         "admission/engine/preemption/protection.py": "policy.minRunTime policy.maxEvictions policy.maxProtection",
+        "queues/quota/queue.py": "policy.keepFromAutoscalers",
         "admission/provisioning/wishes.py": "policy.provisioning.className policy.provisioning.parameters",
         "admission/provisioning/plan.py": "policy.provisioning.timeout policy.provisioning.maxOpen",
         "admission/workloads/readiness/gang_readiness.py": "policy.readyWithin policy.readyBackoffLimit",

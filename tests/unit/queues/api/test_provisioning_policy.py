@@ -6,7 +6,7 @@ import pytest
 
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.queue_rules import queue_violations
-from queues.quota.queue import ROOT, ProvisioningRules, Queue, provisioning_rules
+from queues.quota.queue import ROOT, ProvisioningRules, Queue, keeps_from_autoscalers, provisioning_rules
 from queues.workload import QueueName
 
 CLASS = "check-capacity.autoscaling.x-k8s.io"
@@ -54,3 +54,13 @@ def test_the_nearest_queue_that_states_something_counts() -> None:
     }
     found = {name: provisioning_rules(QueueName(name), queues.get) for name in (*queues, "absent")}
     assert found == {"root": rules, "lab": rules, "vision": other, "off": None, "none": None, "absent": None}
+
+
+def test_pods_are_kept_from_autoscalers_as_the_nearest_queue_says() -> None:
+    queues = {
+        "root": Queue(name=ROOT, parent=None, keep_from_autoscalers=True),
+        "lab": Queue(name=QueueName("lab")),
+        "off": Queue(name=QueueName("off"), parent=QueueName("lab"), keep_from_autoscalers=False),
+    }
+    found = {name: keeps_from_autoscalers(QueueName(name), queues.get) for name in (*queues, "absent")}
+    assert found == {"root": True, "lab": True, "off": False, "absent": False}

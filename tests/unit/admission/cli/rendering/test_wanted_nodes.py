@@ -25,7 +25,7 @@ def test_gangs_of_equal_pods_in_one_queue_are_one_line() -> None:
         [
             waiting(**of("8", 4), created="2026-11-21T09:30:00Z"),
             waiting(**of("8", 16), created="2026-11-21T08:00:00Z"),
-            waiting(**of("8", 2)),
+            waiting("Provisioning", **of("8", 2)),
         ]
     )
     assert (line["gangs"], line["pods"], line["largest"]) == (3, 22, 16)
@@ -51,6 +51,7 @@ def test_other_pods_another_level_and_another_queue_are_lines_of_their_own() -> 
 
 
 def test_what_waits_for_quota_or_for_others_wants_no_nodes() -> None:
+    assert wanted_lines([waiting("Provisioning", resource="example.com/gpu")]) == []
     codes = ("QueueLimit", "Reserved", "MakingRoom", "QueuePaused", "UnknownResource", None)
     assert wanted_lines([waiting(code, **of("8", 4)) for code in codes]) == []
 

@@ -1,12 +1,15 @@
 """The loop that asks autoscalers for nodes, look by look, against objects at an API server."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from admission.facts.changes import Change
 from admission.kube.provisioning.provisioning_loop import ProvisioningLoop
+from admission.provisioning.found_requests import RequestPhase
+from admission.provisioning.request_progress import RequestProgress
 from queues.api.api_resources import EVENTS, POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.errors import ApiRefused, NotFound
 from queues.plan import Reason
@@ -61,12 +64,14 @@ class Looks:
         self.world.number({VOLCANO: 1})
         self.world.refresh(NOW)
         self.api = Documents()
+        self.told: list[Mapping[WorkloadKey, RequestProgress]] = []
         self.loop = ProvisioningLoop(
             self.api,  # type: ignore[arg-type]
             lambda: None,
             self.world,
             now=lambda: self.now,
             instance="test",
+            tell=self.told.append,
         )
 
     def waits(self, code: ReasonCode | None, key: WorkloadKey = VOLCANO) -> None:
@@ -93,6 +98,27 @@ async def test_a_gang_that_waits_for_nodes_only_has_a_request_until_it_does_not(
     assert await looks.look() == (1, 1), "it may go on waiting for nodes"
     looks.waits(ReasonCode.RESERVED)
     assert await looks.look() == (0, 0)
+
+
+async def test_each_look_tells_how_far_requests_are() -> None:
+    looks = Looks()
+    looks.waits(ReasonCode.NO_FIT)
+    await looks.look()
+    await looks.look()
+    assert looks.told[0] == {}, "it was made in this look"
+    assert looks.told[1][VOLCANO].phase is RequestPhase.OPEN
+    # That its reason says so takes the request away from no gang.
+    looks.waits(ReasonCode.PROVISIONING)
+    assert await looks.look() == (1, 1)
+    [path] = looks.api.under(REQUESTS)
+    condition = {"type": "Failed", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}
+    looks.api.documents[path]["status"] = {"conditions": [condition]}
+    await looks.look()
+    assert looks.told[-1][VOLCANO].next_at is not None
+    looks.world.observe([seen(queue(TEAM, provisioning=None))])
+    await looks.look()
+    await looks.look()
+    assert looks.told[-2:] == [{}, {}]
 
 
 async def test_without_such_a_queue_nothing_is_asked_of_the_api_server() -> None:

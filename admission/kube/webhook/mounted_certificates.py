@@ -1,0 +1,150 @@
+"""Certificates that others make and renew, such as cert-manager: read from a folder in which their Secret is mounted.
+
+Nothing is written then: no Secret, and no bundle into the configurations that the API server reads. Who makes the
+certificates does that too (``cert-manager.io/inject-ca-from``).
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NoReturn
+
+from cryptography import x509
+
+from admission.kube.client.client import Client
+from admission.kube.webhook.configuration import Callee
+from admission.kube.webhook.keyring import (
+    CertificatesLoaded,
+    KeyringStore,
+    load,
+    tell_nobody,
+    tls_context,
+)
+from queues.errors import MusterError
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between two looks. The kubelet itself takes up to a minute to show a new version of a Secret.
+LOOK_EVERY: Final = 10.0
+#: Files of the folder, as a Secret of type kubernetes.io/tls has them.
+CERTIFICATE: Final = "tls.crt"
+KEY: Final = "tls.key"
+AUTHORITIES: Final = "ca.crt"
+
+
+class CertificatesUnusable(MusterError):
+    """The certificates in {folder} cannot be used: {reason}. Expected tls.crt, tls.key and ca.crt in PEM, as a Secret
+    has them that cert-manager writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    """What was read in one look."""
+
+    certificate: bytes
+    key: bytes
+    authorities: bytes
+
+
+class MountedCertificates:
+    """What ``KeyringStore`` is, for certificates of others. ``names``: what the server is reached by."""
+
+    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+        self._folder = folder
+        self._names = frozenset(names)
+        self._loaded: _Files | None = None
+        self._until = (0.0, 0.0)
+        #: The last failure that was logged; "": none since the last success.
+        self._failure = ""
+        #: Called after each look.
+        self.loaded: CertificatesLoaded = tell_nobody
+        #: Serve with this one; new connections get a new certificate soon after it is mounted.
+        self.tls = tls_context()
+
+    async def run(self) -> NoReturn:
+        """Keep the newest certificate, for ever. A failure is logged once: the one before serves on."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                await self.keep()
+            except CertificatesUnusable as error:
+                if str(error) != self._failure:
+                    self._failure = str(error)
+                    _log.warning("the mounted certificates could not be loaded: %s", error)
+            else:
+                self._failure = ""
+
+    async def keep(self) -> None:
+        """One look. Raises CertificatesUnusable; what served before does so still."""
+        files = await asyncio.to_thread(self._read)
+        if files != self._loaded:
+            self._take(files)
+        self.loaded(*self._until)
+
+    def bundle(self) -> bytes:
+        """The authorities that clients of any replica believe, as PEM; empty before the first look."""
+        return b"" if self._loaded is None else self._loaded.authorities
+
+    def _read(self) -> _Files:
+        found = {}
+        for name in (CERTIFICATE, KEY, AUTHORITIES):
+            try:
+                found[name] = (self._folder / name).read_bytes()
+            except OSError as error:
+                raise self._unusable(f"{name}: {error.strerror or error}") from error
+            if not found[name].strip():
+                raise self._unusable(f"{name} is empty")
+        return _Files(certificate=found[CERTIFICATE], key=found[KEY], authorities=found[AUTHORITIES])
+
+    def _take(self, files: _Files) -> None:
+        """Serve with these. All is read before anything changes: a file may be of an older version than the others."""
+        serving = self._parsed(CERTIFICATE, files.certificate)
+        authorities = self._parsed(AUTHORITIES, files.authorities)
+        try:
+            # In a context that serves nobody: a key of another certificate must not end what is served now.
+            load(tls_context(), files.certificate + b"\n" + files.key)
+            load(self.tls, files.certificate + b"\n" + files.key)
+        except (ssl.SSLError, ValueError) as error:
+            raise self._unusable(f"{KEY} does not belong to {CERTIFICATE}, or is none: {error}") from error
+        if missing := sorted(self._names - names_of(serving[0])):
+            _log.warning("the certificate is not good for %s: callers refuse it", ", ".join(missing))
+        ends = serving[0].not_valid_after_utc
+        self._until = (ends.timestamp(), _last_end(authorities).timestamp())
+        self._loaded = files
+        _log.info("serving certificate loaded", extra={"valid_until": ends.isoformat()})
+
+    def _parsed(self, name: str, pem: bytes) -> list[x509.Certificate]:
+        try:
+            return x509.load_pem_x509_certificates(pem)
+        except ValueError as error:
+            raise self._unusable(f"{name} has no certificate: {error}") from error
+
+    def _unusable(self, reason: str) -> CertificatesUnusable:
+        return CertificatesUnusable(folder=self._folder, reason=reason)
+
+
+def _last_end(authorities: Iterable[x509.Certificate]) -> datetime:
+    return max(each.not_valid_after_utc for each in authorities)
+
+
+def names_of(certificate: x509.Certificate) -> frozenset[str]:
+    """Host names and addresses that a certificate is good for."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return frozenset()
+    addresses = found.get_values_for_type(x509.IPAddress)
+    return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
+
+
+def serving_certificates(
+    client: Client, callee: Callee, folder: Path | None
+) -> KeyringStore | MountedCertificates:
+    """The certificates of a server. ``folder``: others make them; None: Muster does."""
+    if folder is not None:
+        return MountedCertificates(folder, callee.names())
+    return KeyringStore(client, namespace=callee.namespace, names=callee.names())
