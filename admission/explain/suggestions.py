@@ -160,10 +160,8 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
             return Suggestion(
                 SuggestionKind.TIME, f"when the pods of admission {facts['admission']} are gone"
             )
-        case ReasonCode.QUEUE_PAUSED:
-            text = f"queue {queue} resumed (muster resume {queue})"
-        case ReasonCode.QUEUE_CLOSED:
-            text = f"queue {queue} opened again (kubectl muster queue open {queue})"
+        case ReasonCode.QUEUE_PAUSED | ReasonCode.QUEUE_CLOSED:
+            text = _started_again(snapshot, workload.queue)
         case ReasonCode.NOT_ALLOWED:
             text = f"another queue, or labels of namespace {facts['namespace']} that queue {queue} asks for: "
             text += facts["selector"]
@@ -186,6 +184,19 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case _:
             return None
     return Suggestion(SuggestionKind.QUEUE, text, {"queue": queue})
+
+
+def _started_again(snapshot: Snapshot, queue: QueueName) -> str:
+    """All that stops a queue, here or above, taken back: it may be closed and paused, and each alone is not enough."""
+    parts: list[str] = []
+    name: QueueName | None = queue
+    while name is not None and (found := snapshot.queues.get(name)) is not None:
+        if found.closed:
+            parts.append(f"queue {name} opened again (kubectl muster queue open {name})")
+        if found.paused:
+            parts.append(f"queue {name} resumed (kubectl muster queue resume {name})")
+        name = found.parent
+    return listed(parts, len(parts))
 
 
 def _access_limit_text(reason: Reason, queue: str) -> str:

@@ -301,7 +301,14 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             job("it", "a"),
             queue("a", 8, paused=True),
             SuggestionKind.QUEUE,
-            "queue a resumed (muster resume a)",
+            "queue a resumed (kubectl muster queue resume a)",
+        ),
+        (
+            job("it", "a"),
+            queue("a", 8, paused=True, closed=True),
+            SuggestionKind.QUEUE,
+            "queue a opened again (kubectl muster queue open a) and "
+            "queue a resumed (kubectl muster queue resume a)",
         ),
         (
             job("it", "a"),
