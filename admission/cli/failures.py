@@ -26,6 +26,8 @@ class CommandFailed(MusterError):
     """{tried}: {found}. {hint}"""
 
     def __init__(self, *, tried: str, found: str, hint: str = "") -> None:
+        #: Exit code of the command.
+        self.exit_code = 1
         what = f"{tried}: {found}" if tried else found
         super().__init__(what.rstrip(".") + "." + (f"\n{hint}" if hint else ""))
 
@@ -61,7 +63,8 @@ def _failed(error: Exception) -> int:
         raise error
     if isinstance(error, MusterError):
         complain(str(error))
-    elif isinstance(error, OSError) and error.filename is not None:
+        return error.exit_code if isinstance(error, CommandFailed) else 1
+    if isinstance(error, OSError) and error.filename is not None:
         complain(f"{error.filename}: {error.strerror}")
     else:
         complain(

@@ -127,13 +127,19 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
         expected = f" Expected {document['expected']}." if document.get("expected") else ""
         hint = (document.get("hint") or "") + expected
         asked_wrongly = status < 500  # then the address that was tried does not matter
-        return Unanswered(
+        answer = Unanswered(
             status=status,
             tried="" if asked_wrongly else tried,
             found=str(document["error"]),
             hint=hint.strip(),
             by_muster=True,
         )
+        if document.get("asOf"):
+            from admission.cli.access.age import age_of
+
+            # What is asked for may be there by now: no answer to rely on.
+            answer.exit_code = age_of(document)[1] or answer.exit_code
+        return answer
     found = str(
         document.get("message") or body[:200].decode(errors="replace").strip() or f"HTTP status {status}"
     )
