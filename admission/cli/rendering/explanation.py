@@ -162,12 +162,10 @@ def _state(one: WorkloadBody) -> str:
     if one["state"] == "pending":
         if one["position"] is None:
             return "waiting, not in line"
-        outlook = one.get("outlook")
-        if (
-            outlook is not None and outlook["position"] is not None
-        ):  # as the engine counts, in the queue's own order
-            return f"waiting, place {outlook['position']} of {outlook['queueLength']} in queue {one['queue']}"
-        by = f", counted by {one['positionBy']}" if one["positionBy"] else ""
+        # Counted as `pending` counts, also those that are not tried as they are: one count everywhere.
+        outlook = one.get("outlook") or {"position": None}
+        is_tried_then = outlook["position"] == one["position"]
+        by = f", counted by {one['positionBy']}" if one["positionBy"] and not is_tried_then else ""
         return f"waiting, place {one['position']} of {one['queueLength']} in queue {one['queue']}{by}"
     if one["state"] == "admitted" and one["reason"]:
         return "running; further members wait"

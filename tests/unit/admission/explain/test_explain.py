@@ -277,6 +277,17 @@ def test_pods_that_no_node_could_ever_hold_are_told() -> None:
     assert "even empty" in changes[SuggestionKind.NODES]
 
 
+def test_those_before_it_are_told_as_those_that_can_be_tried_where_others_wait_too() -> None:
+    waiting = [
+        job("later", "a", arrival=0, not_before=NOW + 90),
+        job("first", "a", count=4, arrival=1),
+        job("it", "a", arrival=2),
+    ]
+    found = explained(world([queue("a", 16, order="strict-fifo"), queue("b", 16)], full()[:1], waiting))
+
+    assert found.behind == "1 before it in queue a that can be tried now, right before it job/ml/first"
+
+
 def test_one_who_waits_for_his_turn_is_told_so() -> None:
     waiting = [job("first", "a", count=4, arrival=1), job("it", "a", arrival=2)]
     snapshot = world([queue("a", 16, order="strict-fifo"), queue("b", 16)], full()[:1], waiting)

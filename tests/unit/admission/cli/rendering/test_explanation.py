@@ -1,5 +1,7 @@
 """One workload as text: times and amounts as people read them, and the run of an elastic gang as a whole."""
 
+from typing import Any
+
 import msgspec
 
 from admission.cli.rendering.explanation import is_suspended, workload_text
@@ -81,3 +83,16 @@ def test_what_an_admission_gave_back_is_told_in_the_words_of_events() -> None:
     )
     told = workload_text(msgspec.to_builtins(story), wide=False).split("History\n")[1].splitlines()
     assert [line.split("   ")[-1] for line in told[1:]] == ["evicted: 1 seat", "failed: 1 seat"]
+
+
+def test_a_place_is_counted_as_the_list_of_waiting_work_counts_it() -> None:
+    given = {"state": "pending", "position": 6, "queue_length": 6, "position_by": "arrival", "reason": None}
+    one = msgspec.to_builtins(msgspec.structs.replace(ENDED, **given))
+    tried = {"position": 4, "queueLength": 4, "changes": [], "behind": "", "problem": None}
+
+    def state(outlook: dict[str, Any] | None) -> str:
+        return workload_text({**one, "outlook": outlook}, wide=False)
+
+    assert "waiting, place 6 of 6 in queue dev, counted by arrival\n" in state({**tried, "position": 4})
+    assert "waiting, place 6 of 6 in queue dev\n" in state({**tried, "position": 6, "queueLength": 6})
+    assert "waiting, place 6 of 6 in queue dev, counted by arrival\n" in state(None)
