@@ -13,6 +13,7 @@ from typing import Any
 from admission.engine.claims import awaits_pods
 from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
+from admission.explain.closure_ends import first_closure_end
 from admission.explain.fewest_endings import fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
@@ -37,6 +38,8 @@ class SuggestionKind(StrEnum):
     TURN = "turn"
     #: Time has to pass.
     TIME = "time"
+    #: A reservation or a drain that keeps nodes has to end, which it does by itself.
+    CLOSURE = "closure"
     #: A running workload has to end.
     END = "end"
     #: The workload has to ask for less.
@@ -74,7 +77,7 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
     refused = now.reason or reason
     raised = capability_raised(what_if, refused)
     found = [
-        *_time(what_if),
+        *_times(what_if),
         *_endings(what_if, refused),
         *_less(what_if, refused),
         *_priority(what_if),
@@ -240,6 +243,19 @@ def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> Suggestion:
     return Suggestion(
         SuggestionKind.TURN, f"nothing but its turn: alone, {text}", {"victims": _victim_count(what_if, now)}
     )
+
+
+def _times(what_if: WhatIf) -> Iterator[Suggestion]:
+    """Moments that come by themselves; only the end of closures where it comes before a place would be cleared."""
+    ending = first_closure_end(what_if)
+    if ending is not None:
+        seconds = ending.at - what_if.snapshot.now
+        facts = {"seconds": seconds, "victims": _victim_count(what_if, ending.outcome)}
+        text = "" if ending.outcome.is_admitted else f": then {_victims_text(what_if, ending.outcome)}"
+        yield Suggestion(SuggestionKind.CLOSURE, ending.text + text, facts)
+    for cleared in _time(what_if):
+        if ending is None or cleared.facts["seconds"] < seconds:
+            yield cleared
 
 
 def _time(what_if: WhatIf) -> Iterator[Suggestion]:
