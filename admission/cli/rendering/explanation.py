@@ -182,6 +182,8 @@ def _end_state(one: WorkloadBody) -> str:
 
 def is_suspended(one: Mapping[str, Any]) -> bool:
     """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
+    if one["state"] == "suspended":
+        return True
     return one["state"] == "finished" and not one.get("result") and not one.get("gone")
 
 
