@@ -22,6 +22,7 @@ from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
+from queues.resources import Resources
 from queues.text_format import counted, duration, listed, span
 from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload, WorkloadKey
 
@@ -132,7 +133,8 @@ def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
         return
     for pods in workload.pod_sets:
         if not _fits_an_empty_node(table, pods):
-            message = f"nodes that can hold a pod of {pods.takes}: none of those it may use can, even empty"
+            asked = Resources({name: units for name, units in pods.takes.items() if name != "pods"})
+            message = f"nodes that can hold a pod of {asked}: none of those it may use can, even empty"
             yield Suggestion(SuggestionKind.NODES, message, {"takes": dict(pods.takes)})
             return
     yield Suggestion(SuggestionKind.NODES, "more nodes that its pods may use")
@@ -170,8 +172,11 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
             text += facts["selector"]
         case ReasonCode.UNKNOWN_QUEUE:
             text = f"a queue named {queue}"
-        case ReasonCode.QUEUE_BROKEN | ReasonCode.QUEUE_NOT_LEAF:
-            text = f"another queue, or {queue} corrected: {reason.message}"
+        case ReasonCode.QUEUE_BROKEN:
+            text = f"another queue, or queue {queue} corrected"
+        case ReasonCode.QUEUE_NOT_LEAF:
+            below = facts.get("children") or ()
+            text = f"a queue below {queue}" + (f", such as {below[0]}" if below else "")
         case ReasonCode.GANG_TOO_LARGE | ReasonCode.PENDING_LIMIT | ReasonCode.USER_LIMIT:
             text = _access_limit_text(reason, queue)
         case ReasonCode.RUN_TIME_TOO_LONG:

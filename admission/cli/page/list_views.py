@@ -27,7 +27,7 @@ def live_workloads(body: Mapping[str, Any], queue: str | None, *, is_first: bool
         "User",
         "State",
         "Pods",
-        "Holds",
+        "Holds or asks",
         "Age",
         "Admitted",
         "Nodes or reason",

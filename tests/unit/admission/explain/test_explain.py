@@ -374,6 +374,12 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
         ),
         (job("it", "none"), queue("a", 8), SuggestionKind.QUEUE, "a queue named none"),
         (
+            job("it", "root"),
+            queue("a", 8),
+            SuggestionKind.QUEUE,
+            "a queue below root, such as a",
+        ),
+        (
             job("it", "a", count=3, gpus=1),
             queue("a", 8, max_gang=2),
             SuggestionKind.QUEUE,
@@ -513,7 +519,7 @@ def test_where_a_limit_and_the_cluster_are_too_small_both_are_told() -> None:
     snapshot = world([queue("a", 0, 4), queue("b", 32)], [], [job("it", "a", gpus=9)])
 
     assert told(snapshot)[SuggestionKind.CAPABILITY] == (
-        "5 nvidia.com/gpu more capability in a, and nodes that can hold a pod of 9 nvidia.com/gpu, 1 pods: none of "
+        "5 nvidia.com/gpu more capability in a, and nodes that can hold a pod of 9 nvidia.com/gpu: none of "
         "those it may use can, even empty"
     )
 
