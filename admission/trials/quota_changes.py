@@ -13,7 +13,7 @@ from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.loan_values import loans_of
 from queues.api.quota.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_asked, with_whole_names
 from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
-from queues.api.resource_names import NoSuchResource
+from queues.api.resource_names import NoSuchResource, usual_name
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.quota_change_rules import refusal_of, violations_of_change
 from queues.api.validation.tenant_rules import QueueChange, Requester, TenantTree, change_refusals
@@ -120,6 +120,8 @@ def _read(text: str, flavor: str, facts: QueueFacts) -> tuple[QueueName, QuotaFi
         limit, rest = first, others
     if not rest:
         raise UnusableChange(option=_OPTION, found=repr(text[:100]), expected=_EXPECTED)
+    if dot and limit != first and usual_name(rest) is None and usual_name(others) is not None:
+        raise UnusableChange(option=_OPTION, found=f"limit {first[:60]!r}", expected=" or ".join(LIMITS))
     return queue, QuotaField(flavor, limit, rest), quantity
 
 

@@ -7,12 +7,13 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import missing_right
-from admission.cli.failures import UNREACHABLE, CommandFailed
+from admission.cli.failures import UNREACHABLE, WRONGLY_CALLED, CommandFailed
 from admission.kube.client.kubeconfig import Access, load
 
 #: Where the API server passes requests on to Muster.
@@ -134,6 +135,8 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
             hint=hint.strip(),
             by_muster=True,
         )
+        if status == HTTPStatus.BAD_REQUEST and document.get("expected"):
+            answer.exit_code = WRONGLY_CALLED
         if document.get("asOf"):
             from admission.cli.access.age import age_of
 
