@@ -19,12 +19,11 @@ from admission.explain.suggestions import SuggestionKind, _victim_count, _victim
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from admission.web.leader.outlook import outlooks
 from queues.admissions import Admission, AdmissionState, Seat
-from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.plan import Evict, Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
-from queues.text_format import duration, rfc3339
+from queues.text_format import duration
 from queues.workload import (
     AdmissionId,
     NodeName,
@@ -196,44 +195,6 @@ def test_a_gang_that_will_have_starved_is_told_when_its_place_is_cleared() -> No
     assert changes[SuggestionKind.TIME] == "in 20m it will have waited 30m: then 1 of b is evicted for it"
     assert next(iter(changes)) is SuggestionKind.TIME, "what takes care of itself comes first"
     assert changes[SuggestionKind.END] == "rack r0 when job/ml/x0 ends"
-
-
-def drained(name: str, *nodes: str, until: int, **more: Any) -> NodeClosure:
-    return NodeClosure(
-        kind=more.pop("kind", ClosureKind.DRAIN),
-        name=name,
-        lead_from=NOW - 60,
-        clear_at=NOW - 30,
-        start=NOW - 30,
-        end=NOW + until,
-        nodes=tuple(NodeName(each) for each in nodes),
-        **more,
-    )
-
-
-def test_the_end_of_a_drain_is_told_where_it_lets_the_workload_in() -> None:
-    policy = QueuePolicy(clear_after=2400)
-    root = Queue(name=QueueName("root"), parent=None, policy=policy)
-    snapshot = world([root, queue("a", 16), queue("b", 16)], full()[:2], [job("it", "a", count=2)])
-    closed = replace(snapshot, closures=(drained("d1", "n3", until=90), drained("d0", "n2", until=60)))
-
-    (first,) = [
-        each
-        for each in explained(closed).changes
-        if each.kind in (SuggestionKind.CLOSURE, SuggestionKind.TIME)
-    ]
-    assert first.message == f"at {rfc3339(NOW + 90)}, when nodedrain d1 ends"
-    assert first.facts == {"seconds": 90, "victims": 0}
-    alone = replace(snapshot, closures=(drained("d0", "n2", "n3", until=60),))
-    assert told(alone)[SuggestionKind.CLOSURE] == f"at {rfc3339(NOW + 60)}, when nodedrain d0 ends"
-
-
-def test_of_a_reservation_of_others_only_the_end_is_told() -> None:
-    kept = {"kind": ClosureKind.RESERVATION, "queue": QueueName("b"), "amounts": Resources({GPU: 16_000})}
-    snapshot = world([queue("a", 16), queue("b", 16)], full()[:2], [job("it", "a", count=2)])
-    closed = replace(snapshot, closures=(drained("secret", "n2", "n3", until=90, **kept),))
-
-    assert told(closed)[SuggestionKind.CLOSURE] == f"at {rfc3339(NOW + 90)}, when a reservation ends"
 
 
 def test_more_deserved_is_told_with_who_would_go() -> None:
