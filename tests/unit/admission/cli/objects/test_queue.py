@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -11,6 +12,7 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.cli.objects import pausing
+from admission.cli.objects.queues import overview_table, queue_table
 from queues.api.api_resources import COMMANDS, QUEUES
 from queues.api.names import CHANGE_REASON
 from tests.fakes.fake_api_server import answers
@@ -247,3 +249,16 @@ async def test_a_queue_below_one_that_takes_no_work_itself_is_made_without_a_que
     await server.add("robotics", status={"pending": 4})
     server.once("POST", answers(409, "it was sent", "AlreadyExists"))
     assert "it was sent" in (await queue("create", "second", "--parent", parent))[2]
+
+
+def stopped(**about: Any) -> dict[str, Any]:
+    given = {"name": "dev", "parent": None, "accounts": [], "pending": 0, "admitted": 0, "changedBy": ""}
+    return {**given, "usageHalfLifeSeconds": None, "share": None, "message": "", **about}
+
+
+def test_a_queue_that_is_closed_and_paused_says_both() -> None:
+    both, closed = stopped(state="closed", paused=True), stopped(state="closed", paused=False)
+    for wide in (False, True):
+        assert " closed,paused " in queue_table([both], resource="pods", wide=wide, headers=False)
+        assert " closed " in queue_table([closed], resource="pods", wide=wide, headers=False)
+    assert "dev (closed,paused)" in overview_table([both], resource="pods", width=80)
