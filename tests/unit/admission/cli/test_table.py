@@ -1,5 +1,6 @@
 """Tables as kubectl prints them."""
 
+from admission.cli.page.waiting_views import waiting_table
 from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.table import amounts, short_names, table
 
@@ -37,3 +38,21 @@ def test_a_list_of_waiting_work_tells_gpus_of_two_makers_apart_and_wrong_names_i
     assert " 1 amd.com/gpu " in first
     assert " 1 nvidia.com/gpu " in second
     assert second.endswith(unknown)
+
+
+def test_the_page_tells_gpus_of_two_makers_apart_too() -> None:
+    one = {
+        "position": 1,
+        "namespace": "ml",
+        "kind": "job",
+        "queue": "a",
+        "pods": 1,
+        "created": None,
+        "reason": None,
+    }
+    items = [{**one, "name": each, "asks": {f"{each}.com/gpu": "1"}} for each in ("amd", "nvidia")]
+    body = {"now": "2026-11-21T10:00:00Z", "items": items, "total": 2}
+    shown = waiting_table(body, everywhere=True)
+    assert "1 amd.com/gpu" in shown
+    assert "1 nvidia.com/gpu" in shown
+    assert "1 gpu" in waiting_table({**body, "items": items[:1]}, everywhere=True)
