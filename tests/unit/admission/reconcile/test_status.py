@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +38,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import go_duration
 from tests.builders.volcano_jobs import UID, job, pod
+from tests.waiting import eventually
 
 GROUP = ObjectRef(resource=POD_GROUPS, namespace="team-a", name="g", uid="u1")
 LIMIT = Reason(code="QueueLimit", message="needs 32 nvidia.com/gpu, queue has 12 of 64 free")
@@ -448,6 +450,29 @@ async def test_a_reason_that_came_back_is_not_told_again_after_an_admission(
         told.tell(reason)
     told.tell("Admitted", "Admit")
     assert told.look(3600) == []
+
+
+async def test_a_reason_that_came_back_is_written_though_nothing_else_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events, "AGAIN_AFTER", 0.1)
+    monkeypatch.setattr(events, "_HELD_EVERY", 0.01)
+    written: list[str] = []
+
+    class Api:
+        async def create(self, path: str, body: dict[str, Any], **_: Any) -> None:
+            written.append(body["reason"])
+
+    client: Any = Api()
+    writer = EventWriter(client, lambda: None, StatusCounts(), instance="me")
+    task = asyncio.create_task(writer.run())
+    try:
+        for reason in ("QueueLimit", "QueuePaused", "QueueLimit"):
+            writer.tell(EventNote(ref=GROUP, reason=reason, message="", action=WAIT))
+        await eventually(lambda: written == ["QueueLimit", "QueuePaused", "QueueLimit"], "all three events")
+        assert writer._held == {}
+    finally:
+        task.cancel()
 
 
 async def test_what_happens_again_is_told_again_where_each_time_counts() -> None:
