@@ -36,7 +36,7 @@ _HELD_EVERY: Final = 5.0
 class _Reason:
     """The reason for waiting that an object was given last."""
 
-    code: str
+    told_as: str
     #: Second at which it was told.
     at: float
     #: Seconds until an earlier one may be told again.
@@ -114,7 +114,7 @@ class EventWriter:
                 self._held.get(uid, {}).pop(ref, None)
                 told.reasons[ref] = _Reason(code, monotonic(), AGAIN_AFTER if last is None else last.pause)
             self._queue(note, code)
-        elif note.action == WAIT and last is not None and last.code == code:
+        elif note.action == WAIT and last is not None and last.told_as == code:
             self._held.get(uid, {}).pop(ref, None)
         elif note.action == WAIT:
             held = self._held.setdefault(uid, {})

@@ -438,7 +438,7 @@ async def test_reasons_that_go_on_taking_turns_are_told_ever_more_rarely_and_the
     assert count < 100, "events of one object in a day"
     told.tell("QueueLimit")
     assert told.look(960) in (["QueueLimit"], [])
-    last = told.writer._written[GROUP.uid].reasons[GROUP.uid].code
+    last = told.writer._written[GROUP.uid].reasons[GROUP.uid].told_as
     assert last == "QueueLimit"
 
 
