@@ -10,7 +10,7 @@ from admission.cli.access.read_api import Route
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route, selector
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import selected
-from admission.cli.rendering.explanation import is_suspended
+from admission.cli.rendering.explanations.history import is_suspended
 from admission.cli.rendering.table import Cell, age, amounts, devices, one_line
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say

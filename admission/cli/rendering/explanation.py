@@ -6,7 +6,7 @@ from typing import Any, Final
 from admission.cli.questions.gang_parts import with_their_parts
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.explanations.behind import ahead_table
-from admission.cli.rendering.explanations.history import RESULTS, history_text, numbers_of
+from admission.cli.rendering.explanations.history import RESULTS, history_text, is_suspended, numbers_of
 from admission.cli.rendering.explanations.limits import limits_text
 from admission.cli.rendering.stages import stages_text
 from admission.cli.rendering.standing import standing_text
@@ -178,13 +178,6 @@ def _end_state(one: WorkloadBody) -> str:
     result = RESULTS.get(one.get("result", ""))
     gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
     return f"finished: {result}{gone}" if result else f"finished{gone}"
-
-
-def is_suspended(one: Mapping[str, Any]) -> bool:
-    """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
-    if one["state"] == "suspended":
-        return True
-    return one["state"] == "finished" and not one.get("result") and not one.get("gone")
 
 
 def _because(one: WorkloadBody, wide: bool) -> str:

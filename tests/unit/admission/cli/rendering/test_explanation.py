@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from admission.cli.rendering.explanation import is_suspended, workload_text
-from admission.cli.rendering.explanations.history import numbers_of
+from admission.cli.rendering.explanation import workload_text
+from admission.cli.rendering.explanations.history import is_suspended, numbers_of
 from admission.web import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 
@@ -57,7 +57,12 @@ def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -
     assert "State     suspended; it waits for its place again when it is resumed\n" in workload_text(
         stopped, wide=False
     )
+    freed = {"what": "free", "admission": 11, "code": "ended", "message": "", "numbers": {"seats": 1}}
+    event = {**freed, "at": "2026-11-21T09:10:00Z", "beneficiary": None}
+    assert "suspended: 1 seat" in workload_text({**stopped, "history": [event]}, wide=False)
+    assert "failed: 1 seat" in workload_text({**stopped, "result": "failed", "history": [event]}, wide=False)
     assert is_suspended(stopped)
+    assert is_suspended({**stopped, "state": "suspended"})
     assert not is_suspended({**stopped, "gone": True})
     assert not is_suspended({**stopped, "result": "failed"})
     assert not is_suspended({**stopped, "state": "pending"})
