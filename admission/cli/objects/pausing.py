@@ -132,7 +132,10 @@ def _wait(route: ClusterRoute, names: list[str], closes: bool) -> None:
     """Say of those that are not in the state that was asked for after a while that they are not."""
     left, late = list(names), time.monotonic() + _PATIENCE
     while left and time.monotonic() < late:
-        left = [name for name in left if _is_closed(read_queue(route, name)) is not closes]
+        try:
+            left = [name for name in left if _is_closed(read_queue(route, name)) is not closes]
+        except CommandFailed:  # it was asked for; what became of it is not known
+            return
         if left:
             time.sleep(_PAUSE)
     for name in left:
