@@ -19,7 +19,7 @@ _HEAD: Final = """\
 
 There are two programs: [`muster`](#muster) for administrators, and the kubectl plugin [`kubectl
 muster`](#kubectl-muster) for users. Both exit with 0 on success, 1 on failure (not found, not reachable, errors in
-documents), 2 for a wrong command line, and `kubectl muster` with 3 if the answer is [too
+documents), 2 for a wrong command line, 130 if Ctrl-C ended them, and `kubectl muster` with 3 if the answer is [too
 old](cli-output.md#how-old-an-answer-is). Errors say what was tried, what was found and what to do, on standard error.
 [What commands print](cli-output.md) has the columns of tables, the fields of JSON, JSONPath, and whose rights count.
 

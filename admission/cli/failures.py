@@ -16,6 +16,10 @@ from queues.errors import MusterError
 #: Environment variable: set, an unexpected error shows its traceback.
 TRACEBACK = "MUSTER_TRACEBACK"
 
+#: Exit codes.
+WRONGLY_CALLED: Final = 2
+INTERRUPTED: Final = 130
+
 #: Advice where no API server answers.
 UNREACHABLE: Final = (
     "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
@@ -26,8 +30,11 @@ class CommandFailed(MusterError):
     """{tried}: {found}. {hint}"""
 
     def __init__(self, *, tried: str, found: str, hint: str = "") -> None:
+        #: Exit code of the command.
+        self.exit_code = 1
         what = f"{tried}: {found}" if tried else found
-        super().__init__(what.rstrip(".") + "." + (f"\n{hint}" if hint else ""))
+        sentence = what if what.endswith(("?", "!")) else what.rstrip(".") + "."
+        super().__init__(sentence + (f"\n{hint}" if hint else ""))
 
 
 def finish(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +46,7 @@ def finish(command: click.Command, name: str, arguments: Sequence[str] | None = 
         _show(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -61,7 +68,8 @@ def _failed(error: Exception) -> int:
         raise error
     if isinstance(error, MusterError):
         complain(str(error))
-    elif isinstance(error, OSError) and error.filename is not None:
+        return error.exit_code if isinstance(error, CommandFailed) else 1
+    if isinstance(error, OSError) and error.filename is not None:
         complain(f"{error.filename}: {error.strerror}")
     else:
         complain(

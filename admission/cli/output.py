@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO
 
 import click
 
+from admission.cli.failures import INTERRUPTED
 from admission.cli.rendering.table import table
 from admission.cli.rendering.terminal.colour import CHOICES, wants_colour
 from admission.cli.rendering.terminal.sentences import columns_of, filled
@@ -376,4 +377,4 @@ def watched(print_answer: _Print) -> int:
             last = answer
             time.sleep(_EVERY)
     except KeyboardInterrupt:
-        return 0
+        return INTERRUPTED

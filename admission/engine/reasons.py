@@ -8,6 +8,7 @@ same numbers, as people write them, into ``message``. Messages may improve.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from queues.errors import MusterError
@@ -146,7 +147,11 @@ def unknown_level(level: str, known: Sequence[str]) -> Reason:
 def unknown_resource(resource: str, known: Iterable[str]) -> Reason:
     """A resource that no node offers, usable or not."""
     names = sorted(known)
-    message = f"no node offers {resource}; nodes offer {', '.join(names) or 'nothing'}"
+    near = get_close_matches(resource, names, n=1, cutoff=0.8) or [
+        each for each in names if each.rpartition("/")[2] == resource
+    ]
+    meant = f"did you mean {near[0]}? " if len(near) == 1 else ""
+    message = f"no node offers {resource}; {meant}nodes offer {', '.join(names) or 'nothing'}"
     return _reason(ReasonCode.UNKNOWN_RESOURCE, message, resource=resource, known=names)
 
 

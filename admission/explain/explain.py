@@ -44,11 +44,17 @@ def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10
     index = line.index(key) if key in line else None
     before = [] if index is None else line[:index]
     next_snapshot = snapshot.after(plan)
+    waiting = sum(each.queue == workload.queue for each in snapshot.pending.values())
     return Explained(
         position=None if index is None else index + 1,
         queue_length=None if index is None else len(line),
         ahead=tuple(before[-ahead:]),
-        behind=_behind(next_snapshot, workload, [snapshot.pending[each] for each in before]),
+        behind=_behind(
+            next_snapshot,
+            workload,
+            [snapshot.pending[each] for each in before],
+            all_tried=len(line) == waiting,
+        ),
         changes=tuple(suggestions(next_snapshot, workload, reason)),
     )
 
@@ -71,10 +77,14 @@ def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
     return found
 
 
-def _behind(snapshot: Snapshot, workload: Workload, before: Sequence[Workload]) -> str:
+def _behind(snapshot: Snapshot, workload: Workload, before: Sequence[Workload], *, all_tried: bool) -> str:
+    """``all_tried``: of its queue. Places that lists of waiting work show count the others too."""
     parts = []
     if before:
-        parts.append(f"{len(before)} before it in queue {workload.queue}, right before it {before[-1]}")
+        which = "" if all_tried else " that can be tried now"
+        parts.append(
+            f"{len(before)} before it in queue {workload.queue}{which}, right before it {before[-1]}"
+        )
     others = [key for key in snapshot.claims if key != workload.key]
     if others:
         known = [snapshot.pending.get(key) or snapshot.holders.get(key) or key for key in sorted(others)]

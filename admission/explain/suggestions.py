@@ -13,6 +13,7 @@ from typing import Any
 from admission.engine.claims import awaits_pods
 from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
+from admission.explain.closure_ends import first_closure_end
 from admission.explain.fewest_endings import fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
@@ -21,6 +22,7 @@ from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
+from queues.resources import Resources
 from queues.text_format import counted, duration, listed, span
 from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload, WorkloadKey
 
@@ -37,6 +39,8 @@ class SuggestionKind(StrEnum):
     TURN = "turn"
     #: Time has to pass.
     TIME = "time"
+    #: A reservation or a drain that keeps nodes has to end, which it does by itself.
+    CLOSURE = "closure"
     #: A running workload has to end.
     END = "end"
     #: The workload has to ask for less.
@@ -74,7 +78,7 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
     refused = now.reason or reason
     raised = capability_raised(what_if, refused)
     found = [
-        *_time(what_if),
+        *_times(what_if),
         *_endings(what_if, refused),
         *_less(what_if, refused),
         *_priority(what_if),
@@ -129,7 +133,8 @@ def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
         return
     for pods in workload.pod_sets:
         if not _fits_an_empty_node(table, pods):
-            message = f"nodes that can hold a pod of {pods.takes}: none of those it may use can, even empty"
+            asked = Resources({name: units for name, units in pods.takes.items() if name != "pods"})
+            message = f"nodes that can hold a pod of {asked}: none of those it may use can, even empty"
             yield Suggestion(SuggestionKind.NODES, message, {"takes": dict(pods.takes)})
             return
     yield Suggestion(SuggestionKind.NODES, "more nodes that its pods may use")
@@ -160,17 +165,18 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
             return Suggestion(
                 SuggestionKind.TIME, f"when the pods of admission {facts['admission']} are gone"
             )
-        case ReasonCode.QUEUE_PAUSED:
-            text = f"queue {queue} resumed (muster resume {queue})"
-        case ReasonCode.QUEUE_CLOSED:
-            text = f"queue {queue} opened again (kubectl muster queue open {queue})"
+        case ReasonCode.QUEUE_PAUSED | ReasonCode.QUEUE_CLOSED:
+            text = _started_again(snapshot, workload.queue)
         case ReasonCode.NOT_ALLOWED:
             text = f"another queue, or labels of namespace {facts['namespace']} that queue {queue} asks for: "
             text += facts["selector"]
         case ReasonCode.UNKNOWN_QUEUE:
             text = f"a queue named {queue}"
-        case ReasonCode.QUEUE_BROKEN | ReasonCode.QUEUE_NOT_LEAF:
-            text = f"another queue, or {queue} corrected: {reason.message}"
+        case ReasonCode.QUEUE_BROKEN:
+            text = f"another queue, or queue {queue} corrected"
+        case ReasonCode.QUEUE_NOT_LEAF:
+            below = facts.get("children") or ()
+            text = f"a queue below {queue}" + (f", such as {below[0]}" if below else "")
         case ReasonCode.GANG_TOO_LARGE | ReasonCode.PENDING_LIMIT | ReasonCode.USER_LIMIT:
             text = _access_limit_text(reason, queue)
         case ReasonCode.RUN_TIME_TOO_LONG:
@@ -186,6 +192,19 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case _:
             return None
     return Suggestion(SuggestionKind.QUEUE, text, {"queue": queue})
+
+
+def _started_again(snapshot: Snapshot, queue: QueueName) -> str:
+    """All that stops a queue, here or above, taken back: it may be closed and paused, and each alone is not enough."""
+    parts: list[str] = []
+    name: QueueName | None = queue
+    while name is not None and (found := snapshot.queues.get(name)) is not None:
+        if found.closed:
+            parts.append(f"queue {name} opened again (kubectl muster queue open {name})")
+        if found.paused:
+            parts.append(f"queue {name} resumed (kubectl muster queue resume {name})")
+        name = found.parent
+    return listed(parts, len(parts))
 
 
 def _access_limit_text(reason: Reason, queue: str) -> str:
@@ -229,6 +248,19 @@ def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> Suggestion:
     return Suggestion(
         SuggestionKind.TURN, f"nothing but its turn: alone, {text}", {"victims": _victim_count(what_if, now)}
     )
+
+
+def _times(what_if: WhatIf) -> Iterator[Suggestion]:
+    """Moments that come by themselves; only the end of closures where it comes before a place would be cleared."""
+    ending = first_closure_end(what_if)
+    if ending is not None:
+        seconds = ending.at - what_if.snapshot.now
+        facts = {"seconds": seconds, "victims": _victim_count(what_if, ending.outcome)}
+        text = "" if ending.outcome.is_admitted else f": then {_victims_text(what_if, ending.outcome)}"
+        yield Suggestion(SuggestionKind.CLOSURE, ending.text + text, facts)
+    for cleared in _time(what_if):
+        if ending is None or cleared.facts["seconds"] < seconds:
+            yield cleared
 
 
 def _time(what_if: WhatIf) -> Iterator[Suggestion]:

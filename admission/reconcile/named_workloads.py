@@ -16,13 +16,25 @@ _NAMED: Final = re.compile(
     rf"\b(?P<kind>{'|'.join(WorkloadKind)})/(?P<namespace>[a-z0-9][a-z0-9-]*)/(?P<name>[a-z0-9][a-z0-9.-]*[a-z0-9]|[a-z0-9])"
 )
 _HIDDEN: Final = "another workload"
+#: Several of them after one another, in a list of names as sentences have it.
+_SEVERAL: Final = re.compile(
+    rf"(?P<before>, )?\b{_HIDDEN}(?:(?:, | and ){_HIDDEN})+(?P<more> and [0-9]+ more| and (?=[a-z]+/))?"
+)
 
 
 def redacted(text: str, shows: Callable[[str, str], bool]) -> str:
     """The text without names of other workloads. ``shows``: whether those of a kind in a namespace may stay."""
     if "/" not in text:
         return text
-    return _NAMED.sub(lambda found: found[0] if shows(found["kind"], found["namespace"]) else _HIDDEN, text)
+    told = _NAMED.sub(lambda found: found[0] if shows(found["kind"], found["namespace"]) else _HIDDEN, text)
+    return _SEVERAL.sub(_together, told)
+
+
+def _together(found: re.Match[str]) -> str:
+    """Several that are not named, as one word; the last of a list with named ones before has an *and*."""
+    is_last = found["more"] is None
+    before = "" if found["before"] is None else " and " if is_last else ", "
+    return f"{before}other workloads{found['more'] or ''}"
 
 
 def told_in(namespace: str, text: str) -> str:

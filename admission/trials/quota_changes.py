@@ -13,7 +13,7 @@ from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.loan_values import loans_of
 from queues.api.quota.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_asked, with_whole_names
 from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
-from queues.api.resource_names import NoSuchResource
+from queues.api.resource_names import NoSuchResource, usual_name
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.quota_change_rules import refusal_of, violations_of_change
 from queues.api.validation.tenant_rules import QueueChange, Requester, TenantTree, change_refusals
@@ -45,9 +45,11 @@ class NoQueueToChange(MusterError):
 
 
 class NotAdministered(MusterError):
-    """{user} does not administer queue {queue}. Its administrators are named in access.admins of {above}; platform
-    administrators (role muster-queue-admin) administer all queues. Ask one of them to try it, or try a queue of yours.
-    """
+    """{user} does not administer queue {queue}. {whose} Ask one of them to try it, or try a queue of yours."""
+
+
+class OwnTenantChange(NotAdministered):
+    """access.admins of queue {queue} lets {user} change the queues below it, not {queue} itself: {whose}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ def _read(text: str, flavor: str, facts: QueueFacts) -> tuple[QueueName, QuotaFi
         limit, rest = first, others
     if not rest:
         raise UnusableChange(option=_OPTION, found=repr(text[:100]), expected=_EXPECTED)
+    if dot and limit != first and usual_name(rest) is None and usual_name(others) is not None:
+        raise UnusableChange(option=_OPTION, found=f"limit {first[:60]!r}", expected=" or ".join(LIMITS))
     return queue, QuotaField(flavor, limit, rest), quantity
 
 
@@ -182,8 +186,16 @@ def _require_administrator(name: QueueName, facts: QueueFacts, by: Requester | N
         tree = TenantTree({str(each): _document(fact) for each, fact in facts.items()})
         parent = _document(facts[name])["spec"].get("parent")
         if tree.administered(parent if isinstance(parent, str) else "", by) is None:
-            above = "no queue" if parent in (None, "", ROOT) else f"queue {parent} or one above it"
-            raise NotAdministered(user=by.name, queue=str(name), above=above)
+            above = (
+                ""
+                if parent in (None, "", ROOT)
+                else f"those named in access.admins of queue {parent} or one above it"
+            )
+            who = f"{above}, and platform" if above else "platform"
+            whose = f"it is changed by {who} administrators (role muster-queue-admin)."
+            if tree.administered(str(name), by) is not None:
+                raise OwnTenantChange(user=by.name, queue=str(name), whose=whose)
+            raise NotAdministered(user=by.name, queue=str(name), whose=f"I{whose[1:]}")
     if name == ROOT:
         raise RefusedChange(why=ROOT_HAS_NO_LIMITS)
 

@@ -105,6 +105,8 @@ class QueueBody(Body, frozen=True, kw_only=True):
     pending: int
     admitted: int
     accounts: tuple[AccountBody, ...]
+    #: Admissions are paused, here or above, also where ``state`` is closed: then both have to be taken back.
+    paused: bool = False
     #: After how many seconds past use counts half, its own or inherited; null: only present use counts.
     usage_half_life_seconds: int | None = None
     #: The largest ``shareWithPast`` over its accounts; siblings are compared by it. null: there is none.
@@ -552,6 +554,14 @@ class ProblemBody(Body, frozen=True, kw_only=True):
     #: What would have worked; "" when there is nothing to say.
     expected: str = ""
     #: What to do; "" when there is nothing to do.
+    hint: str = ""
+
+
+class AgedProblemBody(AgedBody, frozen=True, kw_only=True):
+    """There is no such name, and the leader has told nothing of the cluster for a while. Else as ``ProblemBody``."""
+
+    error: str
+    expected: str = ""
     hint: str = ""
 
 

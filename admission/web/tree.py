@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
+from msgspec.structs import replace
+
 from admission.web import bodies
 from admission.web.past_use import QueuePast, account_of
 from admission.web.reader import EVERYTHING, Sight, UnknownName
@@ -44,7 +46,10 @@ def tree(
         if parent in counts and not by_name[name].broken:
             counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
     return tuple(
-        _queue(by_name[name], _state(by_name[name], closed, paused), *counts[name], pasts.get(name))
+        replace(
+            _queue(by_name[name], _state(by_name[name], closed, paused), *counts[name], pasts.get(name)),
+            paused=name in paused,
+        )
         for name in order
     )
 
@@ -69,7 +74,10 @@ def _state(
     if line.broken:
         return "broken", _BROKEN if line.present else _REMOVED
     if (by := closed.get(line.name)) is not None:
-        return "closed", "takes and admits nothing new" + ("" if by == line.name else f", by way of {by}")
+        message = "takes and admits nothing new" + ("" if by == line.name else f", by way of {by}")
+        if (stopped := paused.get(line.name)) is not None:
+            message += "; paused too" + ("" if stopped == line.name else f", by way of {stopped}")
+        return "closed", message
     if (by := paused.get(line.name)) is not None:
         return "paused", "" if by == line.name else f"by way of {by}"
     return "open", ""

@@ -21,6 +21,7 @@ from admission.web.app import ReadApi
 from admission.web.http import serving
 from admission.web.leader.channel import LeaderChannel
 from admission.web.leader.forwarding import LeaderQuestions
+from admission.web.leader.silence import telling_silence
 from admission.web.sql_reader import SqlReader
 from admission.web.supervision import ServingOrder
 from queues.errors import ApiError
@@ -97,6 +98,7 @@ async def _serve(
             ),
             metrics=metrics,
         ).application()
+        application.middlewares.append(telling_silence(reader.leader))
         await stack.enter_async_context(serving(application, settings.read_address, tls=keeper.tls))
         _log.info("read API open")
         say_open()

@@ -7,12 +7,13 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import missing_right
-from admission.cli.failures import UNREACHABLE, CommandFailed
+from admission.cli.failures import UNREACHABLE, WRONGLY_CALLED, CommandFailed
 from admission.kube.client.kubeconfig import Access, load
 
 #: Where the API server passes requests on to Muster.
@@ -127,13 +128,21 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
         expected = f" Expected {document['expected']}." if document.get("expected") else ""
         hint = (document.get("hint") or "") + expected
         asked_wrongly = status < 500  # then the address that was tried does not matter
-        return Unanswered(
+        answer = Unanswered(
             status=status,
             tried="" if asked_wrongly else tried,
             found=str(document["error"]),
             hint=hint.strip(),
             by_muster=True,
         )
+        if status == HTTPStatus.BAD_REQUEST and document.get("expected"):
+            answer.exit_code = WRONGLY_CALLED
+        if document.get("asOf"):
+            from admission.cli.access.age import age_of
+
+            # What is asked for may be there by now: no answer to rely on.
+            answer.exit_code = age_of(document)[1] or answer.exit_code
+        return answer
     found = str(
         document.get("message") or body[:200].decode(errors="replace").strip() or f"HTTP status {status}"
     )

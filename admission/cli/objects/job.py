@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
+from admission.cli.access.objects import ClusterRoute, Refused, ask_for_action, path_of, send
 from admission.cli.failures import CommandFailed
+from admission.cli.objects.batch_jobs import NOT_FOUND, POD_LABELS, is_batch_job, not_stopped, send_for_job
 from admission.cli.options import AMOUNTS, amounts, cluster, namespace
 from admission.cli.questions.explain import explain
 from admission.cli.rendering.terminal.sentences import say
-from queues.api.api_resources import PODS, VOLCANO_JOBS
-from queues.api.names import DEFAULT_QUEUE, JOB_NAME, TASK_SPEC, VOLCANO_SCHEDULER
+from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS
+from queues.api.names import DEFAULT_QUEUE, TASK_SPEC, VOLCANO_SCHEDULER
 
 
 @click.group(short_help="Run, look at, read the logs of, suspend, resume and delete Volcano Jobs.")
@@ -89,14 +90,19 @@ def logs(
     namespace: str | None,
     cluster: ClusterRoute,
 ) -> int:
-    """Show what the pods of the Job NAME have printed, each line with its pod and container: by `kubectl logs`."""
+    """Show what the pods of the Job NAME have printed, each line with its pod and container: by `kubectl logs`.
+
+    NAME is a Volcano Job, or a Job of batch/v1.
+    """
     here = cluster.namespace(namespace)
-    found = send(cluster, "GET", path_of(VOLCANO_JOBS, here, name), tried=f"Looking for job {name}")
+    kind, found = send_for_job(cluster, "GET", here, name, tried=f"Looking for job {name}")
     tasks = {each.get("name") for each in found["spec"].get("tasks") or ()}
+    if task is not None and kind is JOBS:
+        raise click.UsageError(f"job {name} is a Job of batch/v1, which has no tasks.")
     if task is not None and task not in tasks:
         known = ", ".join(sorted(filter(None, tasks))) or "none"
         raise click.UsageError(f"job {name} has no task {task}. It has: {known}.")
-    selector = f"{JOB_NAME}={name}" + (f",{TASK_SPEC}={task}" if task else "")
+    selector = f"{POD_LABELS[kind]}={name}" + (f",{TASK_SPEC}={task}" if task else "")
     pods = send(
         cluster, "GET", path_of(PODS, here), tried=f"Listing the pods of job {name}", labelSelector=selector
     )["items"]
@@ -140,10 +146,10 @@ def resume(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute)
 @namespace
 @cluster
 def delete(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute) -> None:
-    """Remove Jobs with their pods, and give back what they hold."""
+    """Remove Jobs, of Volcano or of batch/v1, with their pods, and give back what they hold."""
     for name in names:
-        path = path_of(VOLCANO_JOBS, cluster.namespace(namespace), name)
-        send(cluster, "DELETE", path, tried=f"Deletion of job {name}", propagationPolicy="Background")
+        here, tried = cluster.namespace(namespace), f"Deletion of job {name}"
+        send_for_job(cluster, "DELETE", here, name, tried=tried, propagationPolicy="Background")
         say(f"job {name} deleted")
 
 
@@ -152,5 +158,10 @@ def _ask(
 ) -> None:
     for name in names:
         here = cluster.namespace(namespace)
-        ask_for_action(cluster, action, VOLCANO_JOBS, here, name, "asked for by kubectl muster")
+        try:
+            ask_for_action(cluster, action, VOLCANO_JOBS, here, name, "asked for by kubectl muster")
+        except Refused as refused:
+            if refused.status == NOT_FOUND and is_batch_job(cluster, here, name):
+                raise not_stopped(here, name) from refused
+            raise
         say(f"job {name} {done}")

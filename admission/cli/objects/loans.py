@@ -259,8 +259,8 @@ def _write(
         change_queue(cluster, one, {"loans": entries}, reason=why, dry_run=True)
     tell_trial(cluster, [(one.name, {"loans": entries})], how.trial)
     if how.dry_run != "none":
-        say(f"{asked} would {'end' if ends else 'be lent'} ({how.dry_run} dry run)")
+        say(f"{f'{asked} would end' if ends else f'would lend {asked}'} ({how.dry_run} dry run)")
         return
     confirm(f"{'End' if ends else 'Lend'} {asked}?", yes=how.yes)
     change_queue(cluster, one, {"loans": entries}, reason=why)
-    say(f"{asked} {'has ended' if ends else 'lent'}")
+    say(f"{asked} has ended" if ends else f"lent {asked}")

@@ -5,15 +5,15 @@ from typing import Any
 
 import click
 
-from admission.cli.access.objects import ClusterRoute, Refused, ask_for_action, path_of, send
+from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.queue_objects import QueueObject, queues_in_use, read_queue, read_queues
 from admission.cli.confirmation import confirm
-from admission.cli.objects.pausing import pause_queue, resume_queue
+from admission.cli.objects.pausing import ask_for_state, pause_queue, resume_queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import AMOUNTS, amounts, cluster
 from admission.cli.rendering.terminal.sentences import say
 from queues.api.api_resources import QUEUES
-from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
+from queues.api.names import ROOT_QUEUE
 
 
 @click.group(short_help="Create, look at, pause, resume, close, open and delete queues.")
@@ -74,7 +74,7 @@ def create(
 @cluster
 def close(names: tuple[str, ...], cluster: ClusterRoute) -> None:
     """Have queues take no new workloads, nor those below them. What runs goes on; what waits stays."""
-    _ask("CloseQueue", names, cluster, "is being closed")
+    ask_for_state(cluster, "CloseQueue", names)
 
 
 @queue.command("open", short_help="Take workloads again.")
@@ -82,7 +82,7 @@ def close(names: tuple[str, ...], cluster: ClusterRoute) -> None:
 @cluster
 def open_(names: tuple[str, ...], cluster: ClusterRoute) -> None:
     """Have queues take workloads again, and those below them that were not closed themselves."""
-    _ask("OpenQueue", names, cluster, "is being opened")
+    ask_for_state(cluster, "OpenQueue", names)
 
 
 @queue.command(short_help="Admit nothing; what runs goes on, what comes waits.")
@@ -166,15 +166,3 @@ def _work(queue: QueueObject, shown: Mapping[str, Any]) -> str:
     parts = [f"{count} {word}" for count, word in ((running, "running"), (waiting, "waiting")) if count]
     one = running + waiting == 1
     return f"{' and '.join(parts)} workload{'' if one else 's'}" if parts else ""
-
-
-def _ask(action: str, names: tuple[str, ...], cluster: ClusterRoute, done: str) -> None:
-    for name in names:
-        if name == ROOT_QUEUE:
-            raise click.ClickException(
-                "Queue root is always open; `kubectl muster queue pause root` stops all admissions."
-            )
-        read_queue(cluster, name)
-        # Volcano's Commands for queues are in this namespace too.
-        ask_for_action(cluster, action, QUEUES, DEFAULT_QUEUE, name, "asked for by kubectl muster")
-        say(f"queue {name} {done}")

@@ -168,7 +168,7 @@ def queue_table(
             rows.append(
                 [
                     name,
-                    queue["state"],
+                    _state(queue),
                     chosen,
                     used,
                     *past,
@@ -183,6 +183,12 @@ def queue_table(
     else:
         rows = [row[:-1] for row in rows]
     return table(columns, rows, headers=headers, right=_NUMBERS)
+
+
+def _state(queue: Queue) -> str:
+    """``closed,paused``: a queue may be both, and then each has to be taken back."""
+    both = queue["state"] == "closed" and queue.get("paused", False)
+    return "closed,paused" if both else str(queue["state"])
 
 
 def _is_too_long(text: str, width: int | None) -> bool:
@@ -212,7 +218,7 @@ def overview_table(
     bars: list[str | None] = []
     for queue in queues:
         account = account_of(queue, chosen)
-        state = "" if queue["state"] == "open" else f" ({queue['state']})"
+        state = "" if queue["state"] == "open" else f" ({_state(queue)})"
         rows.append([f"{stems[queue['name']]}{queue['name']}{state}", *_numbers(account), *_workloads(queue)])
         bars.append(_bar(chosen, account))
     numbers = f"{columns[1]} {_NUMBERS}"
@@ -245,7 +251,7 @@ def _wide(queue: Queue, name: str, resource: str | None, fading: bool, now: str 
         rows.append(
             [
                 name if first else "",
-                queue["state"] if first else "",
+                _state(queue) if first else "",
                 line.get("resource"),
                 line.get("flavor") or None,
                 line.get("used", "0"),

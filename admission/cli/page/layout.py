@@ -152,7 +152,12 @@ def state(text: str) -> Markup:
 
 
 #: States of the read API, as all commands show them.
-_WORKLOAD_STATES: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
+_WORKLOAD_STATES: Final = {
+    "pending": "waiting",
+    "admitted": "running",
+    "evicting": "evicting",
+    "suspended": "suspended",
+}
 
 
 def workload_state(one: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Views of all live workloads and of the latest decisions. Pure: answers in, HTML out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -8,7 +8,7 @@ from markupsafe import Markup
 from admission.cli.page.layout import Cell, age, heading, link, state, table, workload_state
 from admission.cli.page.waiting_views import pages_of, workload_link
 from admission.cli.rendering.explanations.history import event_text
-from admission.cli.rendering.table import amounts
+from admission.cli.rendering.table import alike_in_short, amounts
 
 #: Nodes of a workload that are named.
 _NODES = 4
@@ -27,12 +27,13 @@ def live_workloads(body: Mapping[str, Any], queue: str | None, *, is_first: bool
         "User",
         "State",
         "Pods",
-        "Holds",
+        "Holds or asks",
         "Age",
         "Admitted",
         "Nodes or reason",
     ]
-    rows = [_row(one, body["now"]) for one in items]
+    alike = alike_in_short({name for one in items for name in one["held"] or one["asks"]})
+    rows = [_row(one, body["now"], alike) for one in items]
     more = Markup("")
     if len(items) < body["total"]:
         more = Markup('<p class="faint">{} of {:,} are shown.</p>').format(len(items), body["total"])
@@ -60,7 +61,7 @@ def decisions(body: Mapping[str, Any]) -> Markup:
     return heading("Decisions", 1) + lead + table("Decisions", columns, rows, numbers="Age")
 
 
-def _row(one: Mapping[str, Any], now: str) -> list[Cell]:
+def _row(one: Mapping[str, Any], now: str, alike: Collection[str]) -> list[Cell]:
     nodes = list(one["nodes"][:_NODES])
     if one["nodeCount"] > len(nodes):
         nodes.append(f"and {one['nodeCount'] - len(nodes)} more")
@@ -75,7 +76,7 @@ def _row(one: Mapping[str, Any], now: str) -> list[Cell]:
         one["user"],
         state(workload_state(one)),
         one["pods"],
-        amounts(one["held"] or one["asks"]),
+        amounts(one["held"] or one["asks"], alike=alike),
         age(one["created"], now),
         age(one["admitted"], now),
         where,

@@ -1,13 +1,13 @@
 """Views of workloads that wait: the list with positions and reasons. Pure: answers in, HTML out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from admission.cli.page.layout import Cell, age, heading, link, table
 from admission.cli.rendering.expected import expected_cell
-from admission.cli.rendering.table import amounts
+from admission.cli.rendering.table import alike_in_short, amounts
 
 
 def waiting(
@@ -37,7 +37,8 @@ def waiting_table(body: Mapping[str, Any], *, everywhere: bool) -> Markup:
     if not items:
         return Markup("<p>No workload waits here that you may see.</p>")
     columns = ["Position", "Workload", "Namespace", "Queue", "Pods", "Asks", "Age", "Expected", "Reason"]
-    rows = [_row(one, body["now"]) for one in items]
+    alike = alike_in_short({name for one in items for name in one["asks"]})
+    rows = [_row(one, body["now"], alike) for one in items]
     if not everywhere:
         columns.remove("Namespace")
         for row in rows:
@@ -48,7 +49,7 @@ def waiting_table(body: Mapping[str, Any], *, everywhere: bool) -> Markup:
     return told + table("Waiting workloads", columns, rows, numbers="Position Pods Age")
 
 
-def _row(one: Mapping[str, Any], now: str) -> list[Cell]:
+def _row(one: Mapping[str, Any], now: str, alike: Collection[str]) -> list[Cell]:
     reason = one["reason"]
     why: Cell = "not considered yet"
     if reason is not None:
@@ -59,7 +60,7 @@ def _row(one: Mapping[str, Any], now: str) -> list[Cell]:
         one["namespace"],
         link(one["queue"], "queues", one["queue"]),
         one["pods"],
-        amounts(one["asks"]),
+        amounts(one["asks"], alike=alike),
         age(one["created"], now),
         expected_cell(one.get("expected"), now),
         why,

@@ -51,8 +51,6 @@ def _one(one: Workload) -> Markup:
 
 def _facts(one: Workload, outlook: Mapping[str, Any]) -> Markup:
     position, length = one["position"], one["queueLength"]
-    if outlook.get("position") is not None:
-        position, length = outlook["position"], outlook["queueLength"]
     place = (
         f"{position} of {length} in queue {one['queue']}"
         if one["state"] == "pending" and position is not None

@@ -10,17 +10,22 @@ from admission.cli.access.read_api import Route
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route, selector
 from admission.cli.output import Output, list_output
 from admission.cli.questions.pending import selected
-from admission.cli.rendering.explanation import is_suspended
+from admission.cli.rendering.explanations.history import is_suspended
 from admission.cli.rendering.table import Cell, age, amounts, devices, one_line
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say
 from admission.cli.times import is_duration, since_text
 
 #: States of the read API, by what people call them.
-_STATES: Final = {"waiting": ("pending",), "running": ("admitted", "evicting"), "ended": ("finished",)}
+_STATES: Final = {
+    "waiting": ("pending",),
+    "running": ("admitted", "evicting"),
+    "suspended": ("suspended",),
+    "ended": ("finished",),
+}
 #: What the column STATE says of a state of the read API.
 _SHOWN: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
-_DOES: Final = {"pending": "waits", "admitted": "runs", "finished": "has ended"}
+_DOES: Final = {"pending": "waits", "admitted": "runs", "suspended": "is suspended", "finished": "has ended"}
 #: How far back ended workloads are listed if nothing else is said.
 _USUAL_SINCE: Final = "24h"
 #: Wider tables are shortened, where -o wide has what is left out.
@@ -41,7 +46,7 @@ _NARROW: Final = Narrowing(
     "states",
     type=click.Choice(list(_STATES)),
     multiple=True,
-    help="Only these; may be repeated [waiting and running].",
+    help="Only these; may be repeated [all but ended].",
 )
 @click.option(
     "--since",
@@ -60,7 +65,7 @@ def jobs(
     route: Route,
     **asked: Any,
 ) -> int:
-    """Show workloads: what waits and why, what runs on which nodes, and with --since what has ended.
+    """Show workloads: what waits and why, what runs on which nodes, what is suspended, and with --since what has ended.
 
     GPUS is what a workload holds, asks for while it waits, or held last. NODES(REASON) has the nodes, or why it waits.
     `kubectl muster explain` tells all of one, also after it was deleted.

@@ -1,6 +1,6 @@
 """``kubectl muster pending``: the waiting workloads, their positions, and why they wait."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -12,9 +12,10 @@ from admission.cli.output import Output, list_output
 from admission.cli.questions.meant_queues import with_meant_queues
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.pods_of_owners import together
-from admission.cli.rendering.table import Cell, age, amounts, one_line, short_names, table
+from admission.cli.rendering.table import Cell, age, alike_in_short, amounts, one_line, short_names, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say
+from queues.reason_codes import ReasonCode
 
 #: Workloads that are looked through for labels.
 MOST_SCANNED: Final = 50_000
@@ -140,7 +141,8 @@ def pending_table(
     ]
     if wide:
         columns[7:7] = ["PRIORITY", "MINIMUM", "SINCE"]
-    rows = [_row(one, body["now"], wide) for one in body["items"]]
+    alike = alike_in_short({name for one in body["items"] for name in one["asks"]})
+    rows = [_row(one, body["now"], wide, alike) for one in body["items"]]
     if not everywhere:
         columns.pop(1)
         for row in rows:
@@ -189,19 +191,22 @@ def _with_messages(text: str, messages: Sequence[str], width: int) -> str:
     return "".join(f"{line}\n" for line in head)
 
 
-def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
+def _row(one: Mapping[str, Any], now: str, wide: bool, alike: Collection[str]) -> list[Cell]:
+    """``alike``: resources that are not shortened, as another one would be called the same."""
     reason = one["reason"] or {"code": None, "message": "not considered yet", "since": None}
+    # What is wrong is in the name: it is told in full.
+    is_whole = wide or reason["code"] == ReasonCode.UNKNOWN_RESOURCE
     row: list[Cell] = [
         one["position"],
         one["namespace"],
         f"{one['kind']}/{one['name']}",
         one["queue"],
         one["pods"],
-        amounts(one["asks"], all_of_them=wide),
+        amounts(one["asks"], all_of_them=wide, alike=alike),
         age(one["created"], now),
         expected_cell(one.get("expected"), now),
         reason["code"],
-        one_line(reason["message"]) if wide else short_names(one_line(reason["message"])),
+        one_line(reason["message"]) if is_whole else short_names(one_line(reason["message"])),
     ]
     if wide:
         row[7:7] = [one["priority"], one["minimum"], age(reason["since"], now)]

@@ -6,7 +6,7 @@ from typing import Any, Final
 from admission.cli.questions.gang_parts import with_their_parts
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.explanations.behind import ahead_table
-from admission.cli.rendering.explanations.history import RESULTS, history_text, numbers_of
+from admission.cli.rendering.explanations.history import RESULTS, history_text, is_suspended, numbers_of
 from admission.cli.rendering.explanations.limits import limits_text
 from admission.cli.rendering.stages import stages_text
 from admission.cli.rendering.standing import standing_text
@@ -166,12 +166,10 @@ def _state(one: WorkloadBody) -> str:
     if one["state"] == "pending":
         if one["position"] is None:
             return "waiting, not in line"
-        outlook = one.get("outlook")
-        if (
-            outlook is not None and outlook["position"] is not None
-        ):  # as the engine counts, in the queue's own order
-            return f"waiting, place {outlook['position']} of {outlook['queueLength']} in queue {one['queue']}"
-        by = f", counted by {one['positionBy']}" if one["positionBy"] else ""
+        # Counted as `pending` counts, also those that are not tried as they are: one count everywhere.
+        outlook = one.get("outlook") or {"position": None}
+        is_tried_then = outlook["position"] == one["position"]
+        by = f", counted by {one['positionBy']}" if one["positionBy"] and not is_tried_then else ""
         return f"waiting, place {one['position']} of {one['queueLength']} in queue {one['queue']}{by}"
     if one["state"] == "admitted" and one["reason"]:
         return "running; further members wait"
@@ -184,11 +182,6 @@ def _end_state(one: WorkloadBody) -> str:
     result = RESULTS.get(one.get("result", ""))
     gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
     return f"finished: {result}{gone}" if result else f"finished{gone}"
-
-
-def is_suspended(one: Mapping[str, Any]) -> bool:
-    """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
-    return one["state"] == "finished" and not one.get("result") and not one.get("gone")
 
 
 def _because(one: WorkloadBody, wide: bool) -> str:

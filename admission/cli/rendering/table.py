@@ -1,7 +1,7 @@
 """Tables, trees, ages and amounts as kubectl prints them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from queues.text_format import short_duration
@@ -78,6 +78,8 @@ def age(since: str | None, now: str) -> str:
 
 _STATED: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+#: A name with a domain: of a resource, a label or a level of topology.
+_NAME: Final = re.compile(r"(?<![\w./-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/[\w.-]*\w")
 
 
 def stated_seconds(text: object) -> int | None:
@@ -99,20 +101,32 @@ def short_resource(name: str) -> str:
 
 
 def short_names(text: str) -> str:
-    """A message with ``gpu`` for ``nvidia.com/gpu`` and ``rack`` for ``topology.muster.dev/rack``."""
-    return re.sub(r"(?<![\w./-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/(?=[\w.-])", "", text)
+    """A message with ``gpu`` for ``nvidia.com/gpu`` and ``rack`` for ``topology.muster.dev/rack``; those that would be
+    called the same are left as they are."""
+    alike = alike_in_short(set(_NAME.findall(text)))
+    return _NAME.sub(lambda found: found[0] if found[0] in alike else short_resource(found[0]), text)
 
 
-def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:
-    """``32 gpu``: devices if any are asked, else CPU and memory; or everything, with full names."""
+def alike_in_short(names: Collection[str]) -> set[str]:
+    """Those of the names, each once, whose short form another one has too: ``nvidia.com/gpu`` and ``amd.com/gpu``."""
+    short = [short_resource(name) for name in names]
+    return {name for name in names if short.count(short_resource(name)) > 1}
+
+
+def amounts(
+    asked: Mapping[str, str], *, all_of_them: bool = False, alike: Collection[str] | None = None
+) -> str:
+    """``32 gpu``: devices if any are asked, else CPU and memory; or everything, with full names. ``alike``: names that
+    are not shortened; None: those of ``asked`` that would be called the same."""
     named = {name: text for name, text in asked.items() if name != "pods"}
     if all_of_them:
         ordered = sorted(named.items(), key=lambda item: ("/" not in item[0], item[0]))
         return ", ".join(f"{text} {name}" for name, text in ordered) or NONE
     devices = {name: text for name, text in named.items() if "/" in name}
+    whole = alike_in_short(named) if alike is None else alike
+    parts = sorted((devices or named).items())
     return (
-        ", ".join(f"{text} {short_resource(name)}" for name, text in sorted((devices or named).items()))
-        or NONE
+        ", ".join(f"{text} {name if name in whole else short_resource(name)}" for name, text in parts) or NONE
     )
 
 

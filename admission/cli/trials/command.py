@@ -3,12 +3,13 @@
 import json
 from collections.abc import Mapping
 from functools import wraps
+from http import HTTPStatus
 from typing import Any, Final
 
 import click
 
-from admission.cli.access.read_api import Route, ask
-from admission.cli.failures import CommandFailed
+from admission.cli.access.read_api import Route, Unanswered, ask
+from admission.cli.failures import WRONGLY_CALLED, CommandFailed
 from admission.cli.options import Command, namespace, route
 from admission.cli.output import Output, output
 from admission.cli.rendering.terminal.sentences import filled, say
@@ -139,4 +140,10 @@ def answer_of(route: Route, question: dict[str, Any]) -> Any:
             found=f"{len(content) // 1024} KiB of documents, expected at most {MOST_BYTES // 1024} KiB",
             hint="Try fewer of them at a time.",
         )
-    return ask(route, "trials", content=content)
+    try:
+        return ask(route, "trials", content=content)
+    except Unanswered as error:
+        # What is wrong with an option is told with its name.
+        if error.status == HTTPStatus.BAD_REQUEST and str(error).startswith("--"):
+            error.exit_code = WRONGLY_CALLED
+        raise

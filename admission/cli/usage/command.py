@@ -96,6 +96,8 @@ class _Asked:
         first = (
             month("--month", "this", now)[0] if self.begins is None else moment("--from", self.begins, now)
         )
+        if self.begins is not None and first > now:
+            raise click.UsageError(f"--from: found {self.begins[:60]!r}, which is not past yet.")
         last = None if self.ends is None else moment("--to", self.ends, now)
         if last is not None and last <= first:
             raise click.UsageError(

@@ -4,7 +4,9 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from time import time_ns
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic, time_ns
 from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
@@ -22,11 +24,41 @@ _log = logging.getLogger(__name__)
 BACKLOG: Final = 2000
 
 
+#: Seconds after the last reason of an object before one that it had earlier is told again. Doubled with each that
+#: follows soon after, up to so many: reasons that take turns for days cost little, and the last one is told in the end.
+AGAIN_AFTER: Final = 60.0
+_AGAIN_AT_MOST: Final = 16 * AGAIN_AFTER
+#: Seconds between two looks at which of them are due: there may be as many as workloads that wait.
+_HELD_EVERY: Final = 5.0
+
+
+@dataclass(slots=True)
+class _Reason:
+    """The reason for waiting that an object was given last."""
+
+    told_as: str
+    #: Second at which it was told.
+    at: float
+    #: Seconds until an earlier one may be told again.
+    pause: float = AGAIN_AFTER
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was told of a workload, and of objects that are told with it."""
+
+    #: Codes: Admitted or Evicted, then reasons for waiting and warnings since then. Those of another object that are
+    #: told with this one's have the kind of that one before them.
+    codes: tuple[str, ...] = ()
+    #: uid of each of the objects → its reason.
+    reasons: dict[str, _Reason] = field(default_factory=dict)
+
+
 class EventWriter:
     """Writes events about objects.
 
-    Each reason for waiting and each warning is written once, however reasons alternate, until the workload is admitted
-    or evicted.
+    A reason for waiting is told when it is new since the workload was admitted or evicted. One that comes back is told
+    again, later: reasons may take turns with every turn. Each warning is told once.
     """
 
     def __init__(
@@ -44,10 +76,12 @@ class EventWriter:
         self._instance = instance
         self._busy = busy
         self._rate = RateLimiter(busy, 40.0, PER_SECOND_BUSY)
-        #: uid → reasons or codes written last, oldest first: Admitted or Evicted, then those for waiting. Those of
-        #: another object that are told with this one's have the kind of that one before them.
-        self._written: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        #: By uid of the workload, the oldest first.
+        self._written: OrderedDict[str, _Told] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
+        #: uid of the workload → uid of the object → reason that came back and is not told again yet, since when (ns).
+        self._held: dict[str, dict[str, tuple[EventNote, int]]] = {}
+        self._look_at_held = 0.0
         self._queued = asyncio.Event()
 
     def tell(self, note: EventNote, *, shown: bool = False) -> None:
@@ -55,25 +89,68 @@ class EventWriter:
 
         ``shown``: the object said so when it was seen first, so that an earlier leader has told it last.
         """
-        uid, code = note.told_with or note.ref.uid, note.code or note.reason
-        if note.told_with:
-            code = f"{note.ref.resource.plural}/{code}"
-        written = self._written.get(uid, ())
-        if shown and not written:
-            return
+        uid, code = _workload(note), _code(note)
+        told = self._written.get(uid)
         waits = note.action in (WAIT, WARN)
-        if not note.always and code in (written if waits else written[-1:]):
+        if shown and told is None:
             return
-        if not (waits and note.always):
-            self._note_written(uid, (*written, code) if waits else (code,))
-        self._waiting[note.ref.uid, note.message if note.always else code] = (note, time_ns())
+        if waits and note.always:
+            self._queue(note, note.message)
+        elif waits:
+            self._tell_waiting(note, told or _Told())
+        elif note.always or told is None or told.codes[-1:] != (code,):
+            self._note_written(uid, _Told((code,)))
+            self._held.pop(uid, None)
+            self._queue(note, note.message if note.always else code)
+
+    def _tell_waiting(self, note: EventNote, told: _Told) -> None:
+        """A reason for waiting, or a warning."""
+        uid, ref, code = _workload(note), note.ref.uid, _code(note)
+        last = told.reasons.get(ref)
+        if code not in told.codes:
+            told.codes = (*told.codes, code)
+            self._note_written(uid, told)
+            if note.action == WAIT:
+                self._held.get(uid, {}).pop(ref, None)
+                told.reasons[ref] = _Reason(code, monotonic(), AGAIN_AFTER if last is None else last.pause)
+            self._queue(note, code)
+        elif note.action == WAIT and last is not None and last.told_as == code:
+            self._held.get(uid, {}).pop(ref, None)
+        elif note.action == WAIT:
+            held = self._held.setdefault(uid, {})
+            same = ref in held and _code(held[ref][0]) == code
+            held[ref] = (note, held[ref][1] if same else time_ns())
+            self._queued.set()
+
+    def _queue(self, note: EventNote, what: str, at: int | None = None) -> None:
+        self._waiting[note.ref.uid, what] = (note, time_ns() if at is None else at)
         if len(self._waiting) > BACKLOG:
             self._waiting.popitem(last=False)
             self._counts.events_dropped += 1
         self._queued.set()
 
-    def _note_written(self, uid: str, codes: tuple[str, ...]) -> None:
-        self._written[uid] = codes
+    def _queue_held(self) -> None:
+        """Queue the reasons that came back and are due, as many as there is room for."""
+        now = monotonic()
+        if now < self._look_at_held:
+            return
+        self._look_at_held = now + _HELD_EVERY
+        for uid, held in list(self._held.items()):
+            told = self._written.get(uid) or _Told()
+            for ref, (note, since) in list(held.items()):
+                last = told.reasons.get(ref, _Reason("", -_AGAIN_AT_MOST))
+                if now < last.at + last.pause or len(self._waiting) >= BACKLOG:
+                    continue
+                del held[ref]
+                is_often = now < last.at + 2 * last.pause
+                pause = min(2 * last.pause, _AGAIN_AT_MOST) if is_often else AGAIN_AFTER
+                told.reasons[ref] = _Reason(_code(note), now, pause)
+                self._queue(note, _code(note), since)
+            if not held:
+                del self._held[uid]
+
+    def _note_written(self, uid: str, told: _Told) -> None:
+        self._written[uid] = told
         self._written.move_to_end(uid)
         if len(self._written) > 10 * BACKLOG:
             self._written.popitem(last=False)
@@ -82,13 +159,17 @@ class EventWriter:
         """These objects are gone."""
         for uid in uids:
             self._written.pop(uid, None)
+            self._held.pop(uid, None)
 
     async def run(self) -> NoReturn:
         """Write queued events. Raises Fenced."""
         while True:
-            await self._queued.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._queued.wait(), _HELD_EVERY if self._held else None)
             self._queued.clear()
+            self._queue_held()
             while self._waiting:
+                self._queue_held()
                 await self._let_pods_go_first()
                 await self._rate.wait()
                 _, (note, at) = self._waiting.popitem(last=False)
@@ -108,6 +189,17 @@ class EventWriter:
             if time_ns() - at > HOLD * 1e9:
                 return
             await asyncio.sleep(BUSY_LOOK)
+
+
+def _workload(note: EventNote) -> str:
+    """The uid of the workload that an event counts for."""
+    return note.told_with or note.ref.uid
+
+
+def _code(note: EventNote) -> str:
+    """What makes it another event than the last one."""
+    code = note.code or note.reason
+    return f"{note.ref.resource.plural}/{code}" if note.told_with else code
 
 
 def event(note: EventNote, at: int, instance: str) -> Document:

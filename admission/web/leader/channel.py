@@ -16,6 +16,13 @@ class ChannelBroken(MusterError):
     """The leader's process did not answer: {reason}."""
 
 
+def why_lost(error: Exception) -> str:
+    """Why there is no answer, in words: a timeout of Python has none."""
+    if isinstance(error, TimeoutError):
+        return f"nothing came within {ANSWER_SECONDS:g} seconds"
+    return str(error) or type(error).__name__
+
+
 class LeaderChannel:
     """The end of the channel in the process that serves users."""
 
@@ -40,4 +47,4 @@ class LeaderChannel:
             async with self._session.request(method, path, params=given, data=body) as answer:
                 return answer.status, await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ChannelBroken(reason=str(error) or type(error).__name__) from error
+            raise ChannelBroken(reason=why_lost(error)) from error

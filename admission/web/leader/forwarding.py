@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from admission.web.access.limits import TooBusy
-from admission.web.leader.channel import ANSWER_SECONDS, ChannelBroken
+from admission.web.leader.channel import ANSWER_SECONDS, ChannelBroken, why_lost
 from admission.web.reader import NotLeading
 from queues.errors import MusterError
 from queues.sql.heartbeat import Heartbeat
@@ -114,7 +114,7 @@ class LeaderQuestions:
             ):
                 content = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise LeaderFailed(leader=leader.holder, reason=str(error) or type(error).__name__) from error
+            raise LeaderFailed(leader=leader.holder, reason=why_lost(error)) from error
         if answer.status == 200:
             return content
         if answer.status == 429:

@@ -10,7 +10,7 @@ from queues.sql.read.listed import STATES, Listing, ListPlace
 
 #: Lines in one answer.
 LARGEST_PAGE: Final = 1000
-_LIVE: Final = ("pending", "admitted", "evicting")
+_LIVE: Final = ("pending", "admitted", "evicting", "suspended")
 #: A name in Kubernetes is no longer; what is longer costs more to look for.
 _LONGEST_NAME: Final = 1024
 _DAY: Final = 86_400

@@ -49,8 +49,8 @@ from queues.sql.statements import (
 from queues.sql.tables import admissions, closed_admissions, ended_workloads, history_starts, workloads
 from queues.workload import QueueName, Result, WorkloadKey
 
-#: States of a workload, as in an explanation.
-STATES: Final = ("pending", "admitted", "evicting", "finished")
+#: States of a workload, as in an explanation; there a suspended one has finished without a result.
+STATES: Final = ("pending", "admitted", "evicting", "suspended", "finished")
 #: Totals are counted up to this number.
 COUNTED: Final = 100_000
 
@@ -94,8 +94,14 @@ class ListPage:
 
 
 _EVICTS: Final = select(1).where(same(admissions, workloads), admissions.c.state == "evicting").exists()
+#: A Volcano Job that was stopped and may go on: nothing else is over without a result.
+_SUSPENDED: Final = and_(workloads.c.finished, workloads.c.result == Result.UNKNOWN)
 _STATE: Final = case(
-    (workloads.c.finished, "finished"), (_EVICTS, "evicting"), (HOLDS, "admitted"), else_="pending"
+    (_SUSPENDED, "suspended"),
+    (workloads.c.finished, "finished"),
+    (_EVICTS, "evicting"),
+    (HOLDS, "admitted"),
+    else_="pending",
 )
 #: What has ended before Muster looked at it ended after it was created.
 _ENDED_AT: Final = func.coalesce(func.nullif(workloads.c.finished_at, 0), workloads.c.created)
@@ -103,6 +109,7 @@ _IN_STATE: Final = {
     "pending": and_(~workloads.c.finished, ~HOLDS),
     "admitted": and_(~workloads.c.finished, HOLDS, ~_EVICTS),
     "evicting": and_(~workloads.c.finished, _EVICTS),
+    "suspended": _SUSPENDED,
 }
 _GONE: Final = cast(func.extract("epoch", ended_workloads.c.ended_at) * 1_000_000, BigInteger)
 _GONE_ENDED_AT: Final = func.coalesce(func.nullif(ended_workloads.c.finished_at, 0), _GONE.op("/")(1_000_000))
@@ -148,9 +155,10 @@ class _Source(NamedTuple):
 def _sources(wanted: Listing) -> list[_Source]:
     ended = "finished" in wanted.states
     live = [condition for state, condition in _IN_STATE.items() if state in wanted.states]
-    there = live if len(live) < len(_IN_STATE) else [~workloads.c.finished]
+    there = live if len(live) < len(_IN_STATE) else [~workloads.c.finished, _SUSPENDED]
     if ended:
-        there.append(and_(workloads.c.finished, workloads.c.result != Result.IDLE, wanted.since <= _ENDED_AT))
+        has_ended = workloads.c.result.not_in((Result.IDLE, Result.UNKNOWN))
+        there.append(and_(workloads.c.finished, has_ended, wanted.since <= _ENDED_AT))
     which = or_(false(), *there)
     found = [_Source(workloads.c, literal(0, NUMBER), and_(which, _common(workloads.c, wanted)))]
     if ended:
@@ -226,7 +234,7 @@ def _with_seats(
     line: ListedLine, held: Mapping[WorkloadKey, SeatTotals], last: Mapping[WorkloadKey, SeatTotals]
 ) -> ListedLine:
     key = line.workload.key
-    seats = (last if line.state == "finished" else held).get(key)
+    seats = (last if line.state in ("finished", "suspended") else held).get(key)
     return line if seats is None else replace(line, seats=seats)
 
 

@@ -35,6 +35,11 @@ def test_a_member_of_a_team_runs_suspends_resumes_and_deletes_a_job(sandbox: San
         == "job train is being suspended\n"
     )
     sandbox.wait_phase("Job", "train", "Aborted")
+
+    def listed() -> str:
+        return muster(sandbox, "jobs", "--state", "suspended", *here, user=user).stdout
+
+    sandbox.wait(lambda: " suspended " in listed(), "the Job to be listed as suspended")
     assert (
         muster(sandbox, "job", "resume", "train", *here, user=user).stdout == "job train is being resumed\n"
     )
@@ -48,7 +53,7 @@ def test_a_member_of_a_team_runs_suspends_resumes_and_deletes_a_job(sandbox: San
     forbidden = muster(sandbox, "queue", "close", queue, user=user)
     assert forbidden.returncode == 1
     assert forbidden.stderr.startswith(f"Error: Reading queue {queue}: ")
-    assert "forbidden" in forbidden.stderr
+    assert "you (alice) may not get queues.scheduling.volcano.sh" in forbidden.stderr
     wrong = muster(sandbox, "job", "run", "x", "-i", "y", "-L", "cpu", *here)
     assert wrong.returncode == 2
     assert "found 'cpu', expected NAME=AMOUNT" in wrong.stderr
@@ -67,6 +72,8 @@ def test_an_administrator_makes_closes_opens_and_deletes_a_queue(sandbox: Sandbo
 
     assert muster(sandbox, "queue", "close", parent).stdout == f"queue {parent} is being closed\n"
     sandbox.wait(lambda: shows("closed"), f"{name} to be shown as closed")
+    again = muster(sandbox, "queue", "close", parent)
+    assert (again.stdout, again.stderr) == (f"queue {parent} is closed already; nothing was changed\n", "")
     assert muster(sandbox, "queue", "open", parent).stdout == f"queue {parent} is being opened\n"
     sandbox.wait(lambda: shows("open"), f"{name} to be shown as open")
     assert "always open" in muster(sandbox, "queue", "close", "root").stderr

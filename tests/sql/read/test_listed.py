@@ -106,6 +106,26 @@ async def test_each_workload_is_in_one_state_with_what_it_holds_or_held_last(mus
     assert {each.opened for each in seats.values() if each} == {NOW - 3600}
 
 
+async def test_a_job_that_was_stopped_and_may_go_on_is_listed_as_suspended_until_it_ends(
+    muster: Database,
+) -> None:
+    harness = await staged(muster)
+    await harness.arrive("stopped", queue="a")
+    await describe_all(harness, described("stopped", user="bob", finished=True, result=Result.UNKNOWN))
+
+    async def listed_names(*states: str) -> list[str]:
+        return names(await page(muster, replace(EVERYTHING, states=states)))
+
+    assert "stopped" in await listed_names("pending", "admitted", "evicting", "suspended")
+    assert await listed_names("suspended") == ["stopped"]
+    assert await listed_names("finished") == ["done", "gone"]
+    (line,) = (await page(muster, replace(EVERYTHING, states=("suspended",)))).lines
+    assert line.state == "suspended"
+    await describe_all(harness, described("stopped", user="bob", finished=True, result=Result.FAILED))
+    assert await listed_names("suspended") == []
+    assert await listed_names("finished") == ["done", "gone", "stopped"]
+
+
 async def test_a_gang_that_has_ended_is_told_with_its_elastic_parts(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 99_000, "n2": 99_000}, ["train"])
     await describe_all(harness, described("train"))

@@ -70,6 +70,13 @@ def history_text(one: Mapping[str, Any], *, wide: bool, headers: bool, width: in
     return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
 
+def is_suspended(one: Mapping[str, Any]) -> bool:
+    """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
+    if one["state"] == "suspended":
+        return True
+    return one["state"] == "finished" and not one.get("result") and not one.get("gone")
+
+
 def _with_result(event: Mapping[str, Any], one: Mapping[str, Any]) -> Mapping[str, Any]:
     """A decision with how what it gave back had ended, in the words of ``kubectl muster events``."""
     if event["what"] != "free" or event["admission"] is None:
@@ -79,6 +86,8 @@ def _with_result(event: Mapping[str, Any], one: Mapping[str, Any]) -> Mapping[st
     if held is not None and held["eviction"]:
         return {**event, "result": "evicted"}
     is_last = event["admission"] == max(admissions, default=None)
+    if is_last and is_suspended(one):
+        return {**event, "result": "suspended"}
     return {**event, "result": one["result"]} if is_last and one.get("result") in RESULTS else event
 
 

@@ -54,7 +54,7 @@ async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> No
     assert await offered("pending", "-n", "") == ["lab", "ml"]
     assert await offered("explain", "-n", "ml", "") == live
     assert await offered("jobs", "--user", "a") == ["ada@example.com", "admin"]
-    assert await offered("jobs", "--state", "") == ["ended", "running", "waiting"]
+    assert await offered("jobs", "--state", "") == ["ended", "running", "suspended", "waiting"]
 
 
 async def test_a_shell_gets_no_error_when_muster_is_away() -> None:

@@ -73,6 +73,10 @@ async def test_states_and_users_are_asked_for_in_the_words_of_the_read_api(
 ) -> None:
     await ask("jobs -A --state running --state waiting --user ben")
     assert (reader.asked.states, reader.asked.user) == (("admitted", "evicting", "pending"), "ben")
+    await ask("jobs -A --state suspended")
+    assert reader.asked.states == ("suspended",)
+    await ask("jobs -A")
+    assert reader.asked.states == ("pending", "admitted", "evicting", "suspended")
     await ask("jobs -A --mine --state ended")
     assert (reader.asked.states, reader.asked.user) == (("finished",), "admin")
     assert reader.asked.since > 0
@@ -158,7 +162,7 @@ def test_names_of_users_are_shortened_where_lines_are_too_long(user: str, shown:
     [
         ({GPU: "8", "cpu": "3"}, "8"),
         ({GPU: "8", "rdma/hca": "1"}, "8"),
-        ({GPU: "8", "amd.com/gpu": "2"}, "2 gpu, 8 gpu"),
+        ({GPU: "8", "amd.com/gpu": "2"}, "2 amd.com/gpu, 8 nvidia.com/gpu"),
         ({"rdma/hca": "1"}, "1 hca"),
         ({"cpu": "3"}, None),
         ({}, None),

@@ -110,7 +110,7 @@ def script(tmp_path: Path) -> Path:
         "    if text is None:\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "    click.echo(output.fitted(f'{text}\\n'), nl=False)\n"
-        "show()\n"
+        "raise SystemExit(show(standalone_mode=False))\n"
     )
     return path
 
@@ -124,7 +124,7 @@ def test_a_watched_answer_is_shown_again_only_if_it_differs(script: Path) -> Non
         check=False,
         env=_environment(),
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (130, "")
     assert done.stdout.startswith("one\n\ntwo\n\n" + "x" * 100 + "\n")
 
 
@@ -137,7 +137,7 @@ def test_on_a_terminal_the_last_answer_is_replaced_and_lines_end_at_its_edge(scr
         os.close(theirs)
         shown = b"".join(_until_closed(ours)).decode()
     os.close(ours)
-    assert child.returncode == 0
+    assert child.returncode == 130, "as of all commands that Ctrl-C ends"
     screens = shown.replace("\r\n", "\n").split("\033[H")[1:]
     # What was on the screen before is cleared once. Then each line clears what is left of the last answer behind it,
     # and the last one what is below.

@@ -1,8 +1,58 @@
 """Tables as kubectl prints them."""
 
-from admission.cli.rendering.table import table
+from admission.cli.page.waiting_views import waiting_table
+from admission.cli.questions.pending import pending_table
+from admission.cli.rendering.table import amounts, short_names, table
 
 
 def test_no_cell_commands_the_terminal_or_begins_a_line() -> None:
     text = table(["NAME", "WHY"], [["a\x1b[2Jb", "first\nsecond"], ["é└─", None]])
     assert text == "NAME     WHY\na\ufffd[2Jb   first\ufffdsecond\né└─      -\n"
+
+
+def test_names_that_would_be_called_the_same_are_not_shortened() -> None:
+    assert short_names("4 nvidia.com/gpu on topology.muster.dev/rack r1") == "4 gpu on rack r1"
+    assert short_names("amd.com/gpu and nvidia.com/gpu, nvidia.com/gpu again: rack.io/r") == (
+        "amd.com/gpu and nvidia.com/gpu, nvidia.com/gpu again: r"
+    )
+    assert (
+        amounts({"amd.com/gpu": "1", "cpu": "4", "nvidia.com/gpu": "2"}) == "1 amd.com/gpu, 2 nvidia.com/gpu"
+    )
+    assert amounts({"nvidia.com/gpu": "2"}) == "2 gpu"
+
+
+def test_a_list_of_waiting_work_tells_gpus_of_two_makers_apart_and_wrong_names_in_full() -> None:
+    one = {"position": 1, "namespace": "ml", "kind": "job", "queue": "a", "pods": 1, "created": None}
+    unknown = "no node offers nvidia.com/gpus; did you mean nvidia.com/gpu?"
+    items = [
+        {**one, "name": "a", "asks": {"amd.com/gpu": "1"}, "reason": {"code": "NoFit", "message": "no gpu"}},
+        {
+            **one,
+            "name": "b",
+            "asks": {"nvidia.com/gpu": "1"},
+            "reason": {"code": "UnknownResource", "message": unknown},
+        },
+    ]
+    body = {"now": "2026-11-21T10:00:00Z", "items": items}
+    first, second = pending_table(body, everywhere=False, wide=False, headers=False).splitlines()
+    assert " 1 amd.com/gpu " in first
+    assert " 1 nvidia.com/gpu " in second
+    assert second.endswith(unknown)
+
+
+def test_the_page_tells_gpus_of_two_makers_apart_too() -> None:
+    one = {
+        "position": 1,
+        "namespace": "ml",
+        "kind": "job",
+        "queue": "a",
+        "pods": 1,
+        "created": None,
+        "reason": None,
+    }
+    items = [{**one, "name": each, "asks": {f"{each}.com/gpu": "1"}} for each in ("amd", "nvidia")]
+    body = {"now": "2026-11-21T10:00:00Z", "items": items, "total": 2}
+    shown = waiting_table(body, everywhere=True)
+    assert "1 amd.com/gpu" in shown
+    assert "1 nvidia.com/gpu" in shown
+    assert "1 gpu" in waiting_table({**body, "items": items[:1]}, everywhere=True)

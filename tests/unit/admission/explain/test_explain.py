@@ -284,6 +284,17 @@ def test_pods_that_no_node_could_ever_hold_are_told() -> None:
     assert "even empty" in changes[SuggestionKind.NODES]
 
 
+def test_those_before_it_are_told_as_those_that_can_be_tried_where_others_wait_too() -> None:
+    waiting = [
+        job("later", "a", arrival=0, not_before=NOW + 90),
+        job("first", "a", count=4, arrival=1),
+        job("it", "a", arrival=2),
+    ]
+    found = explained(world([queue("a", 16, order="strict-fifo"), queue("b", 16)], full()[:1], waiting))
+
+    assert found.behind == "1 before it in queue a that can be tried now, right before it job/ml/first"
+
+
 def test_one_who_waits_for_his_turn_is_told_so() -> None:
     waiting = [job("first", "a", count=4, arrival=1), job("it", "a", arrival=2)]
     snapshot = world([queue("a", 16, order="strict-fifo"), queue("b", 16)], full()[:1], waiting)
@@ -308,7 +319,14 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             job("it", "a"),
             queue("a", 8, paused=True),
             SuggestionKind.QUEUE,
-            "queue a resumed (muster resume a)",
+            "queue a resumed (kubectl muster queue resume a)",
+        ),
+        (
+            job("it", "a"),
+            queue("a", 8, paused=True, closed=True),
+            SuggestionKind.QUEUE,
+            "queue a opened again (kubectl muster queue open a) and "
+            "queue a resumed (kubectl muster queue resume a)",
         ),
         (
             job("it", "a"),
@@ -323,6 +341,12 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             "another queue, or labels of namespace ml that queue a asks for: team=a",
         ),
         (job("it", "none"), queue("a", 8), SuggestionKind.QUEUE, "a queue named none"),
+        (
+            job("it", "root"),
+            queue("a", 8),
+            SuggestionKind.QUEUE,
+            "a queue below root, such as a",
+        ),
         (
             job("it", "a", count=3, gpus=1),
             queue("a", 8, max_gang=2),
@@ -463,7 +487,7 @@ def test_where_a_limit_and_the_cluster_are_too_small_both_are_told() -> None:
     snapshot = world([queue("a", 0, 4), queue("b", 32)], [], [job("it", "a", gpus=9)])
 
     assert told(snapshot)[SuggestionKind.CAPABILITY] == (
-        "5 nvidia.com/gpu more capability in a, and nodes that can hold a pod of 9 nvidia.com/gpu, 1 pods: none of "
+        "5 nvidia.com/gpu more capability in a, and nodes that can hold a pod of 9 nvidia.com/gpu: none of "
         "those it may use can, even empty"
     )
 

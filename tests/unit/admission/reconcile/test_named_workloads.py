@@ -31,8 +31,23 @@ def test_conditions_and_events_of_an_object_name_no_workload_of_another_namespac
     for message in (wanted.conditions[0].message, note.message):
         assert "bob" not in message
         assert "carol" not in message
-        assert "another workload" in message
+        assert "another workload" in message or "other workloads" in message
         assert (OWN in message) == (OWN in reason.message)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{OTHER} waits", "another workload waits"),
+        (f"({OTHER} and pod/carol/x wait)", "(other workloads wait)"),
+        (f"{OTHER}, pod/carol/x and 2 more", "other workloads and 2 more"),
+        (f"{OTHER}, pod/carol/x and {OWN}", f"other workloads and {OWN}"),
+        (f"{OWN}, pod/carol/x and {OTHER}", f"{OWN} and other workloads"),
+        (f"{OWN}, pod/carol/x, {OTHER} and 2 more", f"{OWN}, other workloads and 2 more"),
+    ],
+)
+def test_several_that_are_not_named_are_told_once(text: str, told: str) -> None:
+    assert told_in("ns", text) == told
 
 
 def test_the_event_of_an_unknown_queue_says_where_those_that_look_alike_are_told() -> None:

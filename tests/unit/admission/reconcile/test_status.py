@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -5,6 +6,7 @@ import pytest
 
 from admission.facts.pods import PodPhase
 from admission.facts.workloads import NO_CONDITION
+from admission.kube.writers import events
 from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
 from admission.kube.writers.status import StatusWriter
@@ -36,6 +38,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import go_duration
 from tests.builders.volcano_jobs import UID, job, pod
+from tests.waiting import eventually
 
 GROUP = ObjectRef(resource=POD_GROUPS, namespace="team-a", name="g", uid="u1")
 LIMIT = Reason(code="QueueLimit", message="needs 32 nvidia.com/gpu, queue has 12 of 64 free")
@@ -378,18 +381,98 @@ def test_a_group_whose_user_took_such_fields_out_does_not_go_on_saying_so() -> N
     assert "UnsupportedField" not in conditions(pod_group_status(group()), before, 1000)
 
 
-async def test_reasons_that_take_turns_are_told_once_each() -> None:
-    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+class Told:
+    """An event writer at a time of the test's own, without an API server."""
 
-    def tell(reason: str, action: str = WAIT) -> int:
-        events.tell(EventNote(ref=GROUP, reason=reason, message="", action=action))
-        count = len(events._waiting)
-        events._waiting.clear()
-        return count
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(events, "monotonic", lambda: self.now)
+        self.writer = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
 
-    assert [tell("QueueLimit"), tell("NoFit"), tell("QueueLimit"), tell("NoFit")] == [1, 1, 0, 0]
-    assert [tell("Admitted", "Admit"), tell("Admitted", "Admit"), tell("QueueLimit")] == [1, 0, 1]
-    assert tell("Admitted", "Admit") == 1, "further members were admitted after waiting"
+    def tell(self, reason: str, action: str = WAIT) -> list[str]:
+        """Reasons of events that are written when this one is told."""
+        self.writer.tell(EventNote(ref=GROUP, reason=reason, message="", action=action))
+        return self.look()
+
+    def look(self, after: float = 0.0) -> list[str]:
+        """Reasons of events that are written after so many seconds."""
+        self.now += after
+        self.writer._queue_held()
+        told = [note.reason for note, _ in self.writer._waiting.values()]
+        self.writer._waiting.clear()
+        return told
+
+
+async def test_reasons_that_take_turns_are_told_at_once_when_they_are_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Told(monkeypatch)
+    assert [told.tell("QueueLimit"), told.tell("NoFit")] == [["QueueLimit"], ["NoFit"]]
+    assert [told.tell("QueueLimit"), told.tell("NoFit")] == [[], []]
+    assert told.tell("Admitted", "Admit") == ["Admitted"]
+    assert told.tell("Admitted", "Admit") == []
+    assert told.tell("QueueLimit") == ["QueueLimit"]
+    assert told.tell("Admitted", "Admit") == ["Admitted"], "further members were admitted after waiting"
+
+
+async def test_a_reason_that_came_back_is_told_again_a_minute_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A queue that is paused, resumed, and paused again: the last event says what holds now."""
+    told = Told(monkeypatch)
+    told.tell("QueueLimit")
+    told.tell("QueuePaused")
+    assert told.tell("QueueLimit") == []
+    assert [told.look(59), told.look(6), told.look(3600)] == [[], ["QueueLimit"], []]
+    assert told.tell("QueuePaused") == []
+    assert told.look(6) == ["QueuePaused"], "the last one was long ago"
+
+
+async def test_reasons_that_go_on_taking_turns_are_told_ever_more_rarely_and_the_last_one_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told, count = Told(monkeypatch), 0
+    for turn in range(8640):
+        told.tell(("QueueLimit", "NoFit")[turn % 2])
+        count += len(told.look(5)) + len(told.look(5))
+    assert count < 100, "events of one object in a day"
+    told.tell("QueueLimit")
+    assert told.look(960) in (["QueueLimit"], [])
+    last = told.writer._written[GROUP.uid].reasons[GROUP.uid].told_as
+    assert last == "QueueLimit"
+
+
+async def test_a_reason_that_came_back_is_not_told_again_after_an_admission(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Told(monkeypatch)
+    for reason in ("QueueLimit", "NoFit", "QueueLimit"):
+        told.tell(reason)
+    told.tell("Admitted", "Admit")
+    assert told.look(3600) == []
+
+
+async def test_a_reason_that_came_back_is_written_though_nothing_else_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events, "AGAIN_AFTER", 0.1)
+    monkeypatch.setattr(events, "_HELD_EVERY", 0.01)
+    written: list[str] = []
+
+    class Api:
+        async def create(self, path: str, body: dict[str, Any], **_: Any) -> None:
+            written.append(body["reason"])
+
+    client: Any = Api()
+    writer = EventWriter(client, lambda: None, StatusCounts(), instance="me")
+    task = asyncio.create_task(writer.run())
+    try:
+        for reason in ("QueueLimit", "QueuePaused", "QueueLimit"):
+            writer.tell(EventNote(ref=GROUP, reason=reason, message="", action=WAIT))
+        await eventually(lambda: written == ["QueueLimit", "QueuePaused", "QueueLimit"], "all three events")
+        assert writer._held == {}
+    finally:
+        task.cancel()
 
 
 async def test_what_happens_again_is_told_again_where_each_time_counts() -> None:

@@ -116,7 +116,11 @@ async def test_users_are_told_by_pages_and_each_knows_its_own_line(server: str) 
 @pytest.mark.parametrize(
     ("question", "error", "expected"),
     [
-        ("workloads?state=running", "state is 'running'.", "some of pending, admitted, evicting, finished, "),
+        (
+            "workloads?state=running",
+            "state is 'running'.",
+            "some of pending, admitted, evicting, suspended, finished, ",
+        ),
         ("workloads?state=finished", "state has finished, and since is missing.", "since, the time from"),
         ("workloads?since=2h", "since is '2h'.", "a time with its zone, as 2026-11-21T10:00:00Z"),
         ("workloads?since=2026-11-21T10:00:00", "since is '2026-11-21T10:00:00'.", "a time with its zone"),

@@ -101,6 +101,18 @@ def test_a_queue_below_a_paused_one_says_by_way_of_which() -> None:
     }
 
 
+def test_a_queue_that_is_closed_and_paused_says_both() -> None:
+    found = told(line("root", None), line("a", paused=True), line("a1", "a", closed=True), line("b"))
+
+    assert {name: (queue.state, queue.paused) for name, queue in found.items()} == {
+        "root": ("open", False),
+        "a": ("paused", True),
+        "a1": ("closed", True),
+        "b": ("open", False),
+    }
+    assert found["a1"].message == "takes and admits nothing new; paused too, by way of a"
+
+
 def test_queues_of_a_cycle_are_shown_as_broken_and_counted_nowhere_else() -> None:
     found = told(
         line("root", None), line("x", "y", broken=True, pending=1), line("y", "x", broken=True, pending=1)

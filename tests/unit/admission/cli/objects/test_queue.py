@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
+from admission.cli.objects import pausing
+from admission.cli.objects.queues import overview_table, queue_table
+from queues.api.api_resources import COMMANDS, QUEUES
 from queues.api.names import CHANGE_REASON
 from tests.fakes.fake_api_server import answers
 from tests.unit.admission.cli.objects.queue_server import QueueServer
@@ -175,6 +179,42 @@ async def test_nothing_is_deleted_where_one_of_the_names_is_wrong(server: QueueS
     assert "There is no queue simm" in err
 
 
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No patience with a Muster that does not act."""
+    monkeypatch.setattr(pausing, "_PATIENCE", 0.3)
+    monkeypatch.setattr(pausing, "_PAUSE", 0.0)
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_queue_that_nobody_closes_is_told_as_not_closed_yet(
+    server: QueueServer, queue: Asking
+) -> None:
+    code, out, err = await queue("close", "sim")
+    assert (code, out) == (0, "queue sim is being closed\n")
+    assert " ".join(err.split()).startswith(
+        "Queue sim is not closed yet: no replica of Muster has carried this out."
+    )
+    # The Command waits, so that what the queue says now does not stay.
+    command = {"metadata": {"name": "sim-closequeue-1", "namespace": "default"}}
+    await server.put(COMMANDS.path("default"), {**command, "target": {"kind": QUEUES.kind, "name": "sim"}})
+    code, out, err = await queue("open", "sim")
+    assert (code, out, err) == (0, "queue sim is being opened\n", "")
+    assert len(server.writes()) == 2
+
+
+async def test_a_queue_that_is_so_already_is_not_asked_for(server: QueueServer, queue: Asking) -> None:
+    by_parent = [{"type": "ClosedByParent", "status": "True"}]
+    await server.add("shut", status={"state": "Closing"})
+    await server.add("below", parent="shut", status={"state": "Closed", "conditions": by_parent})
+    assert await queue("close", "shut") == (0, "queue shut is closed already; nothing was changed\n", "")
+    assert await queue("open", "sim") == (0, "queue sim was not closed; nothing was changed\n", "")
+    code, out, err = await queue("open", "below")
+    assert (code, out) == (0, "queue below was not closed itself; nothing was changed\n")
+    assert "queue shut above it is closed" in err
+    assert server.writes() == []
+
+
 async def test_what_may_not_be_asked_for_is_refused_in_words_of_the_command_line(
     server: QueueServer, queue: Asking
 ) -> None:
@@ -209,3 +249,16 @@ async def test_a_queue_below_one_that_takes_no_work_itself_is_made_without_a_que
     await server.add("robotics", status={"pending": 4})
     server.once("POST", answers(409, "it was sent", "AlreadyExists"))
     assert "it was sent" in (await queue("create", "second", "--parent", parent))[2]
+
+
+def stopped(**about: Any) -> dict[str, Any]:
+    given = {"name": "dev", "parent": None, "accounts": [], "pending": 0, "admitted": 0, "changedBy": ""}
+    return {**given, "usageHalfLifeSeconds": None, "share": None, "message": "", **about}
+
+
+def test_a_queue_that_is_closed_and_paused_says_both() -> None:
+    both, closed = stopped(state="closed", paused=True), stopped(state="closed", paused=False)
+    for wide in (False, True):
+        assert " closed,paused " in queue_table([both], resource="pods", wide=wide, headers=False)
+        assert " closed " in queue_table([closed], resource="pods", wide=wide, headers=False)
+    assert "dev (closed,paused)" in overview_table([both], resource="pods", width=80)

@@ -40,7 +40,7 @@ async def test_a_loan_is_told_with_its_end_and_is_one_write(server: QueueServer,
         ["vision", f"deserved[{GPU}]", "64", "→", "48"],
     ]
     assert out.splitlines()[4].startswith(f"ends by itself at {LATER}, in ")
-    assert out.splitlines()[5:] == [f"16 {GPU} from vision to language until {LATER} lent"]
+    assert out.splitlines()[5:] == [f"lent 16 {GPU} from vision to language until {LATER}"]
     (written,) = server.writes()
     assert written.body["metadata"]["resourceVersion"]
     assert stated(server) == [loan("language", 16, reason="a deadline")]

@@ -215,7 +215,7 @@ async def test_prices_are_by_flavor_also_where_flavors_are_not_shown(ask: Asking
         ("--month 2026-11 --from -7d", 2, "--month excludes --from and --to"),
         ("--month soon", 2, "--month: found 'soon', expected a month"),
         ("-q trian", 1, "There is no queue trian.\nDid you mean train?"),
-        ("--from 2027-01-01", 1, "from is 2027-01-01T00:00:00Z, and now it is"),
+        ("--from 2027-01-01", 2, "--from: found '2027-01-01', which is not past yet."),
     ],
 )
 async def test_what_is_wrong_is_told_in_a_line(ask: Asking, words: str, code: int, line: str) -> None:
