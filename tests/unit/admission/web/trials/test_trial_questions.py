@@ -146,7 +146,7 @@ async def test_only_who_sees_everything_tries_as_another_user(server: str) -> No
     status, body = await post(server, asked, "alice")
     assert (status, body["error"]) == (
         403,
-        "alice may not try as another user: that is for those who see everything.",
+        "alice may not list queues in the whole cluster: only who sees everything may try as another user.",
     )
 
 
@@ -205,8 +205,7 @@ async def test_other_nodes_are_for_those_who_see_everything(server: str) -> None
         status, body = await post(server, {"namespace": "ml", **changes}, "alice")
         assert (status, body["error"]) == (
             403,
-            "alice may not list the workloads of all kinds and namespaces, and all queues: "
-            "other nodes may matter to all of them.",
+            "alice may not list queues in the whole cluster: other nodes may matter to all work.",
         )
 
 
