@@ -148,7 +148,8 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: Any) -> None
     _tell_loans(known, [_patched(object_, patch)])
     if how.checks_first:
         change_queue(cluster, object_, patch, reason=why, dry_run=True)
-    tell_trial(cluster, [(queue, patch)], how.trial)
+    # What is allowed to users (--max-…) is no quota: it counts at their next submission, and nothing is tried.
+    tell_trial(cluster, [(queue, patch_for(object_.spec, changes))], bool(changes) and how.trial)
     if how.dry_run != "none":
         say(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return

@@ -56,7 +56,8 @@ def test_who_has_the_roles_of_the_page_can_follow_it(sandbox: Sandbox) -> None:
             assert run(each, sandbox.stack.cluster.kubeconfig).returncode == 0, each
         sandbox.wait(lambda: run("kubectl muster nodes --faulty", kubeconfig).returncode == 0, "the bindings")
         for each in commands:
-            done = run(each, kubeconfig)
+            # It asks first, and here is no terminal.
+            done = run(f"{each} --yes" if " quota move " in each else each, kubeconfig)
             assert done.returncode == 0, (each, done)
             told = done.stdout + done.stderr
             assert not re.search("may not|are unknown|not told|not known", told), (each, told)

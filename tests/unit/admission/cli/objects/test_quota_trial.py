@@ -88,6 +88,17 @@ async def test_it_may_be_left_out(server: TrialServer, ask: Asking, words: tuple
     assert not server.tried
 
 
+@pytest.mark.parametrize("more", [(), ("--deserved", "gpu=24", "--capability", "gpu=24")])
+async def test_limits_of_users_are_no_quota_and_not_tried(
+    server: TrialServer, ask: Asking, more: tuple[str, ...]
+) -> None:
+    code, out, err = await ask("quota", "set", "team", "--max-pending", "20", *more, "--dry-run=server")
+    assert (code, "unknown" in out + err) == (0, False), (out, err)
+    assert (EFFECTS in out) is bool(more)
+    code, out, err = await ask("quota", "set", "root", "--max-pending", "20", "--dry-run=client")
+    assert (code, "unknown" in out + err) == (0, False), (out, err)
+
+
 @pytest.mark.parametrize(
     ("status", "message", "why"),
     [
