@@ -206,8 +206,9 @@ def test_where_nothing_differs_that_is_said() -> None:
 async def test_of_a_change_that_would_be_refused_only_that_is_told(
     server: TrialServer, ask: Asking, words: tuple[str, ...]
 ) -> None:
-    for how in ("--dry-run=server", "--yes"):
+    for how in ("--dry-run=server", "--yes", "--dry-run=none"):
         server.once("PATCH", answers(403, 'User "vic" cannot patch resource "queues"', "Forbidden"))
         code, out, err = await ask(*words, how)
         assert (code, "Evicted" in out, server.tried, server.writes()) == (1, False, 0, [])
+        assert (out == "") is (words is not LEND)
         assert err.count("\n") == 1
