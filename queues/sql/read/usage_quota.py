@@ -98,7 +98,7 @@ async def queue_history(tx: AsyncConnection, names: Sequence[str], until: int) -
 
 
 _USE_AND_BORROWED: Final = f"""
-    WITH used AS MATERIALIZED ({HELD_UNTIL}),
+    WITH used AS ({HELD_UNTIL}),
     tree AS MATERIALIZED (
         SELECT * FROM unnest(:queues, :above, :levels, :counts_as, :idle_in)
              AS g(queue, above, level, counts_as, idle_in)
@@ -141,8 +141,9 @@ _USE_AND_BORROWED: Final = f"""
     own AS MATERIALIZED (
         SELECT queue, at, units, CAST(0 AS numeric) AS kept
         FROM (
-            SELECT queue, :begins AS at, units FROM held
-            UNION ALL SELECT queue, until, -units FROM held WHERE until < :ends
+            SELECT queue, :begins AS at, units FROM held JOIN tree USING (queue) WHERE level >= 0
+            UNION ALL
+            SELECT queue, until, -units FROM held JOIN tree USING (queue) WHERE level >= 0 AND until < :ends
         ) AS taken
         UNION ALL
         SELECT queue, greatest(since, :begins), 0, guarantee FROM limits
@@ -188,8 +189,12 @@ def _quota_use(levels: int) -> TextClause:
     for level in reversed(range(levels)):
         and_below = "" if level == levels - 1 else _BELOW.format(below=level + 1)
         parts.append(_LEVEL.format(level=level, and_below=and_below))
+    nothing = "SELECT idle_in, 0 AS at, 0 AS until, 0 AS used, 0 AS guarantee FROM tree WHERE false"
     every = " UNION ALL ".join(
-        f"SELECT idle_in, at, until, used, guarantee FROM level_{level}" for level in range(levels)
+        (
+            nothing,
+            *(f"SELECT idle_in, at, until, used, guarantee FROM level_{level}" for level in range(levels)),
+        )
     )
     parts.append(_ANSWER.format(levels=every))
     return text("".join(parts)).bindparams(
@@ -218,7 +223,8 @@ async def quota_use(
     ``queues``: with every queue below each of them. ``owned``: of each queue at most one at a time. ``begins`` must not
     lie before the history of postings begins.
     """
-    statement = _quota_use(1 + max((each.level for each in queues), default=0))
+    guaranteed = _at_or_below_guarantees(queues, owned)
+    statement = _quota_use(1 + max((each.level for each in queues if each.queue in guaranteed), default=-1))
     given = {
         "begins": begins,
         "ends": ends,
@@ -226,7 +232,7 @@ async def quota_use(
         "resource": resource,
         "queues": [each.queue for each in queues],
         "above": [each.above for each in queues],
-        "levels": [each.level for each in queues],
+        "levels": [each.level if each.queue in guaranteed else -1 for each in queues],
         "counts_as": [each.counts_as for each in queues],
         "idle_in": [each.idle_in for each in queues],
         "limited": [each.queue for each in owned],
@@ -241,3 +247,12 @@ async def quota_use(
         )
         for row in await tx.execute(statement, given)
     }
+
+
+def _at_or_below_guarantees(queues: Sequence[QuotaQueue], owned: Sequence[OwnedAmounts]) -> set[str]:
+    """The queues that have a guarantee, and those below them: nothing of the others is kept, so nothing is idle."""
+    found = {each.queue for each in owned if each.guarantee > 0}
+    for each in sorted(queues, key=lambda one: one.level):
+        if each.above in found:
+            found.add(each.queue)
+    return found
