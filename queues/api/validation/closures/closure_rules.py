@@ -19,7 +19,7 @@ from queues.workload import QueueName
 #: Objects of each of the two kinds in a cluster that have not ended. Ended ones cost a turn nothing.
 MOST_CLOSURES: Final = 200
 #: Flavors that a refusal names.
-_MOST_FLAVORS: Final = 10
+_NAMED_FLAVORS: Final = 10
 #: Seconds that a window may begin before its object is made.
 _LATE: Final = 300
 #: Seconds: the longest window, the longest lead time, and how far ahead a window may be.
@@ -113,8 +113,8 @@ def _queue_violations(name: str, around: ClosureSurroundings) -> Iterator[Violat
 def _one_of(flavors: Collection[str]) -> str:
     if not flavors:
         return "the name of a ResourceFlavor, of which there is none"
-    more = f" and {len(flavors) - _MOST_FLAVORS} more" if len(flavors) > _MOST_FLAVORS else ""
-    return f"the name of a ResourceFlavor: {', '.join(sorted(flavors)[:_MOST_FLAVORS])}{more}"
+    more = f" and {len(flavors) - _NAMED_FLAVORS} more" if len(flavors) > _NAMED_FLAVORS else ""
+    return f"the name of a ResourceFlavor: {', '.join(sorted(flavors)[:_NAMED_FLAVORS])}{more}"
 
 
 def _no_time(lasts: str | None) -> Iterator[Violation]:
